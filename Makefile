@@ -54,7 +54,8 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	@mkdir -p build && $(BIN)/python -m specify_cli.cli.contracts build/importlinter.ini
+	$(BIN)/lint-imports --no-cache --config build/importlinter.ini
 
 coverage: $(READY)
 	$(BIN)/coverage erase

@@ -13,7 +13,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
-    """Compiles the shipped doctrine; of a wheel it names the build by its sources and lists what it depends on.
+    """Compiles the shipped doctrine and what the rooms declare; of a wheel it names the build by its sources and
+    lists what it depends on.
 
     The list is a CycloneDX SBOM in `*.dist-info/sboms/` (PEP 770), made from constraints.txt.
 
@@ -26,13 +27,17 @@ class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
         sys.path.insert(0, str(source))
         try:
             from doctrine.load import write_compiled
+            from specify_cli.cli.assemble import write_tables
+            from specify_cli.cli.rooms import read_stamp
 
             write_compiled(str(source / "doctrine"))
+            wheel = self.target_name == "wheel" and version == "standard"
+            write_tables(None if wheel else read_stamp())
         finally:
             sys.path.remove(str(source))
         digest = source / "specify_cli" / "build.txt"
         digest.unlink(missing_ok=True)
-        if self.target_name == "wheel" and version == "standard":
+        if wheel:
             digest.write_text(_digest_of(source) + "\n", encoding="ascii")
             sbom = Path(self.root) / "build" / "spec-kitty-recorder.cdx.json"
             sbom.parent.mkdir(exist_ok=True)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from specify_cli.cli.command_table import COMMANDS
+from specify_cli.cli.command_table import list_commands
 from support import CHARTER, environment, run_main
 
 AGENT = """
@@ -54,7 +54,7 @@ ENDLESS = ("--follow", "collector serve", "spec-kitty view")
 # Whether a shell runs it: the first of each command, and what a shell has a part in.
 EXAMPLES = {
     example: example == command.examples[0] or bool(re.search(r"[|<>&;*?$~]|^(?!spec-kitty )", example))
-    for command in COMMANDS
+    for command in list_commands()
     for example in command.examples
     if not any(word in example for word in ENDLESS)
 }

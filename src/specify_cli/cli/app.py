@@ -13,10 +13,11 @@ import typer
 from typer.exceptions import TyperException
 
 from specify_cli import VERSION
-from specify_cli.cli.command_table import COMMANDS, GROUPS, Command, Param
+from specify_cli.cli.command_table import GROUPS, Command, list_commands
 from specify_cli.cli.run import run
 from specify_cli.cli.terminal.output import write_error, write_text
 from specify_cli.errors import CallerError
+from specify_cli.room import Param
 
 # Begins the name of the hidden option beside an argument of the same meaning.
 _OPTION_OF = "option_"
@@ -42,7 +43,7 @@ def build_app() -> typer.Typer:
         """A flight recorder for AI agents' governed work."""
 
     groups = {path: typer.Typer(help=text, no_args_is_help=True) for path, text in GROUPS.items()}
-    for command in COMMANDS:
+    for command in list_commands():
         parent = app if len(command.path) == 1 else groups[" ".join(command.path[:-1])]
         parent.command(command.path[-1], help=_render_help(command), short_help=command.help)(_make_callback(command))
     for path, group in groups.items():
@@ -86,7 +87,7 @@ def run_typer(argv: list[str]) -> int:
 def _find_deeper(message: str) -> list[str]:
     """Return the commands of a group that have the name for which there is no command at the top."""
     match = re.match(r"No such command '([\w-]+)'", message)
-    paths = (command.path for command in COMMANDS if len(command.path) > 1)
+    paths = (command.path for command in list_commands() if len(command.path) > 1)
     return [" ".join(path) for path in paths if match is not None and path[-1] == match[1]]
 
 

@@ -12,10 +12,11 @@ import shlex
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import COMMANDS, GROUPS, Command, Param, find_command
+from specify_cli.cli.command_table import GROUPS, Command, find_command, list_commands
 from specify_cli.cli.schemas import list_schemas
 from specify_cli.errors import InvocationError
 from specify_cli.project.config import load_project
+from specify_cli.room import Param
 from specify_cli.routing.registry import ProfileRegistry, shipped_table
 from specify_cli.storage.queries import Filters, list_invocations
 
@@ -107,7 +108,7 @@ def _find_names(before: list[str]) -> Iterator[Item]:
         *above, name = group.split()
         if above == before:
             yield name, about
-    for command in COMMANDS:
+    for command in list_commands():
         if list(command.path[:-1]) == before:
             yield command.path[-1], command.help
 

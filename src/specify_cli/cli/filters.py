@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
+from specify_cli.room import Values
 from specify_cli.storage.queries import COUNTED, Filters, parse_moment
 
 

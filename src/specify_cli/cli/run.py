@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 
-from specify_cli.cli.command_table import Command, Values
+from specify_cli.cli.command_table import Command, choose_run
+from specify_cli.cli.rooms import load
 from specify_cli.cli.terminal.output import write_error
 from specify_cli.errors import EnvironmentFault, InvocationError
+from specify_cli.room import Values
 
 
 def run(command: Command, values: Values) -> int:
@@ -22,10 +23,7 @@ def run(command: Command, values: Values) -> int:
         return code
 
     try:
-        module, _, function = command.run.partition(":")
-        name = f"specify_cli.{module}"
-        __import__(name)
-        return int(getattr(sys.modules[name], function)(values))
+        return int(load(choose_run(command, values))(values))
     except InvocationError as error:
         return fail(error, 2 if error.code == "USAGE" else 1)
     except KeyboardInterrupt:

@@ -9,17 +9,17 @@ import sys
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.load import ParseCache
 from doctrine.text import make_encodable
+from specify_cli.cli.rooms import list_fills, load
 from specify_cli.cli.terminal.output import write_note
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.invocation.bindings import list_left_open, nesting
 from specify_cli.invocation.caller import CALL_VARIABLES, HARNESS_VARIABLES, HOOKED, Actor, Caller
 from specify_cli.project.config import Project, load_project
 from specify_cli.project.root import find_root
-from specify_cli.record import layout
 from specify_cli.storage.store import FileRecordStore, place_of
 
 if TYPE_CHECKING:
-    from specify_cli.cli.command_table import Values
+    from specify_cli.room import Values
 
 
 _STDIN_LIMIT = 8 * 1024 * 1024
@@ -159,29 +159,27 @@ def trail() -> bool:
 
 
 def deliver() -> None:
-    """After the answer: sign the log if that is due, and start a detached push if one was agreed to."""
+    """After the answer: sign the log if that is due, then what rooms do for a project that has their folder."""
     root, git_dir = find_root(here(), home())
-    if git_dir is not None and os.path.isdir(f"{git_dir}/kittify/log"):
+    if git_dir is None:
+        return
+    if os.path.isdir(f"{git_dir}/kittify/log"):
         from specify_cli.trail.log.automatic import sign_when_due  # for a project with a log
 
         sign_when_due(root, git_dir)
-    if git_dir is not None and os.path.isdir(f"{git_dir}/kittify/sync"):
-        from specify_cli.features.sync.trigger import start_push  # for one that agreed to sync
-
-        start_push(root)
-    if git_dir is not None and os.path.isdir(f"{git_dir}/kittify/capsule"):
-        from specify_cli.trail.log.automatic import start_detached  # for one with a capsule
-
-        start_detached("specify_cli.features.capsule.filling", root)
+    for fill in list_fills("after"):
+        if os.path.isdir(f"{git_dir}/{fill.marker}"):
+            load(fill.run)(root)
 
 
-def take_in_beside(caller: Caller, invocation_id: str) -> None:
-    """Give a new record the calls its session made together with the `do`; where no event is an orphan, only look."""
+def announce_opened(caller: Caller, invocation_id: str) -> None:
+    """Tell the rooms that ask for it of a new record; where the path they wait for is not there, only look."""
     root, _ = find_root(here(), home())
-    if caller.session is not None and os.path.lexists(f"{root}/{layout.ORPHANS}"):
-        from specify_cli.features.hooks.conversation.take_in import take_in_beside  # rare, and loads what appends
-
-        take_in_beside(root, home(), caller.session, invocation_id)
+    if caller.session is None:
+        return
+    for fill in list_fills("opened"):
+        if os.path.lexists(f"{root}/{fill.marker}"):
+            load(fill.run)(root, home(), caller.session, invocation_id)
 
 
 def find_left_open(caller: Caller) -> tuple[str, ...]:
@@ -195,16 +193,13 @@ def find_left_open(caller: Caller) -> tuple[str, ...]:
     )
 
 
-def find_silence(caller: Caller, profile_id: str, invocation_id: str) -> tuple[str, ...]:
-    """Return a warning where a harness whose hooks are installed told nothing of an agent's work."""
+def warn_closed(caller: Caller, profile_id: str, invocation_id: str) -> tuple[str, ...]:
+    """Return what rooms say of a record that an agent closed without a call on it."""
     root, _ = find_root(here(), home())
     if caller.actor.tool not in HOOKED:
         return ()
-
     place = place_of(profile_id, invocation_id)
     if b'"event":"tool_call"' in FileRecordStore(root).read(place):
         return ()
-    from specify_cli.features.hooks.silence import describe_silence, find_installed  # for a record without a call
-
-    silence = describe_silence(root, place, find_installed(root, home()))
-    return () if silence is None else (f"NO_HOOK_EVENTS: {silence}",)
+    warnings = [load(fill.run)(root, home(), place) for fill in list_fills("closed")]
+    return tuple(warning for warning in warnings if warning is not None)

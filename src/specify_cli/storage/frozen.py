@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from charter.context import (
     CHARTER_MARKDOWN,
@@ -178,3 +178,8 @@ def policy_hash_of(data: bytes) -> str | None:
 def invalid(what: str, expected: str) -> StoredDataError:
     """Return the error for a stored object that is not what it is named as."""
     return StoredDataError("SNAPSHOT_INVALID", f"{what}: expected {expected}", "spec-kitty invocations verify --all")
+
+
+def limit_hits(hits: Sequence[dict[str, Any]], config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the hits a search gives: the best `limit` of them, charter sections counted like any other."""
+    return list(hits)[: config.get("limit", len(hits))]

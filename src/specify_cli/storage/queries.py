@@ -6,7 +6,6 @@ Nothing here writes a record. A file that cannot be read as one is named, never 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import re
 import time
@@ -16,14 +15,13 @@ from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import say
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
-from specify_cli.libraries.work.sharing import HERE, Engine, share_out
 from specify_cli.project.config import Project, parse_config
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import note_done
-from specify_cli.record.reading.views import View, as_lists, fields_of, join, read_entries, read_file
+from specify_cli.record.reading.views import View, as_lists, fields_of, join, read_file
 from specify_cli.record.record import (
     Entry,
     Record,
@@ -31,7 +29,6 @@ from specify_cli.record.record import (
     fold_entries,
     is_invocation_id,
     lines_in_force,
-    reader_of,
 )
 from specify_cli.record.seal import MAX_LINE, open_line
 from specify_cli.record.verify import (
@@ -44,13 +41,11 @@ from specify_cli.record.verify import (
 )
 from specify_cli.storage.index import Index
 from specify_cli.storage.reachability import Reach
-from specify_cli.storage.store import FileObjectStore, FileRecordStore, HeldFile, Place, places, require_started
+from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place, places, require_started
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from specify_cli.libraries.comparison.compare import Chain
-    from specify_cli.record.record import Source
 
 _HEAD = 32 * 1024
 _MAX_CLOSURES = 8 * 1024 * 1024
@@ -497,13 +492,10 @@ def list_groups(root: str) -> list[tuple[Place, ...]]:
     ]
 
 
-def verify_all(project: Project, engine: Engine = HERE) -> Iterator[RecordReport]:
-    """Yield a report for every record the project's folders hold, in the order of their ids, each read once and let go.
-
-    Raises EnvironmentFault where the engine does.
-    """
-    items = [(project.root, group) for group in list_groups(project.root)]
-    for reports in share_out(engine, verify_groups, items, lambda item, why: report_lost(item[1], why)):
+def verify_all(project: Project) -> Iterator[RecordReport]:
+    """Yield a report for every record the project's folders hold, in the order of their ids, each read once and "
+    "let go."""
+    for reports in verify_groups((project.root, group) for group in list_groups(project.root)):
         yield from reports
 
 
@@ -552,57 +544,6 @@ def verify_path(path: str, anchors: Iterable[str] = ()) -> RecordReport:
         return verify_record(read_lines(fd), file=path, name_ids=ids, anchors=anchors)
     finally:
         os.close(fd)
-
-
-def run_chain(project: Project, target: str, side: str) -> Chain:
-    """Return the receipt chain of a record, given by id or file, once it is known to be intact.
-
-    Raises StoredDataError CHAIN_BREAK.
-    """
-    from specify_cli.libraries.comparison.compare import read_chain  # for `compare` alone
-
-    roots = [project.root]
-    source: Source = b""
-    if os.sep in target or target.endswith(".jsonl"):
-        home = _find_home(target)
-        if home is None:
-            report = verify_path(target)
-        else:
-            # A record that lies in a project, this one or another, is read as one of its own.
-            report = verify_file(home[0], home[1])
-            roots.insert(0, home[0])
-        if not any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
-            source = HeldFile(os.open(target, os.O_RDONLY | os.O_CLOEXEC))
-    else:
-        place = Index(project.root).resolve(target)
-        report = verify_file(project.root, place)
-        source = FileRecordStore(project.root).hold(place)
-    chain, started = read_chain(report, read_entries(reader_of(source)), side)
-    redactions = (_read_redaction(root, (started or {}).get("snapshot")) for root in roots)
-    return chain._replace(redaction=next((digest for digest in redactions if digest is not None), None))
-
-
-def _find_home(path: str) -> tuple[str, Place] | None:
-    """Return the project a file is a record of, as its root and the record's place there."""
-    head, name = os.path.split(os.path.realpath(path))
-    ids = layout.parse_record_name(name)
-    if ids is None or os.path.islink(path):
-        return None
-    folders = (layout.RECORDS, layout.IMPORTED, layout.OLDER_RECORDS, layout.trail_folder(ids[1]))
-    folder = next((folder for folder in folders if head.endswith(f"/{folder}")), None)
-    return None if folder is None else (head[: -len(folder) - 1], Place(folder, name, ids[1], ids[0]))
-
-
-def _read_redaction(root: str, snapshot: object) -> str | None:
-    """Return the redaction set a snapshot names.
-
-    Without one it is not known which rules masked the run: None.
-    """
-
-    try:
-        return str(json.loads(FileObjectStore(root).get(str(snapshot)))["config"]["redaction"])
-    except (InvocationError, ValueError, KeyError, TypeError):
-        return None
 
 
 def strays(project: Project) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from specify_cli.features.doctor.doctor import examine
+from specify_cli.features.doctor.doctor import Rooms, examine
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
 from support import Cli, git, valid
@@ -86,13 +86,13 @@ def test_an_invocation_open_for_a_day_is_named_with_the_command_that_closes_it(c
     then = time.time_ns() - 2 * DAY
     one = ProfileInvocationExecutor(chartered, clock=lambda: then).invoke("implement WP03").invocation_id
     project, cache = load_project(str(chartered))
-    (finding,) = [item for item in examine(project, cache) if item.code == "LONG_OPEN"]
+    (finding,) = [item for item in examine(project, cache, Rooms()) if item.code == "LONG_OPEN"]
     done = cli(*finding.repair.split()[1:])
 
     assert "48 hours" in finding.message
     assert done.code == 0
     assert one in done.out
-    assert [item.code for item in examine(project, cache) if item.code == "LONG_OPEN"] == []
+    assert [item.code for item in examine(project, cache, Rooms()) if item.code == "LONG_OPEN"] == []
 
 
 def test_one_harmed_object_is_one_finding_however_many_records_lead_to_it(cli: Cli, chartered: Path) -> None:

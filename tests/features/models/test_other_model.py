@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.models import Model, Turn, _Handler
-from specify_cli.cli.schemas.shapes import SHAPES
+from specify_cli.cli.schemas.shapes import read_shapes
 from specify_cli.features.programs.run import open_invocation
 from support import Cli
 
@@ -97,7 +97,7 @@ def test_another_model_answers_and_every_answer_has_one_of_three_verdicts(
     line = ("replay", run, "--ab", "new-2", "--endpoint", endpoint, "--key-variable", "MODEL_KEY", "--json")
     ran = cli(*line, env=KEY)
     value = ran.json()
-    SHAPES["model-replay"].model_validate_json(ran.out)
+    read_shapes()["model-replay"].model_validate_json(ran.out)
     child = cli("invocations", "show", value["replay_invocation_id"], "--json").json()
     calls = [event for event in child["events"] if event["event"] == "model_call"]
 

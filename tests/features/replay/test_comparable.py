@@ -14,8 +14,8 @@ from replaying import Lines, lines_of, project_of, ran, reseal
 from specify_cli.features.programs.run import Run
 from specify_cli.features.replay.replay import replay
 from specify_cli.invocation.gates import RuleRegistry, Verdict
+from specify_cli.libraries.comparison.chains import run_chain
 from specify_cli.libraries.comparison.compare import ReplayResult, verify_replay
-from specify_cli.storage.queries import run_chain
 from support import FULL
 
 CASES = range(200 if FULL else 7)

@@ -16,7 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from specify_cli.cli.command_table import COMMANDS
+from specify_cli.cli.command_table import list_commands
 from specify_cli.cli.schemas.shapes import schemas
 from specify_cli.errors import CODES
 from specify_cli.record.verify import FINDINGS
@@ -429,7 +429,7 @@ def test_schemas_are_printed_and_committed(cli: Cli) -> None:
         jsonschema.Draft202012Validator.check_schema(schema)
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command.path))
+@pytest.mark.parametrize("command", list(list_commands()), ids=lambda command: " ".join(command.path))
 def test_help_shows_examples_and_exit_codes(cli: Cli, command: Any) -> None:
     ran = cli(*command.path, "--help")
 

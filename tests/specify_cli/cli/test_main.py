@@ -23,7 +23,7 @@ def _command(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> Command:
 
     module.fail = fail  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "specify_cli.cli.commands.broken", module)
-    return Command(("broken",), "broken:fail", "", (), (), "")
+    return Command(("broken",), "specify_cli.cli.commands.broken:fail", "", (), (), "", ())
 
 
 @pytest.mark.parametrize(

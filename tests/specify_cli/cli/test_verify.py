@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from specify_cli.libraries.comparison import compare
+from specify_cli.libraries.work.records import verify_shared
 from specify_cli.libraries.work.sharing import Engine
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
@@ -54,7 +55,7 @@ def test_many_records_shared_out_among_processes_are_judged_as_by_one(project: P
         (folder / layout.record_name("implementer", invocation_id)).write_bytes(data)
     found, _ = load_project(str(project))
     alone = list(verify_all(found))
-    shared = list(verify_all(found, Engine(workers=2)))
+    shared = list(verify_shared(found, Engine(workers=2)))
 
     assert [(report.file, report.findings) for report in shared] == [(report.file, report.findings) for report in alone]
     assert sum(bool(report.findings) for report in alone) == 9

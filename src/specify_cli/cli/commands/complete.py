@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.room import Values
 
 
 def complete(values: Values) -> int:
@@ -23,7 +23,7 @@ def complete(values: Values) -> int:
         caller=caller,
         allow_outside=bool(values["allow_outside"]),
     )
-    done = done._replace(warnings=(*done.warnings, *shell.find_silence(caller, done.profile_id, done.invocation_id)))
+    done = done._replace(warnings=(*done.warnings, *shell.warn_closed(caller, done.profile_id, done.invocation_id)))
     if values["json"]:
         write_json(done.as_value())
     else:

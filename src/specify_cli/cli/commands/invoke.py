@@ -7,7 +7,6 @@ import re
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count, say
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import (
     one_line,
     paint,
@@ -19,6 +18,7 @@ from specify_cli.cli.terminal.output import (
 )
 from specify_cli.invocation.ends.opening import PLAIN_TERMS, InvocationPayload, decide
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.room import Values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -113,7 +113,7 @@ def _invoke(values: Values, verb: str) -> int:
             write_lines(_render_summary(payload))
         for warning in payload.warnings:
             write_note(f"warning: {warning}")
-    shell.take_in_beside(caller, payload.invocation_id)
+    shell.announce_opened(caller, payload.invocation_id)
     shell.deliver()
     return 0
 

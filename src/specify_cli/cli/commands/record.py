@@ -6,12 +6,12 @@ import json
 
 from doctrine.text import name_kind, spell
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
 from specify_cli.errors import CallerError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.recorder import Batch
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
+from specify_cli.room import Values
 
 
 def record(values: Values) -> int:

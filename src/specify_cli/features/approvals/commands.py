@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.commands.record import write_batch
 from specify_cli.cli.terminal.person import require_person
 from specify_cli.errors import CallerError
 from specify_cli.features.approvals.approving import Wish
 from specify_cli.features.approvals.approving import approve as append_approval
 from specify_cli.project.config import load_project
+from specify_cli.room import Values
 
 
 def approve(values: Values) -> int:

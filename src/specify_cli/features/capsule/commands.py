@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.cli.terminal.render import bar_when_long
 from specify_cli.features.capsule import filling
+from specify_cli.room import Values
 
 
 def capsule(values: Values) -> int:

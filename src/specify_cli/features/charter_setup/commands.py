@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from specify_cli import durable
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import escape, write_json, write_note, write_text
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.charter_setup.first_charter import Draft, plan_drafts, write_drafts
@@ -28,6 +27,7 @@ from specify_cli.features.charter_setup.synthesize import synthesize as plan
 from specify_cli.project.languages import detect_facts
 from specify_cli.project.root import find_root
 from specify_cli.record import layout
+from specify_cli.room import Values
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.store import FileRecordStore
 

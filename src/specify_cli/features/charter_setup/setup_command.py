@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.commands.project.config import initialise
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
 from specify_cli.errors import CallerError, InvocationError
@@ -19,6 +18,7 @@ from specify_cli.features.hooks.settings.install import Change
 from specify_cli.features.skills.skills import BLOCK_FILES, SkillFile, install_skills
 from specify_cli.project.root import find_root
 from specify_cli.record import layout
+from specify_cli.room import Values
 
 _BLOCK = " block between marks"
 

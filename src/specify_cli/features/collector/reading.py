@@ -17,11 +17,10 @@ from specify_cli.features.collector.levels import verify_again
 from specify_cli.features.collector.storage import Place as Where
 from specify_cli.features.collector.storage import ProjectRow, Storage, StorageError
 from specify_cli.features.collector.witness import Witness
-from specify_cli.features.witness.sources import Verified
 from specify_cli.libraries.work.sharing import Engine
 from specify_cli.libraries.work.sources import Failure, HeldLog, HeldRecord, Item, Opened, Source, unfolded
 from specify_cli.record import layout
-from specify_cli.record.verify import RecordReport
+from specify_cli.record.verify import RecordReport, SetReport
 from specify_cli.storage.store import Place
 from specify_cli.trail.log.leaves import START, parse_leaf
 from specify_cli.trail.log.notes import Policy, parse_checkpoint
@@ -44,14 +43,14 @@ def opened_ledger(address: str) -> Iterator[Ledger]:
         ledger.storage.close()
 
 
-def verify_ledger(address: str, engine: Engine, policy: Policy | None) -> list[Verified]:
+def verify_ledger(address: str, engine: Engine, policy: Policy | None) -> list[tuple[str, SetReport]]:
     """Return what the whole records in a collector's database prove, for each project. Raises as `opened_ledger`.
 
     Its own witness is asked, by the states that lie there; with a policy the witnesses that it names.
     """
     with opened_ledger(address) as ledger, _opened_witness(ledger.home, address) as witness:
         verified = verify_again(ledger.storage, engine, witness, policy)
-        return [Verified(project, judged.report) for project, judged in verified]
+        return [(project, judged.report) for project, judged in verified]
 
 
 @contextmanager

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterator
 
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
+from specify_cli.cli.rooms import list_fills, load
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
-from specify_cli.features.doctor.doctor import DoctorReport, Finding, examine, sweep
-from specify_cli.features.sync.status import find_problems
-from specify_cli.features.sync.trigger import CONSENT, sync_folder
+from specify_cli.features.doctor.doctor import DoctorReport, Rooms, examine, sweep
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.verify import ERROR
+from specify_cli.room import Values
 
 _LISTED = 5
 
 
-def _sync(project: Project) -> Iterator[Finding]:
-    """Yield what is wrong with delivery, where somebody agreed to one."""
-    folder = sync_folder(project.root)
-    if folder is not None and os.path.exists(f"{folder}/{CONSENT}"):
-        yield from find_problems(project, os.environ)
+def _read_rooms(project: Project) -> Rooms:
+    """Return the checks that rooms bring."""
+    of_records = [(fill.run, load(fill.run)(project, shell.home())) for fill in list_fills("record_checks")]
+    return Rooms(of_records, [(fill.run, load(fill.run)) for fill in list_fills("checks")])
 
 
 def doctor(values: Values) -> int:
@@ -31,7 +27,7 @@ def doctor(values: Values) -> int:
     swept = []
     if values["sweep"]:
         swept = list(sweep(project, shell.home(), shell.caller(), time.time_ns() // 1_000_000))
-    findings = [*examine(project, cache, home=shell.home()), *_sync(project)]
+    findings = list(examine(project, cache, _read_rooms(project)))
     errors = sum(item.severity == ERROR for item in findings)
     if values["json"]:
         write_json(DoctorReport(errors == 0, findings, swept))

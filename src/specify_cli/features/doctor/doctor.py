@@ -5,32 +5,27 @@ Records are walked once, one at a time; what is kept of them is the set of objec
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ulid import ULID
 
 from charter.context import exposures, files_of, load_inputs
 from charter.state import state_problem
-from doctrine.text import count, say
-from specify_cli import durable
+from doctrine.text import count
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.conversation.take_in import list_taken
-from specify_cli.features.hooks.losses import logged
-from specify_cli.features.hooks.settings.harnesses import HARNESSES
-from specify_cli.features.hooks.settings.install import SettingsPlace, standing
-from specify_cli.features.hooks.silence import describe_silence, find_installed
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.project.checks import Finding, list_names
+from specify_cli.project.config import Project
 from specify_cli.project.tracked import tracked_private
 from specify_cli.record import layout
 from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.record import is_invocation_id
-from specify_cli.record.verify import ERROR, INFO, WARNING
+from specify_cli.record.verify import ERROR, INFO, WARNING, RecordReport
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.index import Index
 from specify_cli.storage.publishing import find_ignored_objects
@@ -42,9 +37,7 @@ from specify_cli.storage.worktrees import find_left_behind, find_unkept
 if TYPE_CHECKING:
     from doctrine.load import ParseCache, Problem
     from specify_cli.invocation.caller import Caller
-    from specify_cli.project.config import Project
     from specify_cli.record import verify
-    from specify_cli.record.verify import RecordReport
 
 STALE_OPEN_HOURS = 24
 _LITTLE = 16 * 1024
@@ -55,14 +48,14 @@ _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 _NOT_REPORTED = {"UNSEALED_RECORD", "RECOVERED"}
 
 
-class Finding(NamedTuple):
-    """One thing that is wrong: a code, how bad, where, what, and the command that fixes it."""
+RecordCheck = tuple[str, Callable[[RecordReport], Iterator[Finding]]]
 
-    code: str
-    severity: Literal["error", "warning", "info"]
-    path: str
-    message: str
-    repair: str
+
+class Rooms(NamedTuple):
+    """The checks that other rooms bring, by the name of the function: of each record, and of the project."""
+
+    of_records: Sequence[RecordCheck] = ()
+    of_project: Sequence[tuple[str, Callable[[Project], Iterator[Finding]]]] = ()
 
 
 class Swept(NamedTuple):
@@ -105,16 +98,31 @@ def sweep(project: Project, home: str | None, caller: Caller, now: int) -> Itera
 
 
 def examine(
-    project: Project, cache: ParseCache, clock: Callable[[], int] = time.time_ns, home: str | None = None
+    project: Project, cache: ParseCache, rooms: Rooms, clock: Callable[[], int] = time.time_ns
 ) -> Iterator[Finding]:
-    """Yield everything that is wrong, cheapest checks first; `home` holds the user's own settings of harnesses."""
+    """Yield everything that is wrong, cheapest checks first, then what the checks of other rooms find.
+
+    A check that fails is named and costs only itself.
+    """
     yield from _check_sources(project, cache)
     yield from _check_shields(project)
     yield from _check_ignored_objects(project)
     yield from _check_index(project)
     yield from _check_worktrees(project)
-    yield from _check_records(project, clock() // 1_000_000, find_installed(project.root, home))
-    yield from _check_hooks(project)
+    yield from _check_records(project, clock() // 1_000_000, rooms.of_records)
+    for name, check in rooms.of_project:
+        yield from _guard(name, check, project)
+
+
+def _guard(name: str, check: Callable[[Any], Iterator[Finding]], subject: object) -> Iterator[Finding]:
+    """Yield what a room's check finds; where it fails, that it did."""
+    try:
+        yield from check(subject)
+    except InvocationError as error:
+        yield Finding(error.code, ERROR, name, error.message, error.suggestion)
+    except Exception as error:  # what a room does wrong must not hide what the others find
+        what = f"a check failed, so what it looks for is not known: {type(error).__name__}: {error}"
+        yield Finding("CHECK_FAILED", WARNING, name, what, "report it to whoever wrote the room")
 
 
 def _check_sources(project: Project, cache: ParseCache) -> Iterator[Finding]:
@@ -209,7 +217,7 @@ def _check_worktrees(project: Project) -> Iterator[Finding]:
         yield Finding("GOES_WITH_WORKTREE", WARNING, layout.RECORDS, what, repair)
 
 
-def _check_records(project: Project, now: int, installed: Mapping[str, int]) -> Iterator[Finding]:
+def _check_records(project: Project, now: int, checks: Sequence[RecordCheck]) -> Iterator[Finding]:
     reach = Reach(FileObjectStore(project.root))
     reached: set[str] = set()
     reported: set[str] = set()
@@ -232,13 +240,8 @@ def _check_records(project: Project, now: int, installed: Mapping[str, int]) -> 
             reached.update(item.digest for item in reach.of(report.objects))
             # What cannot be read may lead to objects that then look as if nothing did.
             partial = partial or any(f.severity == ERROR and f.code != "TORN_TAIL" for f in report.findings)
-            if installed and report.sealed and report.status == "closed":
-                silence = describe_silence(
-                    project.root, Index(project.root).resolve(str(report.invocation_id)), installed
-                )
-                if silence is not None:
-                    what, _, repair = silence.partition(". ")
-                    yield Finding("NO_HOOK_EVENTS", WARNING, report.file, what, repair)
+            for name, check in checks:
+                yield from _guard(name, check, report)
             if report.sealed and report.status == "open" and is_invocation_id(report.invocation_id or ""):
                 hours = (now - ULID.from_str(str(report.invocation_id)).milliseconds) // 3_600_000
                 if hours >= STALE_OPEN_HOURS:
@@ -273,118 +276,17 @@ def _suggest_next(project: Project, report: RecordReport, finding: verify.Findin
     return finding.repair
 
 
-def _check_hooks(project: Project) -> Iterator[Finding]:
-    orphans, full = _read_told_lines(project.root, layout.ORPHANS)
-    if orphans or full:
-        last = _describe_last(orphans, "why")
-        what = f"{count(len(orphans), 'hook event')} found no invocation to belong to{last}{full}"
-        late = sum("closed" in line for line in orphans)
-        if late:
-            what += f"; {late} came after their record was closed, so it does not show them"
-        yield Finding(
-            "HOOK_ORPHANS", WARNING if late else INFO, layout.ORPHANS, what, f"look at them, then rm {layout.ORPHANS}"
-        )
-    for top, path, label in _read_failure_logs(project):
-        failures, full = _read_told_lines(top, path)
-        if failures or full:
-            what = f"{count(len(failures), 'hook call')} failed{_describe_last(failures, 'code', 'message')}"
-            yield Finding("HOOK_FAILED", WARNING, label, what + full, f"fix the cause, then rm {label}")
-    killed = [
-        mark
-        for name in _list_names(project.root, layout.BEGUN)
-        if (mark := _describe_killed(project.root, name)) is not None
-    ]
-    if killed:
-        what = f"{count(len(killed), 'hook')} began with a large payload and never ended; the last: {killed[-1]}"
-        yield Finding("HOOK_KILLED", WARNING, layout.BEGUN, what, f"what they told is lost; then rm -r {layout.BEGUN}")
-    local = f"{project.root}/{layout.LOCAL}"
-    in_use = "bindings" in _list_names(project.root, layout.LOCAL) or any(
-        standing(SettingsPlace(harness, "project", project.root, harness.project)).state in ("current", "outdated")
-        for harness in HARNESSES.values()
-    )
-    if in_use or (os.path.lexists(local) and (os.path.islink(local) or not os.path.isdir(local))):
-        for folder in (layout.LOCAL, layout.RECORDS):
-            why = _find_unwritable(project.root, folder)
-            if why is not None:
-                what = f"hooks can record nothing here, and cannot say so: {why}"
-                yield Finding("HOOK_UNWRITABLE", WARNING, folder, what, f"free space or make {folder} writable")
-
-
-def _describe_killed(root: str, name: str) -> str | None:
-    """Return what the mark of a hook that is over says; None for one that still runs."""
-    pid = name.partition("-")[0]
-    try:
-        data = durable.read_below(root, f"{layout.BEGUN}/{name}", _LITTLE)
-        written = os.stat(f"{root}/{layout.BEGUN}/{name}", follow_symlinks=False).st_mtime
-        if time.time() - written < _HOOK_SECONDS and os.path.isdir(f"/proc/{pid}"):
-            return None
-        mark = json.loads(data)
-        return " ".join(str(mark[key])[:64] for key in ("at", "harness", "event"))
-    except (OSError, InvocationError, ValueError, RecursionError, KeyError, TypeError):
-        return "an unreadable mark"
-
-
-def _read_failure_logs(project: Project) -> Iterator[tuple[str, str, str]]:
-    """Yield where hooks note their own failures: folder, path below it, and the path as people name it."""
-    yield project.root, layout.HOOK_FAILURES, layout.HOOK_FAILURES
-    if project.git_dir is not None:
-        yield project.git_dir, layout.LOST_IN_GIT, f"{project.git_dir}/{layout.LOST_IN_GIT}"
-
-
-def _read_told_lines(top: str, path: str) -> tuple[list[Mapping[str, object]], str]:
-    """Return the lines of a hook's log, and what to add where it is full."""
-    lines = logged(top, path)
-    adopted = {key for line in lines for key in list_taken(line)}
-    waiting = [line for line in lines if "taken" not in line and adopted.isdisjoint(_list_keys(line))]
-    reported = [line for line in waiting if line.get("full") is not True]
-    return reported, "" if len(reported) == len(waiting) else "; the log is full and later ones are not kept"
-
-
-def _list_keys(line: Mapping[str, object]) -> list[str]:
-    keys = line.get("keys")
-    return [str(key) for key in keys] if isinstance(keys, list) else []
-
-
-def _describe_last(lines: list[Mapping[str, object]], *keys: str) -> str:
-    """Return what the last line of a hook's log says under these keys, as the end of a sentence."""
-    parts = [say(lines[-1][key]) for key in keys if lines and lines[-1].get(key) not in (None, "")]
-    return f"; the last: {' '.join(parts)}" if parts else "; the last cannot be read"
-
-
-def _find_unwritable(root: str, folder: str) -> str | None:
-    """Return why nothing can be written to a folder, as far as asking tells; None where nothing speaks against it."""
-    path = f"{root}/{folder}"
-    try:
-        if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):
-            return "it is no folder"
-        if os.path.isdir(path) and not os.access(path, os.W_OK | os.X_OK):
-            return "the file system or its permissions refuse it"
-        disk = os.statvfs(path if os.path.isdir(path) else root)
-    except OSError as error:
-        return error.strerror or str(error)
-    # Some file systems count neither blocks nor files.
-    return "the disk is full" if disk.f_blocks and disk.f_bavail * disk.f_frsize < _LITTLE else None
-
-
 def _check_leftovers(project: Project, reached: set[str] | None) -> Iterator[Finding]:
     for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
-        for shard in _list_names(project.root, folder):
-            for name in _list_names(project.root, f"{folder}/{shard}"):
+        for shard in list_names(project.root, folder):
+            for name in list_names(project.root, f"{folder}/{shard}"):
                 path = f"{folder}/{shard}/{name}"
                 if name.startswith(".tmp-"):
                     yield Finding("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
                 elif reached is not None and (shard + name).removesuffix(layout.WITHHELD) not in reached:
                     what = "no record leads to this object; a writer was stopped, or the record is elsewhere"
                     yield Finding("DANGLING_OBJECT", INFO, path, what, f"rm {path}")
-    for name in _list_names(project.root, layout.RECORDS):
+    for name in list_names(project.root, layout.RECORDS):
         if name.startswith(".tmp-"):
             path = f"{layout.RECORDS}/{name}"
             yield Finding("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
-
-
-def _list_names(root: str, folder: str) -> list[str]:
-    try:
-        with durable.folder(root, folder) as fd:
-            return sorted(os.listdir(fd))
-    except (FileNotFoundError, NotADirectoryError, InvocationError):
-        return []

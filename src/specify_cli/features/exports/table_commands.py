@@ -13,14 +13,15 @@ import pyarrow  # type: ignore[import-untyped]
 from pyarrow import parquet
 
 from doctrine.text import count
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.features.exports.tables import FLAG, FRACTION, NUMBER, TABLES, Row, make_tables
 from specify_cli.libraries.archive.archive import require_whole
+from specify_cli.libraries.archive.options import open_export
 from specify_cli.libraries.timeline.run import read_run
 from specify_cli.project.config import Project
 from specify_cli.record.reading.views import read_file
+from specify_cli.room import Values
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events, verify_place
 from specify_cli.storage.store import FileRecordStore, Place
@@ -72,8 +73,9 @@ class ParquetFolder:
             shutil.rmtree(self._made, ignore_errors=True)
 
 
-def export_tables(project: Project, ids: list[str], values: Values) -> int:
+def export_tables(values: Values) -> int:
     """Write the records that are named, or all, as tables; name each that could not be read."""
+    project, ids = open_export(values, "parquet", of_all=True)
     folder = str(values["parquet"])
     index = Index(project.root)
     if ids:

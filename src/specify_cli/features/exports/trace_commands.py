@@ -8,7 +8,7 @@ import os
 from doctrine.git import ask_git, find_worktree
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
+from specify_cli.cli.rooms import list_fills, load
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.cli.terminal.person import require_person
 from specify_cli.errors import CallerError, InvocationError
@@ -16,10 +16,12 @@ from specify_cli.features.exports import agent_trace, otlp, perfetto
 from specify_cli.features.search.commands import open_index
 from specify_cli.features.search.why import explain_file
 from specify_cli.libraries.archive import archive
+from specify_cli.libraries.archive.options import open_export
 from specify_cli.libraries.archive.withholding import Search, Withheld, stand_ins, withhold_lines
 from specify_cli.libraries.timeline.run import Run, encode_document, read_run
 from specify_cli.project.config import Project
 from specify_cli.record.record import fold
+from specify_cli.room import Values
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events, verify_place
 from specify_cli.storage.store import FileRecordStore, Place
@@ -29,10 +31,13 @@ _NOT_CARRIED = {
 }  # fmt: skip
 
 
-def export_trace(project: Project, ids: list[str], values: Values) -> int:
+def export_trace(values: Values) -> int:
     """Write records in a form of others, or send them; say what it cannot carry."""
     form, endpoint = str(values["format"]), shell.get_text(values, "endpoint")
-    if values["proofs"] or (form == "agent-trace" and len(ids) != 1):
+    project, ids = open_export(values, "output" if endpoint is None else "endpoint")
+    if endpoint is not None and form != "otlp":
+        raise CallerError("USAGE", "--endpoint goes with --format otlp", "spec-kitty invocations export --help")
+    if values.get("proofs") or (form == "agent-trace" and len(ids) != 1):
         raise CallerError("USAGE", f"--format {form} takes no --proofs, and agent-trace one record", "give one ID")
     index = Index(project.root)
     places = sorted({index.resolve(text) for text in ids}, key=lambda place: place.invocation_id)
@@ -92,11 +97,10 @@ def _read(project: Project, place: Place, *, safe: bool) -> Run:
 
 def _send(endpoint: str, data: bytes) -> str:
     """Send traces to an endpoint and return where they went."""
-    from specify_cli.features.sync import otlp as sender  # of the extra `sync`
-
-    url = sender.read_endpoint(endpoint)
-    sender.send_otlp(url, sender.read_headers(os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")), data)
-    return url
+    senders = list_fills("send_otlp")
+    if not senders:
+        raise CallerError("INVALID_VALUE", "--endpoint: nothing here sends traces", "write a file with --output")
+    return str(load(senders[0].run)(endpoint, os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", ""), data))
 
 
 def _make_agent_trace(project: Project, run: Run) -> dict[str, object]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Literal
 
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, write_error, write_json, write_lines, write_note, write_text
 from specify_cli.cli.terminal.person import require_person
 from specify_cli.errors import CallerError, InvocationError
@@ -29,6 +28,7 @@ from specify_cli.invocation.bindings import opens_by_itself
 from specify_cli.project.config import load_project
 from specify_cli.project.root import find_root
 from specify_cli.redaction.json_values import ForeignError
+from specify_cli.room import Values
 
 _DETECTED = "all-detected"
 _HELP = f"""{USAGE} < PAYLOAD.json

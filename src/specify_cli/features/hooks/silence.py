@@ -57,3 +57,9 @@ def describe_silence(root: str, place: Place, installed: Mapping[str, int]) -> s
     title = HARNESSES[harness].title
     why = _REASONS.get(harness, f"look whether {title} runs its hooks")
     return f"{place.invocation_id} holds no tool call, though hooks of {title} are installed: none of them ran. {why}"
+
+
+def warn_of_silence(root: str, home: str | None, place: Place) -> str | None:
+    """Return the warning of a command that closes such a record; None where nothing is to be said."""
+    silence = describe_silence(root, place, find_installed(root, home))
+    return None if silence is None else f"NO_HOOK_EVENTS: {silence}"

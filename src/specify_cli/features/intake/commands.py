@@ -10,13 +10,13 @@ from ulid import ULID
 
 from specify_cli import durable
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import write_json, write_note, write_text
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
 from specify_cli.project.config import load_project, valid_request
 from specify_cli.record import layout
 from specify_cli.redaction.capture import redact
+from specify_cli.room import Values
 from specify_cli.storage.store import FileRecordStore
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from specify_cli.cli.command_table import Values
 from specify_cli.features.mcp.server import build_server
+from specify_cli.room import Values
 
 
 def serve(values: Values) -> int:

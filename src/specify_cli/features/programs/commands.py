@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
-from specify_cli.cli.commands.records.invocations import render_comparison
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_text
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.programs import resume as resuming
+from specify_cli.libraries.comparison.text import render_comparison
 from specify_cli.record.state import ExecutionState
+from specify_cli.room import Values
 
 
 def state(values: Values) -> int:

@@ -8,18 +8,17 @@ is refused by name. Running and writing are the runtime's.
 from __future__ import annotations
 
 import builtins
-import hashlib
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from doctrine.text import say
-from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading.hash_table import HashTable
-from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
-from specify_cli.redaction.redact import NO_RULES
+from specify_cli.redaction.captured import read_captured_text
+from specify_cli.redaction.json_values import ForeignError, parse_foreign
 
 Fields = Mapping[str, object]
 Place = tuple[str, int]
@@ -210,7 +209,7 @@ class History:
 
     def _is_interrupted(self, fields: Fields) -> bool:
         """Return whether a question was broken off, not answered."""
-        text = held_text(fields, "response", self._get)[0] if fields.get("ok") is False else None
+        text = read_captured_text(fields, "response", self._get)[0] if fields.get("ok") is False else None
         return text is not None and text.strip('"').partition(":")[0] in _INTERRUPTS
 
     def _find_begun(self, place: Place) -> int | None:
@@ -478,38 +477,13 @@ class History:
         where = f"{fields.get('event')} at seq {fields.get('seq')}"
         if fields.get("redactions"):
             raise _not_kept(where, name, "a secret in it was masked")
-        text, why = held_text(fields, name, self._get)
+        text, why = read_captured_text(fields, name, self._get)
         if text is None:
             raise _not_kept(where, name, why)
         try:
             return parse_foreign(text)
         except ForeignError as error:
             raise _not_kept(where, name, str(error)) from error
-
-
-def held_text(fields: Fields, name: str, get: Callable[[str], bytes]) -> tuple[str | None, str]:
-    """Return the whole text a line holds under a captured name, or None and why it is not whole."""
-    captured, recorded = fields.get(name), fields.get(f"{name}_hash")
-    if isinstance(captured, str):
-        return captured, ""
-    if not isinstance(captured, Mapping):
-        if recorded is not None or f"{name}_size" in fields:
-            return None, "captured as hash, so only its digest and size are kept"
-        return None, "nothing of it is kept"
-    if captured.get("truncated"):
-        return None, f"of {say(captured.get('size'))} bytes {say(captured.get('kept'))} are kept"
-    if isinstance(captured.get("object"), str):
-        try:
-            return get(str(captured["object"])).decode("utf-8"), ""
-        except (InvocationError, UnicodeDecodeError) as error:
-            return None, str(error)
-    head = captured.get("head")
-    if isinstance(head, str) and "object" not in captured and "tail" not in captured:
-        # A summary that holds everything: of a text the text itself, of other JSON its canonical form.
-        for whole in (head, foreign_text(head, NO_RULES).text):
-            if hashlib.sha256(whole.encode("utf-8")).hexdigest() == recorded:
-                return whole, ""
-    return None, f"captured as summary, so a part of its {say(captured.get('size'))} bytes is kept"
 
 
 def _shape(event: str, place: Place, name: str, fields: Fields) -> tuple[object, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from charter.context import assemble_context
@@ -14,7 +14,7 @@ from specify_cli.invocation.events.grounds import read_grounds
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.record.seal import digest_of
 from specify_cli.redaction.capture import redact
-from specify_cli.storage.frozen import frozen_profile, inputs_of_corpus
+from specify_cli.storage.frozen import frozen_profile, inputs_of_corpus, limit_hits
 from specify_cli.storage.store import Body, digest
 
 # A search gives every hit it found; what an agent is shown is the caller's to cut.
@@ -49,7 +49,7 @@ def search(recorder: Recorder, query: str, k: int | None, *, request_id: str, ma
     config = {**plain.config, "budget": SEARCH_BUDGET, "k": limit, "limit": limit}
     plain = assemble_context(grounds.inputs, **about, config=config)
     error = plain.error
-    hits, filters = limited(plain.hits, config), list(plain.filters_applied)
+    hits, filters = limit_hits(plain.hits, config), list(plain.filters_applied)
     request: Body = {
         **(marks or {}),
         "event": "retrieval_request",
@@ -90,11 +90,6 @@ def recall(recorder: Recorder, request: Mapping[str, object], response: Mapping[
         config=config if isinstance(config, dict) else None,
     ).text
     return Retrieved(hits, text, None if error is None else str(error))
-
-
-def limited(hits: Sequence[dict[str, Any]], config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the hits a search gives: the best `limit` of them, charter sections counted like any other."""
-    return list(hits)[: config.get("limit", len(hits))]
 
 
 def _load_profile(recorder: Recorder) -> AgentProfile | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import write_json, write_text
 from specify_cli.features.replay.citation import resolve_uri
+from specify_cli.room import Values
 
 
 def show_uri(values: Values) -> int:

@@ -15,7 +15,6 @@ from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
 from doctrine.text import say
-from specify_cli.features.programs.history import held_text
 from specify_cli.features.replay.strict_patch import PatchError, apply_diff
 from specify_cli.invocation.gates import GateRule
 from specify_cli.record import snapshot
@@ -24,6 +23,7 @@ from specify_cli.record.reading.views import View, pick
 from specify_cli.record.record import is_stand_in
 from specify_cli.record.seal import digest_of
 from specify_cli.record.state import StateFold
+from specify_cli.redaction.captured import read_captured_text
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
 
 Fields = Mapping[str, object]
@@ -594,9 +594,9 @@ def _apply_patch(fields: Fields, known: str | None, get: Get) -> Applied:
     if fields.get("redactions"):
         return not_again("a secret in it was masked")
     kind = fields.get("kind")
-    diff, why_diff = held_text(fields, "diff", get)
-    after, why_after = held_text(fields, "after", get)
-    before, why_before = held_text(fields, "before", get)
+    diff, why_diff = read_captured_text(fields, "diff", get)
+    after, why_after = read_captured_text(fields, "after", get)
+    before, why_before = read_captured_text(fields, "before", get)
     if kind == "create" and "before" not in fields:
         before = ""
     if before is not None and fields.get("before_hash") not in (None, _digest(before)):
@@ -651,7 +651,7 @@ def model_gaps(fields: Fields, capture: Mapping[str, object], get: Get) -> list[
     """Return why a model step cannot be reconstructed exactly: one entry for each side that is not whole."""
     gaps: list[dict[str, object]] = []
     for side in MODEL_SIDES:
-        text, why = held_text(fields, side, get)
+        text, why = read_captured_text(fields, side, get)
         mode = capture_mode(fields, side, capture)
         if text is None and mode == "full" and f"{side}_hash" not in fields:
             why = "none was recorded"
@@ -740,7 +740,7 @@ def list_not_evaluated(
         if why:
             note(result or call, f"result of tool {say(call.get('tool'))}", why)
     for fields in past.steps:
-        text, why = held_text(fields, "output", get)
+        text, why = read_captured_text(fields, "output", get)
         if text is None:
             note(fields, f"output of step {say(fields.get('step'))} ({say(fields.get('ordinal'))})", why)
     for fields in past.unknown:

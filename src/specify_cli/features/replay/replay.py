@@ -23,8 +23,6 @@ from doctrine.load import ParseCache, parse_bundle
 from doctrine.text import say, spell
 from specify_cli import durable
 from specify_cli.errors import CallerError, StoredDataError
-from specify_cli.features.programs.history import held_text
-from specify_cli.features.programs.retrieval import limited
 from specify_cli.features.replay.judge import (
     DEFAULT_EPSILON,
     Code,
@@ -62,8 +60,9 @@ from specify_cli.record.reading.views import View, fields_of, find_places, pick,
 from specify_cli.record.record import Record, chain, is_stand_in, reader_of, tip_of, whole_lines
 from specify_cli.record.seal import open_line
 from specify_cli.record.verify import ERROR, OF_THE_LINES, RecordReport, verify_record
+from specify_cli.redaction.captured import read_captured_text
 from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, route
-from specify_cli.storage.frozen import Frozen, frozen_decision, inputs_of_corpus, mapping_of, policy_hash_of
+from specify_cli.storage.frozen import Frozen, frozen_decision, inputs_of_corpus, limit_hits, mapping_of, policy_hash_of
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import read_record
 from specify_cli.storage.reachability import Reach, Reached
@@ -572,7 +571,7 @@ def assembled(
             first_load=retrieval.is_context and started.get("first_load") is True,
             config=config,
         )
-        return context if retrieval.is_context else context._replace(hits=tuple(limited(context.hits, config)))
+        return context if retrieval.is_context else context._replace(hits=tuple(limit_hits(context.hits, config)))
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         return f"{type(error).__name__}: {error}"
 
@@ -606,7 +605,7 @@ def _read_output(result: Fields | None, objects: ReadOnceObjects) -> str:
         return "no result was recorded: it is in doubt whether the call took effect"
     if result.get("redactions"):
         return "a secret in it was masked"
-    text, why = held_text(result, "output", objects.get)
+    text, why = read_captured_text(result, "output", objects.get)
     return "" if text is not None else why
 
 

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.filters import read_filters, say_number
 from specify_cli.cli.terminal.output import one_line, paint, write_json, write_lines, write_note, write_text
 from specify_cli.cli.terminal.render import bar_when_long, local_time, shown_width
 from specify_cli.features.search.database import Hit, Query, SearchIndex
 from specify_cli.project.config import Project
+from specify_cli.room import Values
+from specify_cli.storage.queries import Listing
 
 
 def read_query(values: Values) -> Query:
@@ -31,6 +32,12 @@ def open_index(project: Project) -> Iterator[SearchIndex]:
         for problem in index.problems:
             write_note(f"warning: {problem}")
         yield index
+
+
+def list_rows(project: Project, values: Values, limit: int) -> Listing:
+    """Return the rows that `invocations list` shows where a filter asks for what stands inside records."""
+    with open_index(project) as index:
+        return index.list_rows(read_query(values), limit)
 
 
 def search(values: Values) -> int:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, paint, write_json, write_lines
 from specify_cli.cli.terminal.render import local_time
 from specify_cli.features.search.commands import open_index
 from specify_cli.features.search.why import Explanation, Origin, explain_file
+from specify_cli.room import Values
 
 _RULES = 6
 

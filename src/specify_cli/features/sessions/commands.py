@@ -18,7 +18,7 @@ from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.storage.queries import parse_moment
 
 if TYPE_CHECKING:
-    from specify_cli.cli.command_table import Values
+    from specify_cli.room import Values
 
 # state → what is said of that many transcripts.
 _SAID = {

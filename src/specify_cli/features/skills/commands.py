@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import escape, write_json, write_lines
 from specify_cli.features.hooks.settings.detection import is_detected
 from specify_cli.features.hooks.settings.harnesses import HARNESSES
@@ -17,6 +16,7 @@ from specify_cli.features.skills.skills import (
     uninstall_skills,
 )
 from specify_cli.project.root import find_root
+from specify_cli.room import Values
 
 
 def install(values: Values) -> int:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, write_error, write_json, write_lines, write_note, write_text
 from specify_cli.cli.terminal.person import require_person
 from specify_cli.cli.terminal.render import progress_at_terminal
@@ -27,6 +26,7 @@ from specify_cli.libraries.wire.contract import FIELDS, GAPS, MAX_EVENTS, RECORD
 from specify_cli.project.config import Project, load_project
 from specify_cli.project.root import find_root
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
+from specify_cli.room import Values
 
 if TYPE_CHECKING:
     from specify_cli.features.sync.sending.push import Pushed

@@ -48,3 +48,13 @@ def send_otlp(url: str, headers: Mapping[str, str], body: bytes) -> None:
         return  # An answer in another form than was asked for; the status says that it was taken.
     if rejected:
         raise failed(url, f"{rejected} spans were refused: {partial.get('errorMessage', '')}", headers)
+
+
+def send(endpoint: str, headers: str, body: bytes) -> str:
+    """Send traces to an endpoint, with headers as in OTEL_EXPORTER_OTLP_HEADERS; return where they went.
+
+    Raises CallerError ENDPOINT_INVALID, INVALID_VALUE; EnvironmentFault DELIVERY_FAILED.
+    """
+    url = read_endpoint(endpoint)
+    send_otlp(url, read_headers(headers), body)
+    return url

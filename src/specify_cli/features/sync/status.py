@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple
 
 from doctrine.text import count
 from specify_cli.errors import InvocationError
-from specify_cli.features.doctor.doctor import Finding
 from specify_cli.features.sync import consent as consents
 from specify_cli.features.sync.sending.outbox import Counts, Outbox, envelope, look_at
-from specify_cli.features.sync.trigger import PAUSE, is_running, paused_until
+from specify_cli.features.sync.trigger import CONSENT, PAUSE, is_running, paused_until, sync_folder
 from specify_cli.libraries.wire.contract import PHASES, RECORDS, compose
+from specify_cli.project.checks import Finding
 from specify_cli.project.config import Project
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.verify import ERROR, INFO, WARNING
@@ -210,3 +210,10 @@ def find_problems(project: Project, environment: Mapping[str, str]) -> Iterator[
     if doubtful:
         what = f"{doubtful} records are damaged or cannot be read and are not sent"
         yield Finding("SYNC_EXCLUDED", INFO, folder, what, "spec-kitty invocations verify --all")
+
+
+def check_delivery(project: Project) -> Iterator[Finding]:
+    """Yield what is wrong with delivery, where somebody agreed to one."""
+    folder = sync_folder(project.root)
+    if folder is not None and os.path.exists(f"{folder}/{CONSENT}"):
+        yield from find_problems(project, os.environ)

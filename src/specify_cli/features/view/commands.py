@@ -5,11 +5,11 @@ from __future__ import annotations
 import secrets
 
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import write_json_lines, write_note, write_text
 from specify_cli.errors import EnvironmentFault
 from specify_cli.features.view.app import build_view
 from specify_cli.libraries.web.server import Listening, Server, bind
+from specify_cli.room import Values
 from specify_cli.storage.index import Index
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from specify_cli.errors import InvocationError
 from specify_cli.features.search.database import Query, SearchIndex
+from specify_cli.libraries.comparison.chains import run_chain
 from specify_cli.libraries.comparison.compare import Chain
 from specify_cli.libraries.timeline.run import Run, read_run
 from specify_cli.libraries.web.comparison import Side, compare_sides
@@ -23,7 +24,6 @@ from specify_cli.storage.queries import (
     annex_events,
     list_invocations,
     parse_moment,
-    run_chain,
     show_invocation,
 )
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, paint, write_json, write_lines, write_text
 from specify_cli.features.what_if import bisect as bisecting
 from specify_cli.features.what_if.backtest import (
@@ -22,6 +21,7 @@ from specify_cli.features.what_if.backtest import backtest as run_backtest
 from specify_cli.libraries.work.options import list_sources, open_engine
 from specify_cli.libraries.work.sharing import Engine
 from specify_cli.record.seal import is_digest
+from specify_cli.room import Values
 from specify_cli.storage.queries import parse_moment
 
 _SHOWN = 10

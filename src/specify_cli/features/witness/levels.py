@@ -24,6 +24,7 @@ from specify_cli.features.approvals.approvals import check_approvals, say_unchec
 from specify_cli.features.witness.enrollment import NAMESPACE, read_enrollment
 from specify_cli.features.witness.witnesses import read_witnesses
 from specify_cli.libraries.ssh.signatures import Signers
+from specify_cli.libraries.work.records import verify_shared
 from specify_cli.libraries.work.sharing import HERE, Engine
 from specify_cli.project.config import Project
 from specify_cli.record import layout
@@ -91,7 +92,7 @@ def verify_trail(
     are those of all records, in the order of their ids, where somebody has them already.
     """
     watch = TrailWatch(project, trust)
-    reports = watch.follow(queries.verify_all(project, engine) if reports is None else reports)
+    reports = watch.follow(verify_shared(project, engine) if reports is None else reports)
     # Files that belong to no record are looked for, and the logs judged, when every record has been read.
     judged = judge_set(reports, chain(queries.strays(project), watch.findings()))
     level, not_proven = watch.assess(judged)
@@ -105,7 +106,7 @@ def verify_in_trail(
 ) -> tuple[SetReport, RecordReport]:
     """Return what one record, the links to and from it and the logs say, with the level that this record reaches."""
     watch = TrailWatch(project, trust, place.invocation_id)
-    reports = watch.follow(queries.verify_all(project, engine))
+    reports = watch.follow(verify_shared(project, engine))
     own = next(iter([report for report in reports if report.file == place.path]))
     if anchors:
         own = queries.verify_place(project, place, anchors=anchors)

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
+from specify_cli.cli.rooms import list_fills, load
 from specify_cli.cli.terminal.render import bar_when_long
 from specify_cli.errors import CallerError
 from specify_cli.libraries.work.sharing import Engine, parse_scheduler
-from specify_cli.libraries.work.sources import Source, find_sources
+from specify_cli.libraries.work.sources import Source, SourceKind, find_sources
+from specify_cli.room import Values
 
 
 @contextmanager
@@ -32,25 +33,14 @@ def open_engine(values: Values, what: str) -> Iterator[Engine]:
 
 def list_sources(values: Values, root: str) -> list[Source]:
     """Return the sources that `--source` names; without it the project here."""
+    given, kind = shell.get_text(values, "source"), find_kind(values)
+    if given is None:
+        return [Source(".", root)]
+    return find_sources(given) if kind is None else kind.list_sources(given)
+
+
+def find_kind(values: Values) -> SourceKind | None:
+    """Return the kind of source that `--source` names where a room brought it; None for a folder or an archive."""
     given = shell.get_text(values, "source")
-    if given is not None and names_ledger(values):
-        from specify_cli.features.collector.reading import list_held  # loads a collector's storage
-
-        return list_held(given)
-    return [Source(".", root)] if given is None else find_sources(given)
-
-
-def names_ledger(values: Values) -> bool:
-    """Return whether `--source` names a collector's database and no folder or archive."""
-    given = shell.get_text(values, "source")
-    return given is not None and _is_database(given)
-
-
-def _is_database(source: str) -> bool:
-    if source.startswith(("postgresql://", "postgres://")):
-        return True
-    try:
-        with open(source, "rb") as file:
-            return file.read(16) == b"SQLite format 3\0"
-    except OSError:
-        return False
+    kinds: list[SourceKind] = [] if given is None else [load(fill.run) for fill in list_fills("sources")]
+    return next((kind for kind in kinds if kind.recognizes(str(given))), None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from typing import NamedTuple, Protocol
@@ -19,9 +19,12 @@ from typing import NamedTuple, Protocol
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.libraries.archive import archive
+from specify_cli.libraries.work.sharing import Engine
 from specify_cli.record import layout
+from specify_cli.record.verify import SetReport
 from specify_cli.storage import queries
 from specify_cli.storage.store import FileObjectStore, Place, places
+from specify_cli.trail.log.notes import Policy
 
 
 class Source(NamedTuple):
@@ -44,6 +47,17 @@ class Holder(Protocol):
 
     def read_log(self, source: Source) -> HeldLog | None:
         """Return the newest log of a source as it is held. Raises StoredDataError."""
+
+
+class SourceKind(NamedTuple):
+    """Sources that are neither folder nor archive, as a room brings them to the point `sources`.
+
+    `verify` yields each project by name with what its records prove.
+    """
+
+    recognizes: Callable[[str], bool]
+    list_sources: Callable[[str], list[Source]]
+    verify: Callable[[str, Engine, Policy | None], Iterator[tuple[str, SetReport]]]
 
 
 class Item(NamedTuple):

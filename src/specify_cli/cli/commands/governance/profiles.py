@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from doctrine.agent_profiles.profile import make_row
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
 from specify_cli.cli.terminal.render import table
+from specify_cli.room import Values
 from specify_cli.routing.registry import ProfileRegistry
 
 

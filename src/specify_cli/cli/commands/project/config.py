@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from doctrine.git import find_worktree
 from specify_cli import durable
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note, write_text
 from specify_cli.cli.terminal.person import is_person, require_person
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
@@ -18,6 +17,7 @@ from specify_cli.project.config import load_project, stated_protections
 from specify_cli.project.protection import DEFAULTS, read_accepted, resolve_protections, write_accepted
 from specify_cli.project.root import find_root, locate, place_below
 from specify_cli.record import layout
+from specify_cli.room import Values
 from specify_cli.storage.publishing import prepare
 from specify_cli.storage.store import FileRecordStore
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.schemas import DOCUMENTS, list_schemas
 from specify_cli.cli.terminal.output import write_json, write_lines
 from specify_cli.errors import CallerError
+from specify_cli.room import Values
 
 
 def schema(values: Values) -> int:

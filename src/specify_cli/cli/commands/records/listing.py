@@ -5,8 +5,8 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.filters import read_filters, say_number
+from specify_cli.cli.rooms import list_fills, load
 from specify_cli.cli.terminal.output import (
     one_line,
     paint,
@@ -18,6 +18,7 @@ from specify_cli.cli.terminal.output import (
 )
 from specify_cli.cli.terminal.render import Column, ledger, local_time, shown_width
 from specify_cli.record import layout
+from specify_cli.room import Values
 from specify_cli.storage import queries as invocations
 from specify_cli.storage.worktrees import find_left_behind
 
@@ -53,7 +54,7 @@ def list_rows(values: Values) -> int:
         if limit == 0:
             write_text("--limit 0 shows nothing")
             return 0
-        narrowed = filters._replace(replays=True) != invocations.Filters() or values["path"] is not None
+        narrowed = filters._replace(replays=True) != invocations.Filters() or values.get("path") is not None
         for name in ("profile", "action"):
             _note_unknown(name, shell.get_text(values, name), project, cache)
         write_text("no invocation fits" if narrowed else 'no invocations yet; start with: spec-kitty do "…"')
@@ -68,12 +69,11 @@ def list_rows(values: Values) -> int:
 
 def _find_rows(project: Project, values: Values, filters: invocations.Filters, limit: int) -> invocations.Listing:
     """Return the rows that fit; where a filter asks for what stands inside records, those the index of words finds."""
-    if all(values[name] is None for name in ("path", "tool", "commit", "rule")):
-        return invocations.list_invocations(project, filters, limit)
-    from specify_cli.features.search.commands import open_index, read_query  # a plain list opens no database
-
-    with open_index(project) as index:
-        return index.list_rows(read_query(values), limit)
+    for fill in list_fills("list_filters"):
+        if values.get(fill.name) is not None:
+            listing: invocations.Listing = load(fill.run)(project, values, limit)
+            return listing
+    return invocations.list_invocations(project, filters, limit)
 
 
 def _note_unknown(name: str, value: str | None, project: Project, cache: ParseCache) -> None:

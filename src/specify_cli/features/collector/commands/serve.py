@@ -9,7 +9,6 @@ import stat
 import time
 
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import write_json_lines, write_note, write_text
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.features.collector.engines.database import Database
@@ -22,6 +21,7 @@ from specify_cli.features.collector.tokens import Tokens
 from specify_cli.features.collector.witness import Witness
 from specify_cli.libraries.web.server import Listening, bind
 from specify_cli.libraries.wire.contract import is_signing_secret
+from specify_cli.room import Values
 
 _SHORTEST = 16
 # How long a database server may take to start, in seconds: longer, and it is not starting.

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from doctrine.text import count
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.errors import InvocationError
 from specify_cli.features.collector.reading import list_projects, opened_ledger, page_through
@@ -20,6 +19,7 @@ from specify_cli.libraries.timeline.run import read_run
 from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.record.record import lines_in_force
 from specify_cli.record.seal import open_line
+from specify_cli.room import Values
 
 _PAGE = 1_000
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import write_json, write_note, write_text
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.features.collector.ledger import open_database, read_now
 from specify_cli.features.collector.reading import explained
 from specify_cli.features.collector.storage import StorageError
 from specify_cli.features.collector.tokens import SEND, Token, Tokens
+from specify_cli.room import Values
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _MOST_DAYS = 3650

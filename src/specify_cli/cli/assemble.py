@@ -1,0 +1,153 @@
+"""Make the tables of commands and points from what the rooms declare.
+
+    write_tables(None)        # for an installed package: what is written holds for good
+    tables = assemble(read_rooms())
+
+`cli/compiled/` holds what was made as Python modules, so that a command loads one cached file and no declaration. A
+wheel brings them; a checkout writes them when a declaration has changed (`rooms.py` notices).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+import specify_cli
+from doctrine.load import replace_file
+from specify_cli.cli.core_commands import CORE
+from specify_cli.cli.params import JSON
+from specify_cli.room import EXAMPLES_OF_FORMS, Command, Feature, Form, Param
+
+FEATURES = "specify_cli.features"
+# A choice that stands for the names of everything that fills a point.
+_NAMES_OF = "*"
+
+
+class Room(NamedTuple):
+    """A declaration and the package it stands in."""
+
+    feature: Feature
+    package: str
+
+
+class Tables(NamedTuple):
+    """What commands are found in, as plain values.
+
+    `commands` are rows of `Command` with the forms behind them; `points` maps each point to (name, function, marker).
+    """
+
+    groups: dict[str, str]
+    commands: tuple[tuple[object, ...], ...]
+    points: dict[str, tuple[tuple[str, str, str], ...]]
+    direct: dict[str, str]
+
+
+def read_rooms() -> list[Room]:
+    """Return the core and every room of this package, by name. Raises ValueError where two contradict each other."""
+    folder = os.path.join(os.path.dirname(specify_cli.__file__), "features")
+    names = sorted(name for name in os.listdir(folder) if os.path.isfile(f"{folder}/{name}/feature.py"))
+    rooms = [Room(CORE, "specify_cli.cli.commands")]
+    for name in names:
+        rooms.append(Room(import_module(f"{FEATURES}.{name}.feature").FEATURE, f"{FEATURES}.{name}"))
+    order_rooms(rooms)
+    return rooms
+
+
+def order_rooms(rooms: Sequence[Room]) -> list[Room]:
+    """Return the rooms with each behind those that it needs. Raises ValueError for a missing one and for a circle."""
+    known = {room.feature.name: room for room in rooms}
+    ordered: dict[str, Room] = {}
+
+    def add(name: str, path: tuple[str, ...]) -> None:
+        if name in path:
+            raise ValueError(f"rooms need each other in a circle: {' → '.join((*path, name))}")
+        if name not in known:
+            raise ValueError(f"the room {path[-1]} needs {name}, which is not there")
+        if name not in ordered:
+            for need in known[name].feature.needs:
+                add(need, (*path, name))
+            ordered[name] = known[name]
+
+    for name in known:
+        add(name, ())
+    return list(ordered.values())
+
+
+def assemble(rooms: Sequence[Room]) -> Tables:
+    """Return the tables that these rooms make together. Raises ValueError where two bring the same."""
+    fills = [(room, fill) for room in rooms for fill in room.feature.fills]
+    points: dict[str, tuple[tuple[str, str, str], ...]] = {}
+    for room, fill in sorted(fills, key=lambda pair: pair[1].rank):
+        points[fill.point] = (*points.get(fill.point, ()), (fill.name, _locate(room, fill.run), fill.marker))
+    names = {point: tuple(name for name, _, _ in rows) for point, rows in points.items()}
+    groups = sorted((group for room in rooms for group in room.feature.groups), key=lambda group: group.rank)
+    forms = [(room, form) for room in rooms for form in room.feature.forms]
+    declared = [(room, command) for room in rooms for command in room.feature.commands]
+    paths = [command.path for _, command in declared]
+    twice = {path for path in paths if paths.count(path) > 1}
+    lost = {form.path for _, form in forms} - set(paths)
+    if twice or lost:
+        raise ValueError(f"commands declared twice: {sorted(twice)}; forms of no command: {sorted(lost)}")
+    commands = tuple(
+        _make_row(room, command, [pair for pair in forms if pair[1].path == command.path], names)
+        for room, command in sorted(declared, key=lambda pair: pair[1].rank)
+    )
+    direct = {word: _locate(room, run) for room in rooms for word, run in room.feature.direct.items()}
+    return Tables({group.path: group.help for group in groups}, commands, points, direct)
+
+
+def _locate(room: Room, run: str) -> str:
+    return f"{room.package}.{run}"
+
+
+def _make_row(
+    room: Room, command: Command, forms: Iterable[tuple[Room, Form]], names: Mapping[str, tuple[str, ...]]
+) -> tuple[object, ...]:
+    """Return a command with what other rooms add to it: params, choices, examples, and the functions of its forms."""
+    params, examples = list(command.params), list(command.examples)
+    at = examples.index(EXAMPLES_OF_FORMS) if EXAMPLES_OF_FORMS in examples else len(examples)
+    examples[at : at + 1] = []
+    runs = []
+    for of, form in sorted(forms, key=lambda pair: pair[1].rank):
+        place = next((i + 1 for i, param in enumerate(params) if param.name == form.after), len(params))
+        params[place:place] = form.params
+        for by in form.by:
+            name, equals, value = by.partition("=")
+            if equals:
+                params = [_add_choice(param, value, form.about) if param.name == name else param for param in params]
+        examples[at:at] = form.examples
+        at += len(form.examples)
+        if form.run:
+            runs.append((form.by, _locate(of, form.run)))
+        command = command._replace(help=form.help or command.help, exits=form.exits or command.exits)
+    rows = tuple(tuple(param._replace(choices=_expand(param.choices, names))) for param in (*params, JSON))
+    return (command.path, _locate(room, command.run), command.help, rows, tuple(examples), command.exits, tuple(runs))
+
+
+def _add_choice(param: Param, value: str, about: str) -> Param:
+    return param._replace(choices=(*param.choices, value), help=f"{param.help} {value}: {about}")
+
+
+def _expand(choices: tuple[str, ...], names: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    expanded: list[str] = []
+    for choice in choices:
+        expanded += names.get(choice[1:], ()) if choice.startswith(_NAMES_OF) else (choice,)
+    return tuple(expanded)
+
+
+def write_tables(stamp: object, folder: str | None = None) -> None:
+    """Write both modules of `cli/compiled/`; `stamp` says which declarations they are of, None for good. Raises "
+    "OSError."""
+    folder = folder or os.path.join(os.path.dirname(specify_cli.__file__), "cli", "compiled")
+    tables = assemble(read_rooms())
+    os.makedirs(folder, exist_ok=True)
+    hot = f"STAMP = {stamp!r}\nPOINTS = {tables.points!r}\nDIRECT = {tables.direct!r}\n"
+    for name, text in (
+        ("__init__", ""),
+        ("commands", f"STAMP = {stamp!r}\nGROUPS = {tables.groups!r}\nCOMMANDS = {tables.commands!r}\n"),
+        ("points", hot),
+    ):
+        head = '"""Made by `specify_cli.cli.assemble` from the declarations of the rooms; not to be edited."""\n\n'
+        replace_file(f"{folder}/{name}.py", (head + text).encode(), 0o644, sync=False)

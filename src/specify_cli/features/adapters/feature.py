@@ -1,0 +1,12 @@
+"""What this room brings."""
+
+from __future__ import annotations
+
+from specify_cli.room import Feature
+
+FEATURE = Feature(
+    name="adapters",
+    about="Record what agents on other people's frameworks do.",
+    page="docs/agents.md",
+    needs=("programs",),
+)

@@ -1,0 +1,53 @@
+"""The JSON that this room's commands print."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from specify_cli.cli.schemas.shapes import Shape, derived, shape_of
+from specify_cli.features.charter_setup import lint, synthesize
+from specify_cli.features.hooks.shapes import HooksChange, HooksRefusal
+from specify_cli.features.skills.shapes import SkillState
+
+
+@derived(synthesize.Answers)
+class InterviewAnswers:
+    """What a charter was synthesized from."""
+
+
+class SynthesizedFile(Shape):
+    """One planned file; `diff` is there where another one is in its place."""
+
+    path: str
+    state: Literal["new", "unchanged", "different", "kept", "left_out"]
+    written: bool
+    content: str
+    diff: str | None
+
+
+class CharterSynthesis(Shape):
+    """Printed by charter synthesize."""
+
+    dry_run: bool
+    answers: InterviewAnswers
+    files: list[SynthesizedFile]
+    notes: list[str]
+
+
+class SetUp(Shape):
+    """Printed by setup."""
+
+    root: str
+    trail: Literal["private", "committed"]
+    config_created: bool
+    charter: list[str]
+    hooks: list[HooksChange]
+    refused: list[HooksRefusal]
+    skills: list[SkillState]
+
+
+SHAPES: dict[str, Any] = {
+    "charter-synthesis": CharterSynthesis,
+    "charter-lint": shape_of(lint.LintReport),
+    "set-up": SetUp,
+}

@@ -1,0 +1,50 @@
+"""invocations compare: do two runs match."""
+
+from __future__ import annotations
+
+from specify_cli.cli import shell
+from specify_cli.cli.commands.records.invocations import read_project
+from specify_cli.cli.terminal.output import write_json, write_lines
+from specify_cli.errors import CallerError
+from specify_cli.libraries.comparison.chains import run_chain
+from specify_cli.libraries.comparison.compare import Chain, chain_of, verify_replay
+from specify_cli.libraries.comparison.text import render_comparison
+from specify_cli.redaction.json_values import ForeignError, parse_foreign
+from specify_cli.room import Values
+
+
+def compare(values: Values) -> int:
+    """Compare two runs; 1 where they differ."""
+    option = values["targets"]
+    targets = [str(item) for item in option] if isinstance(option, list) else [str(option)]
+    if targets == ["-"]:
+        one, two = _read_chains(shell.stdin_bytes())
+    elif len(targets) == 2:
+        project = read_project()
+        one, two = (
+            run_chain(project, target, side) for target, side in zip(targets, ("original", "replay"), strict=True)
+        )
+    else:
+        raise CallerError("USAGE", f"expected two records, or -, found {len(targets)}", "invocations compare A B")
+    tolerance = values["tolerance_ms"]
+    result = verify_replay(one, two, tolerance if isinstance(tolerance, int) else None)
+    if values["json"]:
+        write_json(result.as_value())
+    else:
+        write_lines(render_comparison(result))
+    return shell.judge_exit(result.match, values)
+
+
+def _read_chains(data: bytes) -> tuple[Chain, Chain]:
+    try:
+        value = parse_foreign(data)
+    except ForeignError as error:
+        value = str(error)
+    if not isinstance(value, dict) or not {"original_chain", "replay_chain"} <= value.keys():
+        found = value if isinstance(value, str) else type(value).__name__
+        raise CallerError(
+            "PAYLOAD_INVALID",
+            f'stdin: expected {{"original_chain": […], "replay_chain": […]}}, found {found}',
+            "spec-kitty invocations compare - < chains.json",
+        )
+    return chain_of(value["original_chain"], "original"), chain_of(value["replay_chain"], "replay")

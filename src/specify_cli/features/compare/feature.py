@@ -1,0 +1,35 @@
+"""What this room brings."""
+
+from __future__ import annotations
+
+from specify_cli.cli.params import STRICT
+from specify_cli.room import Command, Feature, argument, option
+
+FEATURE = Feature(
+    name="compare",
+    about="Hold two runs against each other.",
+    page="docs/compare.md",
+    libraries=("comparison",),
+    commands=(
+        Command(
+            ("invocations", "compare"),
+            "commands:compare",
+            "Do two runs match: request, profile, action, outcome, and each step; every difference is listed.",
+            (
+                argument(
+                    "targets",
+                    'Two ids or files; or - for {"original_chain": […], "replay_chain": […]} on stdin.',
+                    multiple=True,
+                    required=True,
+                    metavar="A B",
+                ),
+                option("tolerance_ms", "Warn where durations differ by more.", integer=True, metavar="MS"),
+                STRICT,
+            ),
+            ("spec-kitty invocations compare ID OTHER_ID", "spec-kitty invocations compare - --json < chains.json"),
+            "0 match · 1 no match, or refused · 2 usage",
+            rank=290,
+        ),
+    ),
+    shapes="shapes",
+)

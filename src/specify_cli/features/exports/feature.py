@@ -1,0 +1,58 @@
+"""What this room brings."""
+
+from __future__ import annotations
+
+from specify_cli.room import Feature, Form, option
+
+_TRACES = "trace_commands:export_trace"
+
+FEATURE = Feature(
+    name="exports",
+    about="Hand records over in the forms that programs of others read.",
+    page="docs/exports.md",
+    needs=("archives", "search"),
+    libraries=("archive", "timeline"),
+    forms=(
+        Form(
+            ("invocations", "export"),
+            ("parquet",),
+            "table_commands:export_tables",
+            (option("parquet", "These records, or all, as tables for DuckDB, in a new folder.", metavar="DIR"),),
+            after="html",
+            examples=("spec-kitty invocations export --parquet tables",),
+            rank=60,
+        ),
+        Form(
+            ("invocations", "export"),
+            ("format=otlp",),
+            _TRACES,
+            about="OpenTelemetry.",
+            rank=30,
+        ),
+        Form(
+            ("invocations", "export"),
+            ("format=perfetto",),
+            _TRACES,
+            about="for ui.perfetto.dev.",
+            examples=("spec-kitty invocations export last --format perfetto -o run.json",),
+            rank=40,
+        ),
+        Form(
+            ("invocations", "export"),
+            ("format=agent-trace",),
+            _TRACES,
+            about="which lines one record wrote.",
+            rank=50,
+        ),
+        Form(
+            ("invocations", "export"),
+            ("endpoint",),
+            _TRACES,
+            (option("endpoint", "With otlp: send it there instead of writing a file.", metavar="URL"),),
+            after="format",
+            rank=70,
+        ),
+    ),
+    shapes="shapes",
+    pure=("agent_trace", "otlp", "perfetto", "tables"),
+)

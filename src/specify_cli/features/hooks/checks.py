@@ -1,0 +1,134 @@
+"""What is wrong with the hooks of a project, for doctor."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from doctrine.text import count, say
+from specify_cli import durable
+from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.conversation.take_in import list_taken
+from specify_cli.features.hooks.losses import logged
+from specify_cli.features.hooks.settings.harnesses import HARNESSES
+from specify_cli.features.hooks.settings.install import SettingsPlace, standing
+from specify_cli.features.hooks.silence import describe_silence, find_installed
+from specify_cli.project.checks import Finding, list_names
+from specify_cli.project.config import Project
+from specify_cli.record import layout
+from specify_cli.record.verify import INFO, WARNING, RecordReport
+from specify_cli.storage.index import Index
+
+_LITTLE = 16 * 1024
+_HOOK_SECONDS = 60
+
+
+def check_hooks(project: Project) -> Iterator[Finding]:
+    """Yield what hooks could not record, and why."""
+    orphans, full = _read_told_lines(project.root, layout.ORPHANS)
+    if orphans or full:
+        last = _describe_last(orphans, "why")
+        what = f"{count(len(orphans), 'hook event')} found no invocation to belong to{last}{full}"
+        late = sum("closed" in line for line in orphans)
+        if late:
+            what += f"; {late} came after their record was closed, so it does not show them"
+        yield Finding(
+            "HOOK_ORPHANS", WARNING if late else INFO, layout.ORPHANS, what, f"look at them, then rm {layout.ORPHANS}"
+        )
+    for top, path, label in _read_failure_logs(project):
+        failures, full = _read_told_lines(top, path)
+        if failures or full:
+            what = f"{count(len(failures), 'hook call')} failed{_describe_last(failures, 'code', 'message')}"
+            yield Finding("HOOK_FAILED", WARNING, label, what + full, f"fix the cause, then rm {label}")
+    killed = [
+        mark
+        for name in list_names(project.root, layout.BEGUN)
+        if (mark := _describe_killed(project.root, name)) is not None
+    ]
+    if killed:
+        what = f"{count(len(killed), 'hook')} began with a large payload and never ended; the last: {killed[-1]}"
+        yield Finding("HOOK_KILLED", WARNING, layout.BEGUN, what, f"what they told is lost; then rm -r {layout.BEGUN}")
+    local = f"{project.root}/{layout.LOCAL}"
+    in_use = "bindings" in list_names(project.root, layout.LOCAL) or any(
+        standing(SettingsPlace(harness, "project", project.root, harness.project)).state in ("current", "outdated")
+        for harness in HARNESSES.values()
+    )
+    if in_use or (os.path.lexists(local) and (os.path.islink(local) or not os.path.isdir(local))):
+        for folder in (layout.LOCAL, layout.RECORDS):
+            why = _find_unwritable(project.root, folder)
+            if why is not None:
+                what = f"hooks can record nothing here, and cannot say so: {why}"
+                yield Finding("HOOK_UNWRITABLE", WARNING, folder, what, f"free space or make {folder} writable")
+
+
+def watch_silence(project: Project, home: str | None) -> Callable[[RecordReport], Iterator[Finding]]:
+    """Return a check of each record: did a harness whose hooks are installed tell nothing of it?"""
+    installed = find_installed(project.root, home)
+
+    def check(report: RecordReport) -> Iterator[Finding]:
+        if installed and report.sealed and report.status == "closed":
+            place = Index(project.root).resolve(str(report.invocation_id))
+            silence = describe_silence(project.root, place, installed)
+            if silence is not None:
+                what, _, repair = silence.partition(". ")
+                yield Finding("NO_HOOK_EVENTS", WARNING, report.file, what, repair)
+
+    return check
+
+
+def _describe_killed(root: str, name: str) -> str | None:
+    """Return what the mark of a hook that is over says; None for one that still runs."""
+    pid = name.partition("-")[0]
+    try:
+        data = durable.read_below(root, f"{layout.BEGUN}/{name}", _LITTLE)
+        written = os.stat(f"{root}/{layout.BEGUN}/{name}", follow_symlinks=False).st_mtime
+        if time.time() - written < _HOOK_SECONDS and os.path.isdir(f"/proc/{pid}"):
+            return None
+        mark = json.loads(data)
+        return " ".join(str(mark[key])[:64] for key in ("at", "harness", "event"))
+    except (OSError, InvocationError, ValueError, RecursionError, KeyError, TypeError):
+        return "an unreadable mark"
+
+
+def _read_failure_logs(project: Project) -> Iterator[tuple[str, str, str]]:
+    """Yield where hooks note their own failures: folder, path below it, and the path as people name it."""
+    yield project.root, layout.HOOK_FAILURES, layout.HOOK_FAILURES
+    if project.git_dir is not None:
+        yield project.git_dir, layout.LOST_IN_GIT, f"{project.git_dir}/{layout.LOST_IN_GIT}"
+
+
+def _read_told_lines(top: str, path: str) -> tuple[list[Mapping[str, object]], str]:
+    """Return the lines of a hook's log, and what to add where it is full."""
+    lines = logged(top, path)
+    adopted = {key for line in lines for key in list_taken(line)}
+    waiting = [line for line in lines if "taken" not in line and adopted.isdisjoint(_list_keys(line))]
+    reported = [line for line in waiting if line.get("full") is not True]
+    return reported, "" if len(reported) == len(waiting) else "; the log is full and later ones are not kept"
+
+
+def _list_keys(line: Mapping[str, object]) -> list[str]:
+    keys = line.get("keys")
+    return [str(key) for key in keys] if isinstance(keys, list) else []
+
+
+def _describe_last(lines: list[Mapping[str, object]], *keys: str) -> str:
+    """Return what the last line of a hook's log says under these keys, as the end of a sentence."""
+    parts = [say(lines[-1][key]) for key in keys if lines and lines[-1].get(key) not in (None, "")]
+    return f"; the last: {' '.join(parts)}" if parts else "; the last cannot be read"
+
+
+def _find_unwritable(root: str, folder: str) -> str | None:
+    """Return why nothing can be written to a folder, as far as asking tells; None where nothing speaks against it."""
+    path = f"{root}/{folder}"
+    try:
+        if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):
+            return "it is no folder"
+        if os.path.isdir(path) and not os.access(path, os.W_OK | os.X_OK):
+            return "the file system or its permissions refuse it"
+        disk = os.statvfs(path if os.path.isdir(path) else root)
+    except OSError as error:
+        return error.strerror or str(error)
+    # Some file systems count neither blocks nor files.
+    return "the disk is full" if disk.f_blocks and disk.f_bavail * disk.f_frsize < _LITTLE else None

@@ -1,0 +1,85 @@
+"""What this room brings."""
+
+from __future__ import annotations
+
+from specify_cli.cli.params import SCOPE, SHOW
+from specify_cli.room import Command, Feature, Fill, Group, flag, option
+
+_HARNESS = option(
+    "harness",
+    "This one, or all that are in use here; repeatable.",
+    multiple=True,
+    choices=("*harness", "all-detected"),
+)
+_HARNESSES = ("claude-code", "codex", "cursor", "copilot", "gemini", "antigravity", "opencode", "qwen")
+
+FEATURE = Feature(
+    name="hooks",
+    about="Let agents' harnesses fill the record by themselves.",
+    page="docs/hooks.md",
+    groups=(Group("hooks", "Let agents' harnesses fill the record by themselves.", 70),),
+    commands=(
+        Command(
+            ("hooks", "install"),
+            "commands:install",
+            "Put the hook into harnesses' own settings; what else is there is kept; twice is as once.",
+            (
+                _HARNESS,
+                SCOPE,
+                flag("open", "Let a session that begins work without a do get a record, in this clone."),
+                SHOW,
+            ),
+            (
+                "spec-kitty hooks install",
+                "spec-kitty hooks install --harness claude-code --scope user --dry-run",
+                "spec-kitty hooks install --open",
+            ),
+            "0 installed, or was already · 1 a settings file was refused and left alone · 2 usage",
+            rank=430,
+        ),
+        Command(
+            ("hooks", "status"),
+            "commands:status",
+            "Which harnesses are in use here, and whether the hook is in their settings.",
+            (),
+            ("spec-kitty hooks status", "spec-kitty hooks status --json"),
+            "0 ok · 2 usage",
+            rank=440,
+        ),
+        Command(
+            ("hooks", "uninstall"),
+            "commands:uninstall",
+            "Take the hook out; every other line stays as its owner wrote it.",
+            (
+                _HARNESS,
+                SCOPE,
+                SHOW,
+            ),
+            ("spec-kitty hooks uninstall", "spec-kitty hooks uninstall --harness cursor"),
+            "0 taken out, or was not there · 1 a settings file was refused and left alone · 2 usage",
+            rank=450,
+        ),
+        Command(
+            ("hooks", "test"),
+            "commands:test",
+            "Show what one hook call would record, masked and cut as it would be; writes nothing.",
+            (
+                option("harness", "Whose payload it is.", required=True, choices=("*harness",)),
+                option("payload", "A file with the JSON of one hook call; - reads stdin.", "-", metavar="FILE"),
+            ),
+            ("spec-kitty hooks test --harness claude-code --payload call.json",),
+            "0 shown · 1 not JSON · 2 usage",
+            rank=460,
+        ),
+    ),
+    direct={"hook": "entry:run_hook_command"},
+    fills=(
+        Fill("record_checks", "checks:watch_silence"),
+        Fill("checks", "checks:check_hooks", rank=500),
+        Fill("closed", "silence:warn_of_silence"),
+        Fill("opened", "conversation.take_in:take_in_beside", marker=".kittify/local/hook-orphans.jsonl"),
+        *(Fill("harness", "settings.harnesses:HARNESSES", name) for name in _HARNESSES),
+    ),
+    shapes="shapes",
+    pure=("settings.json_text", "settings.harnesses", "payload.translation"),
+)

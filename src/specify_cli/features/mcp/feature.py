@@ -1,0 +1,25 @@
+"""What this room brings."""
+
+from __future__ import annotations
+
+from specify_cli.room import Command, Feature, Group
+
+FEATURE = Feature(
+    name="mcp",
+    about="Serve agents that speak the Model Context Protocol.",
+    page="docs/mcp.md",
+    extra="mcp",
+    groups=(Group("mcp", "Serve agents that speak the Model Context Protocol.", 100),),
+    commands=(
+        Command(
+            ("mcp", "serve"),
+            "commands:serve",
+            "Answer an agent's client on stdin and stdout: tools to advise, do, complete, search, show, verify "
+            "and why.",
+            (),
+            ("spec-kitty mcp serve",),
+            "0 the client went away · 1 refused · 2 usage",
+            rank=600,
+        ),
+    ),
+)

@@ -1,0 +1,86 @@
+"""replay --ab: how another model answers what the record's own was asked; writes a child record."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from difflib import unified_diff
+
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.errors import CallerError
+from specify_cli.features.models.dialects import MESSAGES, find_dialect
+from specify_cli.features.models.other_model import AnswerDiff, ModelReplay, ask_other_model
+from specify_cli.features.replay.options import EXACT_ONLY, require_one_record
+from specify_cli.features.sync.consent import checked_endpoint, checked_token
+from specify_cli.features.sync.sending.transport import post_json
+from specify_cli.room import Values
+
+_ANSWER_SECONDS = 300.0
+_LINES_SHOWN = 24
+
+
+def ask_other(values: Values) -> int:
+    """Print how another model answers what the record's own was asked; 1 where it differs."""
+    require_one_record(values, "--ab", [name for name in EXACT_ONLY if name != "strict"])
+    if values["ab"] is None or values["endpoint"] is None:
+        raise CallerError("USAGE", "--ab MODEL and --endpoint URL go together", "spec-kitty replay --help")
+    endpoint, variable = checked_endpoint(str(values["endpoint"])), shell.get_text(values, "key_variable")
+    headers: dict[str, str] = {}
+    if variable is not None:
+        if variable not in os.environ:
+            raise CallerError("TOKEN_MISSING", f"--key-variable: {variable} is not set", f"export {variable}=…")
+        key = checked_token(os.environ[variable].strip(), variable)
+        headers = {"Authorization": f"Bearer {key}", "x-api-key": key}
+    if find_dialect(endpoint) == MESSAGES:
+        headers["anthropic-version"] = "2023-06-01"
+    project, cache = shell.reading_project()
+    cache.save()
+    replayed = ask_other_model(
+        project,
+        str(values["invocation_id"]),
+        str(values["ab"]),
+        endpoint,
+        lambda body: post_json(endpoint, headers, body, seconds=_ANSWER_SECONDS),
+        events=[int(str(item)) for item in values["event"]] if isinstance(values["event"], list) else (),
+        home=shell.home(),
+        caller=shell.caller(),
+    )
+    if values["json"]:
+        write_json(replayed)
+    else:
+        write_lines(_render_answers(replayed))
+    return shell.judge_exit(replayed.match, values)
+
+
+def _render_answers(result: ModelReplay) -> Iterator[str]:
+    yield (
+        f"{count(len(result.calls), 'model call')}: {result.count('same')} same, {result.count('differs')} differ, "
+        f"{result.count('not_evaluated')} not evaluated; child {result.replay_invocation_id or 'none'}"
+    )
+    for call in result.calls:
+        verdict = call.verdict.replace("_", " ")
+        yield f"{verdict}  seq {call.seq} {one_line(call.model)} {one_line(call.reason or '', 300)}".rstrip()
+        if call.diff is not None:
+            diff = call.diff
+            if diff.recorded_decision is not None:
+                yield f"  decision: {diff.recorded_decision} -> {diff.answered_decision}"
+            lines = [*_compare_calls(diff), *diff.text[2:]]
+            shown = ["--- recorded", "+++ answered"] * bool(lines) + lines[:_LINES_SHOWN]
+            yield from (f"  {line[:300]}{'…' * (len(line) > 300)}" for line in shown)
+            if len(lines) > _LINES_SHOWN:
+                yield f"  and {len(lines) - _LINES_SHOWN} more lines: --json lists them"
+
+
+def _compare_calls(diff: AnswerDiff) -> list[str]:
+    """Return the tool calls of two answers as lines of a diff; none where they are the same."""
+    if diff.recorded_calls is None or diff.answered_calls is None:
+        return []
+    then, now = (
+        [f"{call['name']} {json.dumps(call['args'], ensure_ascii=False, sort_keys=True)}" for call in calls]
+        for calls in (diff.recorded_calls, diff.answered_calls)
+    )
+    changes = unified_diff(then, now, n=len(then), lineterm="")
+    return [f"@@ tool calls: {len(then)} recorded, {len(now)} answered @@", *list(changes)[3:]]

@@ -1,0 +1,71 @@
+"""What this room brings."""
+
+from __future__ import annotations
+
+from specify_cli.cli.params import ID, READ, STRICT
+from specify_cli.room import Command, Feature, flag, option
+
+FEATURE = Feature(
+    name="programs",
+    about="Run a Python program as an invocation; resume it, run it again.",
+    page="docs/programs.md",
+    needs=("replay",),
+    libraries=("comparison",),
+    commands=(
+        Command(
+            ("invocations", "state"),
+            "commands:state",
+            "Where a run stands: stage, steps, open calls, what it spent; now, or after a line.",
+            (
+                ID,
+                option("at", "After the line with this seq.", integer=True, metavar="SEQ"),
+            ),
+            ("spec-kitty invocations state ID", "spec-kitty invocations state ID --at 3"),
+            READ,
+            rank=300,
+        ),
+        Command(
+            ("resume",),
+            "commands:resume",
+            "Go on with an unfinished run; without a program only say what that would do.",
+            (
+                ID,
+                option("program", "The function that takes the run.", metavar="MODULE:FUNCTION"),
+                option("rerun", "Make this call in doubt again; repeatable.", multiple=True, metavar="CALL_ID:SEQ"),
+            ),
+            ("spec-kitty resume ID", "spec-kitty resume ID --program agent:main --rerun CALL_ID"),
+            "0 resumed, or can be · 1 refused, or the program failed · 2 usage",
+            rank=380,
+        ),
+        Command(
+            ("reexecute",),
+            "commands:reexecute",
+            "Run the program of a recorded run again, as a child of it, and hold the two against each other.",
+            (
+                ID,
+                option("program", "The function that takes the run.", required=True, metavar="MODULE:FUNCTION"),
+                flag("allow_external", "Allow calls with side effects outside the project."),
+                option(
+                    "tools",
+                    "record: give recorded results back. live: call.",
+                    "record",
+                    choices=("record", "live"),
+                ),
+                option(
+                    "model",
+                    "Ask this instead of a model; repeatable.",
+                    multiple=True,
+                    metavar="NAME=MODULE:FUNCTION",
+                ),
+                STRICT,
+            ),
+            (
+                "spec-kitty reexecute ID --program agent:main",
+                "spec-kitty reexecute ID --program agent:main --model gpt=agent:ask",
+            ),
+            "0 the same · 1 differs or refused · 2 usage",
+            rank=390,
+        ),
+    ),
+    shapes="shapes",
+)

@@ -1,0 +1,40 @@
+"""What this room brings."""
+
+from __future__ import annotations
+
+from specify_cli.room import Command, Feature, Group, option
+
+FEATURE = Feature(
+    name="sessions",
+    about="Make records of sessions that agents' programs kept.",
+    page="docs/sessions.md",
+    needs=("hooks",),
+    groups=(Group("import", "Bring in work from before the hooks.", 80),),
+    commands=(
+        Command(
+            ("import", "sessions"),
+            "commands:import_sessions",
+            "Make records of the sessions an agent's program kept of this project, read-only and marked "
+            "imported; their "
+            "times are what the transcripts claim. Twice changes nothing.",
+            (
+                option(
+                    "harness",
+                    "Whose sessions; repeatable.",
+                    multiple=True,
+                    required=True,
+                    choices=("claude-code", "codex", "gemini", "opencode"),
+                ),
+                option("since", "Only those begun since: 2h, 7d, yesterday, or a date.", metavar="TIME"),
+            ),
+            (
+                "spec-kitty import sessions --harness claude-code",
+                "spec-kitty import sessions --harness codex --harness gemini --since 30d",
+            ),
+            "0 imported, or here already · 1 a transcript could not be read · 2 usage",
+            rank=330,
+        ),
+    ),
+    shapes="shapes",
+    pure=("reading",),
+)

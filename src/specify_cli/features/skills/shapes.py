@@ -1,0 +1,20 @@
+"""The JSON that this room's commands print."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specify_cli.cli.schemas.shapes import Shape, shape_of
+from specify_cli.features.skills import skills
+
+
+class SkillState(Shape):
+    """A file of ours in a project."""
+
+    path: str
+    state: skills.State
+
+
+SHAPES: dict[str, Any] = {
+    "skills-installed": shape_of(skills.SkillsInstalled),
+}

@@ -1,0 +1,26 @@
+"""invocations export --html: one record as a page that checks itself."""
+
+from __future__ import annotations
+
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.errors import CallerError
+from specify_cli.features.view.page import write_page
+from specify_cli.libraries.archive.options import open_export
+from specify_cli.room import Values
+from specify_cli.storage.index import Index
+
+
+def export_page(values: Values) -> int:
+    """Write the page of one record."""
+    project, ids = open_export(values, "html")
+    if len(ids) != 1 or values["safe"] or values["format"] != "archive":
+        raise CallerError("USAGE", "--html takes one record, no --safe and no --format", "give one ID")
+    place = Index(project.root).resolve(ids[0])
+    page = write_page(project, place, str(values["html"]), proofs=bool(values.get("proofs")))
+    if values["json"]:
+        write_json(page)
+        return 0
+    lines = [f"{one_line(page.path)}: the page of {page.invocation_id}, {page.size} bytes", f"SHA-256 {page.sha256}"]
+    lines.append(f"its script: SHA-256 {page.script_sha256}, the same in every page of this version")
+    write_lines([*lines, *(f"left out: object {one_line(item)}" for item in page.left_out)])
+    return 0

@@ -1,0 +1,64 @@
+"""What this room brings."""
+
+from __future__ import annotations
+
+from specify_cli.cli.params import ENGINE, ID
+from specify_cli.room import Command, Feature, Form, flag, option
+
+FEATURE = Feature(
+    name="what_if",
+    about="Decide again under other rules: today's, or proposed ones.",
+    page="docs/what_if.md",
+    needs=("replay",),
+    libraries=("work",),
+    commands=(
+        Command(
+            ("backtest",),
+            "commands:backtest",
+            "What past decisions would have been under a charter that is proposed; no record is written.",
+            (
+                option("charter", "A charter folder, or a project with its doctrine.", required=True, metavar="DIR"),
+                option("profiles", "Profiles in place of the project's own.", metavar="DIR"),
+                option("since", "Only records begun since: 90d, yesterday, or a date.", metavar="TIME"),
+                option("rules", "Import this module for its gate rules.", metavar="MODULE"),
+                *ENGINE,
+            ),
+            ("spec-kitty backtest --charter .kittify/charter --since 90d",),
+            "0 answered · 1 what the policy kept back would be shown, or refused · 2 usage",
+            rank=410,
+        ),
+        Command(
+            ("bisect",),
+            "commands:bisect",
+            "Find the commit of charter, doctrine or profiles that first changes what a record decided.",
+            (ID,),
+            ("spec-kitty bisect ID",),
+            "0 nothing changes it · 1 found, or refused · 2 usage",
+            rank=420,
+        ),
+    ),
+    forms=(
+        Form(
+            ("replay",),
+            ("against", "idempotency_key", "from_root"),
+            "against_command:run_against",
+            (
+                option(
+                    "against",
+                    "Today's doctrine, profiles and code under the recorded policy; writes a child record.",
+                    choices=("current",),
+                ),
+                option("idempotency_key", "With --against: the same key gives one child.", metavar="KEY"),
+                flag("from_root", "With --against: of a replay, take the record it began with."),
+            ),
+            after="from_file",
+            examples=("spec-kitty replay ID --against current",),
+            help="Would a record's decisions come out the same: from what it kept, or (--against current) under "
+            "today's "
+            "rules.",
+            exits="0 match, or --against answered · 1 differs or refused · 2 usage",
+            rank=20,
+        ),
+    ),
+    shapes="shapes",
+)

@@ -1,0 +1,44 @@
+"""invocations export --format testimony: the decisions and approvals of one record, for a validator of others."""
+
+from __future__ import annotations
+
+from doctrine.text import count
+from specify_cli.cli.terminal.output import one_line, write_json, write_note, write_text
+from specify_cli.errors import CallerError, StoredDataError
+from specify_cli.features.approvals.approvals import judge_approvals
+from specify_cli.features.witness.testimony import make_testimony
+from specify_cli.libraries.archive import archive
+from specify_cli.libraries.archive.options import open_export
+from specify_cli.libraries.ssh.options import read_signers
+from specify_cli.record.reading.views import read_file
+from specify_cli.room import Values
+from specify_cli.storage import queries as invocations
+from specify_cli.storage.index import Index
+from specify_cli.storage.store import FileRecordStore, digest
+
+
+def export_testimony(values: Values) -> int:
+    """Write the decisions and approvals of one record in the form that a validator of others reads."""
+    project, ids = open_export(values, "output")
+    if len(ids) != 1 or values["safe"] or values["proofs"]:
+        raise CallerError("USAGE", "--format testimony takes one record, no --safe and no --proofs", "give one ID")
+    place = Index(project.root).resolve(ids[0])
+    archive.require_whole(invocations.verify_place(project, place), place)
+    record = read_file(FileRecordStore(project.root).hold(place))
+    if record is None or not record.sealed:
+        raise StoredDataError(
+            "RECORD_UNSEALED", f"{place.path} carries no seals, so it cannot be vouched for", "export it as an archive"
+        )
+    signers = read_signers(values)
+    judged = [] if signers is None else list(judge_approvals(list(record.entries), signers))
+    data = make_testimony(record, judged).encode()
+    output = str(values["output"])
+    archive.create_file(output, data)
+    valid = sum(item.problem is None and item.signed for item in judged)
+    if values["json"]:
+        write_json({"path": output, "invocation_id": place.invocation_id, "approvals": valid, "sha256": digest(data)})
+    else:
+        write_text(f"{one_line(output)}: {place.invocation_id} with {count(valid, 'signed approval')}")
+    if signers is None:
+        write_note("no approval counts without --allowed-signers FILE: it says whose keys do")
+    return 0

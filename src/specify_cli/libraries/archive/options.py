@@ -1,0 +1,28 @@
+"""What the forms of `invocations export` read from a command line alike."""
+
+from __future__ import annotations
+
+from specify_cli.cli import shell
+from specify_cli.errors import CallerError
+from specify_cli.project.config import Project, load_project
+from specify_cli.room import Values
+
+_HELP = "spec-kitty invocations export --help"
+
+
+def open_export(values: Values, target: str, *, of_all: bool = False) -> tuple[Project, list[str]]:
+    """Return the project and the ids that are to be exported to the option `target`.
+
+    `of_all`: without an id it is about every record. Raises CallerError USAGE without ids, without the target, and with
+    --output beside another target.
+    """
+    project, _ = load_project(shell.here(), shell.home())
+    option = values["ids"]
+    ids = [str(item) for item in option] if isinstance(option, list) else [str(option)]
+    if not ids and not of_all:
+        raise CallerError("USAGE", "Missing argument 'ID'.", _HELP)
+    if values[target] is None:
+        raise CallerError("USAGE", f"nothing says where to: expected --{target}", _HELP)
+    if target != "output" and values["output"] is not None:
+        raise CallerError("USAGE", f"--output and --{target} exclude each other", _HELP)
+    return project, ids

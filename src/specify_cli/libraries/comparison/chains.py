@@ -1,0 +1,65 @@
+"""The receipt chain of a record that is kept, once it is known to be intact."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from specify_cli.errors import InvocationError
+from specify_cli.libraries.comparison.compare import Chain, read_chain
+from specify_cli.project.config import Project
+from specify_cli.record import layout
+from specify_cli.record.reading.views import read_entries
+from specify_cli.record.record import Source, reader_of
+from specify_cli.storage.index import Index
+from specify_cli.storage.queries import verify_file, verify_path
+from specify_cli.storage.store import FileObjectStore, FileRecordStore, HeldFile, Place
+
+
+def run_chain(project: Project, target: str, side: str) -> Chain:
+    """Return the receipt chain of a record, given by id or file, once it is known to be intact.
+
+    Raises StoredDataError CHAIN_BREAK.
+    """
+    roots = [project.root]
+    source: Source = b""
+    if os.sep in target or target.endswith(".jsonl"):
+        home = _find_home(target)
+        if home is None:
+            report = verify_path(target)
+        else:
+            # A record that lies in a project, this one or another, is read as one of its own.
+            report = verify_file(home[0], home[1])
+            roots.insert(0, home[0])
+        if not any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
+            source = HeldFile(os.open(target, os.O_RDONLY | os.O_CLOEXEC))
+    else:
+        place = Index(project.root).resolve(target)
+        report = verify_file(project.root, place)
+        source = FileRecordStore(project.root).hold(place)
+    chain, started = read_chain(report, read_entries(reader_of(source)), side)
+    redactions = (_read_redaction(root, (started or {}).get("snapshot")) for root in roots)
+    return chain._replace(redaction=next((digest for digest in redactions if digest is not None), None))
+
+
+def _find_home(path: str) -> tuple[str, Place] | None:
+    """Return the project a file is a record of, as its root and the record's place there."""
+    head, name = os.path.split(os.path.realpath(path))
+    ids = layout.parse_record_name(name)
+    if ids is None or os.path.islink(path):
+        return None
+    folders = (layout.RECORDS, layout.IMPORTED, layout.OLDER_RECORDS, layout.trail_folder(ids[1]))
+    folder = next((folder for folder in folders if head.endswith(f"/{folder}")), None)
+    return None if folder is None else (head[: -len(folder) - 1], Place(folder, name, ids[1], ids[0]))
+
+
+def _read_redaction(root: str, snapshot: object) -> str | None:
+    """Return the redaction set a snapshot names.
+
+    Without one it is not known which rules masked the run: None.
+    """
+
+    try:
+        return str(json.loads(FileObjectStore(root).get(str(snapshot)))["config"]["redaction"])
+    except (InvocationError, ValueError, KeyError, TypeError):
+        return None

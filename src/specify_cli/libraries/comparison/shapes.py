@@ -1,0 +1,36 @@
+"""What JSON of a comparison looks like."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from specify_cli.cli.schemas.shapes import derived, one_of
+from specify_cli.libraries.comparison import compare
+
+
+@derived(compare.Mismatch)
+class Mismatch:
+    """One difference between two runs."""
+
+    code: Annotated[str, one_of(compare.MISMATCHES)]
+    expected: str | int | None
+    actual: str | int | None
+
+
+@derived(compare.Details)
+class ComparisonDetails:
+    """A comparison in its parts."""
+
+
+@derived(compare.Warned)
+class Warned:
+    """What is no mismatch and should be known."""
+
+    code: Annotated[str, one_of(compare.WARNINGS)]
+
+
+@derived(compare.ReplayResult)
+class Comparison:
+    """Printed by invocations compare."""
+
+    details: ComparisonDetails

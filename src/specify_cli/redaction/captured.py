@@ -1,0 +1,36 @@
+"""Read back what a line holds of a captured value, where it holds all of it.  [pure]"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+
+from doctrine.text import say
+from specify_cli.errors import InvocationError
+from specify_cli.redaction.capture import NO_RULES
+from specify_cli.redaction.json_values import foreign_text
+
+
+def read_captured_text(fields: Mapping[str, object], name: str, get: Callable[[str], bytes]) -> tuple[str | None, str]:
+    """Return the whole text a line holds under a captured name, or None and why it is not whole."""
+    captured, recorded = fields.get(name), fields.get(f"{name}_hash")
+    if isinstance(captured, str):
+        return captured, ""
+    if not isinstance(captured, Mapping):
+        if recorded is not None or f"{name}_size" in fields:
+            return None, "captured as hash, so only its digest and size are kept"
+        return None, "nothing of it is kept"
+    if captured.get("truncated"):
+        return None, f"of {say(captured.get('size'))} bytes {say(captured.get('kept'))} are kept"
+    if isinstance(captured.get("object"), str):
+        try:
+            return get(str(captured["object"])).decode("utf-8"), ""
+        except (InvocationError, UnicodeDecodeError) as error:
+            return None, str(error)
+    head = captured.get("head")
+    if isinstance(head, str) and "object" not in captured and "tail" not in captured:
+        # A summary that holds everything: of a text the text itself, of other JSON its canonical form.
+        for whole in (head, foreign_text(head, NO_RULES).text):
+            if hashlib.sha256(whole.encode("utf-8")).hexdigest() == recorded:
+                return whole, ""
+    return None, f"captured as summary, so a part of its {say(captured.get('size'))} bytes is kept"

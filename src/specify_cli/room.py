@@ -1,0 +1,149 @@
+"""What a room declares of itself: one plain value, from which the command line and every other table is made.
+
+    FEATURE = Feature(
+        name="search",
+        about="Find records by what stands in them.",
+        page="docs/search.md",
+        commands=(Command(("why",), "why_command:why", "Tell which invocation wrote a line.", (…), (…), "0 told · …"),),
+    )
+
+A room is a folder below `specify_cli/features` or an installed package (docs/extending.md). Its module `feature`
+holds this value and imports nothing but this module and `specify_cli.cli.params`, so declarations can be read
+without running anything of a room. Functions are named as `module:function` below the room's own package and
+imported when they run.
+"""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Values = dict[str, object]
+# Stands among a command's examples where those of other rooms' forms go; without it they go to the end.
+EXAMPLES_OF_FORMS = "\0"
+# The `by` of a form that always runs in the command's place.
+ALWAYS = ("",)
+
+
+class Param(NamedTuple):
+    """One argument, option or flag. `name` is the key in the values a command receives.
+
+    `values` says what completion offers at its place: ids, profiles, actions or schemas.
+    """
+
+    name: str
+    kind: str  # argument · option · flag
+    help: str
+    default: str | int | None = None
+    integer: bool = False
+    multiple: bool = False
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    metavar: str = ""
+    short: str = ""
+    spelled_out: bool = False  # an argument that is also taken as an option
+    values: str = ""
+
+    @property
+    def option(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+
+class Command(NamedTuple):
+    """One command: its words, what runs it, what it says of itself; each takes `--json` besides its params.
+
+    The lists of help show commands by `rank`, then in the order they are declared in.
+    """
+
+    path: tuple[str, ...]
+    run: str
+    help: str
+    params: tuple[Param, ...]
+    examples: tuple[str, ...]
+    exits: str
+    rank: int = 500
+
+
+class Form(NamedTuple):
+    """What a room adds to another room's command.
+
+    `by` names the options that choose it: `html` is chosen where that option is given, `format=otlp` where the option
+    has this value, which the form adds to the option's choices with `about` as its help. `ALWAYS` takes the command
+    over; without `by` the form only adds options, which the command's own function asks for. `params` are placed
+    behind the option `after`. `help` and `exits` replace the command's own.
+    """
+
+    path: tuple[str, ...]
+    by: tuple[str, ...] = ()
+    run: str = ""
+    params: tuple[Param, ...] = ()
+    after: str = ""
+    about: str = ""
+    examples: tuple[str, ...] = ()
+    help: str = ""
+    exits: str = ""
+    rank: int = 500
+
+
+class Fill(NamedTuple):
+    """What a room does at a point of the core or of a library (docs/extending.md lists the points).
+
+    Where `marker` is given, the point is only run where that path is there: below the git directory for `after`, below
+    the project for the others. `name` tells what fills one point apart, such as the names of harnesses.
+    """
+
+    point: str
+    run: str
+    name: str = ""
+    marker: str = ""
+    rank: int = 500
+
+
+class Group(NamedTuple):
+    """A word that commands stand behind, and what it is for."""
+
+    path: str
+    help: str
+    rank: int = 500
+
+
+class Feature(NamedTuple):
+    """A room: what it is for, what it needs, and what it brings.
+
+    `needs` are other rooms by name, `libraries` those of `specify_cli/libraries`. `direct` maps a first word of the
+    command line to a function that takes the rest of it and answers for everything itself. `shapes` is the module
+    that defines `SHAPES`, the JSON of its commands; `errors` maps its error codes to what they mean; `pure` names
+    modules that do no I/O and read no clock.
+    """
+
+    name: str
+    about: str
+    page: str
+    needs: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    extra: str = ""
+    groups: tuple[Group, ...] = ()
+    commands: tuple[Command, ...] = ()
+    forms: tuple[Form, ...] = ()
+    fills: tuple[Fill, ...] = ()
+    direct: Mapping[str, str] = {}
+    shapes: str = ""
+    errors: Mapping[str, str] = {}
+    pure: tuple[str, ...] = ()
+
+
+def argument(name: str, help: str, default: str | int | None = None, **more: object) -> Param:
+    """Declare an argument; `more` are members of Param."""
+    return Param(name, "argument", help, default, **more)  # type: ignore[arg-type]
+
+
+def option(name: str, help: str, default: str | int | None = None, **more: object) -> Param:
+    """Declare an option with a value; `more` are members of Param."""
+    return Param(name, "option", help, default, **more)  # type: ignore[arg-type]
+
+
+def flag(name: str, help: str) -> Param:
+    """Declare an option without a value."""
+    return Param(name, "flag", help)
