@@ -54,7 +54,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	@mkdir -p build && $(BIN)/python -m specify_cli.cli.contracts build/importlinter.ini
+	@mkdir -p build && $(BIN)/python -m specify_cli.cli.tables.contracts build/importlinter.ini
 	$(BIN)/lint-imports --no-cache --config build/importlinter.ini
 
 coverage: $(READY)

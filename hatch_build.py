@@ -27,8 +27,8 @@ class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
         sys.path.insert(0, str(source))
         try:
             from doctrine.load import write_compiled
-            from specify_cli.cli.assemble import write_tables
-            from specify_cli.cli.rooms import read_stamp
+            from specify_cli.cli.tables.assemble import write_tables
+            from specify_cli.cli.tables.points import read_stamp
 
             write_compiled(str(source / "doctrine"))
             wheel = self.target_name == "wheel" and version == "standard"

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from specify_cli.cli.command_table import list_commands
+from specify_cli.cli.tables.command_table import list_commands
 from support import CHARTER, environment, run_main
 
 AGENT = """

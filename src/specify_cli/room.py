@@ -8,7 +8,7 @@
     )
 
 A room is a folder below `specify_cli/features` or an installed package (docs/extending.md). Its module `feature`
-holds this value and imports nothing but this module and `specify_cli.cli.params`, so declarations can be read
+holds this value and imports nothing but this module and `specify_cli.cli.tables.params`, so declarations can be read
 without running anything of a room. Functions are named as `module:function` below the room's own package and
 imported when they run.
 """

@@ -41,7 +41,7 @@ NEEDS = {
 DRIVER = """
 import json, os, sys
 from specify_cli.cli.main import main
-import specify_cli.cli.command_table, typer, pydantic
+import specify_cli.cli.tables.command_table, typer, pydantic
 for line in sys.stdin:
     argv, folder, env = json.loads(line)
     (reading, writing), child = os.pipe(), os.fork()

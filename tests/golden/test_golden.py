@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from specify_cli.cli.command_table import list_commands
 from specify_cli.cli.main import main
+from specify_cli.cli.tables.command_table import list_commands
 from specify_cli.features.programs.run import Run, open_invocation
 from support import environment, git, run_main
 

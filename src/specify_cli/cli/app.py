@@ -13,8 +13,8 @@ import typer
 from typer.exceptions import TyperException
 
 from specify_cli import VERSION
-from specify_cli.cli.command_table import GROUPS, Command, list_commands
 from specify_cli.cli.run import run
+from specify_cli.cli.tables.command_table import GROUPS, Command, list_commands
 from specify_cli.cli.terminal.output import write_error, write_text
 from specify_cli.errors import CallerError
 from specify_cli.room import Param

@@ -12,8 +12,8 @@ import shlex
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.cli import shell
-from specify_cli.cli.command_table import GROUPS, Command, find_command, list_commands
 from specify_cli.cli.schemas import list_schemas
+from specify_cli.cli.tables.command_table import GROUPS, Command, find_command, list_commands
 from specify_cli.errors import InvocationError
 from specify_cli.project.config import load_project
 from specify_cli.room import Param

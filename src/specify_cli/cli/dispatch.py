@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from specify_cli import VERSION
-from specify_cli.cli.command_table import parse_plain
 from specify_cli.cli.run import run
+from specify_cli.cli.tables.command_table import parse_plain
 from specify_cli.cli.terminal.output import write_text
 
 _COMPLETION = "_SPEC_KITTY_COMPLETE"

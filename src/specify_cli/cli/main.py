@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 
-from specify_cli.cli.rooms import find_direct, load
+from specify_cli.cli.tables.points import find_direct, load
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from specify_cli.cli.command_table import Command, choose_run
-from specify_cli.cli.rooms import load
+from specify_cli.cli.tables.command_table import Command, choose_run
+from specify_cli.cli.tables.points import load
 from specify_cli.cli.terminal.output import write_error
 from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.room import Values

@@ -9,7 +9,7 @@ import sys
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.load import ParseCache
 from doctrine.text import make_encodable
-from specify_cli.cli.rooms import list_fills, load
+from specify_cli.cli.tables.points import list_fills, load
 from specify_cli.cli.terminal.output import write_note
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.invocation.bindings import list_left_open, nesting

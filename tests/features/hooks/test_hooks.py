@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from specify_cli.cli.command_table import find_command, parse_plain
+from specify_cli.cli.tables.command_table import find_command, parse_plain
 from specify_cli.features.hooks.settings.harnesses import HARNESSES
 from specify_cli.features.skills.skills import FILES, shipped
 from support import SPEC_KITTY, Cli, environment, run_together, valid

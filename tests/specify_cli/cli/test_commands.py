@@ -16,8 +16,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from specify_cli.cli.command_table import list_commands
 from specify_cli.cli.schemas.shapes import schemas
+from specify_cli.cli.tables.command_table import list_commands
 from specify_cli.errors import CODES
 from specify_cli.record.verify import FINDINGS
 from support import PATIENCE, SPEC_KITTY, Cli, environment, git, valid

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from specify_cli.cli import app, command_table
-from specify_cli.cli.command_table import Command, list_commands, parse_plain
+from specify_cli.cli import app
+from specify_cli.cli.tables import command_table
+from specify_cli.cli.tables.command_table import Command, list_commands, parse_plain
 
 ID = "01JD4Q3S0000000000000000A1"
 

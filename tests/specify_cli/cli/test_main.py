@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from specify_cli.cli.command_table import Command, Values
 from specify_cli.cli.run import run
+from specify_cli.cli.tables.command_table import Command, Values
 from specify_cli.cli.terminal.output import escape, one_line
 from specify_cli.errors import CODES, CallerError
 

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from specify_cli.cli.assemble import read_rooms
+from specify_cli.cli.tables.assemble import read_rooms
 from specify_cli.record.event_models import described_row, event_schema, line_row
 from specify_cli.record.event_table import EVENTS
 

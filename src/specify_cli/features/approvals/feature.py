@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specify_cli.cli.params import ID
+from specify_cli.cli.tables.params import ID
 from specify_cli.room import Command, Feature, flag, option
 
 FEATURE = Feature(

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.rooms import list_fills, load
+from specify_cli.cli.tables.points import list_fills, load
 from specify_cli.cli.terminal.output import one_line, write_json, write_json_pieces, write_lines
 from specify_cli.errors import CallerError
 from specify_cli.features.archives.many import archive_each

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specify_cli.cli.params import LEDGER
+from specify_cli.cli.tables.params import LEDGER
 from specify_cli.room import Command, Feature, Fill, Group, argument, flag, option
 
 FEATURE = Feature(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from specify_cli.cli import shell
-from specify_cli.cli.rooms import list_fills, load
+from specify_cli.cli.tables.points import list_fills, load
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.features.doctor.doctor import DoctorReport, Rooms, examine, sweep
 from specify_cli.project.config import Project, load_project

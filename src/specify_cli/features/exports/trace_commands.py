@@ -8,7 +8,7 @@ import os
 from doctrine.git import ask_git, find_worktree
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.rooms import list_fills, load
+from specify_cli.cli.tables.points import list_fills, load
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.cli.terminal.person import require_person
 from specify_cli.errors import CallerError, InvocationError

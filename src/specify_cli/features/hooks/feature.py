@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specify_cli.cli.params import SCOPE, SHOW
+from specify_cli.cli.tables.params import SCOPE, SHOW
 from specify_cli.room import Command, Feature, Fill, Group, flag, option
 
 _HARNESS = option(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specify_cli.cli.params import ENGINE, ID, READ, STRICT
+from specify_cli.cli.tables.params import ENGINE, ID, READ, STRICT
 from specify_cli.room import Command, Feature, argument, flag, option
 
 FEATURE = Feature(

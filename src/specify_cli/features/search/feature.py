@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specify_cli.cli.params import NARROW, READ, WHICH
+from specify_cli.cli.tables.params import NARROW, READ, WHICH
 from specify_cli.room import Command, Feature, Fill, Form, argument, flag, option
 
 FEATURE = Feature(

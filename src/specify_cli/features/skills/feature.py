@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specify_cli.cli.params import BLOCK, SHOW
+from specify_cli.cli.tables.params import BLOCK, SHOW
 from specify_cli.room import Command, Feature, Group, flag
 
 FEATURE = Feature(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specify_cli.cli.params import ENGINE, ID, REVOKED, SIGNERS
+from specify_cli.cli.tables.params import ENGINE, ID, REVOKED, SIGNERS
 from specify_cli.room import ALWAYS, Command, Feature, Fill, Form, Group, argument, flag, option
 
 FEATURE = Feature(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from specify_cli.cli import shell
-from specify_cli.cli.rooms import list_fills, load
+from specify_cli.cli.tables.points import list_fills, load
 from specify_cli.cli.terminal.render import bar_when_long
 from specify_cli.errors import CallerError
 from specify_cli.libraries.work.sharing import Engine, parse_scheduler

@@ -6,7 +6,7 @@ from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.filters import read_filters, say_number
-from specify_cli.cli.rooms import list_fills, load
+from specify_cli.cli.tables.points import list_fills, load
 from specify_cli.cli.terminal.output import (
     one_line,
     paint,

@@ -3,8 +3,8 @@
     write_tables(None)        # for an installed package: what is written holds for good
     tables = assemble(read_rooms())
 
-`cli/compiled/` holds what was made as Python modules, so that a command loads one cached file and no declaration. A
-wheel brings them; a checkout writes them when a declaration has changed (`rooms.py` notices).
+`cli/tables/compiled/` holds what was made as Python modules, so that a command loads one cached file and no
+declaration. A wheel brings them; a checkout writes them when a declaration has changed (`points.py` notices).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import specify_cli
 from doctrine.load import replace_file
-from specify_cli.cli.core_commands import CORE
-from specify_cli.cli.params import JSON
+from specify_cli.cli.tables.core_commands import CORE
+from specify_cli.cli.tables.params import JSON
 from specify_cli.room import EXAMPLES_OF_FORMS, Command, Feature, Form, Param
 
 FEATURES = "specify_cli.features"
@@ -138,9 +138,8 @@ def _expand(choices: tuple[str, ...], names: Mapping[str, tuple[str, ...]]) -> t
 
 
 def write_tables(stamp: object, folder: str | None = None) -> None:
-    """Write both modules of `cli/compiled/`; `stamp` says which declarations they are of, None for good. Raises "
-    "OSError."""
-    folder = folder or os.path.join(os.path.dirname(specify_cli.__file__), "cli", "compiled")
+    """Write both modules of `compiled/`; a `stamp` of None says that they hold for good. Raises OSError."""
+    folder = folder or os.path.join(os.path.dirname(__file__), "compiled")
     tables = assemble(read_rooms())
     os.makedirs(folder, exist_ok=True)
     hot = f"STAMP = {stamp!r}\nPOINTS = {tables.points!r}\nDIRECT = {tables.direct!r}\n"
@@ -149,5 +148,7 @@ def write_tables(stamp: object, folder: str | None = None) -> None:
         ("commands", f"STAMP = {stamp!r}\nGROUPS = {tables.groups!r}\nCOMMANDS = {tables.commands!r}\n"),
         ("points", hot),
     ):
-        head = '"""Made by `specify_cli.cli.assemble` from the declarations of the rooms; not to be edited."""\n\n'
+        head = (
+            '"""Made by `specify_cli.cli.tables.assemble` from the declarations of the rooms; not to be edited."""\n\n'
+        )
         replace_file(f"{folder}/{name}.py", (head + text).encode(), 0o644, sync=False)

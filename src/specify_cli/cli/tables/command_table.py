@@ -6,7 +6,7 @@ The module that runs a command is imported when the command runs and not before.
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from specify_cli.cli.rooms import load_compiled
+from specify_cli.cli.tables.points import load_compiled
 from specify_cli.room import Param, Values
 
 if TYPE_CHECKING:

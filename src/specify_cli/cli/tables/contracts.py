@@ -1,4 +1,4 @@
-"""Write import-linter's contracts out of what the rooms declare: `python -m specify_cli.cli.contracts FILE`.
+"""Write import-linter's contracts out of what the rooms declare: `python -m specify_cli.cli.tables.contracts FILE`.
 
 What may import what is stated once, by `needs` and `libraries` of each room; `make lint` checks the code against it.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import specify_cli
-from specify_cli.cli.assemble import read_rooms
+from specify_cli.cli.tables.assemble import read_rooms
 
 # From the top: each layer knows only those below it.
 LAYERS = (

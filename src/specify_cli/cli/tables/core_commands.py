@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specify_cli.cli.params import (
+from specify_cli.cli.tables.params import (
     ANSWER,
     CLOSING,
     CONTEXT,

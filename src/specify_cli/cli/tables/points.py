@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _HERE = os.path.dirname(__file__)
-_FEATURES = f"{os.path.dirname(_HERE)}/features"
-_DECLARATIONS = ("core_commands.py", "params.py", "assemble.py", "../room.py")
+_FEATURES = f"{os.path.dirname(os.path.dirname(_HERE))}/features"
+_DECLARATIONS = ("core_commands.py", "params.py", "assemble.py", "../../room.py")
 
 
 class FoundFill(NamedTuple):
@@ -31,8 +31,8 @@ class FoundFill(NamedTuple):
 
 
 def load_compiled(name: str) -> ModuleType:
-    """Return a module of `cli/compiled/` that holds what is declared now."""
-    full = f"specify_cli.cli.compiled.{name}"
+    """Return a module of `cli/tables/compiled/` that holds what is declared now."""
+    full = f"specify_cli.cli.tables.compiled.{name}"
     try:
         __import__(full)
     except ImportError:
@@ -56,7 +56,7 @@ def read_stamp() -> tuple[tuple[str, int], ...]:
 
 def _make_anew(full: str) -> ModuleType:
     """Assemble the tables, write them where that is allowed, and return the module as it would be read."""
-    from specify_cli.cli import assemble  # reads every declaration: once after a change, in a checkout
+    from specify_cli.cli.tables import assemble  # reads every declaration: once after a change, in a checkout
 
     stamp = read_stamp()
     try:
