@@ -10,6 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from absent_rooms import ABSENT, asks_in_import, asks_in_text, read_text_of
 from postgres import Server, serving_postgres
 from specify_cli.cli.terminal import person
 from support import CHARTER, FULL, Cli, Ran, git, run_main, run_process
@@ -34,6 +35,22 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if shutil.disk_usage(MEMORY).free > ENOUGH:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out modules that need a room which was taken out of the tree."""
+    is_test = ABSENT and collection_path.suffix == ".py" and collection_path.name != "conftest.py"
+    return True if is_test and asks_in_import(collection_path) else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests that run a command of a room which was taken out of the tree, or compare the help of one it "
+    "extended."""
+    for item in items if ABSENT else ():
+        name = getattr(item, "originalname", item.name)
+        extended = any(f"[{command.replace(' ', '-')}]" in item.name for command in ABSENT["extended"])
+        if extended or asks_in_text(read_text_of(item.path, name)):
+            item.add_marker(pytest.mark.skip(reason=f"asks for a room that is not here: {ABSENT['rooms']}"))
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specify_cli.cli.tables.params import STRICT
-from specify_cli.room import Command, Feature, argument, option
+from specify_cli.room import Command, Feature, Fill, argument, option
 
 FEATURE = Feature(
     name="compare",
@@ -32,4 +32,5 @@ FEATURE = Feature(
         ),
     ),
     shapes="shapes",
+    fills=(Fill("api", "commands:verify_replay", "verify_replay"),),
 )

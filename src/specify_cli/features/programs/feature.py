@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from specify_cli.cli.tables.params import ID, READ, STRICT
-from specify_cli.room import Command, Feature, flag, option
+from specify_cli.room import Command, Feature, Fill, flag, option
+
+_API = {
+    "run": ("open_invocation", "Run", "ToolCall", "GateResult", "LimitExceeded", "Past"),
+    "resume": ("plan_resume", "resume", "run_program", "program_digest"),
+}
 
 FEATURE = Feature(
     name="programs",
@@ -68,4 +73,5 @@ FEATURE = Feature(
         ),
     ),
     shapes="shapes",
+    fills=(*(Fill("api", f"{module}:{name}", name) for module, names in _API.items() for name in names),),
 )

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from typing import TYPE_CHECKING
 
 from specify_cli.errors import InvocationError
 from specify_cli.libraries.comparison.compare import Chain, read_chain
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.reading.views import read_entries
-from specify_cli.record.record import Source, reader_of
+from specify_cli.record.record import reader_of
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import verify_file, verify_path
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, HeldFile, Place
+
+if TYPE_CHECKING:
+    from specify_cli.record.record import Source
 
 
 def run_chain(project: Project, target: str, side: str) -> Chain:

@@ -1,0 +1,156 @@
+"""Take a room out and see that nothing else breaks: `python tests/rooms.py [ROOM…]`, all of them without one.
+
+In a copy of the tree without the room, its tests and the rooms that need it: lint and types are clean, all other tests
+pass, and no help, schema or completion names it. `--quick` runs what stands in `QUICK` instead of all tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from specify_cli.cli.tables.assemble import Room, read_rooms
+
+ROOT = Path(__file__).parents[1]
+# What a quick run asks for: the record, the router, the store, and that every command line parses and explains itself.
+QUICK = (
+    "tests/specify_cli/record",
+    "tests/specify_cli/cli/test_dispatch.py",
+    "tests/specify_cli/storage/test_store.py",
+)
+
+
+def find_dependents(rooms: list[Room], name: str) -> list[str]:
+    """Return a room and the rooms that cannot be there without it."""
+    gone = {name}
+    while more := {room.feature.name for room in rooms if gone & set(room.feature.needs)} - gone:
+        gone |= more
+    return sorted(gone)
+
+
+def describe_absence(rooms: list[Room], gone: list[str]) -> dict[str, list[str]]:
+    """Return what tests may not use in a tree without these rooms: commands, options, and commands that lost "
+    "options."""
+    absent = [room for room in rooms if room.feature.name in gone]
+    commands = [" ".join(command.path) for room in absent for command in room.feature.commands]
+    forms = [form for room in absent for form in room.feature.forms]
+    kept = {
+        param.option
+        for room in rooms
+        if room.feature.name not in gone
+        for params in (*(one.params for one in room.feature.commands), *(one.params for one in room.feature.forms))
+        for param in params
+    }
+    options = {param.option for form in forms for param in form.params} - kept
+    values = {by.partition("=")[2] for form in forms for by in form.by if "=" in by}
+    return {
+        "rooms": gone,
+        "commands": commands + [word for room in absent for word in room.feature.direct],
+        "options": sorted(options | values),
+        "extended": sorted({" ".join(form.path) for form in forms}),
+        "api": [fill.name for room in absent for fill in room.feature.fills if fill.point == "api"],
+    }
+
+
+def copy_without(gone: list[str], folder: Path) -> None:
+    """Copy what git knows of this checkout, without the rooms and their tests."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
+    ).stdout.decode()
+    left_out = tuple(f"{parent}/{name}/" for name in gone for parent in ("src/specify_cli/features", "tests/features"))
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file() and not name.startswith(left_out):
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target)
+    shutil.copy2(ROOT / "src/doctrine/compiled.json", folder / "src/doctrine/compiled.json")
+    # Tests of a checkout ask git about it.
+    subprocess.run(["git", "init", "-q", "."], cwd=folder, check=True)
+
+
+def make_environment(folder: Path) -> Path:
+    """Make a virtual environment whose packages are this one's, with the copy in place of this checkout."""
+    environment = folder / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    [packages] = environment.glob("lib/python3*/site-packages")
+    (packages / "copy.pth").write_text(f"{folder}/src\n{sysconfig.get_path('purelib')}\n")
+    script = environment / "bin/spec-kitty"
+    script.write_text(
+        f"#!{environment}/bin/python\nimport sys\nfrom specify_cli.cli.main import script\nsys.exit(script())\n"
+    )
+    script.chmod(0o755)
+    return environment / "bin/python"
+
+
+def run_tests(gone: list[str], absence: dict[str, list[str]], folder: Path, *, quick: bool) -> list[str]:
+    """Return the names of the checks that fail in a copy without these rooms; their output goes to this process's."""
+    python = str(make_environment(folder))
+    environment = {**os.environ, "SPEC_KITTY_WITHOUT": json.dumps(absence)}
+    tools = Path(sys.executable).parent
+    checks = {
+        "lint": [str(tools / "ruff"), "check", "-q", "."],
+        "names": [python, "-c", NAMES, *gone],
+        "tests": [python, "-m", "pytest", "-q", "-x", *QUICK]
+        if quick
+        else [python, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal"],
+    }
+    if not quick:
+        checks["types"] = [python, "-m", "mypy"]
+    return [
+        name
+        for name, command in checks.items()
+        if subprocess.run(command, cwd=folder, env=environment, check=False).returncode not in (0, 5)
+    ]
+
+
+# Imports everything that is left, and looks for a room's commands and schemas in what the command line says of itself.
+NAMES = """
+import importlib, json, os, pkgutil, sys
+import specify_cli
+from specify_cli.cli.completion import find_items
+from specify_cli.cli.schemas.shapes import read_shapes
+from specify_cli.cli.tables.command_table import list_commands
+for module in pkgutil.walk_packages(specify_cli.__path__, "specify_cli."):
+    importlib.import_module(module.name)
+absence = json.loads(os.environ["SPEC_KITTY_WITHOUT"])
+here = {" ".join(command.path) for command in list_commands()}
+offered = {item for item, _ in find_items([], "")}
+assert not here & set(absence["commands"]), here & set(absence["commands"])
+assert not offered & {name for name in absence["commands"] if " " not in name}, offered
+options = {param.option for command in list_commands() for param in command.params}
+assert not options & set(absence["options"]), options & set(absence["options"])
+assert read_shapes()
+"""
+
+
+def main() -> int:
+    """Take out each room that is named, or every one; return 1 where something else breaks."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rooms", nargs="*")
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    rooms = read_rooms()
+    names = options.rooms or [room.feature.name for room in rooms if room.feature.name != "core"]
+    failures = {}
+    for name in names:
+        gone = find_dependents(rooms, name)
+        with tempfile.TemporaryDirectory(prefix="rooms-") as folder:
+            copy_without(gone, Path(folder))
+            print(f"=== without {', '.join(gone)}", flush=True)
+            failed = run_tests(gone, describe_absence(rooms, gone), Path(folder), quick=options.quick)
+        if failed:
+            failures[name] = failed
+    for name, failed in failures.items():
+        print(f"without {name}: {', '.join(failed)} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
