@@ -28,11 +28,11 @@ ROOT = Path(__file__).parents[2]
 NAME = "spec-kitty-recorder"
 # The extras without which a line may be refused, by words of it.
 NEEDS = {
+    "spec-kitty collector": "collector",
     "--parquet": "parquet",
     "--format otlp --endpoint": "sync",
     "--ab MODEL": "sync",
     "spec-kitty view": "view",
-    "spec-kitty collector": "collector",
     "spec-kitty mcp serve": "mcp",
     "spec-kitty sync": "sync",
     "spec-kitty trail": "trail",
@@ -152,7 +152,7 @@ def _list_lines(page: str, pattern: str) -> list[str]:
 
 def test_every_line_of_the_readme_and_the_skill_works_or_names_its_extra(run: Run, work: Path) -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
-    skill = (ROOT / "src/specify_cli/skills/spec-kitty/SKILL.md").read_text("utf-8")
+    skill = (ROOT / "src/specify_cli/features/skills/texts/spec-kitty/SKILL.md").read_text("utf-8")
     lines = [*_list_lines(readme, r"^(spec-kitty .*)$"), *_list_lines(skill, r"`(spec-kitty [^`]*)`")]
     wrong = []
     for line in lines:

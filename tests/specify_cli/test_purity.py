@@ -55,7 +55,7 @@ match_query('"login test" tok*')
         """
 from pathlib import Path
 from specify_cli.record import layout, seal, snapshot, state, tiers
-from specify_cli.record import compare
+from specify_cli.libraries.comparison import compare
 from specify_cli.record.ids import millis_of, new_ulid, rfc3339
 from specify_cli.record.record import chain, fold, genesis_tip, plan_append, split_lines
 from specify_cli.record.verify import verify_record

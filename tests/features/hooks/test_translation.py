@@ -571,6 +571,8 @@ def test_it_loads_nothing() -> None:
 
     assert done.stdout.split("'")[1::2] == [
         "specify_cli",
+        "specify_cli.features",
         "specify_cli.features.hooks",
+        "specify_cli.features.hooks.payload",
         "specify_cli.features.hooks.payload.translation",
     ]

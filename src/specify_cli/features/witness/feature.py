@@ -59,11 +59,10 @@ FEATURE = Feature(
             ("invocations", "export"),
             ("format=testimony",),
             "testimony_command:export_testimony",
-            (SIGNERS, REVOKED),
-            after="endpoint",
             about="one record's approvals, as a Testimony Record.",
-            rank=80,
+            rank=20,
         ),
+        Form(("invocations", "export"), params=(SIGNERS, REVOKED), after="endpoint", rank=80),
         Form(
             ("invocations", "export"),
             params=(flag("proofs", "Sign the log, and take along the proofs that the records are in it."),),
