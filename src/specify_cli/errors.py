@@ -1,4 +1,4 @@
-"""The errors of the invocation runtime: one base, three families by who must act, one closed code list.
+"""The errors of the invocation runtime: one base, three families by who must act, closed lists of codes.
 
     InvocationError
     ├── CallerError        the request, id or option has to change
@@ -6,7 +6,7 @@
     └── EnvironmentFault   the machine, file system or permissions have to change
 
 Every error says what is wrong (`message`) and the next step (`suggestion`); `candidates` are the choices
-where there are some. `CODES` is the whole vocabulary; docs/errors.md holds the same table, and a test compares them.
+where there are some. `CODES` are the codes of the core; a room declares its own, and docs/errors.md holds all of them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ CODES: Mapping[str, str] = {
     "NOT_A_REPOSITORY": "The command keeps its answer in a git directory, and the folder is in no git repository.",
     "NOT_OURS": "A file in the git directory belongs to another user or can be written by others.",
     "NO_TRAIL_REFUSED": "An agent asked for no trail; `audit.no_trail: anyone`, accepted by a person, allows that.",
-    "APPROVAL_REFUSED": "Only a person who did not propose it can allow or deny what has not run yet.",
     "TRACKED_PRIVATE": "Git tracks files that hold private data; they are named and nothing was written.",
     "INVOCATION_NOT_FOUND": "No record has this id.",
     "INVOCATION_AMBIGUOUS": "Several records begin with this prefix; candidates list them.",
@@ -43,33 +42,13 @@ CODES: Mapping[str, str] = {
     "PAYLOAD_INVALID": "A run event's payload is not JSON or lacks its event's form; the message names the member.",
     "CHAIN_BREAK": "A chain that was to be compared is not intact; nothing was compared.",
     "LABEL_TAKEN": "The record has a checkpoint with this label; `--force` makes another, found as the newest.",
-    "LIMIT_EXCEEDED": "The run has spent a limit it was opened with; nothing runs after that.",
-    "IN_DOUBT": "A call began and has no result; it runs again only if it is idempotent or named by `--rerun`.",
     "RUN_BUSY": "Another process is at work on the run, or has gone on with it since it was read.",
-    "PROGRAM_FAILED": "The program raised an error of its own; the run was closed as failed.",
-    "NOT_RESUMABLE": "A program cannot be resumed at this place; the message says why.",
-    "RESULT_NOT_KEPT": "A recorded result cannot be given back as it was: it was cut, masked or not captured.",
-    "STATE_DIVERGENCE": "What the program does, or the record folds to, is not what was recorded.",
-    "EXECUTION_HASH_MISMATCH": "The request, policy, limits, tools or program changed since the run began.",
-    "DETERMINISM_VIOLATION": "A re-execution did not do what its original did; the message names the first place.",
-    "SIDE_EFFECTS_NOT_ALLOWED": "A re-execution would cause external side effects; `--allow-external` was not given.",
-    "PROGRAM_NOT_FOUND": "The program named as module:function cannot be imported.",
     "RULE_NOT_FOUND": "No gate rule is registered under this name.",
-    "CHARTER_INVALID": "A file of the charter or profiles named for `backtest` cannot be used.",
-    "RULES_NOT_FOUND": "The module named by `--rules` cannot be imported.",
-    "CHECKPOINT_NOT_FOUND": "The record has no such checkpoint; candidates list those it has. Nothing was written.",
-    "RECORD_OPEN": "The record is still open; an annex stands beside a closed one.",
-    "unreplayable.tampered": "The record or an object it leads to is not as it was written; verify names the place.",
-    "unreplayable.nested_replay": "The record is itself a replay or a re-execution; its parent is named.",
-    "unreplayable.missing_policy_snapshot": "No snapshot of what was in force is kept, or its policy is gone.",
-    "unreplayable.invalid_snapshot": "The snapshot contradicts itself or does not load; the message names the member.",
-    "unreplayable.missing_input": "The store does not hold an object the replay needs; the message names it.",
     "EVIDENCE_NOT_FOUND": "The evidence file does not exist or is not a regular file.",
     "EVIDENCE_OUTSIDE": "The evidence lies outside the project and `--allow-outside` was not given.",
     "EVIDENCE_NOT_ALLOWED": "An advisory invocation carries no evidence.",
     "DOCTRINE_NOT_FOUND": "No charter section or artifact in force has this uri; candidates list what is near.",
     "WITHHELD": "The policy, or one that cannot be read, keeps this from being shown.",
-    "BRIEF_NOT_FOUND": "The brief does not exist or is not a regular UTF-8 text file.",
     "ARTIFACT_NOT_FOUND": "An artifact does not exist or is not a regular file.",
     "ARTIFACT_OUTSIDE": "An artifact lies outside the project.",
     "FILE_TOO_LARGE": "A file is larger than what the object store takes.",
@@ -95,30 +74,15 @@ CODES: Mapping[str, str] = {
     "CLOCK_INVALID": "This machine's clock is before 1970 or past 9999.",
     "DURABILITY_UNSUPPORTED": "The file system offers no way to create a file atomically.",
     "ACCESS_FAILED": "A file, a folder or a standard stream cannot be read or written; the message names it.",
-    "HARNESS_NOT_FOUND": "No harness is in use here, or it has no place for its settings; candidates list the names.",
-    "SETTINGS_INVALID": "A harness's settings file does not have its form, or is not ours; it was left alone.",
     "SCHEMA_NOT_FOUND": "No JSON Schema has this name.",
     "EXTRA_MISSING": "The command needs packages of an extra that is not installed; the next step names it.",
     "ENGINE_UNAVAILABLE": "The cluster of `--engine` cannot be reached, has no worker, or runs another version.",
-    "SYNC_DISABLED": "Nobody agreed to an endpoint for this project, so nothing is sent.",
-    "SYNC_UNAVAILABLE": "Sync needs a git directory it can write, and usable settings of proxy and TLS.",
-    "SYNC_BUSY": "Another push of this worktree is under way.",
-    "CONSENT_NEEDED": "Nobody agreed to what would leave; nothing is sent.",
-    "CONSENT_INVALID": "The stored consent is not what `sync enable` writes, or was given for another project.",
-    "ENDPOINT_INVALID": "The endpoint is not an https URL, or holds a user, password, query or fragment.",
-    "PROJECT_UNNAMED": "The project has no uuid of its own yet, by which a receiver tells projects apart.",
-    "DELIVERY_FAILED": "The endpoint could not be reached or does not take what is sent; everything is kept.",
-    "TOKEN_MISSING": "No token for the endpoint is set.",
-    "TOKEN_BOUND": "The token belongs to another endpoint; another one gets its own, or a person agrees.",
-    "LISTENER_FOREIGN": "Another user than agreed listens at a loopback endpoint; nothing was sent.",
-    "TOKEN_INVALID": "The token or the signing secret has no usable form, its file is open to others, or the file "
-    "that says where a token may go is damaged.",
     "INTERNAL": "A defect in spec-kitty; the message names where.",
 }
 
 
 class InvocationError(Exception):
-    """Base of every error the runtime raises on purpose. `code` is a key of CODES."""
+    """Base of every error the runtime raises on purpose. `code` is a key of CODES, or of a room's `errors`."""
 
     def __init__(
         self,
@@ -128,7 +92,6 @@ class InvocationError(Exception):
         *,
         candidates: Sequence[Mapping[str, object]] | None = None,
     ) -> None:
-        assert code in CODES, code
         super().__init__(message)
         self.code = code
         self.message = message

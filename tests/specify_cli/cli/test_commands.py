@@ -17,8 +17,8 @@ import jsonschema
 import pytest
 
 from specify_cli.cli.schemas.shapes import schemas
+from specify_cli.cli.tables.assemble import read_errors
 from specify_cli.cli.tables.command_table import list_commands
-from specify_cli.errors import CODES
 from specify_cli.record.verify import FINDINGS
 from support import PATIENCE, SPEC_KITTY, Cli, environment, git, valid
 
@@ -483,7 +483,7 @@ def test_the_error_and_finding_tables_of_the_docs_are_the_codes() -> None:
     findings = (DOCS / "verify.md").read_text(encoding="utf-8")
 
     assert [line for line in errors.splitlines() if line.startswith("| `")] == [
-        f"| `{code}` | {text} |" for code, text in CODES.items()
+        f"| `{code}` | {text} |" for code, text in read_errors().items()
     ]
     assert [line for line in findings.splitlines() if line.startswith("| `")] == [
         f"| `{code}` | {severity} | {meaning} | {repair} |" for code, (severity, meaning, repair) in FINDINGS.items()

@@ -18,6 +18,7 @@ import specify_cli
 from doctrine.load import replace_file
 from specify_cli.cli.tables.core_commands import CORE
 from specify_cli.cli.tables.params import JSON
+from specify_cli.errors import CODES
 from specify_cli.room import EXAMPLES_OF_FORMS, Command, Feature, Form, Param
 
 FEATURES = "specify_cli.features"
@@ -96,6 +97,14 @@ def assemble(rooms: Sequence[Room]) -> Tables:
     )
     direct = {word: _locate(room, run) for room in rooms for word, run in room.feature.direct.items()}
     return Tables({group.path: group.help for group in groups}, commands, points, direct)
+
+
+def read_errors() -> dict[str, str]:
+    """Return every error code with what it means: those of the core, then each room's."""
+    codes = dict(CODES)
+    for room in read_rooms():
+        codes |= room.feature.errors
+    return codes
 
 
 def _locate(room: Room, run: str) -> str:

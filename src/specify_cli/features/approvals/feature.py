@@ -33,4 +33,7 @@ FEATURE = Feature(
             rank=130,
         ),
     ),
+    errors={
+        "APPROVAL_REFUSED": "Only a person who did not propose it can allow or deny what has not run yet.",
+    },
 )

@@ -8,7 +8,7 @@ import time
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
-from specify_cli.errors import CODES, InvocationError, StoredDataError
+from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.hooks.direct import dedupe_key
 from specify_cli.features.hooks.payload.compose import TooSlow, run_in_time, split_texts
 from specify_cli.features.hooks.payload.translation import HookInput
@@ -88,7 +88,7 @@ def _keep_orphan(
 
 def note_failure(root: str, git_dir: str | None, harness: str, error: BaseException) -> None:
     """Leave a hook's own failure where doctor shows it: in the project, else in the git directory, else nowhere."""
-    code = error.code if isinstance(error, InvocationError) and error.code in CODES else type(error).__name__
+    code = error.code if isinstance(error, InvocationError) else type(error).__name__
     line = {"at": rfc3339(time.time_ns() // 1_000_000), "harness": harness, "code": code}
     if isinstance(error, InvocationError):
         line["message"] = error.message[:500]

@@ -20,4 +20,7 @@ FEATURE = Feature(
         ),
     ),
     shapes="shapes",
+    errors={
+        "BRIEF_NOT_FOUND": "The brief does not exist or is not a regular UTF-8 text file.",
+    },
 )

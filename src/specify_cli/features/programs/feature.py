@@ -74,4 +74,17 @@ FEATURE = Feature(
     ),
     shapes="shapes",
     fills=(*(Fill("api", f"{module}:{name}", name) for module, names in _API.items() for name in names),),
+    errors={
+        "LIMIT_EXCEEDED": "The run has spent a limit it was opened with; nothing runs after that.",
+        "IN_DOUBT": "A call began and has no result; it runs again only if it is idempotent or named by `--rerun`.",
+        "PROGRAM_FAILED": "The program raised an error of its own; the run was closed as failed.",
+        "NOT_RESUMABLE": "A program cannot be resumed at this place; the message says why.",
+        "RESULT_NOT_KEPT": "A recorded result cannot be given back as it was: it was cut, masked or not captured.",
+        "STATE_DIVERGENCE": "What the program does, or the record folds to, is not what was recorded.",
+        "EXECUTION_HASH_MISMATCH": "The request, policy, limits, tools or program changed since the run began.",
+        "DETERMINISM_VIOLATION": "A re-execution did not do what its original did; the message names the first place.",
+        "SIDE_EFFECTS_NOT_ALLOWED": "A re-execution would cause external side effects; `--allow-external` was "
+        "not given.",
+        "PROGRAM_NOT_FOUND": "The program named as module:function cannot be imported.",
+    },
 )

@@ -80,4 +80,19 @@ FEATURE = Feature(
         Fill("send_otlp", "otlp:send"),
     ),
     shapes="shapes",
+    errors={
+        "SYNC_DISABLED": "Nobody agreed to an endpoint for this project, so nothing is sent.",
+        "SYNC_UNAVAILABLE": "Sync needs a git directory it can write, and usable settings of proxy and TLS.",
+        "SYNC_BUSY": "Another push of this worktree is under way.",
+        "CONSENT_NEEDED": "Nobody agreed to what would leave; nothing is sent.",
+        "CONSENT_INVALID": "The stored consent is not what `sync enable` writes, or was given for another project.",
+        "ENDPOINT_INVALID": "The endpoint is not an https URL, or holds a user, password, query or fragment.",
+        "PROJECT_UNNAMED": "The project has no uuid of its own yet, by which a receiver tells projects apart.",
+        "DELIVERY_FAILED": "The endpoint could not be reached or does not take what is sent; everything is kept.",
+        "TOKEN_MISSING": "No token for the endpoint is set.",
+        "TOKEN_BOUND": "The token belongs to another endpoint; another one gets its own, or a person agrees.",
+        "LISTENER_FOREIGN": "Another user than agreed listens at a loopback endpoint; nothing was sent.",
+        "TOKEN_INVALID": "The token or the signing secret has no usable form, its file is open to others, or the file "
+        "that says where a token may go is damaged.",
+    },
 )

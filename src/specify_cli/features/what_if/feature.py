@@ -61,4 +61,7 @@ FEATURE = Feature(
         ),
     ),
     shapes="shapes",
+    errors={
+        "CHARTER_INVALID": "A file of the charter or profiles named for `backtest` cannot be used.",
+    },
 )
