@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test judges capsule core browser stress bench harness lint coverage mutants golden docs constraints clean
+.PHONY: demo test judges capsule core browser stress rooms bench harness lint coverage mutants golden docs constraints clean
 
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -41,6 +41,10 @@ capsule: $(READY)
 
 stress: $(READY) judges capsule
 	SPEC_KITTY_STRESS=full $(BIN)/python -m pytest -m stress -s
+
+# Takes each room out of a copy of the tree: what is left must lint, type-check and pass its tests. An hour or more.
+rooms: $(READY)
+	$(BIN)/python tests/rooms.py $(ROOMS)
 
 harness: $(READY)
 	cd tests && $(abspath $(BIN))/python -m harness.play
