@@ -77,6 +77,7 @@ CODES: Mapping[str, str] = {
     "SCHEMA_NOT_FOUND": "No JSON Schema has this name.",
     "EXTRA_MISSING": "The command needs packages of an extra that is not installed; the next step names it.",
     "ENGINE_UNAVAILABLE": "The cluster of `--engine` cannot be reached, has no worker, or runs another version.",
+    "ROOM_FAILED": "A room of another installed package failed; the message names it, and recording goes on.",
     "INTERNAL": "A defect in spec-kitty; the message names where.",
 }
 

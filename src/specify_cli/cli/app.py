@@ -14,7 +14,7 @@ from typer.exceptions import TyperException
 
 from specify_cli import VERSION
 from specify_cli.cli.run import run
-from specify_cli.cli.tables.command_table import GROUPS, Command, list_commands
+from specify_cli.cli.tables.command_table import Command, list_commands, list_groups
 from specify_cli.cli.terminal.output import write_error, write_text
 from specify_cli.errors import CallerError
 from specify_cli.room import Param
@@ -42,7 +42,7 @@ def build_app() -> typer.Typer:
     ) -> None:
         """A flight recorder for AI agents' governed work."""
 
-    groups = {path: typer.Typer(help=text, no_args_is_help=True) for path, text in GROUPS.items()}
+    groups = {path: typer.Typer(help=text, no_args_is_help=True) for path, text in list_groups().items()}
     for command in list_commands():
         parent = app if len(command.path) == 1 else groups[" ".join(command.path[:-1])]
         parent.command(command.path[-1], help=_render_help(command), short_help=command.help)(_make_callback(command))

@@ -13,7 +13,7 @@ import shlex
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.cli import shell
 from specify_cli.cli.schemas import list_schemas
-from specify_cli.cli.tables.command_table import GROUPS, Command, find_command, list_commands
+from specify_cli.cli.tables.command_table import Command, find_command, list_commands, list_groups
 from specify_cli.errors import InvocationError
 from specify_cli.project.config import load_project
 from specify_cli.room import Param
@@ -104,7 +104,7 @@ def find_items(before: list[str], begun: str) -> list[Item]:
 
 def _find_names(before: list[str]) -> Iterator[Item]:
     """Yield the groups and commands that can follow."""
-    for group, about in GROUPS.items():
+    for group, about in list_groups().items():
         *above, name = group.split()
         if above == before:
             yield name, about

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from specify_cli.cli.tables.command_table import Command, choose_run
-from specify_cli.cli.tables.points import load
+from specify_cli.cli.tables.points import is_own, load
 from specify_cli.cli.terminal.output import write_error
 from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.room import Values
@@ -40,6 +40,8 @@ def run(command: Command, values: Values) -> int:
         missing = find_extra(str(error.name), command.path[0]) if isinstance(error, ImportError) else None
         if missing is not None:
             return fail(missing, 1)
+        if not is_own(choose_run(command, values)):
+            return fail(_room_failed(choose_run(command, values), error), 1)
         where = error.__traceback__
         while where is not None and where.tb_next is not None:
             where = where.tb_next
@@ -68,6 +70,15 @@ def find_extra(package: str, group: str) -> EnvironmentFault | None:
         "EXTRA_MISSING",
         f"this needs the extra `{extra}`; {package} is not installed",
         advise_install(extra),
+    )
+
+
+def _room_failed(run: str, error: Exception) -> EnvironmentFault:
+    """Return the error for a command of another package that broke."""
+    return EnvironmentFault(
+        "ROOM_FAILED",
+        f"{run} of another package failed: {type(error).__name__}: {error}",
+        "report it to whoever wrote that package, or uninstall it; recording goes on without it",
     )
 
 

@@ -9,7 +9,7 @@ import sys
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.load import ParseCache
 from doctrine.text import make_encodable
-from specify_cli.cli.tables.points import list_fills, load
+from specify_cli.cli.tables.points import call_fill, list_fills
 from specify_cli.cli.terminal.output import write_note
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.invocation.bindings import list_left_open, nesting
@@ -169,7 +169,7 @@ def deliver() -> None:
         sign_when_due(root, git_dir)
     for fill in list_fills("after"):
         if os.path.isdir(f"{git_dir}/{fill.marker}"):
-            load(fill.run)(root)
+            call_fill(fill, root)
 
 
 def announce_opened(caller: Caller, invocation_id: str) -> None:
@@ -179,7 +179,7 @@ def announce_opened(caller: Caller, invocation_id: str) -> None:
         return
     for fill in list_fills("opened"):
         if os.path.lexists(f"{root}/{fill.marker}"):
-            load(fill.run)(root, home(), caller.session, invocation_id)
+            call_fill(fill, root, home(), caller.session, invocation_id)
 
 
 def find_left_open(caller: Caller) -> tuple[str, ...]:
@@ -201,5 +201,5 @@ def warn_closed(caller: Caller, profile_id: str, invocation_id: str) -> tuple[st
     place = place_of(profile_id, invocation_id)
     if b'"event":"tool_call"' in FileRecordStore(root).read(place):
         return ()
-    warnings = [load(fill.run)(root, home(), place) for fill in list_fills("closed")]
+    warnings = [call_fill(fill, root, home(), place) for fill in list_fills("closed")]
     return tuple(warning for warning in warnings if warning is not None)

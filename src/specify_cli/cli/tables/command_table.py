@@ -6,7 +6,7 @@ The module that runs a command is imported when the command runs and not before.
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from specify_cli.cli.tables.points import load_compiled
+from specify_cli.cli.tables.points import read_tables
 from specify_cli.room import Param, Values
 
 if TYPE_CHECKING:
@@ -25,13 +25,14 @@ class Command(NamedTuple):
     forms: tuple[tuple[tuple[str, ...], str], ...]
 
 
-_TABLE = load_compiled("commands")
-GROUPS: dict[str, str] = _TABLE.GROUPS
-
-
 def list_commands() -> Iterator[Command]:
     """Yield every command, in the order in which help shows them."""
-    return map(_make_command, _TABLE.COMMANDS)
+    return map(_make_command, read_tables("commands", look=True).COMMANDS)
+
+
+def list_groups() -> dict[str, str]:
+    """Return the words that commands stand behind, each with what it is for."""
+    return dict(read_tables("commands", look=True).GROUPS)
 
 
 def _make_command(row: tuple[object, ...]) -> Command:
@@ -51,9 +52,10 @@ def choose_run(command: Command, values: Values) -> str:
 
 def find_command(argv: list[str]) -> tuple[Command, list[str]] | None:
     """Return the command these words name and the words after it."""
-    for row in _TABLE.COMMANDS:
-        if tuple(argv[: len(row[0])]) == row[0]:
-            return _make_command(row), argv[len(row[0]) :]
+    for look in (False, True):
+        for row in read_tables("commands", look=look).COMMANDS:
+            if tuple(argv[: len(row[0])]) == row[0]:
+                return _make_command(row), argv[len(row[0]) :]
     return None
 
 

@@ -71,9 +71,55 @@ def _make_anew(full: str) -> ModuleType:
     return module  # type: ignore[no-any-return]
 
 
+def read_tables(name: str, *, look: bool) -> Any:
+    """Return the tables `commands` or `points`, with what other installed packages bring.
+
+    Without `look` those packages count only where they were looked for before (`strangers.py`).
+    """
+    from specify_cli.cli.tables.strangers import read_strangers  # a hook asks for no table but ours
+
+    found = read_strangers(look=look)
+    if found is None or found.tables is None:
+        return load_compiled(name)
+    tables: Any = type(sys)("specify_cli.cli.tables.together")
+    vars(tables).update({key: _freeze(value) for key, value in found.tables.items()})
+    return tables
+
+
+def _freeze(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_freeze, value))
+    return {key: _freeze(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
+# Points of everyday commands: there, packages of others are not looked for.
+_EVERYDAY = frozenset(("after", "opened", "closed", "list_filters"))
+
+
 def list_fills(point: str) -> list[FoundFill]:
     """Return what fills a point, in its order; none where no room does."""
-    return [FoundFill(*row) for row in load_compiled("points").POINTS.get(point, ())]
+    tables = read_tables("points", look=point not in _EVERYDAY)
+    return [FoundFill(*row) for row in tables.POINTS.get(point, ())]
+
+
+def call_fill(fill: FoundFill, *arguments: object) -> Any:
+    """Call what fills a point; a room of another package that fails is named on stderr and returns None.
+
+    Raises whatever a room of ours raises.
+    """
+    try:
+        return load(fill.run)(*arguments)
+    except Exception as error:
+        if is_own(fill.run):
+            raise
+        text = f"warning: {fill.run} of another package failed: {type(error).__name__}: {error}\n"
+        os.write(2, text.encode("utf-8", "replace"))
+        return None
+
+
+def is_own(run: str) -> bool:
+    """Return whether a function is of spec-kitty itself."""
+    return run.startswith("specify_cli.")
 
 
 def find_direct(word: str) -> str | None:

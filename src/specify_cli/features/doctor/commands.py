@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from functools import partial
 
 from specify_cli.cli import shell
-from specify_cli.cli.tables.points import list_fills, load
+from specify_cli.cli.tables.points import call_fill, list_fills, load
+from specify_cli.cli.tables.strangers import read_strangers
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.features.doctor.doctor import DoctorReport, Rooms, examine, sweep
+from specify_cli.project.checks import Finding
 from specify_cli.project.config import Project, load_project
-from specify_cli.record.verify import ERROR
+from specify_cli.record.verify import ERROR, WARNING
 from specify_cli.room import Values
 
 _LISTED = 5
@@ -17,8 +21,22 @@ _LISTED = 5
 
 def _read_rooms(project: Project) -> Rooms:
     """Return the checks that rooms bring."""
-    of_records = [(fill.run, load(fill.run)(project, shell.home())) for fill in list_fills("record_checks")]
-    return Rooms(of_records, [(fill.run, load(fill.run)) for fill in list_fills("checks")])
+    of_records = [(fill.run, call_fill(fill, project, shell.home())) for fill in list_fills("record_checks")]
+    of_project = [(fill.run, partial(call_check, fill.run)) for fill in list_fills("checks")]
+    return Rooms([(name, check) for name, check in of_records if check is not None], of_project)
+
+
+def call_check(run: str, project: Project) -> Iterator[Finding]:
+    """Yield what a check finds; its module is imported here, so that a failure is the check's."""
+    yield from load(run)(project)
+
+
+def _list_left_out() -> list[Finding]:
+    """Return a finding for each room of another package that is left out."""
+    found = read_strangers(look=True)
+    repair = "uninstall the package, or report it to whoever wrote it"
+    broken = {} if found is None else found.broken
+    return [Finding("ROOM_LEFT_OUT", WARNING, name, why, repair) for name, why in broken.items()]
 
 
 def doctor(values: Values) -> int:
@@ -27,7 +45,7 @@ def doctor(values: Values) -> int:
     swept = []
     if values["sweep"]:
         swept = list(sweep(project, shell.home(), shell.caller(), time.time_ns() // 1_000_000))
-    findings = list(examine(project, cache, _read_rooms(project)))
+    findings = [*examine(project, cache, _read_rooms(project)), *_list_left_out()]
     errors = sum(item.severity == ERROR for item in findings)
     if values["json"]:
         write_json(DoctorReport(errors == 0, findings, swept))

@@ -1,0 +1,1 @@
+"""A package of somebody else that brings a room."""
