@@ -95,14 +95,14 @@ def run_tests(gone: list[str], absence: dict[str, list[str]], folder: Path, *, q
     environment = {**os.environ, "SPEC_KITTY_WITHOUT": json.dumps(absence)}
     tools = Path(sys.executable).parent
     checks = {
-        "lint": [str(tools / "ruff"), "check", "-q", "."],
+        "lint": [str(tools / "ruff"), "check", "-q", "src"],
         "names": [python, "-c", NAMES, *gone],
         "tests": [python, "-m", "pytest", "-q", "-x", *QUICK]
         if quick
         else [python, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal"],
     }
     if not quick:
-        checks["types"] = [python, "-m", "mypy"]
+        checks["types"] = [python, "-m", "mypy", "src"]
     return [
         name
         for name, command in checks.items()
