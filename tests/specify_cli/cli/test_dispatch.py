@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from specify_cli.cli import app
 from specify_cli.cli.tables import command_table
+from specify_cli.cli.tables.assemble import read_rooms
 from specify_cli.cli.tables.command_table import Command, list_commands, parse_plain
+from specify_cli.cli.tables.points import load
 
 ID = "01JD4Q3S0000000000000000A1"
 
@@ -163,3 +165,15 @@ def test_everyday_commands_load_nothing_heavy(argv: list[str], project: Path) ->
     done = subprocess.run([sys.executable, "-c", program], cwd=project, capture_output=True, text=True, check=True)
 
     assert done.stderr.strip().splitlines()[-1] == "[]"
+
+
+def test_every_form_and_fill_of_a_room_names_what_is_there() -> None:
+    rooms = read_rooms()
+    commands = {command.path for room in rooms for command in room.feature.commands}
+    wrong = [form.path for room in rooms for form in room.feature.forms if form.path not in commands]
+    runs = [f"{room.package}.{run}" for room in rooms for run in room.feature.direct.values()]
+    runs += [f"{room.package}.{fill.run}" for room in rooms for fill in room.feature.fills]
+    runs += [f"{room.package}.{form.run}" for room in rooms for form in room.feature.forms if form.run]
+
+    assert wrong == []
+    assert [run for run in runs if load(run) is None] == []

@@ -77,7 +77,10 @@ def order_rooms(rooms: Sequence[Room]) -> list[Room]:
 
 
 def assemble(rooms: Sequence[Room]) -> Tables:
-    """Return the tables that these rooms make together. Raises ValueError where two bring the same."""
+    """Return the tables that these rooms make together. Raises ValueError where two bring the same.
+
+    A form of a command that is not here does nothing: a room may add to one that it does not need.
+    """
     fills = [(room, fill) for room in rooms for fill in room.feature.fills]
     points: dict[str, tuple[tuple[str, str, str], ...]] = {}
     for room, fill in sorted(fills, key=lambda pair: pair[1].rank):
@@ -88,9 +91,8 @@ def assemble(rooms: Sequence[Room]) -> Tables:
     declared = [(room, command) for room in rooms for command in room.feature.commands]
     paths = [command.path for _, command in declared]
     twice = {path for path in paths if paths.count(path) > 1}
-    lost = {form.path for _, form in forms} - set(paths)
-    if twice or lost:
-        raise ValueError(f"commands declared twice: {sorted(twice)}; forms of no command: {sorted(lost)}")
+    if twice:
+        raise ValueError(f"commands declared twice: {sorted(twice)}")
     commands = tuple(
         _make_row(room, command, [pair for pair in forms if pair[1].path == command.path], names)
         for room, command in sorted(declared, key=lambda pair: pair[1].rank)

@@ -10,7 +10,7 @@ FEATURE = Feature(
     name="exports",
     about="Hand records over in the forms that programs of others read.",
     page="docs/exports.md",
-    needs=("archives", "search"),
+    needs=("search",),
     libraries=("archive", "timeline"),
     forms=(
         Form(
