@@ -13,7 +13,8 @@ from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import canonical
-from specify_cli.storage.store import FileObjectStore, digest
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.store import digest
 
 POLICY = """rules:
   - id: no-bisect

@@ -11,11 +11,9 @@ from __future__ import annotations
 import os
 import time
 
-from charter.model import Charter, CharterError, Policy
-from charter.parse import join_charters, parse_charter_document, parse_charter_markdown, parse_policy
+from charter.inputs import CHARTER_MARKDOWN, CHARTER_YAML, ContextInputs, exposures, files_of, load_inputs
 from charter.retrieval import (
     MAX_QUERY,
-    UNIT,
     Hit,
     Retrieval,
     RetrievalConfig,
@@ -30,26 +28,17 @@ from charter.retrieval import (
 from charter.state import BOOTSTRAP_ACTIONS, is_first_load
 from charter.state import mark_loaded as mark_action_loaded
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepository
-from doctrine.artifact import Artifact, ArtifactError, parse_artifact, parse_markdown_artifact
-from doctrine.graph import Edge, Graph, GraphError, parse_edges
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.artifact import Artifact
+from doctrine.graph import Graph, parse_edges
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.load import (
     GRAPH_FILE,
     ParseCache,
-    Problem,
     SecretFinder,
-    ShippedBundle,
-    SourceError,
     SourceFile,
-    parse_bundle,
     project_cache,
-    read_folder,
-    read_source,
-    secrets_in,
     shipped_artifacts,
-    shipped_bundle,
 )
-from doctrine.yaml_reader import MAX_BYTES, YamlError, decode_utf8, locate_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -61,22 +50,11 @@ if TYPE_CHECKING:
     Mode = Literal["bootstrap", "compact", "missing"]
     PolicyState = Literal["none", "present", "unreadable"]
 
-CHARTER_MARKDOWN = ".kittify/charter/charter.md"
-CHARTER_YAML = ".kittify/charter/charter.yaml"
-POLICY_PATH = ".kittify/charter/policy.yaml"
-CONFIG_PATH = ".kittify/config.yaml"
-DOCTRINE_FOLDER = ".kittify/doctrine"
-OVERLAYS = f"{DOCTRINE_FOLDER}/overlays/"
-GRAPH_PATHS = (".kittify/doctrine/graph.yaml", ".kittify/doctrine/graph.yml")
-CHARTER_BYTES = 1_048_576
 
 GOVERNANCE_KEYS = ("context_budget", "k", "weights")
 
 SCORER = "bm25-graph-tag"
 SCORER_VERSION = 2
-DEFAULT_BUDGET = 16_000
-_BUDGETS = (4_000, 200_000)
-_MAX_K = 200
 _MAX_DEPTH = 8
 BOOTSTRAP_DEPTH = 2
 COMPACT_DEPTH = 1
@@ -85,53 +63,6 @@ _CHARTER_SHARE = 60
 _SMALLEST_PART = 400
 
 NO_CHARTER = "no charter: this project states no rules; write one with `spec-kitty charter synthesize`"
-
-
-class ContextInputs(NamedTuple):
-    """Everything a context is assembled from; a value, rebuildable from the bytes of the files."""
-
-    files: Mapping[str, str]
-    blobs: Mapping[str, bytes]
-    corpus: Mapping[str, str]
-    charter: Charter
-    charter_state: Literal["missing", "present", "unreadable"]
-    charter_error: str | None
-    policy: Policy
-    policy_state: PolicyState
-    policy_bytes: bytes | None
-    policy_error: str | None
-    policy_document: Any
-    artifacts: tuple[Artifact, ...]
-    edges: tuple[Edge, ...]
-    bundle: ShippedBundle
-    settings: Mapping[str, Any]
-    problems: tuple[Problem, ...]
-    unreadable: Mapping[str, tuple[str, str]]
-
-    @property
-    def shipped_digest(self) -> str:
-        """Return the digest of the shipped bundle."""
-        return self.bundle.digest
-
-    @classmethod
-    def from_bytes(
-        cls,
-        files: Mapping[str, bytes],
-        *,
-        settings: Mapping[str, Any] | None = None,
-        bundle: ShippedBundle | bytes,
-        unreadable: Mapping[str, Sequence[str]] | None = None,
-        cache: ParseCache | None = None,
-    ) -> ContextInputs:
-        """Return the inputs these files make: by name below the project root, as in `files` of the original.
-
-        `unreadable` holds reason and repair for each file that was there and could not be read.  `settings`
-        is the document of config.yaml; `{"governance": original.settings}` does as well.
-        """
-        sources = [SourceFile(path, data, sha256(data).hexdigest()) for path, data in files.items()]
-        lost = [Problem(path, None, reason, repair) for path, (reason, repair) in (unreadable or {}).items()]
-        shipped = parse_bundle(bundle) if isinstance(bundle, bytes) else bundle
-        return _build_inputs(sources, lost, settings, shipped, cache or ParseCache(None))
 
 
 class CharterContextResult(NamedTuple):
@@ -206,266 +137,10 @@ def _find_profile(root: str, profile_id: str, cache: ParseCache) -> AgentProfile
     return profile
 
 
-def files_of(inputs: ContextInputs) -> tuple[SourceFile, ...]:
-    """Return the project's files behind the inputs, as they were read."""
-    return tuple(SourceFile(path, inputs.blobs[digest], digest) for path, digest in inputs.files.items())
-
-
-def exposures(files: Iterable[SourceFile], secrets: SecretFinder, cache: ParseCache) -> tuple[Problem, ...]:
-    """Return where a file holds what looks secret: agents are shown it, and every record keeps the file."""
-    repair = "remove it and revoke it: records and the repository's history keep it"
-    return tuple(
-        Problem(file.path, line, f"this looks like a secret ({rule})", repair)
-        for file in files
-        for rule, line in secrets_in(file, secrets, cache)
-    )
-
-
-def load_inputs(
-    repo_root: str | os.PathLike[str],
-    cache: ParseCache | None = None,
-    *,
-    settings: Mapping[str, Any] | None = None,
-) -> ContextInputs:
-    """Return everything a context depends on, read from a project: each file once, no link followed."""
-    root = os.fspath(repo_root)
-    cache = cache or ParseCache(None)
-    sources: list[SourceFile] = []
-    lost: list[Problem] = []
-    config_problems: tuple[Problem, ...] = ()
-    for path, limit in (
-        (CHARTER_MARKDOWN, CHARTER_BYTES),
-        (CHARTER_YAML, CHARTER_BYTES),
-        (POLICY_PATH, 262_144),
-    ):
-        try:
-            source = read_source(root, path, max_bytes=limit)
-        except SourceError as error:
-            lost.append(error.problem._replace(path=path))
-            continue
-        if source is not None:
-            sources.append(source)
-    files, problems = read_folder(
-        root, DOCTRINE_FOLDER, (".yaml", ".yml", ".md"), skip=(".agent.yaml", ".agent.yml", "README.md")
-    )
-    # An overlay of an older layout changes another artifact and is none itself; `charter lint` names it.
-    sources += [file for file in files if not file.path.startswith(OVERLAYS)]
-    lost += [problem for problem in problems if not problem.path.startswith(OVERLAYS)]
-    if settings is None:
-        settings, config_problems = _read_config(root, cache)
-    return _build_inputs(sources, lost, settings, shipped_bundle(), cache, config_problems)
-
-
-def _read_config(root: str, cache: ParseCache) -> tuple[Mapping[str, Any], tuple[Problem, ...]]:
-    try:
-        source = read_source(root, CONFIG_PATH)
-        document = cache.parse(source) if source else None
-    except SourceError as error:
-        return {}, (error.problem,)
-    except YamlError as error:
-        return {}, (Problem(CONFIG_PATH, error.line, error.reason, _suggest_repair(CONFIG_PATH)),)
-    return (document if isinstance(document, dict) else {}), ()
-
-
 # --- from bytes to values
 
 
-def _build_inputs(
-    sources: Iterable[SourceFile],
-    lost: Iterable[Problem],
-    settings: Mapping[str, Any] | None,
-    bundle: ShippedBundle,
-    cache: ParseCache,
-    config_problems: tuple[Problem, ...] = (),
-) -> ContextInputs:
-    by_path = {source.path: source for source in sorted(sources)}
-    problems = list(lost)
-    unreadable = {problem.path: (problem.reason, problem.repair) for problem in problems}
-    problems += config_problems
-    normal = _read_settings(settings or {}, problems)
-    charter, charter_state, charter_error = _read_charter(by_path, unreadable, problems, cache)
-    policy, policy_state, policy_document, policy_error = _read_policy(by_path, unreadable, problems, cache)
-    artifacts, edges = _read_doctrine(by_path, problems, cache)
-    corpus = {artifact.uri: artifact.digest for artifact in (*charter.sections, *artifacts)}
-    policy_source = by_path.get(POLICY_PATH)
-    return ContextInputs(
-        files={path: source.digest for path, source in by_path.items()},
-        blobs={source.digest: source.data for source in by_path.values()},
-        corpus=dict(sorted(corpus.items())),
-        charter=charter,
-        charter_state=charter_state,
-        charter_error=charter_error,
-        policy=policy,
-        policy_state=policy_state,
-        policy_bytes=policy_source.data if policy_source else None,
-        policy_error=policy_error,
-        policy_document=policy_document,
-        artifacts=artifacts,
-        edges=edges,
-        bundle=bundle,
-        settings=normal,
-        problems=tuple(sorted(problems, key=lambda problem: (problem.path, problem.line or 0, problem.reason))),
-        unreadable=dict(sorted(unreadable.items())),
-    )
-
-
-def _read_charter(
-    by_path: Mapping[str, SourceFile],
-    unreadable: Mapping[str, tuple[str, str]],
-    problems: list[Problem],
-    cache: ParseCache,
-) -> tuple[Charter, Literal["missing", "present", "unreadable"], str | None]:
-    """Return the charter, whether there is one, and why what it says of doctrine is not known, where that is so."""
-    charters: list[Charter] = []
-    broken = any(path in unreadable for path in (CHARTER_MARKDOWN, ".kittify", ".kittify/charter"))
-    prose = by_path.get(CHARTER_MARKDOWN)
-    if prose is not None:
-        try:
-            charters.append(parse_charter_markdown(decode_utf8(prose.data, prose.path)))
-        except YamlError as error:
-            broken = True
-            problems.append(Problem(prose.path, error.line, error.reason, "save the file as UTF-8"))
-    lost: Problem | None = None
-    if CHARTER_YAML in unreadable:
-        lost = Problem(CHARTER_YAML, None, *unreadable[CHARTER_YAML])
-    listed = by_path.get(CHARTER_YAML)
-    if listed is not None:
-        try:
-            charters.append(parse_charter_document(cache.parse(listed, max_bytes=CHARTER_BYTES)))
-        except YamlError as error:
-            lost = Problem(listed.path, error.line, error.reason, _suggest_repair(listed.path))
-            problems.append(lost)
-        except CharterError as error:
-            lost = _document_problem(listed, cache, error.path, error.reason, error.repair, CHARTER_BYTES)
-            problems.append(lost)
-    why = f"charter lookup failed: {lost.place}: {lost.reason}" if lost else None
-    if not charters:
-        return Charter(), "unreadable" if broken or lost else "missing", why
-    return join_charters(*charters) if len(charters) == 2 else charters[0], "present", why
-
-
-def _read_policy(
-    by_path: Mapping[str, SourceFile],
-    unreadable: Mapping[str, tuple[str, str]],
-    problems: list[Problem],
-    cache: ParseCache,
-) -> tuple[Policy, PolicyState, Any, str | None]:
-    """Return the policy, or why there is none to go by: absent and unreadable are two different answers."""
-    for path in (POLICY_PATH, ".kittify/charter", ".kittify"):
-        if path in unreadable:
-            return Policy(), "unreadable", None, f"policy lookup failed: {path}: {unreadable[path][0]}"
-    source = by_path.get(POLICY_PATH)
-    if source is None:
-        return Policy(), "none", None, None
-    try:
-        document = cache.parse(source)
-        return parse_policy(document), "present", document, None
-    except YamlError as error:
-        problem = Problem(source.path, error.line, error.reason, _suggest_repair(source.path))
-    except CharterError as error:
-        problem = _document_problem(source, cache, error.path, error.reason, error.repair, MAX_BYTES)
-    problems.append(problem)
-    return Policy(), "unreadable", None, f"policy lookup failed: {problem.place}: {problem.reason}"
-
-
-def _read_doctrine(
-    by_path: Mapping[str, SourceFile], problems: list[Problem], cache: ParseCache
-) -> tuple[tuple[Artifact, ...], tuple[Edge, ...]]:
-    artifacts: dict[str, Artifact] = {}
-    origins: dict[str, str] = {}
-    edges: list[Edge] = []
-    for path, source in by_path.items():
-        if not path.startswith(DOCTRINE_FOLDER + "/"):
-            continue
-        try:
-            if path.endswith(".md"):
-                text = decode_utf8(source.data, path)
-                artifact = parse_markdown_artifact(text, path=path, digest=source.digest, origin="project")
-            elif path in GRAPH_PATHS:
-                edges += parse_edges(cache.parse(source))
-                continue
-            else:
-                document = cache.parse(source)
-                artifact = parse_artifact(document, path=path, digest=source.digest, origin="project")
-        except YamlError as error:
-            problems.append(Problem(path, error.line, error.reason, _suggest_repair(path)))
-            continue
-        except ArtifactError as error:
-            where = (error.field,) if path.endswith((".yaml", ".yml")) else ()
-            problems.append(_document_problem(source, cache, where, str(error), error.repair, MAX_BYTES))
-            continue
-        except GraphError as error:
-            repair = "write each edge as {from: action:review, to: [uri, ...]}"
-            problems.append(_document_problem(source, cache, error.path, error.reason, repair, MAX_BYTES))
-            continue
-        first = origins.setdefault(artifact.uri, path)
-        if first != path:
-            reason = f"{artifact.uri} is already defined in {first}"
-            repair = "give one of the two another id"
-            problems.append(_document_problem(source, cache, ("id",), reason, repair, MAX_BYTES))
-            continue
-        artifacts[artifact.uri] = artifact
-    return tuple(artifacts[uri] for uri in sorted(artifacts)), tuple(edges)
-
-
-def _document_problem(
-    source: SourceFile, cache: ParseCache, path: tuple[str | int, ...], reason: str, repair: str, limit: int
-) -> Problem:
-    """Return a problem at the line of the nearest node there is on the way to the one at fault."""
-
-    def nearest() -> int:
-        try:
-            lines = locate_yaml(source.data, name=source.path, max_bytes=limit)
-        except YamlError:
-            return 1
-        return next((lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in lines), 1)
-
-    if source.path.endswith(".md"):
-        return Problem(source.path, 1, reason, repair)
-    line = cache.remember(source, f"line {path}", nearest)
-    return Problem(source.path, line if isinstance(line, int) else 1, reason, repair)
-
-
-def _suggest_repair(path: str) -> str:
-    return f"mend {path}; `spec-kitty charter lint` checks it"
-
-
 # --- settings and config
-
-
-def _read_settings(document: Mapping[str, Any], problems: list[Problem]) -> dict[str, Any]:
-    """Return the retrieval settings of a config.yaml, complete: a default for each value that cannot be used."""
-    plain = RetrievalConfig()
-    weights = {"lexical": plain.lexical, "graph": plain.graph, "tag": plain.tag}
-    settings: dict[str, Any] = {"context_budget": DEFAULT_BUDGET, "k": plain.k}
-    governance = document.get("governance")
-    if governance is not None and not isinstance(governance, dict):
-        problems.append(_setting_problem("governance", "a mapping"))
-    section = governance if isinstance(governance, dict) else {}
-    for key, low, high in (("context_budget", *_BUDGETS), ("k", 0, _MAX_K)):
-        value = section.get(key)
-        if value is None:
-            continue
-        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
-            settings[key] = value
-        else:
-            problems.append(_setting_problem(f"governance.{key}", f"a whole number from {low} to {high}"))
-    chosen = section.get("weights")
-    if chosen is not None and not isinstance(chosen, dict):
-        problems.append(_setting_problem("governance.weights", "a mapping of lexical, graph and tag"))
-    for key, value in (chosen if isinstance(chosen, dict) else {}).items():
-        units = from_decimal(value)
-        if key in weights and units is not None and units <= UNIT:
-            weights[key] = units
-        else:
-            expected = "a decimal from 0 to 1, for lexical, graph or tag"
-            problems.append(_setting_problem(f"governance.weights.{key}", expected))
-    settings["weights"] = {name: decimal(units) for name, units in weights.items()}
-    return settings
-
-
-def _setting_problem(key: str, expected: str) -> Problem:
-    return Problem(CONFIG_PATH, None, f"{key} is not usable; the default is", f"set {key} to {expected}")
 
 
 def _complete_config(inputs: ContextInputs, depth: int) -> dict[str, Any]:

@@ -16,20 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charter.context import (
-    CHARTER_MARKDOWN,
-    CHARTER_YAML,
-    CONFIG_PATH,
     NO_CHARTER,
-    POLICY_PATH,
     CharterContextResult,
-    ContextInputs,
     assemble_context,
     build_charter_context,
     charter_room,
     charter_size,
     fetch_artifact,
-    load_inputs,
 )
+from charter.inputs import CHARTER_MARKDOWN, CHARTER_YAML, CONFIG_PATH, POLICY_PATH, ContextInputs, load_inputs
 from charter.state import STATE_PATH
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import AgentProfileRepository

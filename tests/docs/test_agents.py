@@ -11,7 +11,8 @@ import pytest
 from replaying import lines_of
 from specify_cli.features.replay.replay import replay
 from specify_cli.project.config import load_project
-from specify_cli.storage.queries import Filters, list_invocations, verify_all
+from specify_cli.storage.checking import verify_all
+from specify_cli.storage.queries import Filters, list_invocations
 
 PAGE = (Path(__file__).parents[2] / "docs/agents.md").read_text(encoding="utf-8")
 PROGRAMS = dict(re.findall(r"^## ([^\n]+)\n(?:(?!^## ).)*?^```python\n(.*?)^```", PAGE, re.M | re.S))

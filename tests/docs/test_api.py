@@ -12,7 +12,8 @@ from specify_cli.invocation import gates
 from specify_cli.libraries.comparison.compare import chain_of, verify_replay
 from specify_cli.project.config import load_project
 from specify_cli.record.record import Record, fold
-from specify_cli.storage.queries import show_invocation, verify_all
+from specify_cli.storage.checking import verify_all
+from specify_cli.storage.queries import show_invocation
 
 HISTORY = Path(__file__).parents[1] / "histories/agent-loop"
 

@@ -17,7 +17,7 @@ from specify_cli.record import layout
 from specify_cli.record.event_models import parse_event
 from specify_cli.record.record import split_lines
 from specify_cli.record.state import StateFold
-from specify_cli.storage.queries import verify_all
+from specify_cli.storage.checking import verify_all
 from support import environment, git
 
 HERE = Path(__file__).parent

@@ -14,6 +14,7 @@ import pytest
 from secrets_corpus import pem
 from specify_cli.features.programs.run import open_invocation
 from specify_cli.libraries.archive import archive
+from specify_cli.libraries.archive.unpacking import import_file, unpacked
 from specify_cli.libraries.archive.withholding import REDACTION, Search, Withheld, stand_ins, withhold_lines
 from specify_cli.project.config import load_project
 from specify_cli.record.record import chain, genesis_tip
@@ -126,14 +127,14 @@ def test_an_archive_with_many_withheld_lines_is_read_in_little_memory(chartered:
             run.model_call("small-1", f"what of step {number}?", f"nothing of note in {number} " * 20)
     path = str(chartered / "safe.tar")
     archive.export(load_project(str(chartered))[0], [run.invocation_id], path, safe=True)
-    with archive.unpacked(path) as contents:
+    with unpacked(path) as contents:
         (row,) = contents.records.values()
         assert len(row["withheld"]) == 1_500 and row["withheld"][7]["why"] == "captured-in-full"
     (tmp_path / "elsewhere").mkdir()
     project, _ = load_project(str(tmp_path / "elsewhere"))
 
     tracemalloc.start()
-    archive.import_file(project, path)
+    import_file(project, path)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 

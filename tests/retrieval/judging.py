@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from charter.context import ContextInputs, assemble_context
+from charter.context import assemble_context
+from charter.inputs import ContextInputs
 from doctrine.agent_profiles.profile import AgentProfile, parse_profile
 from doctrine.agent_profiles.repository import AgentProfileRepository
 from doctrine.load import shipped_bundle

@@ -20,8 +20,9 @@ from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.record import layout
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.verify import verify_record
-from specify_cli.storage import store
-from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, Place
+from specify_cli.storage import objects, store
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.store import Body, FileRecordStore, Place
 
 ID = "01JD4Q3S0000000000000000A1"
 NAME = f"implementer-{ID}.jsonl"
@@ -78,6 +79,7 @@ def _run_through(
                 with monkeypatch.context() as patch:
                     patch.setattr(durable, "os", faulty)
                     patch.setattr(store, "os", faulty)
+                    patch.setattr(objects, "os", faulty)
                     try:
                         act(str(root))
                         answered = True

@@ -39,7 +39,7 @@ PARTS = {
 import json
 from pathlib import Path
 from specify_cli.record.reading.timeline import make_timeline
-from specify_cli.storage.words import cut_snippet, marks_of, match_query, text_of
+from specify_cli.libraries.words.words import cut_snippet, marks_of, match_query, text_of
 paths = sorted(Path('tests/histories').glob('*/.kittify/events/profile-inv*/*.jsonl'))
 records = [[json.loads(line) for line in path.read_bytes().splitlines() if line.endswith(b'}')] for path in paths]
 """,

@@ -19,7 +19,8 @@ from specify_cli.errors import CallerError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
-from specify_cli.storage.queries import Filters, list_invocations, verify_all
+from specify_cli.storage.checking import verify_all
+from specify_cli.storage.queries import Filters, list_invocations
 from support import FULL, REPORT, SPEC_KITTY, environment
 from victims import drain, fork
 

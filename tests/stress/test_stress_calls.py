@@ -32,7 +32,7 @@ from specify_cli.features.programs.resume import plan_resume, resume, run_progra
 from specify_cli.features.programs.run import Run
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
-from specify_cli.storage.queries import verify_all
+from specify_cli.storage.checking import verify_all
 from support import FULL, REPORT, Cli
 
 # `make stress` kills 500 times each; KILLS asks for another number.

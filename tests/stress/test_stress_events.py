@@ -17,7 +17,7 @@ from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.record import split_lines
-from specify_cli.storage.queries import verify_all
+from specify_cli.storage.checking import verify_all
 from support import FULL, REPORT, SPEC_KITTY, environment
 from victims import drain, fork
 

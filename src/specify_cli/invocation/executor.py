@@ -45,15 +45,9 @@ from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.reading.views import read_file
 from specify_cli.record.record import OUTCOMES, chain, genesis_tip
 from specify_cli.storage.index import Index, Key
+from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import prepare
-from specify_cli.storage.store import (
-    Body,
-    FileObjectStore,
-    FileRecordStore,
-    LockedRecord,
-    Place,
-    require_started,
-)
+from specify_cli.storage.store import Body, FileRecordStore, LockedRecord, Place, require_started
 from specify_cli.trail.log.entries import open_log
 
 if TYPE_CHECKING:

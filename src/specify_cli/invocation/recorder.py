@@ -37,7 +37,8 @@ from specify_cli.record.record import Tip, chain, is_tip_due, lines_in_force, re
 from specify_cli.record.seal import open_line
 from specify_cli.record.state import StateFold
 from specify_cli.redaction.capture import redact
-from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, LockedRecord, Place
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.store import Body, FileRecordStore, LockedRecord, Place
 from specify_cli.trail.fixing import fix_tip
 from specify_cli.trail.log.entries import write_annex
 

@@ -8,8 +8,9 @@ import shutil
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.record import layout
+from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import prepare
-from specify_cli.storage.store import FileObjectStore, FileRecordStore
+from specify_cli.storage.store import FileRecordStore
 from specify_cli.storage.worktrees import find_left_behind, list_files, list_records, shared_directory
 
 if TYPE_CHECKING:

@@ -7,14 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from charter.context import (
-    CHARTER_MARKDOWN,
-    CHARTER_YAML,
-    DOCTRINE_FOLDER,
-    GRAPH_PATHS,
-    POLICY_PATH,
-    ContextInputs,
-)
+from charter.inputs import CHARTER_MARKDOWN, CHARTER_YAML, DOCTRINE_FOLDER, GRAPH_PATHS, POLICY_PATH, ContextInputs
 from charter.model import CharterError
 from charter.parse import parse_policy
 from charter.retrieval import deciding

@@ -7,7 +7,8 @@ import os
 from doctrine.git import ask_git, find_worktree
 from specify_cli import durable
 from specify_cli.record import layout
-from specify_cli.storage.store import FileObjectStore, FileRecordStore, places
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.store import FileRecordStore, places
 
 
 def prepare(records: FileRecordStore) -> None:
@@ -59,7 +60,7 @@ def find_ignored_objects(root: str) -> list[str]:
 def objects_of_trail(root: str, of: set[str] | None = None) -> set[str]:
     """Return every object the published records, or those `of` these names, lead to and a policy does not keep back."""
     # A `do` comes here only after a change of the trail.
-    from specify_cli.storage.queries import verify_file
+    from specify_cli.storage.checking import verify_file
     from specify_cli.storage.reachability import Reach, Reached, policy_withholds
 
     reach = Reach(FileObjectStore(root))

@@ -5,7 +5,6 @@ Nothing here writes a record. A file that cannot be read as one is named, never 
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import time
@@ -14,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import say
 from specify_cli import durable
-from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
-from specify_cli.project.config import Project, parse_config
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.checks import read_commands
@@ -27,24 +26,16 @@ from specify_cli.record.record import (
     Record,
     fold,
     fold_entries,
-    is_invocation_id,
     lines_in_force,
 )
-from specify_cli.record.seal import MAX_LINE, open_line
-from specify_cli.record.verify import (
-    Finding,
-    RecordReport,
-    add_annexes,
-    finding,
-    verify_annex,
-    verify_record,
-)
+from specify_cli.record.seal import open_line
+from specify_cli.storage.checking import annex_files, read_lines, verify_place
 from specify_cli.storage.index import Index
-from specify_cli.storage.reachability import Reach
-from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place, places, require_started
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.store import FileRecordStore, Place, require_started
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
 
 _HEAD = 32 * 1024
@@ -349,70 +340,6 @@ def events_from(project: Project, place: Place, offset: int) -> Iterator[tuple[d
 # --- verify
 
 
-def read_lines(fd: int) -> Iterator[bytes]:
-    """Yield the lines of a file with their LF, one at a time; an overlong one comes in pieces."""
-    with os.fdopen(os.dup(fd), "rb") as file:
-        while raw := file.readline(MAX_LINE + 1):
-            yield raw
-
-
-def read_record_lines(root: str, place: Place) -> Iterator[bytes]:
-    """Yield the lines of a record with their LF, one at a time. Raises StoredDataError."""
-    with durable.folder(root, place.folder) as folder_fd:
-        fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
-    try:
-        yield from read_lines(fd)
-    finally:
-        os.close(fd)
-
-
-def verify_place(
-    project: Project,
-    place: Place,
-    others: Iterable[Place] | None = None,
-    reach: Reach | None = None,
-    anchors: Iterable[str] = (),
-    *,
-    list_withheld: bool = True,
-) -> RecordReport:
-    """Seals, chain, sequence, ids, tail and objects of one record, its copies, and others with its id.
-
-    Who walks all records knows the `others` already; without them the index is asked.
-    """
-    report = verify_file(project.root, place, anchors, list_withheld=list_withheld)
-    if any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
-        return report
-    if others is None:
-        index = Index(project.root)
-        others = [other for key in index.lookup(place.invocation_id) if (other := index.place(key)) is not None]
-    annexes = list(annex_files(project.root, place.invocation_id))
-    readable = [(path, data) for path, data in annexes if isinstance(data, bytes)]
-    report = add_annexes(report, place.invocation_id, readable)
-    extra: list[Finding] = [
-        finding("NOT_A_REGULAR_FILE", path, None, 0, str(data)) for path, data in annexes if not isinstance(data, bytes)
-    ]
-    extra += [
-        *_check_objects(reach or Reach(FileObjectStore(project.root)), report),
-        *_find_twins(project, place, others),
-    ]
-    return report._replace(findings=(*report.findings, *extra))
-
-
-def annex_files(root: str, invocation_id: str) -> Iterator[tuple[str, bytes | InvocationError]]:
-    """Yield every annex of a record in the order they were made: its path and bytes, or why it is not read."""
-    folder = layout.annex_folder(invocation_id)
-    try:
-        names = sorted(name for name in os.listdir(f"{root}/{folder}") if not name.startswith("."))
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for name in names:
-        path = f"{folder}/{name}"
-        try:
-            yield path, durable.read_below(root, path, MAX_LINE)
-        except InvocationError as error:
-            yield path, error
-
-
 def annex_events(root: str, invocation_id: str) -> list[dict[str, object]]:
     """Return the lines of a record's annexes that can be read, each with its seal."""
     events: list[dict[str, object]] = []
@@ -421,175 +348,3 @@ def annex_events(root: str, invocation_id: str) -> list[dict[str, object]]:
         if line is not None and line.fields is not None and not line.problems:
             events.append({**line.fields, "~": line.seal})
     return events
-
-
-def _find_twins(project: Project, place: Place, others: Iterable[Place]) -> Iterator[Finding]:
-    """Other files under the same name that differ, and other names that hold the same id."""
-    for path in differing_copies(project.root, place):
-        yield finding("COPIES_DIFFER", place.path, None, 0, path)
-    for other in others:
-        if other.name != place.name:
-            yield finding("DUPLICATE_ID", place.path, None, 0, other.path)
-
-
-def differing_copies(root: str, place: Place) -> Iterator[str]:
-    """Yield the paths of other files under the record's name whose bytes are not its own."""
-    store = FileRecordStore(root)
-    for folder in (layout.RECORDS, layout.trail_folder(place.invocation_id), layout.IMPORTED, layout.OLDER_RECORDS):
-        twin = place._replace(folder=folder)
-        if folder != place.folder and os.path.lexists(f"{root}/{twin.path}"):
-            try:
-                same = store.read(place) == store.read(twin)
-            except InvocationError:
-                same = False
-            if not same:
-                yield twin.path
-
-
-def verify_file(root: str, place: Place, anchors: Iterable[str] = (), *, list_withheld: bool = True) -> RecordReport:
-    """Return the findings of a record's own lines."""
-    try:
-        with durable.folder(root, place.folder) as folder_fd:
-            fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
-            try:
-                ids = layout.parse_record_name(place.name)
-                return verify_record(
-                    read_lines(fd),
-                    file=place.path,
-                    name_ids=ids,
-                    anchors=anchors,
-                    withheld=place.folder == layout.IMPORTED,
-                    list_withheld=list_withheld,
-                )
-            finally:
-                os.close(fd)
-    except InvocationError as error:
-        return _report_unread(place.path, "NOT_A_REGULAR_FILE", str(error))
-    except OSError as error:
-        return _report_unread(place.path, "UNREADABLE_FILE", str(error))
-
-
-def _report_unread(path: str, code: str, detail: str) -> RecordReport:
-    return RecordReport(path, None, False, "open", 0, None, (finding(code, path, None, 0, detail),), ())
-
-
-def _check_objects(reach: Reach, report: RecordReport) -> Iterator[Finding]:
-    for item in reach.of(report.objects):
-        if item.code is not None:
-            detail = f"{item.field} {item.digest}"
-            problem = finding(item.code, report.file, item.seq, item.offset, detail)
-            if item.why is not None:
-                problem = problem._replace(message=f"this object was left out on purpose ({item.why}): {detail}")
-            yield problem
-
-
-def list_groups(root: str) -> list[tuple[Place, ...]]:
-    """Return the records that a project's folders hold, in the order of their ids; those of one id together."""
-    index = Index(root)
-    return [
-        tuple(place for key in keys if (place := index.place(key)) is not None)
-        for _, keys in itertools.groupby(index.reconcile(), key=lambda key: key.invocation_id)
-    ]
-
-
-def verify_all(project: Project) -> Iterator[RecordReport]:
-    """Yield a report for every record the project's folders hold, in the order of their ids, each read once and "
-    "let go."""
-    for reports in verify_groups((project.root, group) for group in list_groups(project.root)):
-        yield from reports
-
-
-def verify_groups(items: Iterable[tuple[str, Sequence[Place]]]) -> Iterator[list[RecordReport]]:
-    """Yield the reports of each group, which are a root and the records that share an id."""
-    for root, groups in itertools.groupby(items, key=lambda item: item[0]):
-        require_here(root)
-        project, reach = Project(root, None, parse_config({}, None)), Reach(FileObjectStore(root))
-        for _, group in groups:
-            yield [verify_place(project, place, group, reach) for place in group]
-
-
-def report_lost(group: Iterable[Place], why: str) -> list[RecordReport]:
-    """Return the reports of records that no worker could check."""
-    return [_report_unread(place.path, "NOT_CHECKED", why) for place in group]
-
-
-def require_here(root: str) -> None:
-    """Raise EnvironmentFault ACCESS_FAILED where a project is not to be seen from this machine."""
-    if not os.path.isdir(root):
-        raise EnvironmentFault(
-            "ACCESS_FAILED",
-            f"{os.uname().nodename} does not see {root}",
-            "let every worker mount the projects at the same path",
-        )
-
-
-def verify_path(path: str, anchors: Iterable[str] = ()) -> RecordReport:
-    """Seals, chain, sequence and ids of a file anywhere; the objects it names are not at hand."""
-    full = os.path.abspath(path)
-    place = Place(os.path.dirname(full), os.path.basename(full), "", None)
-    try:
-        folder_fd = os.open(place.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        return _report_unread(path, "UNREADABLE_FILE", str(error))
-    try:
-        fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, path)
-    except InvocationError as error:
-        return _report_unread(path, "NOT_A_REGULAR_FILE", str(error))
-    except OSError as error:
-        return _report_unread(path, "UNREADABLE_FILE", str(error))
-    finally:
-        os.close(folder_fd)
-    try:
-        ids = layout.parse_record_name(place.name)
-        return verify_record(read_lines(fd), file=path, name_ids=ids, anchors=anchors)
-    finally:
-        os.close(fd)
-
-
-def strays(project: Project) -> Iterator[Finding]:
-    """Yield what lies among the records and belongs to none.
-
-    That is a record under a name of no record, or an annex without its record.
-    """
-    for folder in (layout.RECORDS, layout.IMPORTED):
-        for name in _list_folder(project.root, folder):
-            if name.endswith(".jsonl") and layout.parse_record_name(name) is None:
-                yield finding(
-                    "NAME_MISMATCH", f"{folder}/{name}", None, 0, "it is named like no record and was not read"
-                )
-    index = Index(project.root)
-    for name in _list_folder(project.root, layout.ANNEXES):
-        if not is_invocation_id(name):
-            yield finding("ANNEX_MISMATCH", f"{layout.ANNEXES}/{name}", None, 0, "it is named by no invocation id")
-        elif not index.lookup(name):
-            # Its record was never published, or is on another branch: of the annex its own bytes can be checked.
-            yield finding("RECORD_NOT_HERE", f"{layout.ANNEXES}/{name}", None, 0)
-            for path, data in annex_files(project.root, name):
-                if isinstance(data, InvocationError):
-                    yield finding("NOT_A_REGULAR_FILE", path, None, 0, str(data))
-                    continue
-                previous = (open_line(data.rstrip(b"\n")).fields or {}).get("prev")
-                wrong, _ = verify_annex(data, file=path, invocation_id=name, tip=str(previous))
-                yield from wrong
-
-
-def _list_folder(root: str, folder: str) -> list[str]:
-    try:
-        return sorted(name for name in os.listdir(f"{root}/{folder}") if not name.startswith("."))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def unexpected_names(project: Project) -> Iterable[str]:
-    """Return the files in the records' folder that no reader takes for a record."""
-    for folder in (layout.RECORDS, layout.OLDER_RECORDS):
-        known = {place.name for place in places(project.root, [folder])}
-        try:
-            names = os.listdir(f"{project.root}/{folder}")
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        yield from sorted(
-            f"{folder}/{name}"
-            for name in names
-            if name not in known and not name.startswith(".") and not name.endswith(".jsonl")
-        )

@@ -8,18 +8,17 @@ from is on stable storage (docs/format.md §6).
 from __future__ import annotations
 
 import os
-import stat
 import time
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, Protocol, sha256
 from specify_cli import durable
-from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
+from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.record import layout
 from specify_cli.record.record import AppendPlan, Record, Refusal, Tip, chain, plan_after_power_cut, plan_append
-from specify_cli.record.seal import MAX_LINE, is_digest, open_line
+from specify_cli.record.seal import MAX_LINE, open_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     Compose = Callable[["LockedRecord"], Sequence["Body"]]
     Blobs = Sequence[bytes] | dict[str, bytes]
@@ -33,10 +32,7 @@ SETTLED_SECONDS = 60.0
 # How far back a writer looks for the last line: most lines fit the first, all ordinary ones the second.
 _LINE_WINDOW = 4 * 1024
 _WINDOW = 64 * 1024
-# How much of a record's end a power cut can have met: what is older was flushed by the file system itself.
-_BATCH = 64 * 1024 * 1024
 _UNSYNCED = 1024 * 1024
-_WHY_BYTES = 1024
 GITATTRIBUTES = b"* -text -eol -ident -filter -merge\n"
 _IGNORE_ALL = b"*\n"
 _IGNORE_DERIVED = b"/invocation-index.*\n.tmp-*\n"
@@ -62,7 +58,7 @@ def place_of(profile_id: str, invocation_id: str) -> Place:
     return Place(layout.RECORDS, layout.record_name(profile_id, invocation_id), invocation_id, profile_id)
 
 
-def _is_young(state: os.stat_result) -> bool:
+def is_young(state: os.stat_result) -> bool:
     """Return whether the writer of a folder's entry may not have come to its fsync, nor the file system to its own."""
     return time.time() - state.st_ctime < SETTLED_SECONDS
 
@@ -147,7 +143,7 @@ def compose_bytes(
     return plan.prefix + data, tip
 
 
-def _keep(root: str, paths: Sequence[str]) -> None:
+def keep(root: str, paths: Sequence[str]) -> None:
     """Let files of a linked worktree outlive it; the main worktree, which nobody removes, pays one look."""
     if paths and not os.path.isdir(f"{root}/.git"):
         from specify_cli.storage.worktrees import link_second_names  # for a linked worktree
@@ -214,7 +210,7 @@ class FileRecordStore:
             raise
         except OSError as error:
             raise durable.write_failed(f"{layout.RECORDS}/{name}", error) from error
-        _keep(self.root, [f"{layout.RECORDS}/{name}"])
+        keep(self.root, [f"{layout.RECORDS}/{name}"])
 
     def read(self, place: Place) -> bytes:
         return durable.read_below(self.root, place.path)
@@ -278,7 +274,7 @@ class FileRecordStore:
             raise
         except OSError as error:
             raise durable.write_failed(f"{folder}/{name}.jsonl", error) from error
-        _keep(self.root, [f"{folder}/{name}.jsonl"])
+        keep(self.root, [f"{folder}/{name}.jsonl"])
         return f"{folder}/{name}.jsonl"
 
     def hide_annexes(self, invocation_id: str) -> None:
@@ -343,7 +339,7 @@ class FileRecordStore:
                 if small_file(fd, name) not in allowed:
                     durable.replace(fd, name, allowed[0], durable.SHARED)
                 else:
-                    young = young or _is_young(os.stat(name, dir_fd=fd, follow_symlinks=False))
+                    young = young or is_young(os.stat(name, dir_fd=fd, follow_symlinks=False))
             if young:
                 os.fsync(fd)
 
@@ -462,168 +458,6 @@ def small_file(folder_fd: int, name: str) -> bytes | None:
         return os.read(fd, 4096)
     finally:
         os.close(fd)
-
-
-class FileObjectStore:
-    """Objects as files `<folder>/<2 hex>/<62 hex>`.
-
-    In private mode the folder is `.kittify/events/objects`. In committed mode that folder is tracked, so what
-    an open record names is kept in `.kittify/local/objects`, where no stash, clean or checkout takes it away,
-    and `publish` copies it over when the record is closed (docs/adr/0002).
-
-    What stands under an object's name and is not the object is replaced when the object is put: a branch can plant a
-    file under a name it knows. `replaced` says which those were.
-    """
-
-    def __init__(self, root: str, trail: str = "private") -> None:
-        self.root = root
-        self.folder = layout.LOCAL_OBJECTS if trail == "committed" else layout.OBJECTS
-        self.replaced: list[str] = []
-
-    def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
-        try:
-            known = all(self._find_held(name, data) is not None for name, data in name_blobs(roots))
-            self._put_group(members, settle=not known)
-            self._put_group(roots, settle=True)
-        except OSError as error:
-            raise durable.write_failed(self.folder, error) from error
-
-    def put_each(self, blobs: Iterable[bytes]) -> None:
-        """Keep objects, a part of them in memory at a time. Raises as put does."""
-        batch: list[bytes] = []
-        for blob in blobs:
-            batch.append(blob)
-            if sum(map(len, batch)) > _BATCH:
-                self.put((), batch)
-                batch = []
-        self.put((), batch)
-
-    def publish(self, digests: Sequence[str]) -> None:
-        """Copy objects to the tracked folder, durably; a no-op in private mode. Raises as get and put do."""
-        if self.folder == layout.OBJECTS:
-            return
-        tracked = FileObjectStore(self.root)
-        contents: dict[str, bytes] = {}
-        young: set[str] = set()
-        for name in digests:
-            data = self.get(name)
-            state = tracked._find_held(name, data)
-            if state is None:
-                contents[name] = data
-            elif _is_young(state):
-                young.add(name[:2])
-        try:
-            tracked._put_group(contents, young, settle=False, mode=durable.SHARED)
-        except OSError as error:
-            raise durable.write_failed(layout.OBJECTS, error) from error
-
-    def _put_group(self, blobs: Blobs, young: Iterable[str] = (), *, settle: bool, mode: int = durable.PRIVATE) -> None:
-        """Write all, fsync all, link all, then fsync each folder once.
-
-        A root that is already there proves its members durable, because it was linked after their folders
-        were fsynced. With `settle`, an entry younger than the file system's own flush is fsynced again: the
-        writer that made it may not have come to that. So are the folders named as `young`.
-        """
-        absent: dict[str, bytes] = {}
-        young = set(young)
-        for name, data in name_blobs(blobs):
-            state = self._find_held(name, data)
-            if state is None:
-                absent[name] = data
-            elif settle and _is_young(state):
-                young.add(name[:2])
-        if not absent and not young:
-            return
-        folders: dict[str, int] = {}
-        staged: list[tuple[str, int, durable.Staged]] = []
-        try:
-            for shard in sorted({name[:2] for name in absent} | young):
-                folders[shard] = durable.open_folder(self.root, (*self.folder.split("/"), shard), create=True)
-            for name, data in absent.items():
-                fd = folders[name[:2]]
-                staged.append((name, fd, durable.Staged(fd, data, mode)))
-            while staged:
-                name, fd, file = staged.pop(0)
-                try:
-                    file.publish(name[2:])
-                except FileExistsError:
-                    # Another writer was first, or what has the name is not the object: then it gives way.
-                    if self._find_held(name, absent[name]) is None:
-                        durable.replace(fd, name[2:], absent[name], mode)
-                        self.replaced.append(name)
-            for fd in folders.values():
-                os.fsync(fd)
-            _keep(self.root, [f"{self.folder}/{name[:2]}/{name[2:]}" for name in absent])
-        finally:
-            for _, _, file in staged:
-                file.discard()
-            for fd in folders.values():
-                os.close(fd)
-
-    def _find_held(self, name: str, data: bytes) -> os.stat_result | None:
-        """Return the state of the file under an object's name if it holds the object.
-
-        Its bytes are hashed: no cached answer is trusted.
-        """
-        shard, rest = layout.object_parts(name)
-        try:
-            fd = os.open(f"{self.root}/{self.folder}/{shard}/{rest}", os.O_RDONLY | durable.REGULAR)
-        except OSError:
-            return None
-        try:
-            state = os.fstat(fd)
-            same = stat.S_ISREG(state.st_mode) and state.st_size == len(data) and durable.read_all(fd) == data
-            return state if same else None
-        finally:
-            os.close(fd)
-
-    def get(self, digest: str) -> bytes:
-        if not is_digest(digest):
-            raise missing(digest)  # a record can name anything
-        shard, rest = layout.object_parts(digest)
-        altered: StoredDataError | None = None
-        for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
-            path = f"{folder}/{shard}/{rest}"
-            try:
-                return check_object(digest, durable.read_below(self.root, path, MAX_OBJECT))
-            except FileNotFoundError:
-                continue
-            except StoredDataError as error:
-                altered = altered or error  # what a branch planted does not hide the object of this clone
-            except OSError as error:
-                raise EnvironmentFault(
-                    "OBJECT_MISSING", f"{path} cannot be read: {error.strerror}", f"ls -l {path}"
-                ) from error
-        raise altered or missing(digest)
-
-    def withhold(self, reasons: Mapping[str, str], *, tracked: bool) -> None:
-        """Say beside where an object would lie why it does not: in the tracked folder, or for this clone alone."""
-        folder, mode = (layout.OBJECTS, durable.SHARED) if tracked else (layout.LOCAL_OBJECTS, durable.PRIVATE)
-        for name, why in sorted(reasons.items()):
-            shard, rest = layout.object_parts(name)
-            try:
-                with durable.folder(self.root, f"{folder}/{shard}", create=True) as fd:
-                    durable.create_exclusive(fd, rest + layout.WITHHELD, why.encode("utf-8", "replace"), mode)
-            except FileExistsError:
-                continue
-            except OSError as error:
-                raise durable.write_failed(f"{folder}/{shard}", error) from error
-
-    def why_withheld(self, digest: str, field: str) -> str | None:
-        # What a branch can bring only ever excuses a file of the charter or the doctrine, or a context quoting them.
-        if not is_digest(digest):
-            return None
-        shard, rest = layout.object_parts(digest)
-        for folder in (
-            layout.LOCAL_OBJECTS,
-            *([layout.OBJECTS] if field in ("file", "governance_context_hash") else []),
-        ):
-            try:
-                reason = durable.read_below(self.root, f"{folder}/{shard}/{rest}{layout.WITHHELD}", _WHY_BYTES)
-            except (OSError, InvocationError):
-                continue
-            return reason[:_WHY_BYTES].decode("utf-8", "replace")
-        return None
 
 
 def check_object(name: str, data: bytes) -> bytes:

@@ -34,7 +34,7 @@ from specify_cli.features.adapters.pydantic_ai import RecordAgent
 from specify_cli.features.programs.resume import resume
 from specify_cli.features.programs.run import LimitExceeded, Run, open_invocation
 from specify_cli.project.config import load_project
-from specify_cli.storage.queries import verify_all
+from specify_cli.storage.checking import verify_all
 
 REQUEST = "fix the failing login test"
 FULL = {"tool": "full", "llm": "full"}

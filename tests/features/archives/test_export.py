@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from specify_cli.errors import StoredDataError
 from specify_cli.features.programs.run import open_invocation
 from specify_cli.libraries.archive import archive as portable
+from specify_cli.libraries.archive.unpacking import _iter_members
 from specify_cli.record import layout
 from support import CHARTER, Cli, accept, git
 
@@ -414,7 +415,7 @@ def test_ids_in_any_order_give_the_same_bytes(cli: Cli, chartered: Path) -> None
 def with_manifest(files: dict[str, bytes], change: Callable[[dict[str, Any]], Any]) -> dict[str, bytes]:
     manifest = json.loads(files["EXPORT.json"])
     change(manifest)
-    return {**files, "EXPORT.json": b"".join(portable._encode_manifest(manifest))}
+    return {**files, "EXPORT.json": b"".join(portable.encode_manifest(manifest))}
 
 
 def ordered(files: dict[str, bytes]) -> dict[str, bytes]:
@@ -526,7 +527,7 @@ def test_a_tar_that_no_export_is_made_as_is_refused(cli: Cli, chartered: Path, e
             archive.addfile(item, io.BytesIO(content))
     sparse = tarfile.TarInfo("EXPORT.json")
     sparse.type, sparse.size = tarfile.GNUTYPE_SPARSE, 0
-    huge = portable._make_header("EXPORT.json", 1 << 29)
+    huge = portable.make_header("EXPORT.json", 1 << 29)
     bad = {
         "pax": pax.getvalue(),
         "sparse": sparse.tobuf(tarfile.GNU_FORMAT) + data,
@@ -625,7 +626,7 @@ def test_files_redacted_by_other_rules_are_not_called_different(cli: Cli, charte
 
 def _archive_members(path: Path, files: dict[str, bytes]) -> list[tuple[str, bytes]]:
     path.write_bytes(b"".join(portable._iter_archive(files)))
-    return [(name, b"".join(pieces)) for name, pieces in portable._iter_members(str(path))]
+    return [(name, b"".join(pieces)) for name, pieces in _iter_members(str(path))]
 
 
 @pytest.mark.parametrize("blocks", range(3, 3 + 2 * tarfile.RECORDSIZE // tarfile.BLOCKSIZE))
@@ -651,7 +652,7 @@ def test_an_archive_of_any_files_is_read_back_and_one_with_more_zeros_is_refused
         assert dict(_archive_members(path, files)) == files
         path.write_bytes(path.read_bytes() + bytes(tarfile.RECORDSIZE))
         with pytest.raises(StoredDataError):
-            list(portable._iter_members(str(path)))
+            list(_iter_members(str(path)))
 
 
 # --- what policy keeps back
@@ -790,7 +791,7 @@ def test_who_is_ended_while_unpacking_leaves_no_folder_behind(
     folder.mkdir()
     program = (
         "import os, signal, sys\n"
-        "from specify_cli.libraries.archive.archive import unpacked\n"
+        "from specify_cli.libraries.archive.unpacking import unpacked\n"
         f"signal.signal(signal.{ended_by}, signal.SIG_DFL)\n"  # below nohup it would be ignored
         "with unpacked(sys.argv[1]) as contents:\n"
         "    assert os.listdir(contents.project.root)\n"
@@ -812,7 +813,7 @@ def test_a_record_that_is_not_what_the_manifest_says_is_not_replayed(
     manifest = json.loads(files[portable.MANIFEST])
     row = manifest["records"][0]
     row[member] = row["lines"] + 1 if member == "lines" else "0" * 64
-    files[portable.MANIFEST] = b"".join(portable._encode_manifest(manifest))
+    files[portable.MANIFEST] = b"".join(portable.encode_manifest(manifest))
     (chartered / "said.tar").write_bytes(b"".join(portable._iter_archive(files)))
     argv = ("replay", run, "--from-file", str(chartered / "said.tar"), "--json")
     refused = cli(*argv, cwd=elsewhere)

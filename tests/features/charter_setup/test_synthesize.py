@@ -12,7 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from charter.context import ContextInputs, assemble_context
+from charter.context import assemble_context
+from charter.inputs import ContextInputs
 from doctrine.agent_profiles.profile import AgentProfile, parse_profile
 from doctrine.agent_profiles.repository import AgentProfileRepository
 from doctrine.load import SourceFile, shipped_bundle

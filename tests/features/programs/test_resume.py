@@ -29,7 +29,7 @@ from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.record import split_lines
 from specify_cli.record.state import rehydrate
-from specify_cli.storage.queries import verify_all
+from specify_cli.storage.checking import verify_all
 from support import CHARTER, git
 from support import FULL as STRESS
 

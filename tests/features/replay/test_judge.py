@@ -48,15 +48,17 @@ from specify_cli.features.replay.judge import (
     plain,
 )
 from specify_cli.features.replay.replay import NetworkDenied, network_denied, replay
-from specify_cli.features.replay.report import first_screen, page_of, report_bytes, report_value
+from specify_cli.features.replay.report import report_bytes, report_value
+from specify_cli.features.replay.report_page import first_screen, page_of
 from specify_cli.invocation import gates
 from specify_cli.invocation.ends.opening import Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.gates import RuleRegistry, Verdict
 from specify_cli.record import snapshot
 from specify_cli.record.seal import digest_of
-from specify_cli.storage.queries import verify_all
-from specify_cli.storage.store import FileObjectStore, digest
+from specify_cli.storage.checking import verify_all
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.store import digest
 
 CONTEXT = 3  # the seq of the response that gave the governance context
 

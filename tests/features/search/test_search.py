@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from specify_cli.features.programs.run import open_invocation
 from specify_cli.features.search.database import Query, SearchIndex
+from specify_cli.libraries.words.words import match_query
 from specify_cli.project.config import load_project
-from specify_cli.storage.words import match_query
 from support import Cli, git, run_together, valid
 
 

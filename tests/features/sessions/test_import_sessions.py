@@ -22,7 +22,7 @@ from specify_cli.features.sessions.reading import READERS, read_session
 from specify_cli.features.sessions.transcripts import Transcript
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
-from specify_cli.storage.queries import verify_all
+from specify_cli.storage.checking import verify_all
 from support import FULL, Cli
 
 KEPT = Path(__file__).parents[2] / "fixtures/kept"

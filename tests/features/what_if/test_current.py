@@ -42,7 +42,8 @@ from specify_cli.invocation.gates import RuleRegistry, Verdict
 from specify_cli.project.config import load_project
 from specify_cli.record import layout, snapshot
 from specify_cli.record.event_models import parse_event
-from specify_cli.storage.queries import Filters, list_invocations, verify_all
+from specify_cli.storage.checking import verify_all
+from specify_cli.storage.queries import Filters, list_invocations
 from support import Cli, accept, run_together, valid
 
 ME = Caller(Actor("tester", "human"))

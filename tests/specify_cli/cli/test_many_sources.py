@@ -17,6 +17,7 @@ from clusters import Cluster, dask_cluster, lets_dask_leave_sockets
 from specify_cli.record import layout
 from specify_cli.record.verify import RecordReport
 from specify_cli.storage import queries
+from specify_cli.storage.checking import verify_file
 from specify_cli.storage.store import Place
 from support import Cli, Ran, valid
 
@@ -95,7 +96,7 @@ def test_a_record_that_kills_each_worker_is_named_and_the_others_are_judged(
     if multiprocessing.get_start_method() != "fork":
         pytest.skip("a worker does not inherit what this test changes")
     ids = [cli("do", request, "--json").json()["invocation_id"] for request in REQUESTS]
-    here, check = os.getpid(), queries.verify_file
+    here, check = os.getpid(), verify_file
 
     def die(root: str, place: Place, *given: Any, **named: Any) -> RecordReport:
         if place.invocation_id == ids[1] and os.getpid() != here:

@@ -13,7 +13,7 @@ from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import chain, genesis_tip
-from specify_cli.storage.queries import verify_all
+from specify_cli.storage.checking import verify_all
 from support import Cli
 
 START = 1_700_000_000_000

@@ -22,8 +22,9 @@ from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.event_models import parse_event
 from specify_cli.record.record import fold
-from specify_cli.storage.queries import show_invocation, verify_all
-from specify_cli.storage.store import FileObjectStore
+from specify_cli.storage.checking import verify_all
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.queries import show_invocation
 from support import accept
 
 EMPTY = hashlib.sha256(b"").hexdigest()

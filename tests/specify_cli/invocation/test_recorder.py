@@ -20,9 +20,10 @@ from specify_cli.record import layout
 from specify_cli.record.event_models import parse_event
 from specify_cli.record.record import split_lines
 from specify_cli.record.state import rehydrate
+from specify_cli.storage.checking import verify_all
 from specify_cli.storage.index import Index
-from specify_cli.storage.queries import show_invocation, verify_all
-from specify_cli.storage.store import FileObjectStore
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.queries import show_invocation
 
 POLICY = "rules:\n- id: no-sql\n  match: {tag: sql}\n  action: deny\n"
 

@@ -19,11 +19,11 @@ import pytest
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.libraries.archive.memory import MemoryRecordStore
 from specify_cli.record import layout
 from specify_cli.record.record import Tip, chain, fold, genesis_tip, recovered_line
 from specify_cli.record.verify import verify_record
-from specify_cli.storage import store
-from specify_cli.storage.memory import MemoryRecordStore
+from specify_cli.storage import objects, store
 from support import accept, git
 
 
@@ -91,6 +91,7 @@ class CutAtEachName(WatchedOs):
 def _watch(monkeypatch: pytest.MonkeyPatch, watched: WatchedOs) -> None:
     monkeypatch.setattr(durable, "os", watched)
     monkeypatch.setattr(store, "os", watched)
+    monkeypatch.setattr(objects, "os", watched)
 
 
 @pytest.mark.parametrize("trail", ["private", "committed"])

@@ -12,16 +12,8 @@ from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.verify import verify_record
-from specify_cli.storage.queries import (
-    Filters,
-    events_from,
-    list_invocations,
-    newest_id,
-    read_row,
-    show_invocation,
-    verify_all,
-    verify_path,
-)
+from specify_cli.storage.checking import verify_all, verify_path
+from specify_cli.storage.queries import Filters, events_from, list_invocations, newest_id, read_row, show_invocation
 from specify_cli.storage.store import Body, Place
 
 ID = "01JD4Q3S0000000000000000A1"

@@ -43,7 +43,7 @@ PURE = (
     "specify_cli.trail.log.completeness",
     "specify_cli.trail.log.merkle",
     "specify_cli.trail.log.notes",
-    "specify_cli.storage.words",
+    "specify_cli.libraries.words",
     "charter.model",
     "charter.parse",
     "charter.retrieval",

@@ -14,6 +14,7 @@ from specify_cli.errors import CallerError
 from specify_cli.features.archives.many import archive_each
 from specify_cli.libraries.archive import archive
 from specify_cli.libraries.archive.options import open_export
+from specify_cli.libraries.archive.unpacking import import_file
 from specify_cli.libraries.work.options import list_sources, open_engine
 from specify_cli.project.config import load_project
 from specify_cli.record.reading.views import json_pieces
@@ -69,7 +70,7 @@ def export_each(values: Values) -> int:
 def import_(values: Values) -> int:
     """Bring the records of an export in."""
     project, _ = load_project(shell.here(), shell.home())
-    done = archive.import_file(project, str(values["file"]))
+    done = import_file(project, str(values["file"]))
     if values["json"]:
         write_json(done.as_value())
         return 0

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from specify_cli.cli.schemas.shapes import Shape, derived, shape_of
 from specify_cli.features.archives import many as archives
-from specify_cli.libraries.archive import archive
+from specify_cli.libraries.archive import archive, unpacking
 
 
 class WithheldLine(Shape):
@@ -45,7 +45,7 @@ class Exported:
     withheld_objects: list[WithheldObject]
 
 
-@derived(archive.Imported)
+@derived(unpacking.Imported)
 class Imported:
     """Printed by invocations import."""
 

@@ -8,6 +8,7 @@ FEATURE = Feature(
     name="capsule",
     about="Keep records beside the files, in capsules of memvid's.",
     page="docs/capsule.md",
+    libraries=("words",),
     needs=("replay",),
     extra="capsule",
     commands=(

@@ -19,11 +19,11 @@ from doctrine.light_imports import sha256
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.features.capsule.store import CapsuleRecordStore, read_event, split_events
 from specify_cli.features.replay.citation import resolve_uri
+from specify_cli.libraries.words.words import text_of
 from specify_cli.project.config import Project, load_project
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore, Place
-from specify_cli.storage.words import text_of
 
 _WORD = re.compile(r"[^\W_]+")
 _REPORTS = ("replay_report.json", "replay_report.md")

@@ -13,7 +13,7 @@ import itertools
 import os
 from collections.abc import Sequence
 
-from charter.context import CHARTER_BYTES
+from charter.inputs import CHARTER_BYTES
 from doctrine.agent_profiles.profile import parse_profile
 from doctrine.light_imports import NamedTuple
 from doctrine.load import SourceError, read_source

@@ -12,18 +12,16 @@ import os
 import re
 from typing import Literal, NamedTuple
 
-from charter.context import (
+from charter.context import GOVERNANCE_KEYS, charter_room, charter_size
+from charter.inputs import (
     CHARTER_MARKDOWN,
     CHARTER_YAML,
     CONFIG_PATH,
     DOCTRINE_FOLDER,
-    GOVERNANCE_KEYS,
     GRAPH_PATHS,
     OVERLAYS,
     POLICY_PATH,
     ContextInputs,
-    charter_room,
-    charter_size,
     exposures,
     files_of,
     load_inputs,

@@ -10,7 +10,7 @@ FEATURE = Feature(
     about="Receive what projects sync, and show it.",
     page="docs/collector.md",
     needs=("exports", "witness"),
-    libraries=("comparison", "timeline", "web", "wire", "work"),
+    libraries=("comparison", "timeline", "web", "wire", "words", "work"),
     extra="collector",
     groups=(
         Group("collector", "Receive what projects sync, and show it.", 110),

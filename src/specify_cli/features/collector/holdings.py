@@ -20,6 +20,7 @@ from specify_cli.features.collector.storage import HeldLog, LogPiece, RecordPiec
 from specify_cli.libraries.comparison.compare import Chain, read_chain
 from specify_cli.libraries.timeline.run import Run, read_run
 from specify_cli.libraries.wire.contract import IMPORTED, KINDS, LIVE, canonical, kind_of
+from specify_cli.libraries.words.words import marks_of
 from specify_cli.record import layout
 from specify_cli.record.reading.views import read_entries
 from specify_cli.record.record import ULID_PATTERN, is_stand_in, lines_in_force, reader_of
@@ -36,7 +37,6 @@ from specify_cli.record.verify import (
     judge_set,
     verify_record,
 )
-from specify_cli.storage.words import marks_of
 from specify_cli.trail.log.completeness import Completeness, LogLine, LogView, Missing, Reached
 from specify_cli.trail.log.leaves import GENERATION_NAME, LEAF_BYTES, LogDamagedError, parse_leaf
 from specify_cli.trail.log.notes import Checkpoint, NoteError, Policy, VerifierKey, parse_checkpoint, signed_at

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ulid import ULID
 
-from charter.context import exposures, files_of, load_inputs
+from charter.inputs import exposures, files_of, load_inputs
 from charter.state import state_problem
 from doctrine.text import count
 from specify_cli.errors import InvocationError
@@ -27,11 +27,12 @@ from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.record import is_invocation_id
 from specify_cli.record.verify import ERROR, INFO, WARNING, RecordReport
 from specify_cli.routing.registry import ProfileRegistry
+from specify_cli.storage.checking import verify_all
 from specify_cli.storage.index import Index
+from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import find_ignored_objects
-from specify_cli.storage.queries import verify_all
 from specify_cli.storage.reachability import Reach
-from specify_cli.storage.store import GITATTRIBUTES, FileObjectStore, FileRecordStore
+from specify_cli.storage.store import GITATTRIBUTES, FileRecordStore
 from specify_cli.storage.worktrees import find_left_behind, find_unkept
 
 if TYPE_CHECKING:

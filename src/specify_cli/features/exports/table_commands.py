@@ -22,8 +22,9 @@ from specify_cli.libraries.timeline.run import read_run
 from specify_cli.project.config import Project
 from specify_cli.record.reading.views import read_file
 from specify_cli.room import Values
+from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
-from specify_cli.storage.queries import annex_events, verify_place
+from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore, Place
 
 _AT_ONCE = 20_000

@@ -22,8 +22,9 @@ from specify_cli.libraries.timeline.run import Run, encode_document, read_run
 from specify_cli.project.config import Project
 from specify_cli.record.record import fold
 from specify_cli.room import Values
+from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
-from specify_cli.storage.queries import annex_events, verify_place
+from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore, Place
 
 _NOT_CARRIED = {

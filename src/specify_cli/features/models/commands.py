@@ -13,7 +13,7 @@ from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.errors import CallerError
 from specify_cli.features.models.dialects import MESSAGES, find_dialect
 from specify_cli.features.models.other_model import AnswerDiff, ModelReplay, ask_other_model
-from specify_cli.features.replay.options import EXACT_ONLY, require_one_record
+from specify_cli.features.replay.commands.options import EXACT_ONLY, require_one_record
 from specify_cli.features.sync.consent import checked_endpoint, checked_token
 from specify_cli.features.sync.sending.transport import post_json
 from specify_cli.room import Values

@@ -39,7 +39,8 @@ from specify_cli.record.reading.views import fields_of
 from specify_cli.redaction.json_values import foreign_text, parse_foreign
 from specify_cli.redaction.redact import RuleSet, redact
 from specify_cli.storage.index import Index
-from specify_cli.storage.store import FileObjectStore, FileRecordStore
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.store import FileRecordStore
 
 SAME, DIFFERS, NOT_EVALUATED = "same", "differs", "not_evaluated"
 _DIFF_LINES = 200

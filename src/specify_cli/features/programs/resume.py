@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from charter.context import load_inputs
+from charter.inputs import load_inputs
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.features.programs.history import (
     History,
@@ -46,9 +46,11 @@ from specify_cli.record.snapshot import policy_digests
 from specify_cli.record.state import ExecutionState, StateFold
 from specify_cli.record.verify import OF_THE_LINES, RecordReport
 from specify_cli.routing.registry import ProfileRegistry
+from specify_cli.storage.checking import read_record_lines, verify_file, verify_place
 from specify_cli.storage.index import Index
-from specify_cli.storage.queries import read_record, read_record_lines, read_whole, verify_file, verify_place
-from specify_cli.storage.store import FileObjectStore, Place, digest, place_of, require_started
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.queries import read_record, read_whole
+from specify_cli.storage.store import Place, digest, place_of, require_started
 
 Program = Callable[[Run], Any]
 _SHOWN = 5

@@ -16,10 +16,12 @@ from charter.context import fetch_artifact
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.project.config import Project
 from specify_cli.record.seal import open_line
+from specify_cli.storage.checking import read_record_lines
 from specify_cli.storage.frozen import inputs_of_corpus
 from specify_cli.storage.index import Index
-from specify_cli.storage.queries import annex_events, read_record_lines
-from specify_cli.storage.store import FileObjectStore, Place
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.queries import annex_events
+from specify_cli.storage.store import Place
 
 _FORMS = {
     "event": re.compile(r"inv://(?P<id>\w+)/event/(?P<name>[0-9]+)|mv2://[^/]*/event/(?P<id2>\w+)/(?P<name2>[0-9]+)"),

@@ -13,7 +13,7 @@ FEATURE = Feature(
     commands=(
         Command(
             ("invocations", "context"),
-            "citation_commands:context",
+            "commands.citation:context",
             "The governance context an invocation was given, as it was.",
             (ID,),
             ("spec-kitty invocations context ID",),
@@ -22,7 +22,7 @@ FEATURE = Feature(
         ),
         Command(
             ("show-uri",),
-            "citation_commands:show_uri",
+            "commands.citation:show_uri",
             "Open what a report cites: an event, an object, an artifact of a record, doctrine as it was.",
             (
                 argument(
@@ -38,7 +38,7 @@ FEATURE = Feature(
         ),
         Command(
             ("replay",),
-            "commands:replay",
+            "commands.replay:replay",
             "Would a record's decisions come out the same: from what it kept.",
             (
                 ID._replace(required=False, metavar="[ID]"),

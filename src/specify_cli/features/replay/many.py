@@ -16,7 +16,8 @@ from specify_cli.features.replay.replay import replay_bytes, spare_running_threa
 from specify_cli.features.replay.report import describe_verdict
 from specify_cli.libraries.work.sharing import HERE, Engine, share_out
 from specify_cli.libraries.work.sources import Item, Source, iter_opened, list_items
-from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.store import FileRecordStore, Place
 
 MATCH, DIFFERS, NOT_EVALUATED, REFUSED = VERDICTS = ("match", "differs", "not_evaluated", "refused")
 

@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from charter.context import POLICY_PATH, CharterContextResult, ContextInputs, assemble_context
+from charter.context import CharterContextResult, assemble_context
+from charter.inputs import POLICY_PATH, ContextInputs
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.load import ParseCache, parse_bundle
 from doctrine.text import say, spell
@@ -50,7 +51,8 @@ from specify_cli.features.replay.judge import (
     read_past,
     recorded_outcome,
 )
-from specify_cli.features.replay.report import page_of, report_bytes, view_report
+from specify_cli.features.replay.report import report_bytes, view_report
+from specify_cli.features.replay.report_page import page_of
 from specify_cli.invocation import gates
 from specify_cli.invocation.ends.opening import build_digest
 from specify_cli.project.config import Project
@@ -64,9 +66,10 @@ from specify_cli.redaction.captured import read_captured_text
 from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, route
 from specify_cli.storage.frozen import Frozen, frozen_decision, inputs_of_corpus, limit_hits, mapping_of, policy_hash_of
 from specify_cli.storage.index import Index
+from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import read_record
 from specify_cli.storage.reachability import Reach, Reached
-from specify_cli.storage.store import FileObjectStore, FileRecordStore, ObjectStore, Place, digest
+from specify_cli.storage.store import FileRecordStore, ObjectStore, Place, digest
 from specify_cli.trail.log.entries import write_annex
 
 if TYPE_CHECKING:

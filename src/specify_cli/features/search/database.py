@@ -22,6 +22,7 @@ from typing import NamedTuple
 import orjson
 
 from specify_cli.errors import EnvironmentFault, InvocationError
+from specify_cli.libraries.words.words import cut_snippet, marks_of, match_query, text_of
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
@@ -30,7 +31,6 @@ from specify_cli.record.record import split_lines
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.queries import COUNTED, Filters, Listing, Row, annex_events, read_row
 from specify_cli.storage.store import FileRecordStore, Place
-from specify_cli.storage.words import cut_snippet, marks_of, match_query, text_of
 
 _VERSION = 4
 # How many bytes of records are indexed between two commits, each of which merges words on disk, and after how many

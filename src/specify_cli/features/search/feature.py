@@ -9,6 +9,7 @@ FEATURE = Feature(
     name="search",
     about="Find records by what stands in them, and who wrote a line.",
     page="docs/search.md",
+    libraries=("words",),
     commands=(
         Command(
             ("invocations", "search"),

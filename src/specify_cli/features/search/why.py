@@ -20,8 +20,8 @@ from specify_cli.project.config import Project
 from specify_cli.record.reading.checks import judge_check, name_change, read_commands
 from specify_cli.record.reading.patch_lines import digest_line, read_lines_member
 from specify_cli.record.reading.timeline import Entry, make_timeline
+from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import show_invocation
-from specify_cli.storage.store import FileObjectStore
 
 _MAX_FILE = 8 * 1024 * 1024
 

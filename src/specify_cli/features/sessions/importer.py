@@ -36,8 +36,9 @@ from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import open_line
 from specify_cli.redaction.capture import redact
 from specify_cli.storage.index import Index, Key
+from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import prepare
-from specify_cli.storage.store import FileObjectStore, FileRecordStore
+from specify_cli.storage.store import FileRecordStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

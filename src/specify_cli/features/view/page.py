@@ -25,8 +25,9 @@ from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import note_done
 from specify_cli.record.record import fold, lines_in_force
-from specify_cli.storage.queries import annex_files, verify_place
-from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
+from specify_cli.storage.checking import annex_files, verify_place
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.notes import ED25519
 from specify_cli.trail.log.signing import make_checkpoint, prove, read_keys

@@ -9,7 +9,7 @@ from typing import Any
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
 from specify_cli.errors import CallerError
-from specify_cli.features.replay.options import EXACT_ONLY, require_one_record
+from specify_cli.features.replay.commands.options import EXACT_ONLY, require_one_record
 from specify_cli.features.what_if.current import replay_against
 from specify_cli.project.config import load_project
 from specify_cli.room import Values

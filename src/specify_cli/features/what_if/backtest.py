@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from charter.context import (
+from charter.inputs import (
     CHARTER_BYTES,
     CHARTER_MARKDOWN,
     CHARTER_YAML,
@@ -45,7 +45,8 @@ from specify_cli.libraries.work.sources import Failure, HeldLog, Item, Source, g
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.ids import millis_of
 from specify_cli.storage.frozen import inputs_of_corpus
-from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import START
 from specify_cli.trail.log.notes import encode

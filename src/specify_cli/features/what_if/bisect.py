@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from charter.context import DOCTRINE_FOLDER
+from charter.inputs import DOCTRINE_FOLDER
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS
 from doctrine.git import ask_git, find_worktree, read_git
 from doctrine.load import ParseCache
@@ -22,7 +22,8 @@ from specify_cli.invocation import gates
 from specify_cli.project.config import Project
 from specify_cli.record.ids import millis_of
 from specify_cli.storage.index import Index
-from specify_cli.storage.store import FileObjectStore, FileRecordStore
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.store import FileRecordStore
 
 _FOLDERS = (".kittify/charter", DOCTRINE_FOLDER, *PROJECT_FOLDERS)
 _NOTHING = Candidate({}, (), None)

@@ -14,7 +14,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from charter.context import POLICY_PATH, CharterContextResult, ContextInputs, load_inputs
+from charter.context import CharterContextResult
+from charter.inputs import POLICY_PATH, ContextInputs, load_inputs
 from doctrine.load import ParseCache
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
@@ -49,8 +50,9 @@ from specify_cli.routing.registry import ProfileRegistry, shipped_table
 from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, route
 from specify_cli.storage.frozen import inputs_of_corpus
 from specify_cli.storage.index import Index, Key
+from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import prepare
-from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
+from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import open_log
 
 CLAIMS = f"{layout.LOCAL}/replays"

@@ -16,7 +16,7 @@ FEATURE = Feature(
     commands=(
         Command(
             ("trail", "checkpoint"),
-            "commands:checkpoint",
+            "commands.trail:checkpoint",
             "Sign the state of this clone's log, so that no record can go missing unseen after it.",
             (),
             ("spec-kitty trail checkpoint",),
@@ -25,7 +25,7 @@ FEATURE = Feature(
         ),
         Command(
             ("trail", "enroll"),
-            "commands:enroll",
+            "commands.trail:enroll",
             "Let your SSH key vouch for this clone's log, for whoever knows your key.",
             (option("key", "Your key, or the public half of an agent's.", "~/.ssh/id_ed25519", metavar="FILE"),),
             ("spec-kitty trail enroll --key ~/.ssh/id_ed25519",),
@@ -34,7 +34,7 @@ FEATURE = Feature(
         ),
         Command(
             ("trail", "proof"),
-            "commands:proof",
+            "commands.trail:proof",
             "Sign the log and print the proof that a record is in it, as one C2SP tlog-proof.",
             (
                 ID,
@@ -46,7 +46,7 @@ FEATURE = Feature(
         ),
         Command(
             ("trail", "export"),
-            "commands:export",
+            "commands.trail:export",
             "Write the signed log as C2SP tlog-tiles: checkpoint, tiles and entries, for software that is not ours.",
             (argument("folder", "A new folder.", required=True, metavar="DIR"),),
             ("spec-kitty trail export DIR",),
@@ -58,7 +58,7 @@ FEATURE = Feature(
         Form(
             ("invocations", "export"),
             ("format=testimony",),
-            "testimony_command:export_testimony",
+            "commands.testimony:export_testimony",
             about="one record's approvals, as a Testimony Record.",
             rank=20,
         ),
@@ -71,7 +71,7 @@ FEATURE = Feature(
         Form(
             ("invocations", "verify"),
             ALWAYS,
-            "verify_command:verify",
+            "commands.verify:verify",
             (
                 option("require", "Fail below this level.", choices=("intact", "linked", "logged", "witnessed")),
                 option("policy", "Logs and witnesses you trust: a C2SP tlog-policy file.", metavar="FILE"),

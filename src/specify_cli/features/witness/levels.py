@@ -32,7 +32,7 @@ from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import genesis_tip, is_invocation_id, lines_in_force
 from specify_cli.record.seal import open_line
 from specify_cli.record.verify import ERROR, LAST_OPENING_SEQ, Finding, RecordReport, SetReport, finding, judge_set
-from specify_cli.storage import queries
+from specify_cli.storage.checking import strays, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.storage.worktrees import find_sibling_roots
@@ -94,7 +94,7 @@ def verify_trail(
     watch = TrailWatch(project, trust)
     reports = watch.follow(verify_shared(project, engine) if reports is None else reports)
     # Files that belong to no record are looked for, and the logs judged, when every record has been read.
-    judged = judge_set(reports, chain(queries.strays(project), watch.findings()))
+    judged = judge_set(reports, chain(strays(project), watch.findings()))
     level, not_proven = watch.assess(judged)
     if trust.memory and not judged.count(ERROR):
         watch.remember()
@@ -109,7 +109,7 @@ def verify_in_trail(
     reports = watch.follow(verify_shared(project, engine))
     own = next(iter([report for report in reports if report.file == place.path]))
     if anchors:
-        own = queries.verify_place(project, place, anchors=anchors)
+        own = verify_place(project, place, anchors=anchors)
     own_findings = [
         item
         for item in watch.findings()

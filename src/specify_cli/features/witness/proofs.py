@@ -13,7 +13,7 @@ from typing import NamedTuple
 from doctrine.text import count
 from specify_cli import durable
 from specify_cli.errors import CallerError
-from specify_cli.libraries.archive.archive import Contents
+from specify_cli.libraries.archive.unpacking import Contents
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.record import split_lines

@@ -15,13 +15,13 @@ from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.features.approvals.approvals import check_approvals, say_unchecked, say_untouched
 from specify_cli.features.witness.levels import Trust, verify_trail
 from specify_cli.features.witness.proofs import Checked, check_proofs
-from specify_cli.libraries.archive import archive
+from specify_cli.libraries.archive.unpacking import unpacked, verify_contents
 from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.libraries.work.sharing import ENGINE_CODES, HERE, Engine, share_out
 from specify_cli.libraries.work.sources import Failure, Item, Source, group_items, list_items
 from specify_cli.project.config import load_project
 from specify_cli.record.verify import RecordReport, SetReport, judge_set
-from specify_cli.storage import queries
+from specify_cli.storage.checking import report_lost, require_here, verify_groups
 
 
 class Verified(NamedTuple):
@@ -68,12 +68,12 @@ def verify_export(path: str, trust: Trust, anchors: Sequence[str] = ()) -> Exami
 
     Raises StoredDataError EXPORT_INVALID, CallerError USAGE.
     """
-    with archive.unpacked(path) as contents:
+    with unpacked(path) as contents:
         if anchors and len(contents.records) != 1:
             raise CallerError(
                 "USAGE", "--anchor is about one record, and the export holds several", "import it, then verify ID"
             )
-        verified = archive.verify_contents(contents, anchors)
+        verified = verify_contents(contents, anchors)
         reports = [check_approvals(report, contents.project.root, trust.signers) for report in verified]
         return Examined(reports, check_proofs(contents, reports, trust.policy))
 
@@ -111,11 +111,11 @@ def _examine(trust: Trust, items: Iterable[Item]) -> Iterator[Examined]:
             yield from (_examine_archive(item, trust) for item in group)
             continue
         try:
-            queries.require_here(source.path)
+            require_here(source.path)
         except EnvironmentFault as error:
             yield from (Examined([], failure=Failure(error.code, error.message)) for _ in group)
             continue
-        for reports in queries.verify_groups((source.path, item.places) for item in group):
+        for reports in verify_groups((source.path, item.places) for item in group):
             yield Examined(reports)
 
 
@@ -128,4 +128,4 @@ def _examine_archive(item: Item, trust: Trust) -> Examined:
 
 def _lose(item: Item, why: str) -> Examined:
     failure = Failure("NOT_CHECKED", why) if item.source.is_archive else None
-    return Examined(queries.report_lost(item.places, why), failure=failure)
+    return Examined(report_lost(item.places, why), failure=failure)

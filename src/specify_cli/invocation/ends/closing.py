@@ -20,7 +20,8 @@ from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.done_note import Remark, note_done
 from specify_cli.record.reading.views import fields_of
 from specify_cli.record.record import Record
-from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, Place, digest
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.store import Body, FileRecordStore, Place, digest
 
 CLOSED_BY = ("agent", "person", "hook", "doctor")
 

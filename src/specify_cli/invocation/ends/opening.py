@@ -31,7 +31,8 @@ from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, Rou
 from specify_cli.storage.store import Body, digest
 
 if TYPE_CHECKING:
-    from charter.context import CharterContextResult, ContextInputs
+    from charter.context import CharterContextResult
+    from charter.inputs import ContextInputs
     from doctrine.agent_profiles.profile import AgentProfile
     from doctrine.load import ParseCache
     from specify_cli.routing.router import ProjectFacts

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from charter.context import load_inputs
+from charter.inputs import load_inputs
 from doctrine.load import ParseCache
 from doctrine.text import count
 from specify_cli.errors import StoredDataError
 from specify_cli.project.config import Project
 from specify_cli.record.verify import OF_THE_LINES
-from specify_cli.storage.queries import verify_place
+from specify_cli.storage.checking import verify_place
+from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach, policy_withholds
-from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
+from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.published import publish_leaves
 

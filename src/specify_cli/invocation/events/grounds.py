@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from charter.context import ContextInputs, load_inputs
+from charter.inputs import ContextInputs, load_inputs
 from doctrine.light_imports import NamedTuple
 from doctrine.load import ParseCache
 from specify_cli.project.config import Project

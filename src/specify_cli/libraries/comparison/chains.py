@@ -12,9 +12,10 @@ from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.reading.views import read_entries
 from specify_cli.record.record import reader_of
+from specify_cli.storage.checking import verify_file, verify_path
 from specify_cli.storage.index import Index
-from specify_cli.storage.queries import verify_file, verify_path
-from specify_cli.storage.store import FileObjectStore, FileRecordStore, HeldFile, Place
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.store import FileRecordStore, HeldFile, Place
 
 if TYPE_CHECKING:
     from specify_cli.record.record import Source

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from specify_cli.libraries.work.sharing import Engine, share_out
 from specify_cli.project.config import Project
 from specify_cli.record.verify import RecordReport
-from specify_cli.storage.queries import list_groups, report_lost, verify_groups
+from specify_cli.storage.checking import list_groups, report_lost, verify_groups
 
 
 def verify_shared(project: Project, engine: Engine) -> Iterator[RecordReport]:

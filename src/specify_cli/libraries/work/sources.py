@@ -18,12 +18,13 @@ from typing import NamedTuple, Protocol
 
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
-from specify_cli.libraries.archive import archive
+from specify_cli.libraries.archive.unpacking import check_manifest, is_member, require_order, unpacked
 from specify_cli.libraries.work.sharing import Engine
 from specify_cli.record import layout
 from specify_cli.record.verify import SetReport
-from specify_cli.storage import queries
-from specify_cli.storage.store import FileObjectStore, Place, places
+from specify_cli.storage.checking import list_groups, require_here
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.store import Place, places
 from specify_cli.trail.log.notes import Policy
 
 
@@ -125,7 +126,7 @@ def list_items(source: Source) -> list[Item]:
         return source.holder.list_items(source)
     if source.is_archive:
         return [Item(source)]
-    return [Item(source, group) for group in queries.list_groups(source.path)]
+    return [Item(source, group) for group in list_groups(source.path)]
 
 
 def iter_opened(item: Item) -> Iterator[Opened]:
@@ -137,13 +138,13 @@ def iter_opened(item: Item) -> Iterator[Opened]:
         yield from item.source.holder.iter_opened(item)
         return
     if not item.source.is_archive:
-        queries.require_here(item.source.path)
+        require_here(item.source.path)
         yield Opened(item.source.path, item.places)
         return
     try:
-        with archive.unpacked(item.source.path) as contents:
+        with unpacked(item.source.path) as contents:
             for place in (records := tuple(sorted(places(contents.project.root, [layout.IMPORTED])))):
-                archive.check_manifest(contents, place)
+                check_manifest(contents, place)
             yield Opened(contents.project.root, records)
     except InvocationError as error:
         yield Opened("", (), Failure(error.code, error.message))
@@ -177,11 +178,11 @@ def unfolded(record: HeldRecord) -> Iterator[Opened]:
     # It came over a network and lay in a database: no name of it may lead elsewhere.
     names = [f"{layout.IMPORTED}/{record.place.name}", *others]
     names += [f"{layout.OBJECTS}/{digest[:2]}/{digest[2:]}" for digest in record.withheld]
-    if record.place.folder not in (layout.RECORDS, layout.IMPORTED) or not all(map(archive.is_member, names)):
-        odd = next((name for name in names if not archive.is_member(name)), record_path)
+    if record.place.folder not in (layout.RECORDS, layout.IMPORTED) or not all(map(is_member, names)):
+        odd = next((name for name in names if not is_member(name)), record_path)
         what = f"what is held of {of} names the file {odd[:200]!r}, which no record has"
         raise StoredDataError("EXPORT_INVALID", what, "ask its sender")
-    with archive.require_order(), tempfile.TemporaryDirectory(prefix="spec-kitty-") as root:
+    with require_order(), tempfile.TemporaryDirectory(prefix="spec-kitty-") as root:
         try:
             for path, data in files.items():
                 os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)

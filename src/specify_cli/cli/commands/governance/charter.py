@@ -5,15 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
-from charter.context import (
-    CharterContextResult,
-    ContextInputs,
-    Fetched,
-    build_charter_context,
-    fetch_artifact,
-    in_force,
-    load_inputs,
-)
+from charter.context import CharterContextResult, Fetched, build_charter_context, fetch_artifact, in_force
+from charter.inputs import ContextInputs, load_inputs
 from charter.state import STATE_PATH
 from doctrine.artifact import KINDS
 from specify_cli import durable

@@ -27,6 +27,7 @@ from specify_cli.record.verify import ERROR, WARNING, RecordReport, SetReport, j
 from specify_cli.room import Values
 from specify_cli.storage import queries as invocations
 from specify_cli.storage.adoption import take_in
+from specify_cli.storage.checking import strays, unexpected_names, verify_all, verify_path, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import Place
 from specify_cli.storage.worktrees import keep_all
@@ -73,7 +74,7 @@ def verify(values: Values) -> int:
     if target is None:
         warn_unexpected(project)
         reports: list[RecordReport] = []
-        judged = judge_set(invocations.verify_all(project), invocations.strays(project))
+        judged = judge_set(verify_all(project), strays(project))
     else:
         reports = [verify_one(project, target, anchors)]
         judged = judge_set(reports, anchored=bool(anchors))
@@ -97,7 +98,7 @@ def read_target(values: Values) -> tuple[Project, str | None, list[str]]:
 
 def warn_unexpected(project: Project) -> None:
     """Name on stderr what lies among the records and is not named like one."""
-    for name in invocations.unexpected_names(project):
+    for name in unexpected_names(project):
         write_note(f"warning: {name} is not named like a record and was not read")
 
 
@@ -110,7 +111,7 @@ def verify_one(project: Project, target: str, anchors: list[str]) -> RecordRepor
     """Return the report of one record, by its id, or of a file. Raises CallerError INVOCATION_NOT_FOUND."""
     if names_file(target):
         return _verify_file(project, target, anchors)
-    return invocations.verify_place(project, Index(project.root).resolve(target), anchors=anchors)
+    return verify_place(project, Index(project.root).resolve(target), anchors=anchors)
 
 
 def print_verdict(judged: SetReport, reports: Iterable[RecordReport], as_json: bool) -> None:
@@ -182,12 +183,10 @@ def _verify_file(project: Project, target: str, anchors: list[str]) -> RecordRep
     if folder in (layout.RECORDS, layout.IMPORTED, layout.OLDER_RECORDS) or folder.startswith(f"{layout.TRAIL}/"):
         ids = layout.parse_record_name(os.path.basename(full))
         if ids is not None and not os.path.islink(target):
-            return invocations.verify_place(
-                project, Place(folder, os.path.basename(full), ids[1], ids[0]), anchors=anchors
-            )
+            return verify_place(project, Place(folder, os.path.basename(full), ids[1], ids[0]), anchors=anchors)
     if not os.path.lexists(target):
         raise CallerError("INVOCATION_NOT_FOUND", f"there is no file {target}", "spec-kitty invocations list")
-    return invocations.verify_path(target, anchors)
+    return verify_path(target, anchors)
 
 
 def _print_events(events: Iterable[dict[str, object]], as_json: bool) -> None:

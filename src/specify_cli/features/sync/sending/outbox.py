@@ -40,9 +40,10 @@ from specify_cli.record.record import fold, split_lines
 from specify_cli.record.seal import FORMAT_VERSION, is_digest, open_line
 from specify_cli.record.verify import ERROR, OF_THE_LINES, verify_record
 from specify_cli.redaction.redact import RuleSet, redact
+from specify_cli.storage.checking import differing_copies
 from specify_cli.storage.index import Index, Key
-from specify_cli.storage.queries import differing_copies
-from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.store import FileRecordStore, Place
 
 CURSOR_VERSION = 1
 

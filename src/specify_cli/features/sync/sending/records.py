@@ -20,8 +20,9 @@ from specify_cli.libraries.wire.contract import canonical
 from specify_cli.project.config import Project
 from specify_cli.record.seal import is_digest
 from specify_cli.storage.index import Index
+from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach
-from specify_cli.storage.store import FileObjectStore, Place
+from specify_cli.storage.store import Place
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import ANNEX, Generation, parse_leaf
 from specify_cli.trail.log.notes import Checkpoint

@@ -12,7 +12,7 @@ from specify_cli.libraries.archive.options import open_export
 from specify_cli.libraries.ssh.options import read_signers
 from specify_cli.record.reading.views import read_file
 from specify_cli.room import Values
-from specify_cli.storage import queries as invocations
+from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, digest
 
@@ -23,7 +23,7 @@ def export_testimony(values: Values) -> int:
     if len(ids) != 1 or values["safe"] or values["proofs"]:
         raise CallerError("USAGE", "--format testimony takes one record, no --safe and no --proofs", "give one ID")
     place = Index(project.root).resolve(ids[0])
-    archive.require_whole(invocations.verify_place(project, place), place)
+    archive.require_whole(verify_place(project, place), place)
     record = read_file(FileRecordStore(project.root).hold(place))
     if record is None or not record.sealed:
         raise StoredDataError(

@@ -11,11 +11,12 @@ from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_json, write_json_pieces, write_lines, write_note
 from specify_cli.errors import CallerError
 from specify_cli.features.replay import replay as replays
+from specify_cli.features.replay.commands.options import EXACT_ONLY
 from specify_cli.features.replay.judge import DEFAULT_EPSILON
 from specify_cli.features.replay.many import DIFFERS, MATCH, NOT_EVALUATED, REFUSED, VERDICTS, replay_again
-from specify_cli.features.replay.options import EXACT_ONLY
-from specify_cli.features.replay.report import first_screen, view_report
-from specify_cli.libraries.archive.archive import check_manifest, unpacked
+from specify_cli.features.replay.report import view_report
+from specify_cli.features.replay.report_page import first_screen
+from specify_cli.libraries.archive.unpacking import check_manifest, unpacked
 from specify_cli.libraries.work.options import list_sources, open_engine
 from specify_cli.project.config import Project
 from specify_cli.record.reading.views import json_pieces

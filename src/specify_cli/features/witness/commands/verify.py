@@ -20,7 +20,7 @@ from specify_cli.errors import CallerError
 from specify_cli.features.approvals.approvals import check_approvals
 from specify_cli.features.witness.levels import Trust, read_memory, verify_in_trail, verify_trail
 from specify_cli.features.witness.sources import Examined, Verified, judge_reports, verify_export, verify_sources
-from specify_cli.libraries.archive import archive
+from specify_cli.libraries.archive.unpacking import is_export
 from specify_cli.libraries.ssh.options import read_signers
 from specify_cli.libraries.work.options import find_kind, list_sources, open_engine
 from specify_cli.libraries.work.sharing import Engine
@@ -64,7 +64,7 @@ def _verify_target(
     if place is not None and required not in (None, "intact"):
         judged, report = verify_in_trail(project, place, trust, anchors, engine)
         return judged, [report]
-    if place is None and archive.is_export(target):
+    if place is None and is_export(target):
         examined = verify_export(target, trust, anchors)
     else:
         report = verify_one(project, target, anchors)

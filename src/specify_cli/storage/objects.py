@@ -1,0 +1,187 @@
+"""The store of objects: immutable bytes named by their SHA-256, re-hashed on read."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli import durable
+from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
+from specify_cli.record import layout
+from specify_cli.record.seal import is_digest
+from specify_cli.storage.store import MAX_OBJECT, check_object, is_young, keep, missing, name_blobs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    Blobs = Sequence[bytes] | dict[str, bytes]
+
+
+# How much of a record's end a power cut can have met: what is older was flushed by the file system itself.
+_BATCH = 64 * 1024 * 1024
+
+
+_WHY_BYTES = 1024
+
+
+class FileObjectStore:
+    """Objects as files `<folder>/<2 hex>/<62 hex>`.
+
+    In private mode the folder is `.kittify/events/objects`. In committed mode that folder is tracked, so what
+    an open record names is kept in `.kittify/local/objects`, where no stash, clean or checkout takes it away,
+    and `publish` copies it over when the record is closed (docs/adr/0002).
+
+    What stands under an object's name and is not the object is replaced when the object is put: a branch can plant a
+    file under a name it knows. `replaced` says which those were.
+    """
+
+    def __init__(self, root: str, trail: str = "private") -> None:
+        self.root = root
+        self.folder = layout.LOCAL_OBJECTS if trail == "committed" else layout.OBJECTS
+        self.replaced: list[str] = []
+
+    def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
+        try:
+            known = all(self._find_held(name, data) is not None for name, data in name_blobs(roots))
+            self._put_group(members, settle=not known)
+            self._put_group(roots, settle=True)
+        except OSError as error:
+            raise durable.write_failed(self.folder, error) from error
+
+    def put_each(self, blobs: Iterable[bytes]) -> None:
+        """Keep objects, a part of them in memory at a time. Raises as put does."""
+        batch: list[bytes] = []
+        for blob in blobs:
+            batch.append(blob)
+            if sum(map(len, batch)) > _BATCH:
+                self.put((), batch)
+                batch = []
+        self.put((), batch)
+
+    def publish(self, digests: Sequence[str]) -> None:
+        """Copy objects to the tracked folder, durably; a no-op in private mode. Raises as get and put do."""
+        if self.folder == layout.OBJECTS:
+            return
+        tracked = FileObjectStore(self.root)
+        contents: dict[str, bytes] = {}
+        young: set[str] = set()
+        for name in digests:
+            data = self.get(name)
+            state = tracked._find_held(name, data)
+            if state is None:
+                contents[name] = data
+            elif is_young(state):
+                young.add(name[:2])
+        try:
+            tracked._put_group(contents, young, settle=False, mode=durable.SHARED)
+        except OSError as error:
+            raise durable.write_failed(layout.OBJECTS, error) from error
+
+    def _put_group(self, blobs: Blobs, young: Iterable[str] = (), *, settle: bool, mode: int = durable.PRIVATE) -> None:
+        """Write all, fsync all, link all, then fsync each folder once.
+
+        A root that is already there proves its members durable, because it was linked after their folders
+        were fsynced. With `settle`, an entry younger than the file system's own flush is fsynced again: the
+        writer that made it may not have come to that. So are the folders named as `young`.
+        """
+        absent: dict[str, bytes] = {}
+        young = set(young)
+        for name, data in name_blobs(blobs):
+            state = self._find_held(name, data)
+            if state is None:
+                absent[name] = data
+            elif settle and is_young(state):
+                young.add(name[:2])
+        if not absent and not young:
+            return
+        folders: dict[str, int] = {}
+        staged: list[tuple[str, int, durable.Staged]] = []
+        try:
+            for shard in sorted({name[:2] for name in absent} | young):
+                folders[shard] = durable.open_folder(self.root, (*self.folder.split("/"), shard), create=True)
+            for name, data in absent.items():
+                fd = folders[name[:2]]
+                staged.append((name, fd, durable.Staged(fd, data, mode)))
+            while staged:
+                name, fd, file = staged.pop(0)
+                try:
+                    file.publish(name[2:])
+                except FileExistsError:
+                    # Another writer was first, or what has the name is not the object: then it gives way.
+                    if self._find_held(name, absent[name]) is None:
+                        durable.replace(fd, name[2:], absent[name], mode)
+                        self.replaced.append(name)
+            for fd in folders.values():
+                os.fsync(fd)
+            keep(self.root, [f"{self.folder}/{name[:2]}/{name[2:]}" for name in absent])
+        finally:
+            for _, _, file in staged:
+                file.discard()
+            for fd in folders.values():
+                os.close(fd)
+
+    def _find_held(self, name: str, data: bytes) -> os.stat_result | None:
+        """Return the state of the file under an object's name if it holds the object.
+
+        Its bytes are hashed: no cached answer is trusted.
+        """
+        shard, rest = layout.object_parts(name)
+        try:
+            fd = os.open(f"{self.root}/{self.folder}/{shard}/{rest}", os.O_RDONLY | durable.REGULAR)
+        except OSError:
+            return None
+        try:
+            state = os.fstat(fd)
+            same = stat.S_ISREG(state.st_mode) and state.st_size == len(data) and durable.read_all(fd) == data
+            return state if same else None
+        finally:
+            os.close(fd)
+
+    def get(self, digest: str) -> bytes:
+        if not is_digest(digest):
+            raise missing(digest)  # a record can name anything
+        shard, rest = layout.object_parts(digest)
+        altered: StoredDataError | None = None
+        for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
+            path = f"{folder}/{shard}/{rest}"
+            try:
+                return check_object(digest, durable.read_below(self.root, path, MAX_OBJECT))
+            except FileNotFoundError:
+                continue
+            except StoredDataError as error:
+                altered = altered or error  # what a branch planted does not hide the object of this clone
+            except OSError as error:
+                raise EnvironmentFault(
+                    "OBJECT_MISSING", f"{path} cannot be read: {error.strerror}", f"ls -l {path}"
+                ) from error
+        raise altered or missing(digest)
+
+    def withhold(self, reasons: Mapping[str, str], *, tracked: bool) -> None:
+        """Say beside where an object would lie why it does not: in the tracked folder, or for this clone alone."""
+        folder, mode = (layout.OBJECTS, durable.SHARED) if tracked else (layout.LOCAL_OBJECTS, durable.PRIVATE)
+        for name, why in sorted(reasons.items()):
+            shard, rest = layout.object_parts(name)
+            try:
+                with durable.folder(self.root, f"{folder}/{shard}", create=True) as fd:
+                    durable.create_exclusive(fd, rest + layout.WITHHELD, why.encode("utf-8", "replace"), mode)
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise durable.write_failed(f"{folder}/{shard}", error) from error
+
+    def why_withheld(self, digest: str, field: str) -> str | None:
+        # What a branch can bring only ever excuses a file of the charter or the doctrine, or a context quoting them.
+        if not is_digest(digest):
+            return None
+        shard, rest = layout.object_parts(digest)
+        for folder in (
+            layout.LOCAL_OBJECTS,
+            *([layout.OBJECTS] if field in ("file", "governance_context_hash") else []),
+        ):
+            try:
+                reason = durable.read_below(self.root, f"{folder}/{shard}/{rest}{layout.WITHHELD}", _WHY_BYTES)
+            except (OSError, InvocationError):
+                continue
+            return reason[:_WHY_BYTES].decode("utf-8", "replace")
+        return None
