@@ -21,10 +21,13 @@ from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.take_in import list_taken
 from specify_cli.features.hooks.losses import logged
+from specify_cli.features.hooks.settings.detection import describe_off, find_program
 from specify_cli.features.hooks.settings.harnesses import HARNESSES
 from specify_cli.features.hooks.settings.install import SettingsPlace, standing
 from specify_cli.features.hooks.silence import describe_silence, find_installed
+from specify_cli.features.witness.levels import TrailWatch, Trust
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.project.decisions import read_decisions
 from specify_cli.project.tracked import tracked_private
 from specify_cli.record import layout
 from specify_cli.record.reading.done_note import judge_end
@@ -33,7 +36,7 @@ from specify_cli.record.record import is_invocation_id
 from specify_cli.record.verify import ERROR, INFO, WARNING
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.index import Index
-from specify_cli.storage.publishing import find_ignored_objects
+from specify_cli.storage.publishing import find_ignored_objects, find_unpublished
 from specify_cli.storage.queries import verify_all
 from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import GITATTRIBUTES, FileObjectStore, FileRecordStore
@@ -51,6 +54,11 @@ _LITTLE = 16 * 1024
 _HOOK_SECONDS = 60
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
+_MOST_NAMED = 10
+# What verify says of records that are not here.
+_RECORD_ELSEWHERE = frozenset(
+    ("LOGGED_RECORD_MISSING", "LOGGED_ELSEWHERE", "LOGGED_LINE_MISSING", "LINK_MISSING", "LINK_ELSEWHERE")
+)
 # What verify mentions and nobody has to fix.
 _NOT_REPORTED = {"UNSEALED_RECORD", "RECOVERED"}
 
@@ -114,7 +122,10 @@ def examine(
     yield from _check_index(project)
     yield from _check_worktrees(project)
     yield from _check_records(project, clock() // 1_000_000, find_installed(project.root, home))
+    yield from _check_unpublished(project)
     yield from _check_hooks(project)
+    yield from _check_hooks_off(project, home)
+    yield from _check_decisions(project)
 
 
 def _check_sources(project: Project, cache: ParseCache) -> Iterator[Finding]:
@@ -214,8 +225,9 @@ def _check_records(project: Project, now: int, installed: Mapping[str, int]) -> 
     reached: set[str] = set()
     reported: set[str] = set()
     partial = False
+    watch = TrailWatch(project, Trust())
     try:
-        for report in verify_all(project):
+        for report in watch.follow(verify_all(project)):
             for finding in report.findings:
                 # One harmed object is one finding, however many records lead to it.
                 if finding.severity == INFO or finding.code in _NOT_REPORTED or finding.message in reported:
@@ -250,9 +262,26 @@ def _check_records(project: Project, now: int, installed: Mapping[str, int]) -> 
                         f"open for {count(hours, 'hour')}",
                         f"{close} --outcome abandoned",
                     )
+        for finding in watch.findings():
+            # A record that lies elsewhere, or nowhere, may lead to objects that are here.
+            partial = partial or finding.code in _RECORD_ELSEWHERE
+            if finding.severity != INFO:
+                yield Finding(finding.code, finding.severity, finding.file, finding.message, finding.repair)
     except InvocationError as error:
+        partial = True
         yield Finding(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
     yield from _check_leftovers(project, None if partial else reached)
+
+
+def _check_unpublished(project: Project) -> Iterator[Finding]:
+    ids = find_unpublished(project.root, project.git_dir) if project.config.trail == "committed" else []
+    if ids:
+        what = (
+            f"this clone published {count(len(ids), 'record')} that no branch holds any more, so every clone would "
+            f"miss what the log names: {', '.join(ids[:_MOST_NAMED])}"
+        )
+        repair = f"spec-kitty profile-invocation complete {ids[0]} publishes again; so does the next close"
+        yield Finding("UNPUBLISHED", WARNING, layout.TRAIL, what, repair)
 
 
 def _suggest_next(project: Project, report: RecordReport, finding: verify.Finding) -> str:
@@ -273,6 +302,28 @@ def _suggest_next(project: Project, report: RecordReport, finding: verify.Findin
     return finding.repair
 
 
+def _check_hooks_off(project: Project, home: str | None) -> Iterator[Finding]:
+    installed = find_installed(project.root, home)
+    program = find_program(project.root) if installed else None
+    if program is not None and program.warning is not None:
+        yield Finding("HOOK_PROGRAM", WARNING, program.path or "PATH", program.warning, "spec-kitty hooks status")
+    for name in installed:
+        off = describe_off(name, project.root, home)
+        if off is not None:
+            what = f"{HARNESSES[name].title} runs no hooks: {off}"
+            yield Finding("HOOKS_OFF", WARNING, layout.RECORDS, what, "remove that setting, or uninstall the hooks")
+
+
+def _check_decisions(project: Project) -> Iterator[Finding]:
+    """Name what was decided without a terminal, the newest of a kind alone."""
+    newest = {decision.what.partition(" (")[0]: decision for decision in read_decisions(project.git_dir)}
+    for decision in newest.values():
+        if not decision.terminal:
+            what = f"{decision.what}, at {decision.at}, was decided without a terminal"
+            repair = "if that was not you, undo it; otherwise decide it again at a terminal"
+            yield Finding("NO_TERMINAL", INFO, layout.CONFIG, what, repair)
+
+
 def _check_hooks(project: Project) -> Iterator[Finding]:
     orphans, full = _read_told_lines(project.root, layout.ORPHANS)
     if orphans or full:
@@ -284,8 +335,12 @@ def _check_hooks(project: Project) -> Iterator[Finding]:
         yield Finding(
             "HOOK_ORPHANS", WARNING if late else INFO, layout.ORPHANS, what, f"look at them, then rm {layout.ORPHANS}"
         )
+    lines = logged(project.root, layout.ORPHANS)
+    held = {key for line in lines for key in (*_list_keys(line), *list_taken(line))}
     for top, path, label in _read_failure_logs(project):
         failures, full = _read_told_lines(top, path)
+        # The orphan is still there, or a record took it in.
+        failures = [line for line in failures if not (_list_keys(line) and held.issuperset(_list_keys(line)))]
         if failures or full:
             what = f"{count(len(failures), 'hook call')} failed{_describe_last(failures, 'code', 'message')}"
             yield Finding("HOOK_FAILED", WARNING, label, what + full, f"fix the cause, then rm {label}")

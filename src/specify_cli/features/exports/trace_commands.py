@@ -50,6 +50,7 @@ def export_trace(project: Project, ids: list[str], values: Values) -> int:
             f"spec-kitty invocations export … --format {form} --endpoint {endpoint}",
         )
         endpoint = _send(endpoint, data)
+        shell.note_decision(project.git_dir, f"export to {endpoint}")
     else:
         archive.create_file(str(output), data)
     value = {
