@@ -95,6 +95,22 @@ def dask_cluster(workers: int, env: dict[str, str] | None = None) -> Iterator[Cl
             gc.collect()  # what Dask's clients left, while the tests that let it pass are running
 
 
+@contextlib.contextmanager
+def worker_alone(cluster: Cluster) -> Iterator[None]:
+    """Give a cluster a worker that nobody starts again."""
+    from distributed import Client
+
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.address, "--no-nanny", "--no-dashboard"]
+    surroundings = {**os.environ, "PYTHONPATH": str(TESTS)}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=surroundings) as ran:
+        try:
+            with Client(cluster.address, set_as_default=False) as client:  # type: ignore[no-untyped-call]
+                wait_until(lambda: bool(client.nthreads()))
+            yield
+        finally:
+            ran.kill()
+
+
 if __name__ == "__main__":
     from distributed import LocalCluster
 

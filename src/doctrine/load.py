@@ -13,6 +13,7 @@ import errno
 import json
 import os
 import stat
+from functools import lru_cache
 
 from doctrine.artifact import Artifact, parse_artifact
 from doctrine.git import find_worktree, git_directory
@@ -111,8 +112,9 @@ def shipped_bundle() -> ShippedBundle:
 _bundle: ShippedBundle | None = None
 
 
+@lru_cache(maxsize=4)
 def parse_bundle(data: bytes) -> ShippedBundle:
-    """Return the bundle whose bytes these are.
+    """Return the bundle whose bytes these are; many records share one, which is remembered.
 
     Raises ValueError where they are not a bundle of this format.
     """
@@ -125,11 +127,18 @@ def parse_bundle(data: bytes) -> ShippedBundle:
 
 def shipped_artifacts(bundle: ShippedBundle) -> tuple[Artifact, ...]:
     """Return the directives and tactics of a bundle."""
-    return tuple(
-        parse_artifact(file.document, path=name, digest=file.sha256, origin="shipped")
-        for name, file in bundle.files.items()
-        if name.startswith("shipped/") and name != GRAPH_FILE
-    )
+    if bundle.digest not in _artifacts:
+        if len(_artifacts) >= 4:
+            _artifacts.clear()
+        _artifacts[bundle.digest] = tuple(
+            parse_artifact(file.document, path=name, digest=file.sha256, origin="shipped")
+            for name, file in bundle.files.items()
+            if name.startswith("shipped/") and name != GRAPH_FILE
+        )
+    return _artifacts[bundle.digest]
+
+
+_artifacts: dict[str, tuple[Artifact, ...]] = {}
 
 
 def compile_shipped(package: str | None = None) -> bytes:

@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from clusters import Cluster, dask_cluster, die_at_seven, die_once, lets_dask_leave_sockets, refuse, square
+from clusters import (
+    Cluster,
+    dask_cluster,
+    die_at_seven,
+    die_once,
+    lets_dask_leave_sockets,
+    refuse,
+    square,
+    worker_alone,
+)
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.libraries.work import sharing
 from specify_cli.libraries.work.sharing import HERE, Engine, parse_scheduler, share_out
@@ -63,6 +72,15 @@ def test_an_error_of_ours_comes_back_as_it_was_raised(cluster: Cluster) -> None:
         assert caught.value.as_value() == StoredDataError("RECORD_DAMAGED", "it is seven", "take another").as_value()
         # What was opened for it is closed by then, not by whichever thread collects garbage next.
         wait_until(lambda: "IO loop" not in [thread.name for thread in threading.enumerate()])
+
+
+def test_a_cluster_whose_last_worker_died_is_named_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "_IDLE_SECONDS", 0.5)
+    named = pytest.raises(EnvironmentFault, match="no worker is left")
+    with dask_cluster(0) as empty, worker_alone(empty), named as caught:
+        list(share_out(Engine(scheduler=empty.address), die_at_seven, range(20), lose))
+
+    assert caught.value.code == "ENGINE_UNAVAILABLE"
 
 
 def test_a_cluster_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import pwd
 import sys
+import time
 
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.load import ParseCache
 from doctrine.text import make_encodable
 from specify_cli.cli.tables.points import call_fill, list_fills
 from specify_cli.cli.terminal.output import write_note
+from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.invocation.bindings import list_left_open, nesting
 from specify_cli.invocation.caller import CALL_VARIABLES, HARNESS_VARIABLES, HOOKED, Actor, Caller
 from specify_cli.project.config import Project, load_project
 from specify_cli.project.root import find_root
+from specify_cli.record.ids import rfc3339
 from specify_cli.storage.store import FileRecordStore, place_of
 
 if TYPE_CHECKING:
@@ -78,6 +81,24 @@ def request_text(words: object) -> str:
                 "convert it, for example: iconv -t UTF-8 request.txt | spec-kitty do -",
             ) from error
     return " ".join(map(_recode_utf8, texts))
+
+
+def describe_off(root: str, harness: str) -> str | None:
+    """Say by which setting a harness runs no hooks in a project; None where it runs them."""
+    reasons = [call_fill(fill, harness, root, home()) for fill in list_fills("hooks_off")]
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def has_terminal() -> bool:
+    """Return whether somebody can answer at a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def note_decision(git_dir: str | None, what: str) -> None:
+    """Keep a decision for the next record to state."""
+    from specify_cli.project.decisions import note_decision as keep  # rarer commands decide
+
+    keep(git_dir, what, at=rfc3339(read_clock(time.time_ns)), terminal=has_terminal())
 
 
 def asks_yes(question: str, *, as_json: bool) -> bool:

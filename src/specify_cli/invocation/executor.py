@@ -38,6 +38,7 @@ from specify_cli.invocation.ends.opening import (
     snapshot_of,
 )
 from specify_cli.project.config import load_project
+from specify_cli.project.decisions import forget_untold
 from specify_cli.project.protection import remember_first_use
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record import layout
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from specify_cli.redaction.capture import RuleSet
 
 _DRAWS = 100
+HOOKS_OFF = "hooks_off"
 
 
 class ProfileInvocationExecutor:
@@ -72,11 +74,14 @@ class ProfileInvocationExecutor:
         home: str | None = None,
         clock: Callable[[], int] = time.time_ns,
         entropy: Callable[[int], bytes] = os.urandom,
+        describe_off: Callable[[str, str], str | None] = lambda *_: None,
     ) -> None:
+        """`describe_off` says by which setting a project's harness runs no hooks; None where it runs them."""
         self._start = os.fspath(repo_root)
         self._home = home
         self._clock = clock
         self._entropy = entropy
+        self._describe_off = describe_off
 
     def invoke(
         self,
@@ -132,7 +137,8 @@ class ProfileInvocationExecutor:
         # 7. Derived files, which may fail or be lost without harm.
         Index(project.root).add(Key(invocation_id, decision.profile_id))
         routed.cache.save()
-        if terms.trail:  # what keeps nothing takes no session over from what keeps it
+        if terms.trail:  # what keeps nothing states no decision, and takes no session over from what keeps it
+            forget_untold(project.git_dir, routed.decisions)
             _bind(project.root, caller, invocation_id, decision.profile_id)
         # 8. Answer.
         payload = build_payload(routed, context, asked)
@@ -203,11 +209,25 @@ class ProfileInvocationExecutor:
         recorder = self._open_recorder(invocation_id, caller)
         try:
             record = read_file(FileRecordStore(recorder.project.root).hold(recorder.place))
-            for body in [] if record is None else _find_unseen(recorder.project, record):
+            for body in [] if record is None else _find_unseen(recorder.project, record, self._describe_off):
                 recorder.note_gap(body)
             return recorder.commit(label, force=force)
         finally:
             recorder.close()
+
+    def note_hooks_off(self, harness: str, message: str) -> None:
+        """Say on each open record of a harness's sessions that its hooks are off. Raises InvocationError."""
+        project, _ = load_project(self._start, self._home)
+        index, records = Index(project.root), FileRecordStore(project.root)
+        for key in list(index.newest()):
+            place = index.place(key)
+            record = None if place is None or place.folder != layout.RECORDS else read_file(records.hold(place))
+            if place is None or record is None or record.completed is not None or not record.sealed:
+                continue
+            actor = record.started.get("actor")
+            if isinstance(actor, dict) and actor.get("tool") == harness:
+                raw = {"reason": HOOKS_OFF, "what": harness, "message": message}
+                self.record(place.invocation_id, [("capture_gap", raw)])
 
     def _open_recorder(self, invocation_id: str, caller: Caller | None) -> Recorder:
         from specify_cli.invocation.recorder import Recorder  # a `do` appends nothing
@@ -263,7 +283,7 @@ class ProfileInvocationExecutor:
         # 4. What changed and no event explains, links and the closing line, in one write under the record's lock.
         by = None if caller is None else _find_other_writer(before.started, caller, project.config.redaction)
         now = rfc3339(self._read_millis())
-        bodies = [{**body, "at": now} for body in _find_unseen(project, before)]
+        bodies = [{**body, "at": now} for body in _find_unseen(project, before, self._describe_off)]
         bodies += closing.compose_closing(named, outcome=outcome, closed_by=closed_by, at=now)
         won = _append_closing(
             project, records, place, bodies if by is None else [{**body, "by": by} for body in bodies]
@@ -328,13 +348,29 @@ def _bind(root: str, caller: Caller, invocation_id: str, profile_id: str) -> Non
         return  # derived: the record says the same
 
 
-def _find_unseen(project: Project, record: Record) -> list[Body]:
-    """Return the gaps for changes no event explains; none where no hook told of a tool: all are unseen then."""
+def _find_unseen(project: Project, record: Record, describe_off: Callable[[str, str], str | None]) -> list[Body]:
+    """Return the gaps for hooks that are off, and for changes no event explains.
+
+    There are none where no hook told of a tool: all is unseen then.
+    """
     if not any(entry.event == "tool_call" and "dedupe" in entry.fields for entry in record.entries):
         return []
     from specify_cli.invocation.ends.unseen import find_unseen  # runs git; for sessions with hooks
 
-    return find_unseen(project.root, record, record.invocation_id, project.config.redaction)
+    off = _find_hooks_off(project.root, record, describe_off)
+    return off + find_unseen(project.root, record, record.invocation_id, project.config.redaction, is_off=bool(off))
+
+
+def _find_hooks_off(root: str, record: Record, describe_off: Callable[[str, str], str | None]) -> list[Body]:
+    """Return the gap for hooks of the record's harness that a setting of its switches off, unless the record has it."""
+    actor = record.started.get("actor")
+    harness = str(actor.get("tool")) if isinstance(actor, dict) else ""
+    if any(entry.fields.get("reason") == HOOKS_OFF for entry in record.entries):
+        return []
+    message = describe_off(root, harness)
+    if message is None:
+        return []
+    return [{"event": "capture_gap", "reason": HOOKS_OFF, "what": harness, "count": 1, "message": message}]
 
 
 def _find_other_writer(started: Mapping[str, object], caller: Caller, rules: RuleSet) -> dict[str, str] | None:

@@ -2,7 +2,8 @@
 
 `resolve_protections` is pure: of what the config states and what is remembered, the stronger counts. The first use
 remembers what protects more than the defaults; what protects less counts once a person accepted it (`config accept`).
-Both are kept in the git directory, where no branch can plant them; without a git directory the defaults count, or what
+Both are kept in the git directory, where no branch can plant them, and name the folder they were written in: what an
+archive brings there can only protect more; without a git directory the defaults count, or what
 is stricter.
 
     effective, weaker = resolve_protections(stated, accepted)
@@ -32,6 +33,8 @@ CAPTURE_SIDES: Mapping[str, tuple[str, ...]] = {
 SIDES = tuple(side for sides in CAPTURE_SIDES.values() for side in sides)
 ACCEPTED = "accepted.json"
 _MAX_ACCEPTED = 1024 * 1024
+# Beside the places, none of which is called so: the number of the folder in which a person's answer was written.
+_FOLDER = "/folder"
 
 
 class Protections(NamedTuple):
@@ -98,7 +101,8 @@ def read_accepted(git_dir: str | None, place: str) -> Protections | None:
 
     Raises StoredDataError CONFIG_INVALID where the file cannot be used, because then nobody knows what it protected.
     """
-    entry = _read_all(git_dir).get(place)
+    entries, bound = _read_all(git_dir)
+    entry = entries.get(place)
     if entry is None:
         return None
     try:
@@ -116,13 +120,14 @@ def read_accepted(git_dir: str | None, place: str) -> Protections | None:
             raise ValueError
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(git_dir, f"what it holds for {place or 'the worktree'} is not of its form") from error
-    return accepted
+    return accepted if bound else resolve_protections(accepted, DEFAULTS)[0]
 
 
 def remembered_places(git_dir: str | None) -> frozenset[str]:
     """Return the folders of this clone's projects, relative to the worktree; none where the file cannot be used."""
     try:
-        return frozenset(_read_all(git_dir))
+        entries, bound = _read_all(git_dir)
+        return frozenset(entries) if bound else frozenset()
     except InvocationError:
         return frozenset()
 
@@ -132,10 +137,13 @@ def remember_first_use(git_dir: str | None, place: str, stated: Protections) -> 
 
     Raises StoredDataError CONFIG_INVALID. A git directory that cannot be written remembers nothing.
     """
-    if git_dir is None or read_accepted(git_dir, place) is not None:
+    if git_dir is None:
+        return
+    kept = read_accepted(git_dir, place)
+    if kept is not None and _read_all(git_dir)[1]:
         return
     try:
-        write_accepted(git_dir, place, resolve_protections(stated, DEFAULTS)[0])
+        write_accepted(git_dir, place, resolve_protections(stated, kept or DEFAULTS)[0])
     except InvocationError as error:
         if error.code != "WRITE_FAILED":
             raise
@@ -147,9 +155,10 @@ def write_accepted(git_dir: str, place: str, accepted: Protections) -> None:
     A file that cannot be used is replaced: the person who accepts has seen what is asked for.
     """
     try:
-        value = _read_all(git_dir)
+        value, bound = _read_all(git_dir)
     except InvocationError:
-        value = {}
+        bound = False
+    value = value if bound else {}
     value[place] = {
         "trail": accepted.trail,
         "capture": dict(accepted.capture),
@@ -162,28 +171,33 @@ def write_accepted(git_dir: str, place: str, accepted: Protections) -> None:
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         with durable.folder(folder) as fd:
+            value[_FOLDER] = os.fstat(fd).st_ino
             durable.replace(fd, ACCEPTED, json.dumps(value, indent=2).encode("utf-8"), durable.PRIVATE)
     except OSError as error:
         raise durable.write_failed(f"{folder}/{ACCEPTED}", error) from error
 
 
-def _read_all(git_dir: str | None) -> dict[str, object]:
-    """Return what is remembered by place, nothing where there is no file. Raises StoredDataError CONFIG_INVALID."""
+def _read_all(git_dir: str | None) -> tuple[dict[str, object], bool]:
+    """Return what is remembered by place, and whether it was written in this very folder.
+
+    A file that an archive or a copy brought names another folder's number, which nobody outside can know.
+    Raises StoredDataError CONFIG_INVALID.
+    """
     if git_dir is None:
-        return {}
+        return {}, True
     try:
         data = durable.read_own(f"{git_dir}/kittify", ACCEPTED, _MAX_ACCEPTED)
     except (OSError, InvocationError) as error:
         raise _damaged(git_dir, str(error)) from error
     if data is None:
-        return {}
+        return {}, True
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise _damaged(git_dir, f"it is not JSON of at most {_MAX_ACCEPTED // 1024} KiB") from error
     if not isinstance(value, dict):
         raise _damaged(git_dir, "it is not a JSON object")
-    return value
+    return value, value.pop(_FOLDER, None) == os.stat(f"{git_dir}/kittify").st_ino
 
 
 def _damaged(git_dir: str | None, why: str) -> StoredDataError:

@@ -153,6 +153,7 @@ EVENTS: Mapping[str, EventType] = {
             ),
             "redaction_rules": Member("digest", note="(of the rules in force)"),
             "narrowed": Member("text", note="(by what the config had less recorded than a person accepted)"),
+            "decisions": Member("text", note="(what was decided for this clone since the record before it)"),
             "limits": Member("limits", note="{`steps`, `tool_calls`, `tokens`, `seconds`}"),
             "tools": Member("digests", note="{name: digest}"),
             "program": Member("digest"),

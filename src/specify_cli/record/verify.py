@@ -41,7 +41,7 @@ _MAX_GAPS = 8
 _LONGEST_DETAIL = 500
 _KNOWN = frozenset(EVENTS)
 # Events of which something is kept while a record is read.
-_FOLLOWED = frozenset(("started", "completed", "tool_call", "approval"))
+_FOLLOWED = frozenset(("started", "completed", "tool_call", "approval", "capture_gap"))
 _OLDER_EVENTS = _KNOWN | {"glossary_checked"}
 # code → (severity, what it means, what to do); docs/verify.md holds the same table and a test compares them.
 FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
@@ -280,7 +280,8 @@ class TrailFacts(NamedTuple):
 
     `linked` is whether its writer linked records at all, `approvals` how many signed ones it holds, and
     `untouched_approvals` how many of these say of no touch of the key; nobody has looked where it is 0. `narrowed` is
-    whether its config had less recorded than a person accepted.
+    whether its config had less recorded than a person accepted, `hooks_off` whether its agent's hooks were taken out or
+    switched off before it was closed.
     """
 
     started: str | None = None
@@ -291,6 +292,7 @@ class TrailFacts(NamedTuple):
     approvals: int = 0
     untouched_approvals: int = 0
     narrowed: bool = False
+    hooks_off: bool = False
 
 
 NO_FACTS = TrailFacts()
@@ -795,6 +797,8 @@ class _Walk:
             self.trail = TrailFacts(logged, linked="after" in fields, cites=cites, narrowed="narrowed" in fields)
         elif event == "tool_call":
             self.calls.put(say(fields.get("call_id")))
+        elif event == "capture_gap" and fields.get("reason") == "hooks_off":
+            self.trail = self.trail._replace(hooks_off=True)
         elif event == "approval" and fields.get("identity") != "claim":
             self.trail = self.trail._replace(approvals=self.trail.approvals + 1)
 

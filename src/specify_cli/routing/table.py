@@ -8,6 +8,7 @@ holds words (`words`), words by action (`actions`) or phrases (`phrases`), and i
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 
 from doctrine.light_imports import TYPE_CHECKING, sha256
 from specify_cli.routing.words import Phrase, Verb, fold, split_cell
@@ -121,7 +122,8 @@ class RouterTable:
         return self._phrases[cell]
 
     @classmethod
+    @lru_cache(maxsize=4)
     def from_bytes(cls, data: bytes) -> RouterTable:
-        """Return the table these bytes hold."""
+        """Return the table these bytes hold; many records share one, which is remembered."""
         documents = json.loads(data)
         return cls(documents if isinstance(documents, list) else [documents], data)

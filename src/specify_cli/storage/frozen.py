@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from charter.inputs import CHARTER_MARKDOWN, CHARTER_YAML, DOCTRINE_FOLDER, GRAPH_PATHS, POLICY_PATH, ContextInputs
@@ -131,11 +132,9 @@ def frozen_profile(objects: ObjectStore, snapshot: str, profile_id: str) -> Agen
 
 def _load_profile(objects: ObjectStore, bundle: ShippedBundle, profile_id: str, digest: str) -> AgentProfile:
     """Return a profile by its digest: an entry of the bundle, else an object."""
-    shipped = (file for name, file in bundle.files.items() if name.startswith(SHIPPED_PREFIX) and file.sha256 == digest)
-    entry = next(shipped, None)
     try:
-        if entry is not None:
-            profile = parse_profile(entry.document, digest=digest, origin="shipped")
+        if (shipped := _load_shipped(bundle.data).get(digest)) is not None:
+            profile = shipped
         else:
             source = SourceFile(f"{profile_id}.agent.yaml", objects.get(digest), digest)
             profile = parse_profile(ParseCache(None).parse(source), digest=digest, origin="project")
@@ -144,6 +143,17 @@ def _load_profile(objects: ObjectStore, bundle: ShippedBundle, profile_id: str, 
     if profile.profile_id != profile_id:
         raise invalid(f"profile {profile_id}", f"its own id, found {profile.profile_id}")
     return profile
+
+
+@lru_cache(maxsize=4)
+def _load_shipped(data: bytes) -> Mapping[str, AgentProfile]:
+    """Return the profiles of a bundle by their digests; many records share one, which is remembered."""
+    files = parse_bundle(data).files.items()
+    return {
+        file.sha256: parse_profile(file.document, digest=file.sha256, origin="shipped")
+        for name, file in files
+        if name.startswith(SHIPPED_PREFIX)
+    }
 
 
 def mapping_of(data: bytes, what: str) -> dict[str, object]:

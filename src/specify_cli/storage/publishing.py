@@ -6,9 +6,16 @@ import os
 
 from doctrine.git import ask_git, find_worktree
 from specify_cli import durable
+from specify_cli.errors import InvocationError
 from specify_cli.record import layout
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, places
+
+# Below the git directory: the paths of what this clone published, from the top of the worktree.
+_PUBLISHED = "published"
+_MAX_PUBLISHED = 64 * 1024 * 1024
+# So many paths go into one question to git.
+_AT_ONCE = 500
 
 
 def prepare(records: FileRecordStore) -> None:
@@ -70,3 +77,47 @@ def objects_of_trail(root: str, of: set[str] | None = None) -> set[str]:
             if of is None or place.name in of:
                 reached += reach.of(verify_file(root, place).objects)
     return {item.digest for item in reached} - policy_withholds(FileObjectStore(root), reached).keys()
+
+
+def note_published(root: str, git_dir: str | None, path: str) -> None:
+    """Remember in the git directory that this clone published a record; where it cannot be written nothing is."""
+    top = find_worktree(root)
+    if git_dir is None or top is None:
+        return
+    try:
+        with durable.folder(f"{git_dir}/kittify") as fd:
+            flags = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+            out = os.open(_PUBLISHED, flags, durable.PRIVATE, dir_fd=fd)
+            try:
+                durable.write_all(out, f"{os.path.relpath(f'{root}/{path}', top)}\n".encode())
+            finally:
+                os.close(out)
+    except (OSError, InvocationError):
+        return
+
+
+def find_unpublished(root: str, git_dir: str | None) -> list[str]:
+    """Return the ids of records that lie here and that this clone published, but no branch of it holds any more.
+
+    Their commit was dropped. The published part of the log still names them, so every clone would miss them.
+    """
+    top = find_worktree(root)
+    try:
+        data = None if git_dir is None else durable.read_own(f"{git_dir}/kittify", _PUBLISHED, _MAX_PUBLISHED)
+        here = set(os.listdir(f"{root}/{layout.RECORDS}")) if data and top else set()
+    except (OSError, InvocationError):
+        return []
+    paths = sorted({path for path in (data or b"").decode("utf-8", "replace").split("\n") if path})
+    lost = [
+        path
+        for path in paths
+        if os.path.basename(path) in here
+        and f"{top}/{path}".startswith(f"{root}/{layout.TRAIL}/")
+        and not os.path.lexists(f"{top}/{path}")
+    ]
+    for at in range(0, len(lost), _AT_ONCE):
+        part = lost[at : at + _AT_ONCE]
+        held = ask_git(str(top), "log", "--all", "-z", "--format=", "--name-only", "--", *part) or ""
+        lost[at : at + _AT_ONCE] = [path if path not in held.split("\0") else "" for path in part]
+    names = [layout.parse_record_name(os.path.basename(path)) for path in lost if path]
+    return [name[1] for name in names if name is not None]

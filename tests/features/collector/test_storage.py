@@ -330,6 +330,15 @@ def test_two_projects_may_hold_the_same_invocation_id(storage: Storage) -> None:
     assert {} == storage.phases(id_of(2))
 
 
+def test_of_two_rows_of_one_id_the_open_one_is_found_after_the_other_was_closed(storage: Storage) -> None:
+    storage.accept([started(1), started(1, project=OTHER_PROJECT)], NOW)
+    storage.accept([completed(1)], NOW)
+
+    [row] = storage.rows(Filter(status=OPEN), 9)
+    assert row.project_uuid == OTHER_PROJECT
+    assert [PROJECT] == [row.project_uuid for row in storage.rows(Filter(status=CLOSED, action="implement"), 9)]
+
+
 def test_a_completed_without_its_started_is_shown_as_that(storage: Storage) -> None:
     storage.accept([completed(1)], NOW)
 
@@ -766,6 +775,7 @@ def test_a_ledger_whose_projects_lie_in_other_databases_is_refused_until_they_ar
 
     assert Totals(2, 0, 4, 0) == merged.totals()
     assert {MANY[1], MANY[2]} == {row.project_uuid for row in merged.rows(ALL, 9)}
+    assert {MANY[1], MANY[2]} == {row.project_uuid for row in merged.rows(Filter(action="implement"), 9)}
     merged.close()
 
 

@@ -869,7 +869,7 @@ def test_a_file_of_any_size_in_its_way_keeps_a_hook_from_nothing(
 
 
 def test_behind_a_record_another_process_holds_an_event_waits_a_while_and_is_kept(
-    hook: Hook, chartered: Path, run: str
+    cli: Cli, hook: Hook, chartered: Path, run: str
 ) -> None:
     (path,) = (chartered / layout.RECORDS).glob(f"*{run}.jsonl")
     with path.open("rb") as file:
@@ -878,6 +878,9 @@ def test_behind_a_record_another_process_holds_an_event_waits_a_while_and_is_kep
 
     assert [line["why"] for line in log(chartered, layout.ORPHANS)] == ["busy: LOCK_TIMEOUT"]
     assert not (chartered / layout.HOOK_FAILURES).exists()
+    assert "HOOK_FAILED" not in cli("doctor", "--json").out
+    (chartered / layout.ORPHANS).unlink()
+    assert "LOCK_TIMEOUT" in finding(cli, "HOOK_FAILED")["message"]
 
 
 @pytest.mark.usefixtures("run")

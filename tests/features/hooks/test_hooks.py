@@ -119,6 +119,7 @@ def test_a_program_that_is_not_on_path_is_said(cli: Cli) -> None:
 
     assert "not on PATH" in cli("hooks", "install", "--harness", "codex", env=env).err
     assert "not on PATH" in cli("hooks", "status", env=env).err
+    assert "HOOK_PROGRAM" in {item["code"] for item in cli("doctor", "--json", env=env).json()["findings"]}
     assert cli("hooks", "status", "--json", env=env).json()["on_path"] is False
 
 

@@ -234,3 +234,51 @@ def test_of_many_played_sessions_every_unseen_path_is_named_and_nothing_else(
             file.unlink()
 
     assert wrong == []
+
+
+def list_gaps(root: Path, run: str) -> list[dict[str, Any]]:
+    (path,) = (root / layout.RECORDS).glob(f"*{run}.jsonl")
+    lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+    return [line for line in lines if line["event"] == "capture_gap"]
+
+
+def test_hooks_taken_out_during_a_run_stand_on_its_record_at_once(
+    cli: Cli, repository_with_files: Path, home: Path
+) -> None:
+    root = repository_with_files
+    cli("hooks", "install", "--harness", "claude-code")
+    run = begin(cli)
+    agent = Agent(root, home, SESSION)
+    agent.run("Read", {"file_path": "a.py"})
+    call = {"tool_name": "Bash", "tool_input": {"command": "x"}, "tool_use_id": "1"}
+    agent._tell({**call, "hook_event_name": "PreToolUse"})
+    cli("hooks", "uninstall", "--harness", "claude-code")
+    [gap] = list_gaps(root, run)
+    later(root / "b.py", "x = 2\n", 5)
+    named = close(cli, root, run)
+    verified = cli("invocations", "verify", "--all")
+
+    assert (gap["reason"], gap["what"]) == ("hooks_off", "claude-code")
+    assert named == ["b.py"]
+    assert [gap["reason"] for gap in list_gaps(root, run)] == ["hooks_off", "unseen_change"]
+    assert "what 1 record's agent did after its hooks were taken out or switched off" in verified.out
+
+
+@pytest.mark.parametrize("path", [".claude/settings.json", ".claude/settings.local.json"])
+def test_hooks_that_a_setting_switches_off_are_named(
+    cli: Cli, repository_with_files: Path, home: Path, path: str
+) -> None:
+    root = repository_with_files
+    cli("hooks", "install", "--harness", "claude-code")
+    run = begin(cli)
+    Agent(root, home, SESSION).run("Read", {"file_path": "a.py"})
+    settings = root / path
+    value = json.loads(settings.read_text()) if settings.exists() else {}
+    settings.write_text(json.dumps({**value, "disableAllHooks": True}))
+    close(cli, root, run)
+    status = cli("hooks", "status", "--json").json()["harnesses"]
+    states = [place["state"] for row in status if row["harness"] == "claude-code" for place in row["places"]]
+
+    assert [gap["reason"] for gap in list_gaps(root, run)] == ["hooks_off"]
+    assert states == ["disabled", "absent"]
+    assert "HOOKS_OFF" in {item["code"] for item in cli("doctor", "--json").json()["findings"]}

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,11 @@ import pytest
 
 import collecting
 from receiving import Answer, Receiver, Request, stored
+from specify_cli.features.sync.consent import folder_of, read_consent
+from specify_cli.features.sync.sending.outbox import Outbox
 from specify_cli.libraries.wire.contract import EXTENSION, GAPS, flat
 from specify_cli.libraries.wire.validation import faults
+from specify_cli.project.config import load_project
 from specify_cli.record.record import chain, fold, genesis_tip
 from support import Cli, environment, git, wait_until
 
@@ -310,6 +314,20 @@ def test_an_endpoint_that_will_not_have_us_keeps_everything(cli: Cli, receiver: 
     assert (found["pending"], found["refused"], str(status_code) in found["why"]) == (2, 0, True)
     assert "SYNC_FAILING" in cli("doctor").out
     receiver.answer = stored
+    assert cli("sync", "push", env=WITH_TOKEN).code == 0
+    assert status(cli)["failing_since"] is None
+
+
+@pytest.mark.usefixtures("enabled")
+def test_nothing_is_failing_once_nothing_is_due(cli: Cli, chartered: Path) -> None:
+    assert cli("sync", "push", env=WITH_TOKEN).code == 0
+    project = load_project(str(chartered))[0]
+    folder = folder_of(project)
+    consent = read_consent(folder)
+    assert consent is not None
+    with closing(Outbox(project, folder, consent.endpoint)) as outbox:
+        outbox.note({"failing_since": "2026-11-21T09:00:00Z", "failures": "3", "why": "a whole record was not taken"})
+    assert status(cli)["failing_since"] is not None
     assert cli("sync", "push", env=WITH_TOKEN).code == 0
     assert status(cli)["failing_since"] is None
 

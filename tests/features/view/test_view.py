@@ -51,6 +51,7 @@ def client(viewer: Viewer) -> Iterator[httpx.Client]:
 def test_the_address_opens_once_and_only_under_this_machines_names(viewer: Viewer) -> None:
     with httpx.Client(base_url=viewer.base, trust_env=False) as one, httpx.Client(trust_env=False) as two:
         before = one.get("/")
+        one.head(viewer.opening)
         wrong = one.get("/open", params={"token": "no"})
         opened = one.get(viewer.opening)
         elsewhere = one.get("/", headers={"Host": f"evil.example:{one.base_url.port}"})

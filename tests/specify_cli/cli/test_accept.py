@@ -367,3 +367,22 @@ def test_what_the_first_use_states_or_a_person_accepts_is_not_narrowed(cli: Cli,
     told = ["CONFIG_NARROWED" in " ".join(payload["warnings"]) for payload in (first, second, third, fourth)]
 
     assert told == [False, False, True, False]
+
+
+def test_what_was_decided_stands_on_the_next_record_and_on_no_other(cli: Cli, chartered: Path) -> None:
+    _configure(chartered, f"{WEAK}project: {{uuid: 00000000-0000-4000-8000-000000000001}}\n")
+    cli("do", "implement it", "--json")
+    accepted = cli("config", "accept", "--yes")
+    enabled = cli("sync", "enable", "--endpoint", "http://127.0.0.1:9/", "--level", "metadata", "--yes")
+    ids = [cli("do", "implement it", "--json").json()["invocation_id"] for _ in range(2)]
+    first, second = (cli("invocations", "show", one, "--json").json()["events"][0] for one in ids)
+    found = [item for item in cli("doctor", "--json").json()["findings"] if item["code"] == "NO_TERMINAL"]
+
+    assert (accepted.code, enabled.code) == (0, 0)
+    assert "without a terminal" in accepted.out
+    assert "config accept (audit.no_trail, capture of prompt, " in first["decisions"]
+    assert "hunter2" not in first["decisions"]
+    assert "sync enable (http://127.0.0.1:9/, metadata), without a terminal" in first["decisions"]
+    assert "decisions" not in second
+    assert ["config accept", "sync enable"] == [item["message"].partition(" (")[0] for item in found]
+    assert "http://127.0.0.1:9/" in cli("invocations", "show", ids[0]).out

@@ -511,3 +511,11 @@ def test_the_first_load_is_marked_by_request_and_never_by_an_invocation(cli: Cli
 
     assert (before, marking["mode"], mode()) == ("bootstrap", "bootstrap", "compact")
     assert (chartered / ".kittify/charter/context-state.json").is_file()
+
+
+@pytest.mark.usefixtures("project")
+def test_a_dry_run_of_synthesize_asks_nobody(cli: Cli) -> None:
+    ran = cli("charter", "synthesize", "--dry-run")
+
+    assert ran.code == 0, ran.err
+    assert "nothing was written" in ran.out

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from clusters import Cluster, dask_cluster, lets_dask_leave_sockets
+from doctrine.agent_profiles.profile import AgentProfile, parse_profile
 from specify_cli.record import layout
 from specify_cli.record.verify import RecordReport
-from specify_cli.storage import queries
+from specify_cli.storage import checking, frozen
 from specify_cli.storage.checking import verify_file
 from specify_cli.storage.store import Place
 from support import Cli, Ran, valid
@@ -103,7 +104,7 @@ def test_a_record_that_kills_each_worker_is_named_and_the_others_are_judged(
             os.kill(os.getpid(), signal.SIGKILL)
         return check(root, place, *given, **named)
 
-    monkeypatch.setattr(queries, "verify_file", die)
+    monkeypatch.setattr(checking, "verify_file", die)
     found = cli("invocations", "verify", "--all", "--workers", "2", "--json")
     [wrong] = [item for item in found.json()["findings"] if item["severity"] == "error"]
 
@@ -182,3 +183,20 @@ def test_what_cannot_be_shared_out_is_refused(cli: Cli, chartered: Path, tmp_pat
         found = cli("invocations", "verify", *argv, "--json")
         assert found.error()["error_code"] == code, (argv, found.err)
     assert json.loads(cli("invocations", "verify", "--all", "--json").out)["records"] == 0
+
+
+@pytest.mark.usefixtures("chartered")
+def test_what_many_records_share_is_parsed_once(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        cli("do", f"implement WP0{number}", "--json")
+    parsed: list[str] = []
+
+    def count_profile(document: object, *, digest: str, origin: str) -> AgentProfile:
+        parsed.append(digest)
+        return parse_profile(document, digest=digest, origin=origin)
+
+    monkeypatch.setattr(frozen, "parse_profile", count_profile)
+    ran = cli("replay", "--all")
+
+    assert "4 match" in ran.out
+    assert sorted(set(parsed)) == sorted(parsed)

@@ -14,6 +14,8 @@ from specify_cli.project.protection import (
     SIDES,
     Protections,
     read_accepted,
+    remember_first_use,
+    remembered_places,
     resolve_protections,
     write_accepted,
 )
@@ -68,6 +70,27 @@ def test_accepted_settings_are_read_back_by_place(tmp_path: Path) -> None:
     assert read_accepted(str(tmp_path), "packages/web") == DEFAULTS
     assert read_accepted(str(tmp_path), "packages/api") is None
     assert read_accepted(None, "") is None
+
+
+def test_a_file_that_an_archive_brought_only_protects(tmp_path: Path) -> None:
+    """It holds what a person accepted in another clone, or what nobody did."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/kittify").mkdir()
+    write_accepted(str(tmp_path), "", EVERYTHING)
+    write_accepted(str(tmp_path), "web", Protections(trail="committed"))
+    data = (tmp_path / "kittify" / ACCEPTED).read_bytes()
+    (tmp_path / "other/kittify" / ACCEPTED).touch(0o600)
+    (tmp_path / "other/kittify" / ACCEPTED).write_bytes(data)
+    other = str(tmp_path / "other")
+    unpacked, places = read_accepted(other, ""), remembered_places(other)
+    remember_first_use(other, "", DEFAULTS)
+    again = read_accepted(other, "")
+
+    assert unpacked == resolve_protections(EVERYTHING, DEFAULTS)[0]
+    assert again is not None
+    assert resolve_protections(DEFAULTS, again) == resolve_protections(DEFAULTS, unpacked)
+    assert places == frozenset()
+    assert remembered_places(other) == {""}
 
 
 WIDE = b'{"": {"trail": "private", "capture": {"prompt": "all"}, "rules": [], "allow": [], "no_trail": "person"}}'

@@ -13,7 +13,7 @@ def complete(values: Values) -> int:
     artifacts = values["artifact"]
     evidence, commit = values["evidence"], values["commit"]
     caller = shell.caller()
-    done = ProfileInvocationExecutor(shell.here(), home=shell.home()).complete(
+    done = ProfileInvocationExecutor(shell.here(), home=shell.home(), describe_off=shell.describe_off).complete(
         str(values["invocation_id"]),
         outcome=str(values["outcome"]),
         evidence=None if evidence is None else str(evidence),

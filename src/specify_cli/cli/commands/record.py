@@ -30,7 +30,7 @@ def record(values: Values) -> int:
             shell.stdin_bytes() if payload_text in (None, "-") else str(payload_text).encode("utf-8", "surrogateescape")
         )
         events = [(str(event), _parse_object(text, "--json-payload"))]
-    opened = ProfileInvocationExecutor(shell.here(), home=shell.home())
+    opened = ProfileInvocationExecutor(shell.here(), home=shell.home(), describe_off=shell.describe_off)
     batch = opened.record(str(values["invocation_id"]), events, dry_run=bool(values["dry_run"]), caller=shell.caller())
     write_batch(batch, as_json=bool(values["json"]), dry_run=bool(values["dry_run"]))
     return 0
@@ -39,7 +39,7 @@ def record(values: Values) -> int:
 def commit(values: Values) -> int:
     """Write a checkpoint."""
     label = values["label"]
-    opened = ProfileInvocationExecutor(shell.here(), home=shell.home())
+    opened = ProfileInvocationExecutor(shell.here(), home=shell.home(), describe_off=shell.describe_off)
     batch = opened.commit(
         str(values["invocation_id"]),
         None if label is None else str(label),

@@ -93,7 +93,7 @@ def _freeze(value: Any) -> Any:
 
 
 # Points of everyday commands: there, packages of others are not looked for.
-_EVERYDAY = frozenset(("after", "opened", "closed", "list_filters"))
+_EVERYDAY = frozenset(("after", "opened", "closed", "hooks_off", "list_filters"))
 
 
 def list_fills(point: str) -> list[FoundFill]:

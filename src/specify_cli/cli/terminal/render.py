@@ -118,6 +118,9 @@ def invocation_page(value: Mapping[str, object], *, explain: bool = False) -> It
     if value.get("parent_invocation_id"):
         yield f"parent:   {value['parent_invocation_id']}"
     yield f"record:   {value['invocation_id']}{'' if value.get('sealed') else '  (unsealed, from an older writer)'}"
+    decided = next(iter(_read_events(value)), {}).get("decisions")
+    if decided is not None:
+        yield f"decided:  {one_line(decided, 400)}  (for this clone, before it)"
     if explain:
         yield f"file:     {value.get('path')}"
     yield from _render_import(value.get("imported"))

@@ -42,7 +42,9 @@ _INTERVIEW = f"{layout.LOCAL}/interview.json"
 
 def synthesize(values: Values) -> int:
     """Ask, show, write: each file whole, the charter last, nothing over what is there unless it was said so."""
-    person = None if values["defaults"] else Person()
+    # What is only shown needs nobody's answer.
+    asks = not values["defaults"] and (not values["dry_run"] or is_at_terminal())
+    person = Person() if asks else None
     if person is not None and not is_at_terminal():
         raise CallerError(
             "INVALID_VALUE",

@@ -22,13 +22,14 @@ _LISTED = 5
 def _read_rooms(project: Project) -> Rooms:
     """Return the checks that rooms bring."""
     of_records = [(fill.run, call_fill(fill, project, shell.home())) for fill in list_fills("record_checks")]
-    of_project = [(fill.run, partial(call_check, fill.run)) for fill in list_fills("checks")]
-    return Rooms([(name, check) for name, check in of_records if check is not None], of_project)
+    of_project = [(fill.run, partial(call_check, fill.run, shell.home())) for fill in list_fills("checks")]
+    streams = [stream for fill in list_fills("record_streams") if (stream := call_fill(fill, project)) is not None]
+    return Rooms([(name, check) for name, check in of_records if check is not None], of_project, streams)
 
 
-def call_check(run: str, project: Project) -> Iterator[Finding]:
+def call_check(run: str, home: str | None, project: Project) -> Iterator[Finding]:
     """Yield what a check finds; its module is imported here, so that a failure is the check's."""
-    yield from load(run)(project)
+    yield from load(run)(project, home)
 
 
 def _list_left_out() -> list[Finding]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ulid import ULID
 
@@ -20,6 +20,7 @@ from specify_cli.errors import InvocationError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.checks import Finding, list_names
 from specify_cli.project.config import Project
+from specify_cli.project.decisions import read_decisions
 from specify_cli.project.tracked import tracked_private
 from specify_cli.record import layout
 from specify_cli.record.reading.done_note import judge_end
@@ -30,7 +31,7 @@ from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.checking import verify_all
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.publishing import find_ignored_objects
+from specify_cli.storage.publishing import find_ignored_objects, find_unpublished
 from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import GITATTRIBUTES, FileRecordStore
 from specify_cli.storage.worktrees import find_left_behind, find_unkept
@@ -45,6 +46,7 @@ _LITTLE = 16 * 1024
 _HOOK_SECONDS = 60
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
+_MOST_NAMED = 10
 # What verify mentions and nobody has to fix.
 _NOT_REPORTED = {"UNSEALED_RECORD", "RECOVERED"}
 
@@ -52,11 +54,25 @@ _NOT_REPORTED = {"UNSEALED_RECORD", "RECOVERED"}
 RecordCheck = tuple[str, Callable[[RecordReport], Iterator[Finding]]]
 
 
+class Stream(Protocol):
+    """What looks at all records as they pass, and says something of them together at their end."""
+
+    def follow(self, reports: Iterable[RecordReport]) -> Iterator[RecordReport]:
+        """Yield the reports as they come, each taken in."""
+
+    def findings(self) -> Iterable[verify.Finding]:
+        """Return what was found when all have passed."""
+
+
 class Rooms(NamedTuple):
-    """The checks that other rooms bring, by the name of the function: of each record, and of the project."""
+    """The checks that other rooms bring: of each record, of the project, and of all records as they pass.
+
+    The first two come with the name of their function.
+    """
 
     of_records: Sequence[RecordCheck] = ()
     of_project: Sequence[tuple[str, Callable[[Project], Iterator[Finding]]]] = ()
+    streams: Sequence[Stream] = ()
 
 
 class Swept(NamedTuple):
@@ -110,9 +126,11 @@ def examine(
     yield from _check_ignored_objects(project)
     yield from _check_index(project)
     yield from _check_worktrees(project)
-    yield from _check_records(project, clock() // 1_000_000, rooms.of_records)
+    yield from _check_records(project, clock() // 1_000_000, rooms)
+    yield from _check_unpublished(project)
     for name, check in rooms.of_project:
         yield from _guard(name, check, project)
+    yield from _check_decisions(project)
 
 
 def _guard(name: str, check: Callable[[Any], Iterator[Finding]], subject: object) -> Iterator[Finding]:
@@ -218,13 +236,16 @@ def _check_worktrees(project: Project) -> Iterator[Finding]:
         yield Finding("GOES_WITH_WORKTREE", WARNING, layout.RECORDS, what, repair)
 
 
-def _check_records(project: Project, now: int, checks: Sequence[RecordCheck]) -> Iterator[Finding]:
+def _check_records(project: Project, now: int, rooms: Rooms) -> Iterator[Finding]:
     reach = Reach(FileObjectStore(project.root))
     reached: set[str] = set()
     reported: set[str] = set()
     partial = False
+    reports = verify_all(project)
+    for stream in rooms.streams:
+        reports = stream.follow(reports)
     try:
-        for report in verify_all(project):
+        for report in reports:
             for finding in report.findings:
                 # One harmed object is one finding, however many records lead to it.
                 if finding.severity == INFO or finding.code in _NOT_REPORTED or finding.message in reported:
@@ -241,7 +262,7 @@ def _check_records(project: Project, now: int, checks: Sequence[RecordCheck]) ->
             reached.update(item.digest for item in reach.of(report.objects))
             # What cannot be read may lead to objects that then look as if nothing did.
             partial = partial or any(f.severity == ERROR and f.code != "TORN_TAIL" for f in report.findings)
-            for name, check in checks:
+            for name, check in rooms.of_records:
                 yield from _guard(name, check, report)
             if report.sealed and report.status == "open" and is_invocation_id(report.invocation_id or ""):
                 hours = (now - ULID.from_str(str(report.invocation_id)).milliseconds) // 3_600_000
@@ -254,9 +275,26 @@ def _check_records(project: Project, now: int, checks: Sequence[RecordCheck]) ->
                         f"open for {count(hours, 'hour')}",
                         f"{close} --outcome abandoned",
                     )
+        for finding in [finding for stream in rooms.streams for finding in stream.findings()]:
+            # A record that lies elsewhere, or nowhere, may lead to objects that are here.
+            partial = partial or finding.code.endswith(("_MISSING", "_ELSEWHERE"))
+            if finding.severity != INFO:
+                yield Finding(finding.code, finding.severity, finding.file, finding.message, finding.repair)
     except InvocationError as error:
+        partial = True
         yield Finding(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
     yield from _check_leftovers(project, None if partial else reached)
+
+
+def _check_unpublished(project: Project) -> Iterator[Finding]:
+    ids = find_unpublished(project.root, project.git_dir) if project.config.trail == "committed" else []
+    if ids:
+        what = (
+            f"this clone published {count(len(ids), 'record')} that no branch holds any more, so every clone would "
+            f"miss what the log names: {', '.join(ids[:_MOST_NAMED])}"
+        )
+        repair = f"spec-kitty profile-invocation complete {ids[0]} publishes again; so does the next close"
+        yield Finding("UNPUBLISHED", WARNING, layout.TRAIL, what, repair)
 
 
 def _suggest_next(project: Project, report: RecordReport, finding: verify.Finding) -> str:
@@ -275,6 +313,16 @@ def _suggest_next(project: Project, report: RecordReport, finding: verify.Findin
         path = f"{layout.OBJECTS if project.config.trail == 'private' else layout.LOCAL_OBJECTS}/{shard}/{rest}"
         return f"copy {path} from a backup of this clone; a `do` under the same rules writes what they share anew"
     return finding.repair
+
+
+def _check_decisions(project: Project) -> Iterator[Finding]:
+    """Name what was decided without a terminal, the newest of a kind alone."""
+    newest = {decision.what.partition(" (")[0]: decision for decision in read_decisions(project.git_dir)}
+    for decision in newest.values():
+        if not decision.terminal:
+            what = f"{decision.what}, at {decision.at}, was decided without a terminal"
+            repair = "if that was not you, undo it; otherwise decide it again at a terminal"
+            yield Finding("NO_TERMINAL", INFO, layout.CONFIG, what, repair)
 
 
 def _check_leftovers(project: Project, reached: set[str] | None) -> Iterator[Finding]:

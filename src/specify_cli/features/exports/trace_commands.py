@@ -56,6 +56,7 @@ def export_trace(values: Values) -> int:
             f"spec-kitty invocations export … --format {form} --endpoint {endpoint}",
         )
         endpoint = _send(endpoint, data)
+        shell.note_decision(project.git_dir, f"export to {endpoint}")
     else:
         archive.create_file(str(output), data)
     value = {

@@ -12,6 +12,7 @@ from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.take_in import list_taken
 from specify_cli.features.hooks.losses import logged
+from specify_cli.features.hooks.settings.detection import describe_off, find_program
 from specify_cli.features.hooks.settings.harnesses import HARNESSES
 from specify_cli.features.hooks.settings.install import SettingsPlace, standing
 from specify_cli.features.hooks.silence import describe_silence, find_installed
@@ -25,7 +26,7 @@ _LITTLE = 16 * 1024
 _HOOK_SECONDS = 60
 
 
-def check_hooks(project: Project) -> Iterator[Finding]:
+def check_hooks(project: Project, home: str | None) -> Iterator[Finding]:
     """Yield what hooks could not record, and why."""
     orphans, full = _read_told_lines(project.root, layout.ORPHANS)
     if orphans or full:
@@ -37,8 +38,12 @@ def check_hooks(project: Project) -> Iterator[Finding]:
         yield Finding(
             "HOOK_ORPHANS", WARNING if late else INFO, layout.ORPHANS, what, f"look at them, then rm {layout.ORPHANS}"
         )
+    lines = logged(project.root, layout.ORPHANS)
+    held = {key for line in lines for key in (*_list_keys(line), *list_taken(line))}
     for top, path, label in _read_failure_logs(project):
         failures, full = _read_told_lines(top, path)
+        # The orphan is still there, or a record took it in.
+        failures = [line for line in failures if not (_list_keys(line) and held.issuperset(_list_keys(line)))]
         if failures or full:
             what = f"{count(len(failures), 'hook call')} failed{_describe_last(failures, 'code', 'message')}"
             yield Finding("HOOK_FAILED", WARNING, label, what + full, f"fix the cause, then rm {label}")
@@ -61,6 +66,19 @@ def check_hooks(project: Project) -> Iterator[Finding]:
             if why is not None:
                 what = f"hooks can record nothing here, and cannot say so: {why}"
                 yield Finding("HOOK_UNWRITABLE", WARNING, folder, what, f"free space or make {folder} writable")
+    yield from _check_hooks_off(project, home)
+
+
+def _check_hooks_off(project: Project, home: str | None) -> Iterator[Finding]:
+    installed = find_installed(project.root, home)
+    program = find_program(project.root) if installed else None
+    if program is not None and program.warning is not None:
+        yield Finding("HOOK_PROGRAM", WARNING, program.path or "PATH", program.warning, "spec-kitty hooks status")
+    for name in installed:
+        off = describe_off(name, project.root, home)
+        if off is not None:
+            what = f"{HARNESSES[name].title} runs no hooks: {off}"
+            yield Finding("HOOKS_OFF", WARNING, layout.RECORDS, what, "remove that setting, or uninstall the hooks")
 
 
 def watch_silence(project: Project, home: str | None) -> Callable[[RecordReport], Iterator[Finding]]:

@@ -25,6 +25,7 @@ from specify_cli.features.hooks.settings.install import Change
 from specify_cli.features.hooks.settings.install import install as put_in
 from specify_cli.features.hooks.settings.install import uninstall as take_out
 from specify_cli.invocation.bindings import opens_by_itself
+from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
 from specify_cli.project.root import find_root
 from specify_cli.redaction.json_values import ForeignError
@@ -138,6 +139,11 @@ def _change_settings(values: Values, *, installing: bool) -> int:
         project, _ = load_project(root, home)
         for change in done:
             set_mark(project, change.place.harness.name, on=opening)
+            if change.state in ("removed", "deleted"):
+                name = change.place.harness.name
+                shell.note_decision(project.git_dir, f"hooks uninstall ({name}, {scope})")
+                executor = ProfileInvocationExecutor(root, home=home)
+                executor.note_hooks_off(name, f"the hooks were taken out of {change.place.path}")
     if len(selected) == 1 and refused:
         raise refused[0][1]
     if values["json"]:

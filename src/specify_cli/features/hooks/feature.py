@@ -76,6 +76,7 @@ FEATURE = Feature(
     fills=(
         Fill("record_checks", "checks:watch_silence"),
         Fill("checks", "checks:check_hooks", rank=500),
+        Fill("hooks_off", "settings.detection:describe_off"),
         Fill("closed", "silence:warn_of_silence"),
         Fill("opened", "conversation.take_in:take_in_beside", marker=".kittify/local/hook-orphans.jsonl"),
         *(Fill("harness", "settings.harnesses:HARNESSES", name) for name in _HARNESSES),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import suppress
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
@@ -41,7 +42,12 @@ def keep_lost(
             _keep_orphan(root, harness, call, str(error), home, closed=error.closed)
         return
     busy = isinstance(error, InvocationError) and error.code == "LOCK_TIMEOUT"
-    if not busy:
+    if busy and git_dir is not None:
+        # An orphan's file lies where the agent works: that there was one is noted outside it.
+        keys = _list_keys(harness, call)
+        with suppress(OSError, InvocationError):
+            log_line(git_dir, layout.LOST_IN_GIT, _describe_failure(harness, error) | {"keys": keys}, MAX_FAILURES)
+    elif not busy:
         note_failure(root, git_dir, harness, error)
     what = error.code if isinstance(error, InvocationError) else type(error).__name__
     _keep_orphan(root, harness, call, f"{'busy' if busy else 'it could not be recorded'}: {what}", home)
@@ -74,9 +80,8 @@ def _keep_orphan(
         line["closed"] = closed
     if len(call.events) > len(texts):
         line["more"] = len(call.events) - len(texts)
-    keys = [key for event in call.events if (key := dedupe_key(harness, call.session_id, event)) is not None]
-    if len(keys) == len(call.events):
-        line["keys"] = keys if len(keys) <= _MAX_TOLD else [digest_of_names(*keys)[:32]]
+    if keys := _list_keys(harness, call):
+        line["keys"] = keys
     limit = 2000
     while True:
         line["events"] = [{"event": event, "payload": text[:limit]} for event, text in texts]
@@ -86,20 +91,33 @@ def _keep_orphan(
     log_line(root, layout.ORPHANS, line, MAX_ORPHANS)
 
 
+def _list_keys(harness: str, call: HookInput) -> list[str]:
+    """Return what tells the events of a call from others; nothing where one has no such key."""
+    keys = [key for event in call.events if (key := dedupe_key(harness, call.session_id, event)) is not None]
+    if len(keys) < len(call.events):
+        return []
+    return keys if len(keys) <= _MAX_TOLD else [digest_of_names(*keys)[:32]]
+
+
 def note_failure(root: str, git_dir: str | None, harness: str, error: BaseException) -> None:
     """Leave a hook's own failure where doctor shows it: in the project, else in the git directory, else nowhere."""
-    code = error.code if isinstance(error, InvocationError) else type(error).__name__
-    line = {"at": rfc3339(time.time_ns() // 1_000_000), "harness": harness, "code": code}
-    if isinstance(error, InvocationError):
-        line["message"] = error.message[:500]
+    line = _describe_failure(harness, error)
     places = [(root, layout.HOOK_FAILURES), *([] if git_dir is None else [(git_dir, layout.LOST_IN_GIT)])]
     # What git tracks would be published with the next commit.
-    for top, path in places[1:] if code == "TRACKED_PRIVATE" else places:
+    for top, path in places[1:] if line["code"] == "TRACKED_PRIVATE" else places:
         try:
             log_line(top, path, line, MAX_FAILURES)
             return
         except (OSError, InvocationError):
             continue
+
+
+def _describe_failure(harness: str, error: BaseException) -> dict[str, object]:
+    code = error.code if isinstance(error, InvocationError) else type(error).__name__
+    line: dict[str, object] = {"at": rfc3339(time.time_ns() // 1_000_000), "harness": harness, "code": code}
+    if isinstance(error, InvocationError):
+        line["message"] = error.message[:500]
+    return line
 
 
 def _encode_line(value: Mapping[str, object]) -> bytes:

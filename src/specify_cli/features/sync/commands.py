@@ -70,6 +70,7 @@ def enable(values: Values) -> int:
         f"spec-kitty sync enable --endpoint {offer.endpoint} --level {offer.level}",
     )
     consent = accept(offer)
+    shell.note_decision(project.git_dir, f"sync enable ({consent.endpoint}, {consent.level})")
     state = token_state(offer.folder, os.environ)
     if values["json"]:
         write_json(

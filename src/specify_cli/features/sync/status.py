@@ -212,7 +212,7 @@ def find_problems(project: Project, environment: Mapping[str, str]) -> Iterator[
         yield Finding("SYNC_EXCLUDED", INFO, folder, what, "spec-kitty invocations verify --all")
 
 
-def check_delivery(project: Project) -> Iterator[Finding]:
+def check_delivery(project: Project, _: str | None) -> Iterator[Finding]:
     """Yield what is wrong with delivery, where somebody agreed to one."""
     folder = sync_folder(project.root)
     if folder is not None and os.path.exists(f"{folder}/{CONSENT}"):

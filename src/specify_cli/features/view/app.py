@@ -104,7 +104,9 @@ class _Gate:
         if request.method not in ("GET", "HEAD"):
             return PlainTextResponse("this address only reads\n", 405)
         token = request.query_params.get("token")
-        opens = request.url.path == "/open" and token is not None and self._token is not None
+        # A HEAD shows nobody a page, so it does not spend the one opening there is.
+        asks = request.method == "GET" and request.url.path == "/open"
+        opens = asks and token is not None and self._token is not None
         if opens and hmac.compare_digest(str(token).encode(), str(self._token).encode()):
             self._token = None
             answer = RedirectResponse(self._find_target(request), 303)

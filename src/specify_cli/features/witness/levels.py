@@ -34,6 +34,7 @@ from specify_cli.record.seal import open_line
 from specify_cli.record.verify import ERROR, LAST_OPENING_SEQ, Finding, RecordReport, SetReport, finding, judge_set
 from specify_cli.storage.checking import strays, verify_place
 from specify_cli.storage.index import Index
+from specify_cli.storage.publishing import find_unpublished
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.storage.worktrees import find_sibling_roots
 from specify_cli.trail.log.completeness import Completeness, LogLine, LogView, Missing
@@ -161,7 +162,7 @@ class TrailWatch:
         views += [self._view_published(name) for name in sorted(others) if GENERATION_NAME.fullmatch(name)]
         self.views = views
         self._watch = Completeness(views, only)
-        self._approvals = self._imported = self._untouched = self._narrowed = 0
+        self._approvals = self._imported = self._untouched = self._narrowed = self._hooks_off = 0
         self._loose = _Loose()
         names = {view.name for view in views}
         for item in trust.remembered:
@@ -185,6 +186,7 @@ class TrailWatch:
                 report = check_approvals(report, self._project.root, self._trust.signers)
                 self._untouched += report.trail.untouched_approvals
             self._narrowed += report.trail.narrowed and self._only in (None, report.invocation_id)
+            self._hooks_off += report.trail.hooks_off and self._only in (None, report.invocation_id)
             if report.file.startswith(f"{layout.IMPORTED}/"):
                 self._imported += self._only in (None, report.invocation_id)
             elif report.invocation_id is not None and self._only in (None, report.invocation_id):
@@ -245,6 +247,12 @@ class TrailWatch:
         missing += self._loose.describe(watch.open)
         if self._narrowed:
             missing.append(f"what the config kept out of {count(self._narrowed, 'record')} (show says what)")
+        if dropped := find_unpublished(self._project.root, self._project.git_dir):
+            gone = f"{count(len(dropped), 'record')} of this clone {'is' if len(dropped) == 1 else 'are'}"
+            missing.append(f"what {gone}: published, and not on this branch any more (doctor says how it is again)")
+        if self._hooks_off:
+            whose = f"{count(self._hooks_off, 'record')}'s agent"
+            missing.append(f"what {whose} did after its hooks were taken out or switched off")
         if self._imported:
             missing.append(f"that what was imported ({count(self._imported, 'record')}) is what its source holds")
         vouched = sorted(set[str]().union(*self._vouchers.values()))
@@ -641,3 +649,8 @@ def _read_with_annexes(root: str, invocation_id: str) -> bytes | None:
         except (OSError, InvocationError):
             continue
     return data
+
+
+def watch_trail(project: Project) -> TrailWatch:
+    """Return what follows a project's records for doctor, without anybody's further trust."""
+    return TrailWatch(project, Trust())

@@ -19,6 +19,7 @@ from specify_cli import VERSION
 from specify_cli.errors import CallerError
 from specify_cli.invocation.caller import ACTOR_TYPES, Caller
 from specify_cli.project.config import Project, load_project, valid_request
+from specify_cli.project.decisions import read_untold
 from specify_cli.project.languages import detect_facts
 from specify_cli.project.protection import CAPTURE_SIDES
 from specify_cli.record import layout, snapshot, tiers
@@ -138,6 +139,7 @@ class Routed(NamedTuple):
     facts: ProjectFacts
     request: Redacted
     decision: RouterDecision
+    decisions: str | None = None  # what was decided for the clone and no record states yet
 
     @property
     def profile(self) -> AgentProfile:
@@ -159,7 +161,8 @@ def decide(start: str, request: str, profile: str | None, *, verb: str, home: st
     decision = route(text.text, profiles, table, facts, profile)
     if isinstance(decision, RouterAmbiguityError):
         raise _refusal(decision, text.text, verb)
-    return Routed(project, cache, registry, profiles, table, facts, text, decision)
+    untold = read_untold(project.git_dir)
+    return Routed(project, cache, registry, profiles, table, facts, text, decision, untold)
 
 
 class Advisor(NamedTuple):
@@ -387,6 +390,7 @@ def _compose_started(
         "session": None if session is None else {key: mask_outside(value, rules) for key, value in session.items()},
         "redactions": routed.request.counts or None,
         "narrowed": "; ".join(routed.project.config.narrowed) or None,
+        "decisions": None if routed.decisions is None else mask_outside(routed.decisions, rules),
     }
     return {**started, **{name: value for name, value in stated.items() if value is not None}}
 

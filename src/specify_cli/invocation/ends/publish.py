@@ -9,7 +9,9 @@ from specify_cli.errors import StoredDataError
 from specify_cli.project.config import Project
 from specify_cli.record.verify import OF_THE_LINES
 from specify_cli.storage.checking import verify_place
+from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.publishing import find_unpublished, note_published
 from specify_cli.storage.reachability import Reach, policy_withholds
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import open_log
@@ -21,8 +23,22 @@ def publish_record(
 ) -> tuple[str | None, tuple[str, ...]]:
     """Copy a closed record and what it leads to into the trail; where, and what was kept back.
 
+    So are those again whose commit was dropped: the part of the log that is published with this one names them.
     Raises InvocationError, OSError.
     """
+    published, warnings = _publish_one(project, records, objects, place)
+    for invocation_id in find_unpublished(project.root, project.git_dir):
+        warnings += _publish_one(project, records, objects, Index(project.root).resolve(invocation_id))[1]
+        warnings += (f"PUBLISHED_AGAIN: {invocation_id}: the commit that held it was dropped",)
+    generation = open_log(project).current()
+    if generation is not None:
+        publish_leaves(project.root, generation)
+    return published, warnings
+
+
+def _publish_one(
+    project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place
+) -> tuple[str | None, tuple[str, ...]]:
     report = verify_place(project, place)
     damage = [item.code for item in report.findings if item.severity == "error" and item.code in OF_THE_LINES]
     if damage:
@@ -41,7 +57,6 @@ def publish_record(
         reasons = "; ".join(sorted(set(kept_back.values())))
         warnings = (f"WITHHELD: {count(len(kept_back), 'object')} of this record not published: {reasons}",)
     published = records.publish(place)
-    generation = open_log(project).current()
-    if generation is not None:
-        publish_leaves(project.root, generation)
+    if published is not None:
+        note_published(project.root, project.git_dir, published)
     return published, warnings

@@ -40,14 +40,18 @@ class Span(NamedTuple):
     end: int
 
 
-def find_unseen(root: str, record: Record, invocation_id: str, rules: RuleSet) -> list[dict[str, object]]:
+def find_unseen(
+    root: str, record: Record, invocation_id: str, rules: RuleSet, *, is_off: bool = False
+) -> list[dict[str, object]]:
     """Return the gaps for files that changed since a record was begun while none of its tools ran.
 
+    Where hooks are off, nobody tells when a call ends, so one that is open excuses nothing.
     What an earlier checkpoint named is named again only where it changed again. Nothing outside git, where nobody says
     which files are the project's.
     """
     lines = fields_of(record)
-    began, spans = millis_of(invocation_id), list_spans(lines)
+    off = is_off or any(line.get("reason") == "hooks_off" for line in lines)
+    began, spans = millis_of(invocation_id), list_spans(lines, with_open=not off)
     named = {str(line.get("what")): _read_moment(line) for line in lines if line.get("reason") == "unseen_change"}
     paths: list[str] = []
     for path in _list_changed(root, began):
@@ -66,8 +70,8 @@ def find_unseen(root: str, record: Record, invocation_id: str, rules: RuleSet) -
     return gaps
 
 
-def list_spans(lines: Iterable[Mapping[str, object]]) -> list[Span]:
-    """Return when the tools of a record ran that can change files; one that nobody ended runs still.
+def list_spans(lines: Iterable[Mapping[str, object]], *, with_open: bool = True) -> list[Span]:
+    """Return when the tools of a record ran that can change files; `with_open`, one that nobody ended runs still.
 
     Of a result without its call, and of a change without either, only the moment is known.
     """
@@ -88,7 +92,7 @@ def list_spans(lines: Iterable[Mapping[str, object]]) -> list[Span]:
                 begin = moment - (took if type(took) is int else _UNTOLD_MILLIS)
             spans.append(Span(begin, moment))
     now = time.time_ns() // 1_000_000
-    return [*spans, *(Span(begin, now) for begin in begun.values())]
+    return [*spans, *(Span(begin, now) for begin in begun.values() if with_open)]
 
 
 def _read_moment(line: Mapping[str, object]) -> int | None:

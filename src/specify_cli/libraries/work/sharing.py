@@ -38,6 +38,8 @@ _LARGEST, _PARTS, _AHEAD = 500, 4, 3
 # How often a part may lose its worker before it is tried alone. Dask counts by itself, up to three.
 _TRIES = 3
 _CONNECT_SECONDS = 5
+# Results are waited for so long before the cluster is asked for its workers; so often it may have none.
+_IDLE_SECONDS, _EMPTY_LOOKS = 3.0, 3
 # What `share_out` itself raises; every other error is of the work.
 ENGINE_CODES = ("ENGINE_UNAVAILABLE", "EXTRA_MISSING")
 
@@ -183,17 +185,7 @@ def _run_on_cluster(address: str, act: Act[T, R], items: Sequence[T]) -> Found:
             f"--engine needs the extra `fleet`; {error.name} is not installed",
             advise_install("fleet"),
         ) from error
-    import logging
-
-    def get_results(future: Any) -> Any:
-        try:
-            return future.result()
-        except KilledWorker:
-            return None
-
-    # What it has to say of workers that come and go is not for who waits for a report; its loggers have own levels.
-    for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    _quieten()
     try:
         with Client(address, set_as_default=False, timeout=_CONNECT_SECONDS) as client:  # type: ignore[no-untyped-call]
             threads = sum(client.nthreads().values())
@@ -206,6 +198,19 @@ def _run_on_cluster(address: str, act: Act[T, R], items: Sequence[T]) -> Found:
                 why = f"a worker cannot run spec-kitty: {type(error).__name__}: {error}"
                 raise _describe_outage(address, why[:300]) from error
             _require_same_build(found_builds)
+
+            def get_results(future: Any) -> Any:
+                # A worker that died is started again by its nanny, mostly within two seconds.
+                empty = 0
+                while empty < _EMPTY_LOOKS:
+                    try:
+                        return future.result(timeout=_IDLE_SECONDS)
+                    except KilledWorker:
+                        return None
+                    except TimeoutError:
+                        empty = 0 if client.nthreads() else empty + 1
+                raise _describe_outage(address, "no worker is left")
+
             rest = _cut(items, threads)
             waiting: deque[tuple[Sequence[T], Any]] = deque()
             while rest or waiting:
@@ -220,11 +225,19 @@ def _run_on_cluster(address: str, act: Act[T, R], items: Sequence[T]) -> Found:
                 if results is None:
                     # A cluster blames whatever was on its way when a worker died; alone, only what kills one.
                     for _, other in waiting:
-                        other.exception()
+                        get_results(other)
                     results = get_results(client.submit(run, part, pure=False))
                 yield part, results
     except (OSError, CancelledError) as error:
         raise _describe_outage(address, str(error) or type(error).__name__) from error
+
+
+def _quieten() -> None:
+    """Keep what Dask says of workers that come and go from who waits for a report; its loggers have own levels."""
+    import logging  # only a cluster logs
+
+    for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _run_checked(build: str, act: Act[T, R], part: Sequence[T]) -> list[R] | _Refused:

@@ -153,11 +153,15 @@ def accept(values: Values) -> int:
                 "run it yourself in a terminal: spec-kitty config accept",
             )
     write_accepted(site.git_dir, place, stated)
+    if weaker:
+        # What is accepted can be a value that must not be recorded: the settings are named alone.
+        names = sorted({phrase.partition(":")[0] for phrase in weaker})
+        shell.note_decision(site.git_dir, f"config accept ({', '.join(names)})")
     if as_json:
         write_json({"root": root, "accepted": weaker})
     else:
         write_text(
-            f"accepted for this clone: {root}"
+            f"accepted for this clone{'' if shell.has_terminal() else ' without a terminal'}: {root}"
             if weaker
             else "the config weakens nothing; what it protects is remembered for this clone"
         )

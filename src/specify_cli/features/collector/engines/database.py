@@ -27,6 +27,9 @@ class Transaction(Protocol):
 class Database(Protocol):
     """Where statements run. Methods may be called from several threads at once and raise StorageError."""
 
+    HAS_WORDS: bool
+    """Whether rows of a list are found by the table `word` (`words.py`), or by indexes of pairs of columns."""
+
     def write(self, act: Callable[[Transaction], T]) -> T:
         """Run an act as one transaction and return its result once that is durable; it may run more than once."""
 

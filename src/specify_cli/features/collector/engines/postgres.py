@@ -78,6 +78,8 @@ class PostgresDatabase:
     Raises StorageUnusable for a schema that is not a collector's, StorageError where no server takes writes.
     """
 
+    HAS_WORDS = False
+
     def __init__(self, dsn: str) -> None:
         try:
             options = conninfo_to_dict(dsn)

@@ -12,6 +12,7 @@ from itertools import product
 from typing import Any
 
 from specify_cli.features.collector.engines.database import Database, Transaction
+from specify_cli.features.collector.engines.words import compose_match, list_words, place_of, prefix_of
 from specify_cli.features.collector.holdings import decode_report, encode_report
 from specify_cli.features.collector.storage import (
     APART,
@@ -61,6 +62,7 @@ _LOCK = (
     " ON CONFLICT (project_uuid) DO UPDATE SET open = totals.open"
 )
 _COLUMNS = ", ".join(Row._fields)
+_Conditions = tuple[list[str], list[str]]
 _ROW = ", ".join(f"{name} = excluded.{name}" for name in (*Row._fields, "digest", "state"))
 
 
@@ -107,6 +109,8 @@ class SqlStorage:
             by_phase = {place: {one.phase: one for one in phases} for place, phases in stored_phases.items()}
             changes = decide(events, by_phase, now, client)
             _write_changes(transaction, changes)
+            if self._database.HAS_WORDS:
+                _write_words(transaction, changes.rows)
             return changes.verdicts
 
         return self._database.write(store)
@@ -118,6 +122,11 @@ class SqlStorage:
                 folded = (filters.actor.casefold(), _ACTORS + 1)
                 matching = transaction.run("SELECT actor_id FROM actor WHERE instr(folded, ?) > 0 LIMIT ?", folded)
                 actors = [name for (name,) in matching]
+            wanted = _list_wanted(filters, actors)
+            if not all(wanted.values()):
+                return []
+            if self._database.HAS_WORDS and (match := compose_match(wanted)):
+                return _read_found(transaction, match, *_plan_found(filters, actors, after), limit)
             order, where, values, lists = _plan_page(filters, actors, after)
             rows: list[Row] = []
             at_once = max(1, min(_LISTS_AT_ONCE, _VALUES_AT_ONCE // (len(values) + 4)))
@@ -462,37 +471,29 @@ def _get_state(row: Row) -> str:
     return OPEN if row.status == OPEN else row.outcome if row.outcome in _OUTCOMES else CLOSED
 
 
-def _plan_page(
-    filters: Filter, actors: Sequence[str] | None, after: Place | None
-) -> tuple[str, list[str], list[str], list[tuple[tuple[str, str], ...]]]:
-    """Return the order of a page, its conditions, their values, and the lists it is merged from, by columns and values.
-
-    Each list is one range of an index in the order of the page: an index for each pair of columns makes that so for
-    every pair of filters. What would be too many lists is a condition, which no index is used for.
-    """
-    equal = (("profile_id = ?", filters.profile), ("action = ?", filters.action))
-    where = [condition for condition, value in equal if value is not None]
-    values = [value for _, value in equal if value is not None]
-    indexed = bool(where)
+def _list_wanted(filters: Filter, actors: Sequence[str] | None) -> dict[str, Sequence[str]]:
+    """Return the values a row may have in each column that is asked for; actors that are too many are left out."""
     states: Sequence[str] | None = None
     if filters.outcome is not None:
         states = () if filters.status == OPEN else (filters.outcome,)
     elif filters.status is not None:
         states = (OPEN,) if filters.status == OPEN else (*_OUTCOMES, CLOSED)
+    wanted = {
+        "profile_id": None if filters.profile is None else [filters.profile],
+        "action": None if filters.action is None else [filters.action],
+        "state": states,
+        "actor_id": None if actors is None or len(actors) > _ACTORS else actors,
+        "project_uuid": None if filters.projects is None else sorted(filters.projects),
+    }
+    return {column: values for column, values in wanted.items() if values is not None}
+
+
+def _bound_page(filters: Filter, actors: Sequence[str] | None, after: Place | None, order: str) -> _Conditions:
+    """Return the conditions that no column of equal values states: many actors, and the ends of the page."""
+    where, values = [], []
     if actors is not None and len(actors) > _ACTORS:
         where.append("(actor_id || '') IN (SELECT actor_id FROM actor WHERE instr(folded, ?) > 0)")
         values.append(str(filters.actor).casefold())
-        actors = None
-    projects = None if filters.projects is None else sorted(filters.projects)
-    lists: list[tuple[tuple[str, str], ...]] = [()]
-    for column, chosen in (("state", states), ("actor_id", actors), ("project_uuid", projects)):
-        if chosen is not None and len(lists) * len(chosen) <= _LISTS:
-            lists = [(*one, (column, value)) for one, value in product(lists, chosen)]
-        elif chosen is not None:
-            where.append(f"({column} || '') IN ({', '.join('?' * len(chosen))})")
-            values += chosen
-    # What is walked newest first, whatever it holds, follows the primary key.
-    order = "ordinal" if indexed or lists != [()] else "invocation_id"
     if filters.since is not None:
         where.append(f"{order} >= ?")
         values.append(filters.since)
@@ -501,7 +502,94 @@ def _plan_page(
         # One bound: of two an engine begins at either, and walks from there to the other.
         where.append(f"({order}, project_uuid) < (?, ?)")
         values += min(ends)
-    return order, where, values, lists
+    return where, values
+
+
+def _plan_page(
+    filters: Filter, actors: Sequence[str] | None, after: Place | None
+) -> tuple[str, list[str], list[str], list[tuple[tuple[str, str], ...]]]:
+    """Return the order of a page, its conditions, their values, and the lists it is merged from, by columns and values.
+
+    Each list is one range of an index in the order of the page: an index for each pair of columns makes that so for
+    every pair of filters. What would be too many lists is a condition, which no index is used for.
+    """
+    where: list[str] = []
+    values: list[str] = []
+    lists: list[tuple[tuple[str, str], ...]] = [()]
+    wanted = _list_wanted(filters, actors)
+    for column, chosen in wanted.items():
+        if column in ("profile_id", "action"):
+            where.append(f"{column} = ?")
+            values += chosen
+        elif len(lists) * len(chosen) <= _LISTS:
+            lists = [(*one, (column, value)) for one, value in product(lists, chosen)]
+        else:
+            where.append(f"({column} || '') IN ({', '.join('?' * len(chosen))})")
+            values += chosen
+    # What is walked newest first, whatever it holds, follows the primary key.
+    order = "ordinal" if lists != [()] or wanted.keys() & {"profile_id", "action"} else "invocation_id"
+    conditions, more = _bound_page(filters, actors, after, order)
+    return order, where + conditions, values + more, lists
+
+
+def _plan_found(filters: Filter, actors: Sequence[str] | None, after: Place | None) -> tuple[int, int, str, list[str]]:
+    """Return the places that a page may lie at, and what rows there have to meet, as a condition with its values."""
+    where, values = _bound_page(filters, actors, after, "invocation_id")
+    for column, chosen in _list_wanted(filters, actors).items():
+        where.append(f"{column} IN (SELECT value FROM json_each(?))")
+        values.append(json.dumps(chosen))
+    ends = [place_of(end) for end in (after and after.invocation_id, filters.until) if end]
+    return place_of(filters.since or ""), min(ends, default=2**63 - 1), " AND ".join(where), values
+
+
+def _read_found(
+    transaction: Transaction, match: str, low: int, high: int, where: str, values: Sequence[str], limit: int
+) -> list[Row]:
+    """Return the newest rows at places whose words answer a question."""
+    rows: list[Row] = []
+    while len(rows) < limit:
+        found = transaction.run(
+            "SELECT rowid FROM word WHERE word MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?",
+            (match, low, high, limit),
+        )
+        if not found:
+            break
+        high = found[-1][0] - 1
+        prefixes = json.dumps([prefix_of(place) for (place,) in found])
+        rows += _check_rows(
+            transaction.run(
+                f"SELECT {_COLUMNS}, digest FROM json_each(?) AS found CROSS JOIN invocation"
+                f" ON invocation_id BETWEEN found.value AND found.value || '~' WHERE {where}"
+                " ORDER BY invocation_id DESC, project_uuid DESC LIMIT ?",
+                (prefixes, *values, limit - len(rows)),
+            )
+        )
+    return rows
+
+
+def _write_words(transaction: Transaction, changed: Sequence[tuple[Row, Row | None]]) -> None:
+    """Write the words of rows in the order of their places, which makes one piece; delete those that ceased to hold."""
+    added: dict[int, set[str]] = {}
+    ceased: dict[int, set[str]] = {}
+    for row, before in changed:
+        place, words = place_of(row.invocation_id), _list_row_words(row)
+        older = set() if before is None else _list_row_words(before)
+        added.setdefault(place, set()).update(words - older)
+        ceased.setdefault(place, set()).update(older - words)
+    for place in sorted(added):
+        prefix = prefix_of(place)
+        beside = "SELECT 1 FROM invocation WHERE invocation_id BETWEEN ? AND ? LIMIT 2"
+        # A row beside it may still have them.
+        if ceased[place] and len(transaction.run(beside, (prefix, f"{prefix}~"))) == 1:
+            transaction.run(
+                "INSERT INTO word (word, rowid, words) VALUES ('delete', ?, ?)", (place, " ".join(ceased[place]))
+            )
+        if added[place]:
+            transaction.run("INSERT INTO word (rowid, words) VALUES (?, ?)", (place, " ".join(sorted(added[place]))))
+
+
+def _list_row_words(row: Row) -> set[str]:
+    return set(list_words({**row._asdict(), "state": _get_state(row)}))
 
 
 def _read_lists(
@@ -521,8 +609,12 @@ def _read_lists(
             f" ORDER BY {order} DESC, project_uuid DESC LIMIT ?) AS list_{number}"
         )
         parameters += [*values, *(value for _, value in one), limit]
+    return _check_rows(transaction.run(" UNION ALL ".join(parts), parameters))
+
+
+def _check_rows(found: Sequence[tuple[Any, ...]]) -> list[Row]:
     rows = []
-    for *row, digest in transaction.run(" UNION ALL ".join(parts), parameters):
+    for *row, digest in found:
         rows.append(Row(*row))
         _check(digest, repr(rows[-1]), rows[-1].invocation_id)
     return rows

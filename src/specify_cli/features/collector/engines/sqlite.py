@@ -10,11 +10,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from specify_cli.features.collector.engines.database import Transaction, read_steps
+from specify_cli.features.collector.engines.words import COLUMNS, list_words, place_of
 from specify_cli.features.collector.storage import StorageError, StorageUnusable
 
 T = TypeVar("T")
 _APPLICATION_ID = 0x534B4331  # "SKC1": another program's database is never written to
 _BUSY_MS = 10_000
+
+
+def _join_words(*values: str | None) -> str:
+    return " ".join(list_words(dict(zip(COLUMNS, values, strict=True))))
 
 
 class _Connection:
@@ -24,6 +29,9 @@ class _Connection:
         # isolation_level None: transactions begin and end where they are written.
         self.raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1000)
         self.lock = threading.Lock()
+        # A step of the schema writes the words of rows that were there before.
+        self.raw.create_function("place_of", 1, place_of, deterministic=True)
+        self.raw.create_function("list_words", len(COLUMNS), _join_words, deterministic=True)
 
     def run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         return self.raw.execute(statement, values).fetchall()
@@ -51,6 +59,8 @@ class SqliteDatabase:
     connection of its own, so that a long list never holds up what arrives.
     Raises StorageUnusable for a file that is not a collector's, StorageError where the disk refuses.
     """
+
+    HAS_WORDS = True
 
     def __init__(self, path: str, *, schema: str = "sqlite") -> None:
         try:

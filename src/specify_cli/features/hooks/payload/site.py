@@ -60,7 +60,8 @@ def _find_projects(folder: str, home: str | None) -> list[tuple[str, str | None]
     try:
         while os.path.isabs(here):
             root, git_dir = find_root(here, home)
-            if os.path.isdir(f"{root}/{layout.EVENTS}"):
+            # Who removes the events in the middle of a run leaves what hooks noted beside them.
+            if os.path.isdir(f"{root}/{layout.EVENTS}") or os.path.isdir(f"{root}/{layout.LOCAL}"):
                 projects.append((root, git_dir))
             if git_dir is None or os.path.lexists(f"{root}/.git"):
                 break

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 from typing import Literal, NamedTuple
 
-from specify_cli.errors import CallerError
+from specify_cli import durable
+from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.hooks.settings.harnesses import HARNESSES, SCOPES, Harness, of_user
-from specify_cli.features.hooks.settings.install import SettingsPlace, State, standing
+from specify_cli.features.hooks.settings.install import MAX_SETTINGS, SettingsPlace, State, standing
 
 # What our program answers to `hook --help`, and nobody else's.
 USAGE = "Usage: spec-kitty hook HARNESS"
 _ASK_SECONDS = 10
+# The setting by which a harness runs no hook at all.
+_SWITCH = "disableAllHooks"
 
 
 class Program(NamedTuple):
@@ -85,13 +89,37 @@ def describe_hooks(program: Program, root: str, home: str | None) -> HooksStatus
     for harness in HARNESSES.values():
         candidates = [settings_place(harness, scope, root, home) for scope in SCOPES]
         there = [standing(place) for place in candidates if place is not None]
-        places = [PlaceStatus(one.place.scope, one.place.path, one.state, one.problem) for one in there]
+        off = describe_off(harness.name, root, home)
+        places = [
+            PlaceStatus(one.place.scope, one.place.path, "disabled", off)
+            if off is not None and one.state in ("current", "outdated")
+            else PlaceStatus(one.place.scope, one.place.path, one.state, one.problem)
+            for one in there
+        ]
         installed = any(place.state not in ("absent", "foreign", "invalid") for place in places)
         detected = is_detected(harness, root, home)
         about = (harness.name, harness.title, detected, installed, harness.command, harness.source)
         rows.append(HarnessStatus(*about, places))
     below = program.below_project
     return HooksStatus(program.path, program.path is not None, program.resolved, program.ours, below, rows)
+
+
+def describe_off(name: str, root: str, home: str | None) -> str | None:
+    """Say which settings file switches off the installed hooks of a harness; None where none does.
+
+    Beside each settings file a harness reads one for this machine alone (`settings.local.json`).
+    """
+    harness = HARNESSES.get(name)
+    places = [] if harness is None else [settings_place(harness, scope, root, home) for scope in SCOPES]
+    for place in filter(None, places):
+        for path in (place.relative, place.relative.replace(".json", ".local.json")):
+            try:
+                value = json.loads(durable.read_below(place.root, path, MAX_SETTINGS))
+            except (OSError, InvocationError, ValueError, RecursionError):
+                continue
+            if isinstance(value, dict) and value.get(_SWITCH) is True:
+                return f"{_SWITCH} is set in {path if place.scope == 'project' else f'{place.root}/{path}'}"
+    return None
 
 
 def find_program(root: str) -> Program:

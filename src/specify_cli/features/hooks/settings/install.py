@@ -40,7 +40,7 @@ _LOCK = b"""{
 """
 
 
-State = Literal["absent", "current", "outdated", "edited", "foreign", "invalid"]
+State = Literal["absent", "current", "outdated", "edited", "foreign", "invalid", "disabled"]
 
 
 class SettingsPlace(NamedTuple):

@@ -360,9 +360,11 @@ class _Push:
         consents.pause_for(self._folder, pause_after(failures, halt.retry_after), halt.why)
 
     def _note_success(self, outbox: Outbox) -> None:
+        # Also where no event was due: what failed may have been a whole record, or another push delivered it.
+        outbox.note({"failures": None, "failing_since": None, "why": None})
         if self._delivered:
-            outbox.note({"failures": None, "failing_since": None, "why": None, "last_success": _read_now()})
-            unpause(self._folder)
+            outbox.note({"last_success": _read_now()})
+        unpause(self._folder)
 
 
 def _get_answer(state: RetryCallState) -> tuple[int, bytes]:

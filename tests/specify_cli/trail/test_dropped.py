@@ -1,0 +1,92 @@
+"""What git takes away from a committed trail, and what is taken away in the middle of a run, is not lost unseen."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from specify_cli.features.hooks.handler import run_hook
+from specify_cli.record import layout
+from support import Cli, accept, git
+
+SESSION = "5f1d2c3b-0000-4000-8000-000000000002"
+
+
+def work(cli: Cli) -> str:
+    run = str(cli("do", "implement WP03", "--json").json()["invocation_id"])
+    assert cli("profile-invocation", "complete", run).code == 0
+    return run
+
+
+def commit(root: Path) -> None:
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "work")
+
+
+def begin_committed(cli: Cli, root: Path) -> None:
+    cli("init", "--trail", "committed")
+    accept(root)
+    work(cli)
+    commit(root)
+
+
+def test_a_dropped_commit_is_told_its_owner_and_no_alarm_in_a_clone(cli: Cli, chartered: Path, tmp_path: Path) -> None:
+    begin_committed(cli, chartered)
+    dropped = work(cli)
+    commit(chartered)
+    git(chartered, "reset", "-q", "--hard", "HEAD~1")
+    told = [item for item in cli("doctor", "--json").json()["findings"] if item["code"] == "UNPUBLISHED"]
+    unproven = cli("invocations", "verify", "--all", "--json").json()["not_proven"]
+    work(cli)
+    commit(chartered)
+    git(tmp_path, "clone", "-q", str(chartered), str(tmp_path / "clone"))
+    cloned = cli("invocations", "verify", "--all", cwd=tmp_path / "clone")
+
+    assert [dropped in item["message"] for item in told] == [True]
+    assert any("not on this branch any more" in what for what in unproven)
+    assert cloned.code == 0, cloned.out
+    assert list((tmp_path / "clone").glob(f".kittify/trail/*/*{dropped}.jsonl"))
+
+
+def test_what_another_branch_holds_is_not_published_again(cli: Cli, chartered: Path) -> None:
+    begin_committed(cli, chartered)
+    git(chartered, "checkout", "-qb", "feature")
+    there = work(cli)
+    commit(chartered)
+    git(chartered, "checkout", "-q", "-")
+    work(cli)
+
+    assert not list(chartered.glob(f".kittify/trail/*/*{there}.jsonl"))
+    assert "UNPUBLISHED" not in {item["code"] for item in cli("doctor", "--json").json()["findings"]}
+
+
+def test_hook_events_after_the_events_were_removed_are_kept_and_doctor_says_so(
+    cli: Cli, chartered: Path, home: Path
+) -> None:
+    env = {"CLAUDE_CODE_SESSION_ID": SESSION}
+    run = cli("do", "implement WP03", "--json", env=env).json()["invocation_id"]
+    shutil.rmtree(chartered / layout.EVENTS)
+    payload: dict[str, object] = {"session_id": SESSION, "cwd": str(chartered), "tool_name": "Bash", "tool_use_id": "1"}
+    payload |= {"hook_event_name": "PreToolUse", "tool_input": {"command": "ls"}}
+    run_hook("claude-code", json.dumps(payload).encode(), str(chartered), str(home))
+    found = {item["code"]: item["message"] for item in cli("doctor", "--json").json()["findings"]}
+
+    assert "1 hook event found no invocation" in found["HOOK_ORPHANS"]
+    assert run in found["LOGGED_RECORD_MISSING"]
+
+
+def test_doctor_agrees_with_verify_and_advises_to_remove_nothing_that_a_record_elsewhere_needs(
+    cli: Cli, chartered: Path
+) -> None:
+    run = work(cli)
+    work(cli)
+    (path,) = (chartered / layout.RECORDS).glob(f"*{run}.jsonl")
+    path.rename(chartered / "away.jsonl")
+    report = cli("doctor", "--json")
+    found = [item["code"] for item in report.json()["findings"]]
+
+    assert cli("invocations", "verify", "--all").code == 3
+    assert report.json()["ok"] is False
+    assert "LOGGED_RECORD_MISSING" in found
+    assert "DANGLING_OBJECT" not in found
