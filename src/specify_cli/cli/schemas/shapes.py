@@ -393,11 +393,23 @@ class Warned:
     code: Annotated[str, _one_of(compare.WARNINGS)]
 
 
+@derived(compare.Difference)
+class Difference:
+    """What a mismatch is of, and the lines by which its texts differ."""
+
+    code: Annotated[str, _one_of(compare.MISMATCHES)]
+    seqs: list[int | None]
+    diff: list[str]
+
+
 @derived(compare.ReplayResult)
 class Comparison:
-    """Printed by invocations compare."""
+    """Printed by invocations compare; the last three members stand where both sides are records of ours."""
 
     details: ComparisonDetails
+    compared: list[str] | None = None
+    not_compared: list[str] | None = None
+    differences: list[Difference] | None = None
 
 
 class Recorded(_Shape):
@@ -839,6 +851,13 @@ class Cause(_Shape):
     changed: list[Changed]
 
 
+class ChangedRule(_Shape):
+    """A rule in front of the agent whose text is another today, and the lines by which it differs."""
+
+    uri: str
+    diff: list[str]
+
+
 class ReplayDiff(_Shape):
     """Printed by replay with --against current; `reason` where the child could not be written."""
 
@@ -848,6 +867,7 @@ class ReplayDiff(_Shape):
     reason: str | None
     diff: ContextDiff
     causes: list[Cause]
+    changed_rules: list[ChangedRule]
     transitions: list[shape_of(backtest.Transition)]  # type: ignore[valid-type]
     not_evaluated: list[shape_of(backtest.Skipped)]  # type: ignore[valid-type]
 
