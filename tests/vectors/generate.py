@@ -223,6 +223,12 @@ def vectors() -> dict[str, tuple[str, list[bytes], list[tuple[str, int | None, i
     add("result-without-call", sealed([*bodies(closed=False), result]), ("RESULT_WITHOUT_CALL", 3, 3))
     contradicted = sealed([*bodies(closed=False), keyed, result, {**result, "status": "error"}])
     add("result-contradicted", contradicted, ("CONFLICTING_DUPLICATE", 5, 5))
+    add(
+        "result-of-another-tool",
+        sealed([*bodies(closed=False), keyed, {**result, "tool": "rm"}]),
+        ("PAIR_CONTRADICTED", 4, 4),
+    )
+    add_contradictions(add)
     add("call-changed", [*worked[:3], worked[3].replace(b"grep", b"grap"), worked[4]], ("HASH_MISMATCH", 3, 3))
     add("call-removed", [*worked[:3], worked[4]], ("SEQUENCE_GAP", 4, 3))
     late = sealed([*bodies(), keyed])
@@ -248,6 +254,61 @@ def vectors() -> dict[str, tuple[str, list[bytes], list[tuple[str, int | None, i
         file=f"{ID}.jsonl",
     )
     return out
+
+
+def add_contradictions(add: Callable[..., None]) -> None:
+    """Add the records that are sealed right and contradict themselves."""
+
+    def digest(text: str) -> str:
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+    def captured(text: str, stated: str) -> dict[str, object]:
+        return {"text": {"head": text, "size": len(text.encode())}, "text_hash": digest(stated)}
+
+    opening = bodies(closed=False)
+    prompt: dict[str, object] = {"event": "prompt", "at": AT.format(6)}
+    request: dict[str, object] = {
+        "event": "retrieval_request",
+        "at": AT.format(6),
+        "request_id": "r1",
+        "query": "l\u00f6gin",
+        "query_hash": digest("l\u00f6gin"),
+        "config": {},
+        "corpus": NONE,
+    }
+    found: list[object] = []
+    response: dict[str, object] = {
+        "event": "retrieval_response",
+        "at": AT.format(6),
+        "request_id": "r1",
+        "hits": found,
+        "filters_applied": found,
+        "result_hash": digest('{"filters_applied":[],"hits":[]}'),
+    }
+    last: dict[str, object] = {"event": "artifact_link", "at": AT.format(7), "ref": "src/x.py", "digest": EMPTY}
+    wrong = ("DIGEST_CONTRADICTED", 3, 3)
+    add("digest-right", sealed([*opening, {**prompt, **captured("fix it", "fix it")}, request, response]))
+    add("digest-of-a-head", sealed([*opening, {**prompt, **captured("fix it", "leave it")}]), wrong)
+    add("digest-of-a-text", sealed([*opening, {**prompt, "text": "fix it", "text_hash": digest("leave it")}]), wrong)
+    kept = {"object": digest("fix it"), "size": 6, "media_type": "text/plain", "head": "fix it"}
+    add("digest-of-an-object", sealed([*opening, {**prompt, "text": kept, "text_hash": digest("leave it")}]), wrong)
+    add("digest-of-a-query", sealed([*opening, {**request, "query": "logout"}, response]), wrong)
+    lines = [*opening, request, {**response, "hits": [{"uri": "x"}]}]
+    add("digest-of-hits", sealed(lines), ("DIGEST_CONTRADICTED", 4, 4))
+    patch: dict[str, object] = {
+        "event": "patch_apply",
+        "at": AT.format(6),
+        "path": "a",
+        "kind": "modify",
+        "ok": True,
+        "diff": "@@ -1 +1 @@\n-x\n+y\n",
+        "diff_hash": digest("@@ -1 +1 @@\n-x\n+y\n"),
+    }
+    add("digest-of-lines", sealed([*opening, {**patch, "lines": f"-{digest('x')[:10]}+{digest('z')[:10]}"}]), wrong)
+    add("request-unanswered", sealed([*opening, request, last]), ("PAIR_CONTRADICTED", 3, 3))
+    add("answer-unasked", sealed([*opening, response, last]), ("PAIR_CONTRADICTED", 3, 3))
+    answered = {**response, "request_id": "r2"}
+    add("answer-to-another", sealed([*opening, request, answered]), ("PAIR_CONTRADICTED", 3, 3))
 
 
 def documents() -> dict[str, bytes]:

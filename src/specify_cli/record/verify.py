@@ -17,6 +17,7 @@ from functools import lru_cache
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import say, spell
 from specify_cli.record.event_table import ANNEX_EVENTS, EVENTS, OBJECT_MEMBERS
+from specify_cli.record.reading.contradictions import STATING, find_contradictions
 from specify_cli.record.reading.hash_table import HashTable
 from specify_cli.record.record import Tip, genesis_tip, integer_at, is_stand_in, skips, tip_of
 from specify_cli.record.seal import FORMAT_VERSION, MAX_LINE, TIME_PATTERN, Line, bulk_codec, open_line, seal_at_end
@@ -42,6 +43,10 @@ _LONGEST_DETAIL = 500
 _KNOWN = frozenset(EVENTS)
 # Events of which something is kept while a record is read.
 _FOLLOWED = frozenset(("started", "completed", "tool_call", "approval", "capture_gap"))
+_SEARCH = frozenset(("retrieval_request", "retrieval_response"))
+# Stands for a search that a withheld line may be; and the tool of a call whose writer was told none.
+_HIDDEN = ("", -1, -1)
+_UNNAMED = "unknown"
 _OLDER_EVENTS = _KNOWN | {"glossary_checked"}
 # code → (severity, what it means, what to do); docs/verify.md holds the same table and a test compares them.
 FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
@@ -100,6 +105,16 @@ FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
         ERROR,
         "one event was reported twice with different content",
         "find out who reported the first: a running tool can be quicker than its harness",
+    ),
+    "DIGEST_CONTRADICTED": (
+        ERROR,
+        "a line states another digest than that of the text it holds",
+        "find the writer; do not rely on what the line says",
+    ),
+    "PAIR_CONTRADICTED": (
+        ERROR,
+        "a question and its answer do not fit each other, or one of them is not there",
+        "find the writer; do not rely on what either says",
     ),
     "ANNEX_MISMATCH": (ERROR, "an annex does not fit its record", "restore it from another clone, or remove it"),
     "RECORD_NOT_HERE": (
@@ -215,6 +230,8 @@ TRAIL_CODES = ("LINK_", "LOG_", "LOGGED_", "NOT_LOGGED")
 # Findings about what a record says, leads to or lies beside; every other error is about its own lines.
 _ABOUT_OTHERS = {
     "CONFLICTING_DUPLICATE",
+    "DIGEST_CONTRADICTED",
+    "PAIR_CONTRADICTED",
     "ANNEX_MISMATCH",
     "RECORD_NOT_HERE",
     "OBJECT_MISSING",
@@ -490,26 +507,31 @@ def verify_record(
 
 
 class _Calls:
-    """At which seq the result of each call stands, and a hash of what it said; -1 of a call that is open.
+    """At which seq the result of each call stands, and a hash of what it said; -1 and the tool's hash of an open call.
 
-    In arrays, for a record can have a million calls.
+    The hash of an open call is 0 where two calls of one id are open. In arrays, for a record can have a million calls.
     """
 
     def __init__(self) -> None:
-        self._numbers, self._seqs, self._results = HashTable(), array("q"), array("q")
+        self._numbers, self._seqs, self._hashes = HashTable(), array("q"), array("q")
 
     def get(self, call_id: str) -> tuple[int, int] | None:
         """Return what is known of a call; None for one that never began."""
         number = self._numbers.get(hash(call_id))
-        return (self._seqs[number - 1], self._results[number - 1]) if number else None
+        return (self._seqs[number - 1], self._hashes[number - 1]) if number else None
 
-    def put(self, call_id: str, seq: int = -1, result: int = 0) -> None:
+    def open(self, call_id: str, tool: int) -> None:
+        known = self.get(call_id)
+        again = known is not None and known[0] < 0 and known[1] != tool
+        self.put(call_id, -1, 0 if again else tool)
+
+    def put(self, call_id: str, seq: int, hashed: int) -> None:
         number = self._numbers.get(hash(call_id))
         if number:
-            self._seqs[number - 1], self._results[number - 1] = seq, result
+            self._seqs[number - 1], self._hashes[number - 1] = seq, hashed
             return
         self._seqs.append(seq)
-        self._results.append(result)
+        self._hashes.append(hashed)
         self._numbers.put(hash(call_id), len(self._seqs))
 
 
@@ -567,6 +589,8 @@ class _Walk:
         self.suspects: list[Finding] = []
         self.inside_overlong = False
         self.calls = _Calls()
+        # The search that the next line has to answer, for both are one write: its request_id, seq and offset.
+        self.search: tuple[str, int, int] | None = None
         self.gaps: list[_Gap] = []
         self.trail = NO_FACTS
 
@@ -598,7 +622,7 @@ class _Walk:
         ):
             self._add_finding("RECOVERED", self.tip.seq + 1, offset, f"{self.skipped} bytes are passed over")
             self._clear()
-            self.gaps = []
+            self.gaps, self.search = [], None
             self.tip = tip_of(line) or self.tip
             return
         if self.gaps and self._pass(line, offset):
@@ -649,7 +673,7 @@ class _Walk:
         for gap in self.gaps:
             if gap.zeros and skips(line, gap.tip, gap.length, gap.hash.hexdigest()):
                 self._clear()
-                self.gaps = []
+                self.gaps, self.search = [], None
                 del self.findings[gap.findings :], self.objects[gap.objects :]
                 self.closed_at, self.version, self.calls = gap.closed_at, gap.version, gap.calls
                 self._add_finding("RECOVERED", gap.tip.seq + 1, offset, f"{gap.length} bytes are passed over")
@@ -692,7 +716,7 @@ class _Walk:
                     self._add_finding("WITHHELD", number, offset, str(fields["withheld"]))
             else:
                 self._add_finding("SEQUENCE_GAP", number, offset, f"expected seq {self.tip.seq + 1}, found {number}")
-            self.tip = Tip(number or 0, line.seal, "withheld", self.tip.version)
+            self.tip, self.search = Tip(number or 0, line.seal, "withheld", self.tip.version), _HIDDEN
             return
         problems = [code for code in line.problems if code != "FOREIGN_LINE_ENDING"]
         if line.problems == ("FOREIGN_LINE_ENDING",) and not self.foreign:
@@ -774,6 +798,11 @@ class _Walk:
             return
         if fields.get("invocation_id") != self.invocation_id or self.invocation_id is None:
             self._check_identity(fields, seq, offset)
+        if self.search is not None or event in _SEARCH:
+            self._check_search(event, fields, seq, offset)
+        if event in STATING:
+            for why in find_contradictions(fields):
+                self._add_finding("DIGEST_CONTRADICTED", seq, offset, why)
         if event not in _KNOWN:
             self._add_finding("UNKNOWN_EVENT", seq, offset, event)
         elif event == "started" and "imported" in fields:
@@ -796,7 +825,8 @@ class _Walk:
             cites = _read_links(fields, seq)
             self.trail = TrailFacts(logged, linked="after" in fields, cites=cites, narrowed="narrowed" in fields)
         elif event == "tool_call":
-            self.calls.put(say(fields.get("call_id")))
+            tool = fields.get("tool")
+            self.calls.open(say(fields.get("call_id")), hash(tool) if isinstance(tool, str) and tool != _UNNAMED else 0)
         elif event == "capture_gap" and fields.get("reason") == "hooks_off":
             self.trail = self.trail._replace(hooks_off=True)
         elif event == "approval" and fields.get("identity") != "claim":
@@ -807,19 +837,36 @@ class _Walk:
         known = self.calls.get(call_id)
         first = None if known is None or known[0] < 0 else known
         result = hash((say(fields.get("status")), say(fields.get("output_hash"))))
-        inferred = fields.get("inferred") is True
-        # Where lines are harmed the call may be among them, and that is one finding already.
-        harmed = any(item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings)
-        if harmed or (inferred and first is not None):
+        inferred, tool = fields.get("inferred") is True, say(fields.get("tool", _UNNAMED))
+        if self._is_harmed() or (inferred and first is not None):
             pass
         elif first is not None and first[1] != result:
             what = f"call {call_id} has a result at seq {first[0]} and another at seq {seq}"
             self._add_finding("CONFLICTING_DUPLICATE", seq, offset, what)
         elif first is not None or known is None:
             self._add_finding("RESULT_WITHOUT_CALL", seq, offset, call_id)
+        elif known[1] not in (0, hash(tool)) and tool != _UNNAMED:
+            self._add_finding("PAIR_CONTRADICTED", seq, offset, f"call {call_id} is of another tool than {tool}")
         # What was inferred stands for no result: one that is told later is the first.
         if first is None:
-            self.calls.put(call_id, -1 if inferred else seq, result)
+            self.calls.put(call_id, *((-1, 0) if inferred else (seq, result)))
+
+    def _check_search(self, event: str, fields: dict[str, object], seq: int, offset: int) -> None:
+        """Hold a search against the line behind it, which answers it: nothing but a crash comes between them."""
+        asked, self.search = self.search, None
+        name = say(fields.get("request_id"))
+        if event == "retrieval_request":
+            self.search = name, seq, offset
+        if asked is _HIDDEN or self._is_harmed():
+            return
+        if asked is None and event == "retrieval_response":
+            self._add_finding("PAIR_CONTRADICTED", seq, offset, f"nothing before it asks for {name}")
+        elif asked is not None and (event, name) != ("retrieval_response", asked[0]) and event != "recovered":
+            self._add_finding("PAIR_CONTRADICTED", asked[1], asked[2], f"{asked[0]} is not answered by the next line")
+
+    def _is_harmed(self) -> bool:
+        """Return whether lines are harmed: what is missed may be among them, and that is one finding already."""
+        return any(item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings)
 
     def _check_identity(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
         invocation_id = say(fields.get("invocation_id"))

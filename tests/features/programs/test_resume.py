@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from replaying import reseal
 from specify_cli.errors import InvocationError
 from specify_cli.features.programs import resume as resuming
 from specify_cli.features.programs.resume import (
@@ -174,6 +175,79 @@ def test_the_plan_names_the_first_incomplete_step_and_what_is_in_doubt_and_write
     assert [(item["tool"], item["step"], item["safe_again"]) for item in doubt] == [("send", "s1", False)]
     assert plan["changed"] == [] and plan["resumable"] is True
     assert path_of(chartered, invocation_id).read_bytes() == before
+
+
+def test_consent_that_names_no_call_or_attempt_is_refused_with_what_is_in_doubt(chartered: Path) -> None:
+    program = Counted()
+    invocation_id = begun(chartered, program)
+    cut_after(chartered, invocation_id, lambda line: line["event"] == "tool_call" and line["step"] == "s1")
+    (call,) = plan_resume(chartered, invocation_id).in_doubt
+    before = path_of(chartered, invocation_id).read_bytes()
+    passed = []
+    for wrong in ("", ":", f"{call.call_id}:", f"{call.call_id}:x", f"{call.call_id}:9999", f"{call.attempt} ", "x:1"):
+        try:
+            resume(chartered, invocation_id, program, rerun=[wrong])
+        except InvocationError as refused:
+            if (refused.code, call.attempt in refused.message) == ("INVALID_VALUE", True):
+                continue
+        passed.append(wrong)
+
+    assert not passed
+    assert path_of(chartered, invocation_id).read_bytes() == before
+
+
+def test_a_refusal_names_every_call_that_is_in_doubt(chartered: Path) -> None:
+    def program(run: Run) -> None:
+        pay = run.tool("pay", side_effect="external")(str)
+        charge = run.tool("charge", side_effect="external")(str)
+        run.step("both", lambda: [pay("a"), charge("b")])
+
+    invocation_id = begun(chartered, program)
+    cut_after(chartered, invocation_id, lambda line: line.get("tool") == "charge")
+    reseal(
+        chartered,
+        invocation_id,
+        lambda found: found.remove(next(line for line in found if line["event"] == "tool_result")),
+    )
+    doubt = plan_resume(chartered, invocation_id).in_doubt
+
+    with pytest.raises(InvocationError) as refused:
+        resume(chartered, invocation_id, program)
+
+    assert (refused.value.code, len(doubt)) == ("IN_DOUBT", 2)
+    for call in doubt:
+        assert call.call_id in refused.value.message and f"--rerun {call.attempt}" in refused.value.suggestion
+
+
+def test_work_that_is_still_going_on_is_no_result(chartered: Path) -> None:
+    unfinished: Future[int] = Future()
+    with open_invocation(chartered, "implement WP03") as run:
+        wrong = []
+        for what in (
+            lambda: run.step("s", lambda: unfinished),
+            lambda: run.tool("t", side_effect="none")(lambda: unfinished)(),
+            lambda: run.model_call("m", "p", call=lambda _: unfinished),
+        ):
+            try:
+                what()
+            except InvocationError as refused:
+                if refused.code == "INVALID_VALUE" and "Future" in refused.message:
+                    continue
+            wrong.append(what)
+        with pytest.raises(InvocationError), run.tool("w", side_effect="none") as call:
+            call.result = unfinished
+
+    assert not wrong
+    results = [line for line in lines(chartered, run.invocation_id) if line["event"] == "tool_result"]
+    assert {line["status"] for line in results} == {"error"}
+
+
+def test_a_program_that_is_no_digest_is_refused_with_what_makes_one(chartered: Path) -> None:
+    with pytest.raises(InvocationError) as refused:
+        open_invocation(chartered, "implement WP03", program="agent:main")
+
+    assert "agent:main" in refused.value.message and "MODULE:FUNCTION" in refused.value.message
+    assert "program_digest" in refused.value.suggestion
 
 
 def test_a_call_in_doubt_runs_again_only_if_it_is_asked_for(chartered: Path) -> None:

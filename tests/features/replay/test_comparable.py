@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from specify_cli.features.replay.replay import replay
 from specify_cli.invocation.gates import RuleRegistry, Verdict
 from specify_cli.libraries.comparison.chains import run_chain
 from specify_cli.libraries.comparison.compare import ReplayResult, verify_replay
+from specify_cli.storage.store import digest
 from support import FULL
 
 CASES = range(200 if FULL else 7)
@@ -35,6 +37,8 @@ def program_of(dice: random.Random) -> Callable[[Run], None]:
     words = [f"word-{dice.randrange(1000)}" for _ in range(3)]
 
     def work(run: Run) -> None:
+        kinds = itertools.chain(["create"], itertools.repeat("modify"))
+        texts: list[str | None] = [None]
         look = run.tool("grep", side_effect="none")(lambda text: f"found {text}")
 
         def do(number: int) -> str:
@@ -44,7 +48,8 @@ def program_of(dice: random.Random) -> Callable[[Run], None]:
                 elif kind == "model":
                     run.model_call("small-1", f"what of {words[number]}?", f"nothing of {words[number]}")
                 elif kind == "patch":
-                    run.patch("a.py", "create", after=f"{words[number]}\n")
+                    run.patch("a.py", next(kinds), before=texts[-1], after=f"{words[number]}\n")
+                    texts.append(f"{words[number]}\n")
                 else:
                     run.gate("tests", "tests-green", {"failed": 0})
             return words[number]
@@ -76,7 +81,8 @@ ANSWERS = {"tool_result": "output_hash", "step_completed": "output_hash", "model
 
 def other_answer(lines: Lines, dice: random.Random) -> int:
     at = one_of(lines, dice, *ANSWERS)
-    lines[at][ANSWERS[lines[at]["event"]]] = f"{dice.getrandbits(256):064x}"
+    member, text = ANSWERS[lines[at]["event"]], f'"{dice.getrandbits(256):064x}"'
+    lines[at] |= {member: digest(text.encode()), member.removesuffix("_hash"): text}
     return at
 
 
@@ -114,7 +120,9 @@ def drop_answer(lines: Lines, at: int) -> int:
 
 def other_key(lines: Lines, dice: random.Random) -> int:
     at = one_of(lines, dice, *ANSWERS)
-    lines[at] |= {"digest_key": "k" * 16, ANSWERS[lines[at]["event"]]: f"{dice.getrandbits(256):064x}"}
+    member = ANSWERS[lines[at]["event"]]
+    lines[at].pop(member.removesuffix("_hash"))
+    lines[at] |= {"digest_key": "k" * 16, member: f"{dice.getrandbits(256):064x}"}
     return at
 
 
@@ -191,6 +199,7 @@ def unknown_rule(lines: Lines, dice: random.Random) -> int:
 def patch_not_kept(lines: Lines, dice: random.Random) -> int:
     at = one_of(lines, dice, "patch_apply")
     lines[at].pop("after", None)
+    lines[at].pop("before", None)
     return at
 
 

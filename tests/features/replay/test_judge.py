@@ -623,7 +623,104 @@ def test_the_patches_of_a_path_are_a_chain(chartered: Path) -> None:
 
     assert [item.status for item in found.patches] == ["reproduced"] * 5
     assert [(item.code, item.severity, item.seq) for item in found.findings] == [("PATCH_GAP", "warning", 8)]
-    assert found.match
+    assert found.match is None, "nothing differs, and what happened between two changes is not known"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (("g", "create", {"after": "a\n"}), ("g", "create", {"after": "b\n"})),
+        (("g", "create", {"after": "a\n"}), ("./g", "create", {"after": "b\n"})),
+        (("g", "create", {"after": "a\n"}), ("./g", "modify", {"before": "z\n", "after": "b\n"})),
+        (("s/../g", "create", {"after": "a\n"}), ("g", "modify", {"before": "z\n", "after": "b\n"})),
+        (("g", "delete", {"before": "a\n"}), ("g", "modify", {"before": "a\n", "after": "b\n"})),
+        (("g", "delete", {"before": "a\n"}), ("g", "delete", {"before": "a\n"})),
+        (("g", "modify", {"before": "a\n" * 900, "after": "b\n" * 900}), ("g", "create", {"after": "b\n"})),
+    ],
+)
+def test_a_change_of_what_the_change_before_it_did_not_leave_is_a_gap(
+    chartered: Path, first: tuple[str, str, dict[str, Any]], second: tuple[str, str, dict[str, Any]]
+) -> None:
+    def work(run: Run) -> None:
+        for path, kind, told in (first, second):
+            run.patch(path, kind, **told)
+
+    found = replayed(chartered, ran(chartered, work))
+
+    assert [item.code for item in found.findings] == ["PATCH_GAP"]
+    assert found.match is None
+
+
+def test_changes_that_follow_one_another_are_no_gap(chartered: Path) -> None:
+    def work(run: Run) -> None:
+        run.patch("g", "create", after="a\n")
+        run.patch("./g", "modify", before="a\n", after="b\n")
+        run.patch("g", "create", after="c\n", ok=False)
+        run.patch("g", "delete", before="b\n")
+        run.patch("g", "create", after="a\n")
+        run.patch("h", "create", after="a\n")
+
+    assert not replayed(chartered, ran(chartered, work)).findings
+
+
+def test_what_could_not_be_recorded_is_not_evaluated(chartered: Path) -> None:
+    def work(run: Run) -> None:
+        run.record("capture_gap", {"reason": "write_failed", "what": "tool_call", "count": 3, "message": "disk full"})
+        run.record("capture_gap", {"reason": "capture_changed", "what": "prompt", "message": "summary, then hash"})
+
+    found = replayed(chartered, ran(chartered, work))
+
+    assert [(item.what, item.reason) for item in found.not_evaluated] == [("3 tool_call", "write_failed: disk full")]
+    assert found.match is None
+
+
+def test_what_is_not_whole_exits_alike_wherever_it_is_asked(chartered: Path, cli: Any) -> None:
+    """A gap between two changes, a gap in the recording and a step without its output: 0, and 1 where strict."""
+
+    def patch(run: Run) -> None:
+        run.patch("g", "create", after="a\n")
+        run.patch("g", "create", after="b\n")
+
+    def lose(run: Run) -> None:
+        run.record("capture_gap", {"reason": "write_failed", "what": "tool_call", "count": 1, "message": ""})
+
+    ids = [ran(chartered, work) for work in (patch, lose)]
+    ids.append(ran(chartered, lambda run: run.step("s", lambda: "x" * 900), capture={"tool": "summary"}))
+    wrong = [
+        (named, strict)
+        for named in (*ids, "--all")
+        for strict in (0, 1)
+        if cli("replay", named, *["--strict"][:strict], cwd=chartered).code != strict
+    ]
+
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("event", "change"),
+    [
+        ("step_completed", {"output": '"another"'}),
+        ("step_completed", {"output_hash": "0" * 64}),
+        ("retrieval_request", {"query_hash": "0" * 64}),
+        ("model_call", {"prompt": '"another"'}),
+        ("tool_result", {"tool": "rm"}),
+    ],
+)
+def test_a_record_that_contradicts_itself_is_no_match(chartered: Path, event: str, change: dict[str, str]) -> None:
+    def work(run: Run) -> None:
+        run.step("s", lambda: "done")
+        run.tool("grep", side_effect="none")(lambda: "found")()
+        run.model_call("small-1", "what now?", "this")
+
+    invocation_id = ran(chartered, work)
+    reseal(
+        chartered, invocation_id, lambda lines: next(line for line in lines if line["event"] == event).update(change)
+    )
+
+    found = replayed(chartered, invocation_id)
+
+    assert [item.code for item in found.findings] == ["CONTRADICTED"]
+    assert found.match is False
 
 
 # --- checkpoints

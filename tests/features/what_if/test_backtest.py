@@ -237,7 +237,114 @@ def test_the_command_exits_1_where_what_was_kept_back_would_be_shown(cli: Cli, p
     valid(value.json(), "backtest")
 
 
+BY_TAG = """rules:
+  - {id: hush, match: {tag: internal}, action: redact, reason: %s}
+"""
+
+
+def project_with_a_tagged_rule(root: Path, reason: str = "not for agents") -> str:
+    write(root, ".kittify/charter/charter.md", "# Charter\n")
+    directive(root, "quokka")
+    path = ".kittify/doctrine/directives/quokka.yaml"
+    write(root, path, (root / path).read_text() + "tags: [internal]\n")
+    write(root, ".kittify/charter/policy.yaml", BY_TAG % reason)
+    return record(root, "fix the quokka test")
+
+
+def proposed(root: Path, tmp_path: Path) -> Path:
+    shutil.copytree(root / ".kittify/charter", tmp_path / "now/.kittify/charter")
+    shutil.copytree(root / ".kittify/doctrine", tmp_path / "now/.kittify/doctrine")
+    return tmp_path / "now"
+
+
+def test_a_rule_that_lost_the_tag_the_policy_asks_for_is_the_doctrines_doing(tmp_path: Path) -> None:
+    invocation_id = project_with_a_tagged_rule(tmp_path)
+    now = proposed(tmp_path, tmp_path)
+    directive(now, "quokka")
+
+    report = backtest(load_project(str(tmp_path))[0], read_candidate(str(now), None))
+
+    assert [(item.invocation_id, item.kind, item.cause) for item in report.transitions] == [
+        (invocation_id, "redact->allow", "doctrine")
+    ]
+    assert report.loosened
+
+
+def test_another_reason_of_a_redaction_is_what_agents_read(tmp_path: Path) -> None:
+    project_with_a_tagged_rule(tmp_path)
+    now = proposed(tmp_path, tmp_path)
+    write(now, ".kittify/charter/policy.yaml", BY_TAG % "ask the owner first")
+
+    report = backtest(load_project(str(tmp_path))[0], read_candidate(str(now), None))
+
+    (found,) = report.transitions
+    assert (found.kind, found.cause) == ("reason changed", "policy")
+    assert (found.then, found.now) == ("not for agents", "ask the owner first")
+
+
+def test_a_changed_rule_is_shown_by_its_sentence_with_the_runs_it_touches(cli: Cli, planted: Any) -> None:
+    root, now, made = planted
+    told = cli("backtest", "--charter", str(now), cwd=root)
+    value = cli("backtest", "--charter", str(now), "--json", cwd=root).json()
+
+    (row,) = (row for row in value["table"] if row["kind"] == "rule changed")
+    assert set(row["invocation_ids"]) == set(made["rule changed"])
+    assert row["first"]["diff"] == ["-zeppelin zeppelin nothing else", "+zeppelin zeppelin something else"]
+    assert "    +zeppelin zeppelin something else" in told.out.splitlines()
+    assert all(invocation_id[-6:] in told.out for invocation_id in made["rule changed"])
+
+
+def test_what_cannot_be_asked_fails_where_all_has_to_be(cli: Cli, tmp_path: Path) -> None:
+    """A record that is damaged, missing or not replayable exits 1 with --strict alone."""
+    root = tmp_path / "then"
+    write(root, ".kittify/charter/charter.md", "# Charter\n")
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    whole, other = record(root, "fix the login test"), record(root, "fix the quokka test")
+    asked = ["backtest", "--charter", str(root / ".kittify/charter")]
+    path = record_path(root, other)
+    kept = path.read_bytes()
+    codes = {}
+    for name in ("whole", "damaged", "missing"):
+        if name == "damaged":
+            path.write_bytes(kept.replace(b"quokka", b"quakka"))
+        elif name == "missing":
+            path.unlink()
+        ways: tuple[list[str], ...] = ([], ["--strict"], ["--source", str(root)], ["--source", str(root), "--strict"])
+        codes[name] = [cli(*asked, *more, cwd=root).code for more in ways]
+
+    assert whole and codes == {"whole": [0, 0, 0, 0], "damaged": [0, 1, 0, 1], "missing": [0, 1, 0, 1]}
+
+
 # --- the commit that changed a decision
+
+
+def test_a_commit_that_changes_the_budget_is_found(tmp_path: Path) -> None:
+    root = tmp_path / "other"
+    root.mkdir()
+    git(tmp_path, "init", "-q", str(root))
+    directive(root, "quokka")
+    write(root, ".kittify/charter/charter.md", "# Charter\n")
+    write(root, ".kittify/config.yaml", "governance:\n  context_budget: 16000\n")
+    write(root, "notes", "0")
+    now = int(time.time())
+    git(root, "add", "-A")
+    commit(root, "rules", now - 100)
+    invocation_id = record(root, "fix the quokka test")
+    for at, (words, text) in enumerate(
+        (
+            ("a comment", "governance:\n  context_budget: 16000  # as ever\n"),
+            ("less room", "governance:\n  context_budget: 4000\n"),
+            ("more room", "governance:\n  context_budget: 16000\n"),
+        )
+    ):
+        write(root, ".kittify/config.yaml", text)
+        git(root, "add", ".kittify/config.yaml")
+        commit(root, words, now + at + 1)
+
+    found = find_culprit(load_project(str(root))[0], invocation_id)
+
+    assert (found.cause, found.commit and found.commit.subject) == ("commit", "less room")
+    assert {item.cause for item in found.transitions} == {"config"}
 
 
 def git(root: Path, *words: str, at: int | None = None) -> str:

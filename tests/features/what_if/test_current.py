@@ -91,6 +91,35 @@ def entries(value: dict[str, Any], key: str) -> list[str]:
     return [item["uri"] for item in value["diff"]["selected_entries"][key]]
 
 
+def test_a_rule_that_changed_is_shown_by_the_sentence_that_did(chartered: Path, cli: Cli) -> None:
+    path = ".kittify/doctrine/directives/login-first.yaml"
+    text = 'title: Login first\nbody: "Reproduce a failing login test. Then {}."\nkeywords: [login, failing, test]\n'
+    write(chartered, path, text.format("fix it"))
+    invocation_id = invoked(chartered)
+    write(chartered, path, text.format("ask who owns it"))
+
+    value = answered(chartered, invocation_id)
+    told = cli("replay", invocation_id, "--against", "current", cwd=chartered)
+
+    assert entries(value, "changed") == ["doctrine://directive/login-first"]
+    diff = ["-Reproduce a failing login test. Then fix it.", "+Reproduce a failing login test. Then ask who owns it."]
+    assert value["changed_rules"] == [{"uri": "doctrine://directive/login-first", "diff": diff}]
+    assert [line.strip() for line in told.out.splitlines() if line.strip() in diff] == diff
+
+
+def test_with_the_trail_off_today_is_answered_and_no_record_is_written(chartered: Path, cli: Cli) -> None:
+    invocation_id = invoked(chartered)
+    before = files_below(chartered / ".kittify")
+
+    told = cli(
+        *("replay", invocation_id, "--against", "current", "--json"), cwd=chartered, env={"SPEC_KITTY_TRAIL": "off"}
+    )
+
+    assert (told.code, told.json()["recorded"], told.json()["replay_invocation_id"]) == (0, False, None)
+    assert "SPEC_KITTY_TRAIL" in told.json()["reason"]
+    assert files_below(chartered / ".kittify") == before
+
+
 # --- nothing changed
 
 

@@ -529,13 +529,17 @@ class RecordedError(Exception):
     """An error a step or tool ended in when it ran; its text is the recorded one."""
 
 
-def in_doubt_error(call: Recorded, invocation_id: str) -> CallerError:
-    """Return the refusal to run again what may have taken effect already."""
+def in_doubt_error(calls: Sequence[Recorded], invocation_id: str) -> CallerError:
+    """Return the refusal to run again what may have taken effect already; it names every such call."""
+    named = ", ".join(f"{call.call_id} of {say(call.fields.get('tool'))}" for call in calls)
+    is_one = len(calls) == 1
+    has, it = ("has", "it") if is_one else ("have", "them")
+    consent = " ".join(f"--rerun {call.attempt}" for call in calls)
     return CallerError(
         "IN_DOUBT",
-        f"call {call.call_id} of {call.fields.get('tool')} began and has no result: it may have taken effect, and "
-        "running it again may do so twice",
-        f"if it did not: spec-kitty resume {invocation_id} --rerun {call.attempt}; if it did, record its tool_result",
+        f"{'call' if is_one else 'calls'} {named} began and {has} no result: {'it' if is_one else 'each'} may have "
+        f"taken effect, and running {it} again may do so twice",
+        f"where it did not: spec-kitty resume {invocation_id} {consent}; where it did, record its tool_result",
     )
 
 

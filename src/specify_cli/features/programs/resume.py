@@ -332,9 +332,9 @@ def resume(
             rerun=frozenset(rerun),
             seam=seam,
         )
-        for call in plan.in_doubt:
-            if not past.allows(call):
-                raise in_doubt_error(call, plan.invocation_id)
+        refused = [call for call in plan.in_doubt if not past.allows(call)]
+        if refused:
+            raise in_doubt_error(refused, plan.invocation_id)
         run = Run(
             ProfileInvocationExecutor(repo, home=home), recorder, None, rules, past=past, caller=caller, default=default
         )
@@ -347,19 +347,20 @@ def resume(
 
 
 def _check_consent(rerun: Sequence[str], opened: _Opened) -> None:
-    """Refuse consent to a call the run did not make. To an attempt that has its result by now it is spent.
+    """Refuse consent to a call, or an attempt at one, that the run did not make.
+
+    To an attempt that has its result by now it is spent.
 
     Raises CallerError INVALID_VALUE.
     """
-    unknown = {item for item in rerun if not opened.history.has_call(item.partition(":")[0])}
-    if unknown:
-        call_ids = {fields.get("call_id") for fields in fields_of(opened.record)}
-        unknown = {item for item in unknown if item.partition(":")[0] not in call_ids}
+    calls = [fields for fields in fields_of(opened.record) if fields.get("event") == "tool_call"]
+    named = {str(fields.get("call_id")) for fields in calls}
+    unknown = set(rerun) - named - {f"{fields.get('call_id')}:{fields.get('seq')}" for fields in calls}
     if unknown:
         known = ", ".join(item.attempt for item in opened.plan.in_doubt) or "none"
         raise CallerError(
             "INVALID_VALUE",
-            f"--rerun: expected calls that are in doubt ({known}), found {min(unknown)}",
+            f"--rerun: expected CALL_ID or CALL_ID:SEQ of calls that are in doubt ({known}), found {min(unknown)!r}",
             f"spec-kitty resume {opened.plan.invocation_id}",
         )
 

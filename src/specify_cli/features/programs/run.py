@@ -1095,10 +1095,18 @@ class ToolCall(Scope):
             status, output = "denied", self._denied
         elif error is not None:
             status, output = "error", f"{type(error).__name__}: {_describe_error(error)}"
+        unfinished: CallerError | None = None
+        if status == "ok":
+            try:
+                _refuse_unfinished(self._name, output)
+            except CallerError as refused:
+                status, output, unfinished = "error", refused.message, refused
         payload = {**fields, "status": status, "output": output, "duration_ms": _measure_since(self._started)}
         composed = self._run._compose("tool_result", payload | self._at)
         composed.body.update(self._marks | source)
         self._run.append(composed)
+        if unfinished is not None:
+            raise unfinished
 
     def _begin(self, names: Sequence[str]) -> ToolCall:
         """Begin the call, or find it done. `names` are those its caller's code uses: what can leave a body out asks."""
@@ -1129,7 +1137,7 @@ class ToolCall(Scope):
                 if self.done and self._side_effect == "external" and not looks:
                     run.refuse(_not_resumable(self._name))
                 if not self.done and past is not None and not past.allows(recorded):
-                    run.refuse(in_doubt_error(recorded, run.invocation_id))
+                    run.refuse(in_doubt_error([recorded], run.invocation_id))
                 composed.body["call_id"] = recorded.call_id
             if past is not None and past.again and self._side_effect == "external" and not past.allow_external:
                 run.refuse(side_effects_not_allowed(self._name))
@@ -1193,6 +1201,17 @@ def _refuse_async(name: str, result: object, instead: str) -> None:
         if isinstance(result, (Coroutine, Generator)):
             result.close()
         raise _not_done(name, instead)
+    _refuse_unfinished(name, result)
+
+
+def _refuse_unfinished(name: str, result: object) -> None:
+    """Refuse a future that is not done: what it stands for goes on in a thread or process."""
+    if callable(getattr(result, "add_done_callback", None)) and not result.done():  # type: ignore[attr-defined]
+        raise CallerError(
+            "INVALID_VALUE",
+            f"{name}: expected what the work came to, found a {type(result).__name__} that is not done",
+            "give its result: future.result()",
+        )
 
 
 def _not_done(name: str, instead: str) -> CallerError:

@@ -8,6 +8,7 @@ retrieval and the rules again on frozen inputs is `replay`'s part; putting it in
 from __future__ import annotations
 
 import hashlib
+import posixpath
 import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,6 +44,7 @@ FINDINGS: Mapping[str, tuple[str, str]] = {
     "CONTEXT_MISMATCH": (ERROR, "on another corpus the governance context is another"),
     "NOT_REPRODUCED": (ERROR, "the same code gives another result on the same inputs"),
     "CODE_DRIFT": (ERROR, "other code gives another result on the same inputs"),
+    "CONTRADICTED": (ERROR, "the record contradicts itself"),
 }
 DEFAULT_EPSILON = "0.000000001"
 # The versions of the snapshot a part of the replay depends on.
@@ -143,6 +145,7 @@ class SortedRecord(NamedTuple):
     tools: Sequence[tuple[Fields, Fields | None]]
     models: Sequence[Fields]
     steps: Sequence[Fields]
+    gaps: Sequence[Fields]
     unknown: Sequence[Fields]
     withheld: Sequence[Fields]
     lines: int
@@ -204,6 +207,7 @@ def read_past(lines: Sequence[Fields]) -> SortedRecord:
         tools=tools.among(lines),
         models=of("model_call"),
         steps=of("step_completed"),
+        gaps=of("capture_gap"),
         unknown=of(_UNKNOWN),
         withheld=of(_WITHHELD),
         lines=len(lines),
@@ -321,6 +325,16 @@ def judge_execution(started: Fields, again: str | None) -> list[Finding]:
     if again is None or recorded == again:
         return []
     return [_make_finding("NOT_REPRODUCED", 0, "execution", "started: execution_hash", recorded, again)]
+
+
+def judge_notes(integrity: Integrity, findings: Sequence[Finding]) -> list[Finding]:
+    """Return where verify found that lines contradict themselves or each other, and nothing else says that they do."""
+    named = {item.seq for item in findings if item.severity == ERROR and item.seq is not None}
+    # What differs of a search is said at its request, and its answer is the next line.
+    named |= {item.seq + 1 for item in findings if item.part in ("retrieval", "context") and item.seq in named}
+    codes = ("DIGEST_CONTRADICTED", "PAIR_CONTRADICTED")
+    notes = [note for note in integrity.notes if note[0] in codes and note[2] not in named]
+    return [_make_finding("CONTRADICTED", seq, "record", message, None, None) for _, _, seq, message in notes]
 
 
 # --- retrieval
@@ -570,14 +584,20 @@ def apply_patches(patches: Iterable[Fields], get: Get) -> tuple[Applied, ...]:
     The patches of one path are a chain: what one left is before the next, where that does not say so itself.
     """
     left: dict[str, str | None] = {}
+    there: dict[str, bool] = {}  # whether the change before left a file of the path
     applied_patches = []
     for fields in patches:
-        path = str(fields.get("path"))
+        path, kind = posixpath.normpath(str(fields.get("path"))), fields.get("kind")
         known = left.get(path)
         done = _apply_patch(fields, known, get)
         before = fields.get("before_hash")
-        if known is not None and before is not None and "digest_key" not in fields:
-            done = done._replace(gap=_digest(known) != before)
+        if fields.get("ok") is True:
+            differs = known is not None and before is not None and "digest_key" not in fields
+            gap = there.get(path, kind != "create") != (kind != "create") or (
+                differs and _digest(known or "") != before
+            )
+            done = done._replace(gap=gap)
+            there[path] = kind != "delete"
         left[path] = done.text
         applied_patches.append(done)
     return tuple(applied_patches)
@@ -743,6 +763,10 @@ def list_not_evaluated(
         text, why = read_captured_text(fields, "output", get)
         if text is None:
             note(fields, f"output of step {say(fields.get('step'))} ({say(fields.get('ordinal'))})", why)
+    for fields in past.gaps:
+        if fields.get("reason") != "capture_changed":  # what it says of the mode, each value says of itself
+            reason = ": ".join(say(fields[key]) for key in ("reason", "message") if fields.get(key))
+            note(fields, f"{say(fields.get('count'))} {say(fields.get('what'))}", reason)
     for fields in past.unknown:
         note(fields, f"event {say(fields.get('event'))}", "this version does not know the event")
     for fields in past.withheld:
@@ -797,10 +821,14 @@ class Replayed(NamedTuple):
 
     @property
     def match(self) -> bool | None:
-        """Return whether everything came out as it was; None where nothing differs and not all could be evaluated."""
+        """Return whether everything came out as it was; None where nothing differs and not all could be evaluated.
+
+        What happened to a file between two changes of it could not.
+        """
         if any(item.severity == ERROR for item in self.findings):
             return False
-        return None if self.not_evaluated or any(gaps for _, gaps in self.models) else True
+        gap = any(item.code == "PATCH_GAP" for item in self.findings)
+        return None if gap or self.not_evaluated or any(gaps for _, gaps in self.models) else True
 
 
 # --- findings

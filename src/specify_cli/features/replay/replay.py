@@ -41,6 +41,7 @@ from specify_cli.features.replay.judge import (
     execution_hash_of,
     judge_execution,
     judge_gate,
+    judge_notes,
     judge_patch,
     judge_retrieval,
     judge_router,
@@ -187,8 +188,7 @@ def replay_bytes(
         if rules_module is not None:
             load_rules(rules_module)
         # 2. Run again what is pure, on frozen inputs.
-        code = opened.code
-        recorded, again = _route(opened)
+        code, (recorded, again) = opened.code, _route(opened)
         corpora: dict[str, ContextInputs] = {}
         reruns = tuple(_rerun(opened, item, start, end, units, code, corpora) for item in past.retrievals)
         registry = gates.RULES if rules is None else rules
@@ -197,12 +197,13 @@ def replay_bytes(
         applied = apply_patches(past.patches, opened.objects.get)
         states, of_states = _fold_states(opened)
     # 3. Hold everything against what is recorded.
-    findings: list[Finding] = [*judge_router(recorded, again, code), *_judge_binding(opened)]
+    findings: list[Finding] = [*judge_router(recorded, again, code), *_judge_binding(opened), *of_states]
     findings += [item for rerun in reruns for item in rerun.findings]
     findings += [item for gate in asked for item in judge_gate(gate)]
     findings += [item for patch in applied for item in judge_patch(patch)]
-    findings = sorted([*findings, *of_states], key=lambda item: -1 if item.seq is None else item.seq)
-    tools = _look_at_tools(opened)
+    findings += judge_notes(opened.integrity, findings)
+    findings.sort(key=lambda item: -1 if item.seq is None else item.seq)
+    tools, models = _look_at_tools(opened), _look_at_models(opened)
     return Replayed(
         past=past,
         request=opened.request,
@@ -217,7 +218,7 @@ def replay_bytes(
         gates=asked,
         patches=applied,
         tools=tools,
-        models=_look_at_models(opened),
+        models=models,
         states=states,
         findings=tuple(findings),
         not_evaluated=list_not_evaluated(past, reruns, asked, applied, tools, opened.objects.get),
@@ -556,13 +557,14 @@ def assembled(
     *,
     profile: AgentProfile | None = None,
     action: str | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> CharterContextResult | str:
     """Return what a recorded request finds in these inputs with its recorded config, or why that failed.
 
-    Without a profile or an action it is that of the record.
+    Without a profile or an action it is that of the record; `settings` are in force instead of the recorded ones.
     """
     started = opened.past.started
-    config = retrieval.request.get("config")
+    config = config_under(retrieval, settings)
     try:
         if not isinstance(config, dict):
             raise TypeError("config: expected an object")
@@ -577,6 +579,16 @@ def assembled(
         return context if retrieval.is_context else context._replace(hits=tuple(limit_hits(context.hits, config)))
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         return f"{type(error).__name__}: {error}"
+
+
+def config_under(retrieval: Retrieval, settings: Mapping[str, object] | None) -> object:
+    """Return the recorded config of a search, with these settings in place of its own."""
+    config = retrieval.request.get("config")
+    if settings is None or not isinstance(config, dict):
+        return config
+    # Any other search than that of the context says itself how much it wants.
+    room = {"k": settings["k"], "budget": settings["context_budget"]} if retrieval.is_context else {}
+    return {**config, "weights": settings["weights"], **room}
 
 
 def outcome_of(context: CharterContextResult | str, retrieval: Retrieval) -> Outcome:

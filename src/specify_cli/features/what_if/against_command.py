@@ -34,6 +34,7 @@ def run_against(values: Values) -> int:
         key=shell.get_text(values, "idempotency_key"),
         from_root=bool(values["from_root"]),
         rules_module=shell.get_text(values, "rules"),
+        trail=shell.trail(),
     )
     cache.save()
     if values["json"]:
@@ -41,7 +42,8 @@ def run_against(values: Values) -> int:
     else:
         write_lines(_diff_lines(value))
     if not value["recorded"]:
-        write_note(f"warning: the child record could not be written: {value['reason']}")
+        failed = "could not be" if shell.trail() else "was not"
+        write_note(f"warning: the child record {failed} written: {value['reason']}")
     return 0
 
 
@@ -52,14 +54,18 @@ def _diff_lines(value: Mapping[str, Any]) -> Iterator[str]:
     same = not any(lists) and not diff["context_hash"]["changed"]
     verdict = "the same context as then" if same else "another context than then"
     yield f"{verdict}; {entries['common']} entries in common; child {child or 'not recorded'}"
+    diffs = {item["uri"]: item["diff"] for item in value["changed_rules"]}
     for key, sign in (("added", "+"), ("removed", "-"), ("changed", "~")):
-        yield from (f"  {sign} {one_line(entry['uri'])}" for entry in entries[key])
+        for entry in entries[key]:
+            yield f"  {sign} {one_line(entry['uri'])}"
+            yield from (f"      {one_line(shown)}" for shown in diffs.get(entry["uri"], ()))
     for key, sign in (("added", "+"), ("removed", "-")):
         for item in filters[key]:
             yield f"  {sign} {one_line(item['action'])} {one_line(item['uri'])} by rule {one_line(item['rule_id'])}"
     for item in value["transitions"]:
         pair = " -> ".join(one_line(item[key] or "nothing", 60) for key in ("then", "now"))
         yield f"  {item['kind']} {one_line(item['name'])}: {pair}"
+        yield from (f"      {one_line(shown)}" for shown in item["diff"])
     if value["not_evaluated"]:
         yield f"not asked again: {len(value['not_evaluated'])}, the first because {value['not_evaluated'][0]['reason']}"
     for cause in value["causes"]:

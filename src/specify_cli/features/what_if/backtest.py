@@ -13,6 +13,7 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
+from charter.context import fetch_artifact
 from charter.inputs import (
     CHARTER_BYTES,
     CHARTER_MARKDOWN,
@@ -26,12 +27,14 @@ from charter.inputs import (
 from charter.retrieval import deciding
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepository
+from doctrine.artifact import Artifact
 from doctrine.load import ParseCache, ShippedBundle, SourceError, read_source, shipped_bundle
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.features.replay.judge import Outcome, Retrieval, ask_gate, recorded_outcome
 from specify_cli.features.replay.replay import (
     Opened,
     assembled,
+    config_under,
     load_rules,
     network_denied,
     open_past,
@@ -44,6 +47,7 @@ from specify_cli.libraries.work.sharing import HERE, Engine, share_out
 from specify_cli.libraries.work.sources import Failure, HeldLog, Item, Source, group_items, iter_opened, list_items
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.ids import millis_of
+from specify_cli.record.reading.readable_diff import show_difference
 from specify_cli.storage.frozen import inputs_of_corpus
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, Place
@@ -58,13 +62,14 @@ _CHARTER = {CHARTER_MARKDOWN: "charter.md", CHARTER_YAML: "charter.yaml", POLICY
 class Candidate(NamedTuple):
     """What is proposed: files in place of those under `replaced`, and profiles in place of a project's, or None.
 
-    With `bundle`, the doctrine that ships is that one.
+    With `bundle`, the doctrine that ships is that one; with `settings`, these decide how much of it is shown.
     """
 
     files: Mapping[str, bytes]
     replaced: tuple[str, ...]
     profiles: tuple[AgentProfile, ...] | None
     bundle: ShippedBundle | None = None
+    settings: Mapping[str, object] | None = None
 
 
 class Sights:
@@ -74,6 +79,13 @@ class Sights:
         self.candidate = candidate
         self.cache = cache or ParseCache(None)
         self._known: dict[str, tuple[ContextInputs, ContextInputs]] = {}
+        self._diffs: dict[tuple[str, str], tuple[str, ...]] = {}
+
+    def show_change(self, opened: Opened, corpus: str, uri: str) -> tuple[str, ...]:
+        """Return the lines by which a rule differs under the candidate, as agents are shown it."""
+        if (corpus, uri) not in self._diffs:
+            self._diffs[corpus, uri] = show_rule_change(*self.of(opened, corpus), uri)
+        return self._diffs[corpus, uri]
 
     def of(self, opened: Opened, corpus: str) -> tuple[ContextInputs, ContextInputs]:
         """Return what a corpus of a record held, and what the candidate makes of it."""
@@ -83,7 +95,7 @@ class Sights:
         return self._known[corpus]
 
     def _replace_in(self, then: ContextInputs) -> ContextInputs:
-        files, replaced, _, bundle = self.candidate
+        files, replaced, bundle = self.candidate.files, self.candidate.replaced, self.candidate.bundle
         return ContextInputs.from_bytes(
             {path: then.blobs[name] for path, name in then.files.items() if not path.startswith(replaced)}
             | dict(files),
@@ -94,8 +106,19 @@ class Sights:
         )
 
 
+def show_rule_change(then: ContextInputs, now: ContextInputs, uri: str) -> tuple[str, ...]:
+    """Return the lines by which a rule differs between two inputs, as agents are shown it."""
+    before, after = (fetch_artifact(inputs, uri).artifact for inputs in (then, now))
+    if before is None or after is None:
+        return ()
+    return show_difference(before.body, after.body) or show_difference(before.title, after.title)
+
+
 class Transition(NamedTuple):
-    """One thing that would have come out otherwise: for a policy decision `kind` reads as in `deny->allow`."""
+    """One thing that would have come out otherwise: for a policy decision `kind` reads as in `deny->allow`.
+
+    `diff` holds the lines by which a text that agents read has changed.
+    """
 
     invocation_id: str
     kind: str
@@ -103,6 +126,7 @@ class Transition(NamedTuple):
     then: str | None
     now: str | None
     cause: str
+    diff: tuple[str, ...] = ()
 
 
 class Skipped(NamedTuple):
@@ -115,13 +139,14 @@ class Skipped(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Transitions of one kind and cause: how many, over how many records, and the first."""
+    """Transitions of one kind and cause: how many, over how many and which records, and the first."""
 
     kind: str
     cause: str
     transitions: int
     records: int
     first: Transition
+    invocation_ids: tuple[str, ...]
 
 
 class LogState(NamedTuple):
@@ -147,6 +172,11 @@ class Backtest(NamedTuple):
     log: LogState | None
     unsigned: str | None
     loosened: bool
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether every record of the log is here and each one and its gates could be asked."""
+        return not self.not_evaluated and not (self.log is not None and self.log.missing)
 
 
 class Answer(NamedTuple):
@@ -189,12 +219,12 @@ def read_candidate(charter: str, profiles: str | None) -> Candidate:
 
 
 def read_project(root: str) -> Candidate:
-    """Return what a whole project holds: charter, policy, doctrine and profiles, whatever of it can be used."""
-    inputs = load_inputs(root, settings={})
+    """Return what a whole project holds: charter, policy, doctrine, profiles, config, whatever of it can be used."""
+    inputs = load_inputs(root)
     profiles = AgentProfileRepository(project_dir=PROJECT_FOLDERS, root=root).all()
     files = {source.path: source.data for source in files_of(inputs)}
     own = tuple(profile for profile in profiles if profile.origin == "project")
-    return Candidate(files, (*_CHARTER, DOCTRINE_FOLDER + "/"), own)
+    return Candidate(files, (*_CHARTER, DOCTRINE_FOLDER + "/"), own, settings=inputs.settings)
 
 
 def _read_profiles(folder: str) -> tuple[AgentProfile, ...]:
@@ -280,30 +310,47 @@ def _route(opened: Opened, profiles: tuple[AgentProfile, ...]) -> str:
 
 
 def _judge_retrieval(opened: Opened, retrieval: Retrieval, then: Outcome, sights: Sights) -> Iterator[Transition]:
-    frozen, inputs = sights.of(opened, str(retrieval.request.get("corpus")))
+    corpus = str(retrieval.request.get("corpus"))
+    frozen, inputs = sights.of(opened, corpus)
     profile = next(
         (item for item in _choose_profiles(opened, sights.candidate) if item.profile_id == opened.profile.profile_id),
         opened.profile,
     )
-    first, now = (
-        outcome_of(assembled(opened, chosen_inputs, retrieval, profile=who), retrieval)
-        for chosen_inputs, who in ((frozen, opened.profile), (inputs, profile))
-    )
+    settings = sights.candidate.settings
+    is_other_config = config_under(retrieval, settings) != config_under(retrieval, None)
+    contexts = [
+        assembled(opened, frozen, retrieval),
+        assembled(opened, inputs, retrieval, profile=profile, settings=settings),
+    ]
+    first, now = (outcome_of(context, retrieval) for context in contexts)
+    name = opened.past.invocation_id
     if now.failure is not None:
-        yield Transition(opened.past.invocation_id, "retrieval failed", retrieval.request_id, None, now.failure, "code")
+        yield Transition(name, "retrieval failed", retrieval.request_id, None, now.failure, "code")
         return
     before, unchanged, after = (_list_rules(outcome) for outcome in (then, first, now))
     ruled_then, ruled_now = (_judge_policy(chosen_inputs) for chosen_inputs in (frozen, inputs))
+    is_told = False
     for uri in sorted({*before, *after}):
-        earlier, says = ruled_then.get(uri), ruled_now.get(uri)
-        if earlier != says and earlier is not None and says is not None:
-            name = f"{earlier}->{says}"
-            yield Transition(opened.past.invocation_id, name, uri, earlier, says, "policy")
+        earlier, later = ruled_then.get(uri), ruled_now.get(uri)
+        if earlier is not None and later is not None and earlier.action != later.action:
+            cause = _find_policy_cause(uri, frozen, inputs, later)
+            yield Transition(name, f"{earlier.action}->{later.action}", uri, earlier.action, later.action, cause)
         elif before.get(uri) != after.get(uri):
             kind = "rule gained" if uri not in before else "rule lost" if uri not in after else "rule changed"
             ours = unchanged.get(uri) == after.get(uri)
-            cause = "code" if ours else _find_cause(uri, frozen, inputs, opened, profile)
-            yield Transition(opened.past.invocation_id, kind, uri, before.get(uri), after.get(uri), cause)
+            cause = "code" if ours else _find_cause(uri, (frozen, inputs), (opened.profile, profile), is_other_config)
+            diff = sights.show_change(opened, corpus, uri) if kind == "rule changed" else ()
+            yield Transition(name, kind, uri, before.get(uri), after.get(uri), cause, diff)
+        elif uri in after and earlier is not None and later is not None and earlier != later:
+            diff = show_difference(earlier.reason, later.reason)
+            yield Transition(name, "reason changed", uri, earlier.reason, later.reason, "policy", diff)
+        else:
+            continue
+        is_told = True
+    texts = ["" if isinstance(context, str) else context.text for context in contexts]
+    if is_other_config and not is_told and first.text_hash != now.text_hash:
+        pair = first.text_hash, now.text_hash
+        yield Transition(name, "context changed", retrieval.request_id, *pair, "config", show_difference(*texts))
 
 
 def _list_rules(outcome: Outcome) -> dict[str, str]:
@@ -311,18 +358,45 @@ def _list_rules(outcome: Outcome) -> dict[str, str]:
     return {str(hit.get("uri")): str(hit.get("digest")) for hit in outcome.hits}
 
 
-def _judge_policy(inputs: ContextInputs) -> dict[str, str]:
+class _Ruled(NamedTuple):
+    """What a policy says of a rule, and the reason that agents read where it redacts."""
+
+    action: str
+    reason: str
+
+
+def _judge_policy(inputs: ContextInputs) -> dict[str, _Ruled]:
     """Return what the policy says of each rule there is."""
-    decided = ((item.uri, deciding(inputs.policy, item)) for item in (*inputs.charter.sections, *inputs.artifacts))
-    return {uri: "allow" if rule is None else rule.action for uri, rule in decided}
+    return {item.uri: _ask_policy(inputs, item) for item in (*inputs.charter.sections, *inputs.artifacts)}
 
 
-def _find_cause(uri: str, then: ContextInputs, now: ContextInputs, opened: Opened, profile: AgentProfile) -> str:
-    """Return what a rule came, went or changed by: its own text, the profile, or others that outweigh it now."""
+def _ask_policy(inputs: ContextInputs, artifact: Artifact) -> _Ruled:
+    rule = deciding(inputs.policy, artifact)
+    return _Ruled("allow" if rule is None else rule.action, rule.reason if rule and rule.action == "redact" else "")
+
+
+def _find_policy_cause(uri: str, then: ContextInputs, now: ContextInputs, says: _Ruled) -> str:
+    """Return why a policy says something else of a rule: it is another policy, or the rule is another one to it."""
+    artifact = next((item for item in (*then.charter.sections, *then.artifacts) if item.uri == uri), None)
+    if artifact is None or _ask_policy(now, artifact).action == says.action:
+        return "policy"
+    return "charter" if artifact in then.charter.sections else "doctrine"
+
+
+def _find_cause(
+    uri: str,
+    inputs: tuple[ContextInputs, ContextInputs],
+    profiles: tuple[AgentProfile, AgentProfile],
+    is_other_config: bool,
+) -> str:
+    """Return what a rule came, went or changed by: its own text, config, profile, or others that outweigh it now."""
+    then, now = inputs
     if then.corpus.get(uri) != now.corpus.get(uri):
-        sections = {item.uri for inputs in (then, now) for item in inputs.charter.sections}
+        sections = {item.uri for side in inputs for item in side.charter.sections}
         return "charter" if uri in sections else "doctrine"
-    return "weight" if profile.digest == opened.profile.digest else "profiles"
+    if is_other_config:
+        return "config"
+    return "weight" if profiles[0].digest == profiles[1].digest else "profiles"
 
 
 # --- all records
@@ -467,7 +541,8 @@ def _tabulate(transitions: Sequence[Transition]) -> Iterable[Row]:
         groups.setdefault((item.kind, item.cause), []).append(item)
     ordered = sorted(groups.items(), key=lambda group: (not group[0][0].endswith("->allow"), group[0]))
     for (kind, cause), items in ordered:
-        yield Row(kind, cause, len(items), len({item.invocation_id for item in items}), items[0])
+        touched = tuple(dict.fromkeys(item.invocation_id for item in items))
+        yield Row(kind, cause, len(items), len(touched), items[0], touched)
 
 
 def _read_log(source: Source, here: set[str], since: int | None) -> tuple[LogState | None, str | None]:

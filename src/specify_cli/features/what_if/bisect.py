@@ -1,4 +1,4 @@
-"""The commit of charter, policy, doctrine or profiles that first changes what a past record decided.
+"""The commit of charter, policy, doctrine, profiles or config that first changes what a past record decided.
 
 Commits are asked one by one, oldest first, so an answer does not depend on later ones that changed it back. Where
 today's code alone decides otherwise on what the record kept, no commit of this repository is to blame, which is said.
@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from charter.inputs import DOCTRINE_FOLDER
+from charter.inputs import CONFIG_PATH, DOCTRINE_FOLDER
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS
 from doctrine.git import ask_git, find_worktree, read_git
 from doctrine.load import ParseCache
@@ -25,7 +25,7 @@ from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore
 
-_FOLDERS = (".kittify/charter", DOCTRINE_FOLDER, *PROJECT_FOLDERS)
+_FOLDERS = (".kittify/charter", CONFIG_PATH, DOCTRINE_FOLDER, *PROJECT_FOLDERS)
 _NOTHING = Candidate({}, (), None)
 
 

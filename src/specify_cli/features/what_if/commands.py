@@ -28,7 +28,7 @@ _SHOWN = 10
 
 
 def backtest(values: Values) -> int:
-    """Print what would have come out otherwise; 1 where what was kept back would be shown."""
+    """Print what would have come out otherwise; 1 where what was kept back would be shown, or not all was asked."""
     since = shell.get_text(values, "since")
     candidate = read_candidate(str(values["charter"]), shell.get_text(values, "profiles"))
     moment, rules = None if since is None else parse_moment(since), shell.get_text(values, "rules")
@@ -42,7 +42,11 @@ def backtest(values: Values) -> int:
         write_json(report)
     else:
         write_lines(_render(report))
-    return 1 if report.loosened else 0
+    return 1 if _fails(report, values) else 0
+
+
+def _fails(report: Backtest, values: Values) -> bool:
+    return report.loosened or (bool(values["strict"]) and not report.is_complete)
 
 
 def _backtest_sources(
@@ -67,7 +71,7 @@ def _backtest_sources(
                 unasked = f", not asked: {len(report.not_evaluated)}" if report.not_evaluated else ""
                 write_text(f"{name}: {count(report.records, 'record')} asked again, {changed}{unasked}")
         write_lines(_render_table(table))
-    return 1 if len(reports) < len(results) or any(report.loosened for report in reports) else 0
+    return 1 if len(reports) < len(results) or any(_fails(report, values) for report in reports) else 0
 
 
 def _render(report: Backtest) -> Iterator[str]:
@@ -100,6 +104,9 @@ def _render_table(table: Sequence[Row]) -> Iterator[str]:
     for row in table:
         line = f"{row.kind:18} {row.cause:10} {row.transitions:>6} {row.records:>8}  {_name(row.first)}"
         yield paint(line, "failed") if row.kind.endswith("->allow") else line
+        yield from (f"    {one_line(shown)}" for shown in row.first.diff)
+        more = f" and {row.records - _SHOWN} more" if row.records > _SHOWN else ""
+        yield f"    in {', '.join(name[-6:] for name in row.invocation_ids[:_SHOWN])}{more}"
 
 
 def _name(item: Transition) -> str:
@@ -139,6 +146,7 @@ def _render_culprit(culprit: bisecting.Culprit) -> Iterator[str]:
         yield f"  {one_line(str(culprit.commit.subject))}"
     for item in culprit.transitions[:_SHOWN]:
         yield f"  {item.kind} ({item.cause}): {one_line(item.name)}: {_shorten(item.then)} -> {_shorten(item.now)}"
+        yield from (f"    {one_line(shown)}" for shown in item.diff)
     if len(culprit.transitions) > _SHOWN:
         yield f"  and {len(culprit.transitions) - _SHOWN} more: --json lists them"
     if culprit.base is not None:

@@ -32,7 +32,14 @@ from specify_cli.features.replay.replay import (
     routed_again,
     routing_of,
 )
-from specify_cli.features.what_if.backtest import Answer, Candidate, Sights, judge_gates, judge_retrievals
+from specify_cli.features.what_if.backtest import (
+    Answer,
+    Candidate,
+    Sights,
+    judge_gates,
+    judge_retrievals,
+    show_rule_change,
+)
 from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.ends.closing import make_projections
@@ -61,12 +68,13 @@ _DRAWS = 100
 
 
 class Today(NamedTuple):
-    """R2: what the request comes to now under the recorded policy and config."""
+    """R2: what the request comes to now under the recorded policy and config; `inputs` are what it saw."""
 
     routed: Routed
     context: CharterContextResult
     outcome: Outcome
     live: ContextInputs
+    inputs: ContextInputs
 
 
 class Child(NamedTuple):
@@ -101,11 +109,12 @@ def replay_against(
     key: str | None = None,
     from_root: bool = False,
     rules_module: str | None = None,
+    trail: bool = True,
 ) -> dict[str, Any]:
-    """Return the envelope of design §8, and the child record it speaks of.
+    """Return the envelope of design §8, and the child record it speaks of; no record where the trail is off.
 
-    A child that cannot be written leaves the answer as it is, with `recorded` false and the reason. Raises CallerError
-    INVOCATION_NOT_FOUND and the router's refusals, StoredDataError unreplayable.*.
+    A child that cannot be written leaves the answer as it is, with `recorded` false and the reason.
+    Raises CallerError INVOCATION_NOT_FOUND and the router's refusals, StoredDataError unreplayable.*.
     """
     # 1. The record, or the one it began with.
     place = Index(project.root).resolve(invocation_id)
@@ -117,7 +126,7 @@ def replay_against(
     if str(opened.past.started.get("verb")) not in tiers.MODE_OF_VERB:
         raise refusal("invalid_snapshot", f"started: verb: expected {', '.join(tiers.MODE_OF_VERB)}")
     # 2. What was answered before under this key is the answer.
-    known = None if key is None else _claimed(project, opened.past.invocation_id, key)
+    known = None if key is None or not trail else _claimed(project, opened.past.invocation_id, key)
     if known is not None:
         return _write_child(project, records, objects, known.child, known.envelope)
     # 3. Two runs, and what differs between them and the record.
@@ -129,7 +138,9 @@ def replay_against(
         today = _run_today(project, cache, opened, retrieval)
         others = _ask_others(opened, today)
     causes = _find_causes(project, opened, (recorded, first, today), then)
-    envelope = _make_envelope(opened.past.invocation_id, diff_of(recorded, today.outcome), causes, others)
+    envelope = _make_envelope(opened, today, diff_of(recorded, today.outcome), causes, others)
+    if not trail:
+        return {**envelope, "reason": "SPEC_KITTY_TRAIL is off: nothing is recorded"}
     # 4. The child: objects, then the claim where there is a key, then the record, each durable before the next.
     for _ in range(_DRAWS):
         millis = clock() // 1_000_000
@@ -149,19 +160,27 @@ def replay_against(
 
 
 def _make_envelope(
-    invocation_id: str, diff: dict[str, Any], causes: list[dict[str, object]], others: Answer
+    opened: Opened, today: Today, diff: dict[str, Any], causes: list[dict[str, object]], others: Answer
 ) -> dict[str, Any]:
     """Return the answer as it stands before its record is written."""
     return {
-        "original_invocation_id": invocation_id,
+        "original_invocation_id": opened.past.invocation_id,
         "replay_invocation_id": None,
         "recorded": False,
         "reason": None,
         "diff": diff,
         "causes": causes,
+        "changed_rules": _show_changed(opened, today, diff["selected_entries"]["changed"]),
         "transitions": [item._asdict() for item in others.found],
         "not_evaluated": [item._asdict() for item in others.skipped],
     }
+
+
+def _show_changed(opened: Opened, today: Today, entries: Iterable[Mapping[str, str]]) -> list[dict[str, object]]:
+    """Return the lines by which each rule in front of the agent differs today, as agents are shown it."""
+    then = inputs_of_corpus(opened.objects, opened.corpus)
+    uris = [entry["uri"] for entry in entries]
+    return [{"uri": uri, "diff": list(show_rule_change(then, today.inputs, uri))} for uri in uris]
 
 
 def _explain_error(error: Exception) -> str:
@@ -231,7 +250,7 @@ def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: R
     masks = started.get("redactions")
     redacted = Redacted(opened.request, dict(masks) if isinstance(masks, dict) else {})
     routed = Routed(project, cache, registry, profiles, table, facts, redacted, decision)
-    return Today(routed, context, outcome_of(context, retrieval), live)
+    return Today(routed, context, outcome_of(context, retrieval), live, inputs)
 
 
 def _ask_others(opened: Opened, today: Today) -> Answer:

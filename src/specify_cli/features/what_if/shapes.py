@@ -90,6 +90,13 @@ class Cause(Shape):
     changed: list[Changed]
 
 
+class ChangedRule(Shape):
+    """A rule in front of the agent whose text is another today, and the lines by which it differs."""
+
+    uri: str
+    diff: list[str]
+
+
 class ReplayDiff(Shape):
     """Printed by replay with --against current; `reason` where the child could not be written."""
 
@@ -99,6 +106,7 @@ class ReplayDiff(Shape):
     reason: str | None
     diff: ContextDiff
     causes: list[Cause]
+    changed_rules: list[ChangedRule]
     transitions: list[shape_of(backtest.Transition)]  # type: ignore[valid-type]
     not_evaluated: list[shape_of(backtest.Skipped)]  # type: ignore[valid-type]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.load import GRAPH_FILE
-from doctrine.text import make_encodable
+from doctrine.text import make_encodable, spell
 from specify_cli import VERSION
 from specify_cli.errors import CallerError
 from specify_cli.invocation.caller import ACTOR_TYPES, Caller
@@ -231,7 +231,7 @@ def _check_names(terms: Terms) -> None:
             raise CallerError(
                 "INVALID_VALUE",
                 "program and tools: expected SHA-256 digests in lowercase hex, tools under names of at most 200 "
-                "characters",
+                f"characters, found {name}: {spell(value)[:80]}; MODULE:FUNCTION is what --program of a command takes",
                 "program=program_digest(agent), tools={name: source_digest(function)}",
             )
 

@@ -9,12 +9,25 @@ caller's.
 from __future__ import annotations
 
 import itertools
+import json
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypedDict
 
 from doctrine.text import say, spell
 from specify_cli.errors import CallerError, StoredDataError
+from specify_cli.record.reading.run_parts import (
+    NOT_COMPARED,
+    PARTS,
+    Compared,
+    Difference,
+    Side,
+    compare_parts,
+    name_event,
+    read_seq,
+    read_shown,
+    show_texts,
+)
 from specify_cli.record.reading.views import View, change, find_places, pick
 from specify_cli.record.record import Entry, fold_entries, is_stand_in
 from specify_cli.record.seal import GENESIS, SEAL_KEY, SealError, digest_of, seal_line
@@ -31,7 +44,10 @@ MISMATCHES: Mapping[str, str] = {
     "STEP_TYPE_MISMATCH": "Step type mismatch at step {step}",
     "DECISION_MISMATCH": "Decision mismatch at step {step}",
     "OUTPUT_MISMATCH": "Output hash mismatch at step {step}",
+    **dict(PARTS.values()),
 }
+# What receipts hold.
+_OF_RECEIPTS = ("steps", "decisions", "outputs")
 WARNINGS = ("NOTHING_COMPARED", "NOT_COMPARABLE", "TIMING_DRIFT", "INTEGRITY_NOT_CHECKABLE", "REDACTION_UNKNOWN")
 # What a run as a whole was about: member → its code.
 _ABOUT: Mapping[str, str] = {
@@ -68,7 +84,8 @@ class Chain(NamedTuple):
     """The receipts of a run, whether their integrity could be checked, and its redaction set if that is known.
 
     With `withheld` they end before the first line that was left out of the run and may be a step. `about` says as
-    much as is known of the run's request, profile_id, action and outcome.
+    much as is known of the run's request, profile_id, action and outcome. `side` holds the lines of a record of ours:
+    two of these are held against each other in everything an agent could have done differently.
     """
 
     receipts: Sequence[Receipt]
@@ -76,6 +93,7 @@ class Chain(NamedTuple):
     redaction: str | None = None
     withheld: int | None = None
     about: Mapping[str, str | None] = {}
+    side: Side | None = None
 
 
 class Mismatch(TypedDict):
@@ -111,17 +129,38 @@ class Details(TypedDict):
 class ReplayResult(NamedTuple):
     """Whether a replay matches its original, and every place where it does not.
 
-    `match` is None where nothing differs and not everything could be compared: the warnings say what.
+    `match` is None where nothing differs and not everything could be compared: the warnings say what. `compared` are
+    the parts that were held against each other and `not_compared` those that were not; of two records of ours
+    `differences` says of each mismatch what it is of and shows it.
     """
 
     match: bool | None
     message: str
     details: Details
     warnings: tuple[Warned, ...]
+    compared: tuple[str, ...] = _OF_RECEIPTS
+    differences: tuple[Difference, ...] | None = None
+
+    @property
+    def not_compared(self) -> tuple[str, ...]:
+        """Return what was not held against each other, whether it differs or not."""
+        return (*(part for part in PARTS if part != "events" and part not in self.compared), *NOT_COMPARED)
+
+    @property
+    def scope(self) -> str:
+        """Return what agrees of two runs that match, and of how many steps, as a sentence."""
+        others = self.compared[len(_OF_RECEIPTS) :]
+        more = f"; so do {', '.join(others)}" if others else ""
+        return f"steps, decisions and outputs match: {self.details['steps_compared']} compared{more}"
 
     def as_value(self) -> dict[str, object]:
-        """Return the JSON shape `docs/schemas/comparison.json`."""
-        return {**self._asdict(), "warnings": [item._asdict() for item in self.warnings]}
+        """Return the JSON shape `docs/schemas/comparison.json`: four members, and three more for records of ours."""
+        value: dict[str, object] = {name: getattr(self, name) for name in ("match", "message", "details")}
+        value["warnings"] = [item._asdict() for item in self.warnings]
+        if self.differences is None:
+            return value
+        told = {"compared": list(self.compared), "not_compared": list(self.not_compared)}
+        return {**value, **told, "differences": [item.as_value() for item in self.differences]}
 
 
 Given = Chain | Sequence[Mapping[str, Any]]
@@ -168,6 +207,12 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
         untimed = untimed or None in (was.duration_ms, now.duration_ms)
         drifted += _warn_of_drift(step, was, now, tolerance_ms)
     warnings += drifted
+    wider: Compared | None = None
+    if one.side is not None and two.side is not None:
+        wider = compare_parts(one.side, two.side, cut=cut, other_rules=other_rules)
+        shown = tuple(_show_mismatches(one.side, two.side, mismatches))
+        mismatches += [_differ(at.code, at.step, at.field, at.expected, at.actual) for at in wider.differences]
+        warnings += [_warn_of_part(part, number) for part, number in wider.not_comparable.items()]
     if not compared and not mismatches:
         why = "of no step the outputs could be compared" if pairs else "there is no step that both runs have"
         warnings.append(Warned("NOTHING_COMPARED", None, why))
@@ -188,19 +233,63 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     # Two empty chains are equal; two runs of which nothing could be compared are not known to be.
     empty = not (one.receipts or two.receipts or one.about or two.about)
     match, message = _judge(details, warnings, compared or empty)
-    return ReplayResult(match, message, details, tuple(warnings))
+    if wider is None:
+        return ReplayResult(match, message, details, tuple(warnings))
+    parts = (*_OF_RECEIPTS, *(part for part in PARTS if part != "events"))
+    return ReplayResult(match, message, details, tuple(warnings), parts, (*shown, *wider.differences))
 
 
 def _judge(details: Details, warnings: Sequence[Warned], compared: object) -> tuple[bool | None, str]:
     """Return the verdict and the sentence that says it: the first mismatch, where there is one."""
     if details["mismatches"]:
         first = details["mismatches"][0]
-        return False, MISMATCHES[first["code"]].format(step=first["step"])
+        message = MISMATCHES[first["code"]].format(step=first["step"])
+        of_step = first["code"] in dict(PARTS.values()) and first["step"] is not None
+        return False, f"{message} at step {first['step']}" if of_step else message
     if not compared:
         return False, "Nothing was compared"
     if any(item.code == "NOT_COMPARABLE" for item in warnings):
         return None, "Not everything could be compared"
     return True, "Replay matches original"
+
+
+def _show_mismatches(one: Side, two: Side, mismatches: Sequence[Mismatch]) -> Iterator[Difference]:
+    """Yield what each mismatch of a step is of, and how the texts behind two digests differ."""
+    for item in mismatches:
+        if item["step"] is None:
+            continue
+        lines = [side.lines[side.receipts[item["step"]]] for side in (one, two)]
+        texts = [_read_output(fields) for fields in lines] if item["code"] == "OUTPUT_MISMATCH" else [None, None]
+        yield Difference(
+            item["code"],
+            item["step"],
+            f"{item['field'].removesuffix('_hash').replace('_', ' ')} of {name_event(lines[0])}",
+            item["field"],
+            (read_seq(lines[0]), read_seq(lines[1])),
+            str(item["expected"]),
+            str(item["actual"]),
+            show_texts(*texts),
+        )
+
+
+def _read_output(fields: Fields) -> str | None:
+    """Return what a receipt's line shows of what it came to: a JSON text as its lines, a search as what it found."""
+    hits = fields.get("hits")
+    if isinstance(hits, list):
+        return "\n".join(say(hit.get("uri")) for hit in hits if isinstance(hit, dict))
+    member = _RECEIPTS.get(str(fields.get("event")), "").removesuffix("_hash")
+    shown = read_shown(fields.get(member))
+    if shown is not None and shown.startswith('"') and "\\n" in shown:
+        try:
+            return say(json.loads(shown))
+        except ValueError:
+            return shown
+    return shown
+
+
+def _warn_of_part(part: str, number: int) -> Warned:
+    many = "event" if number == 1 else "events"
+    return Warned("NOT_COMPARABLE", None, f"{part} of {number} {many}: a side kept none, or masked it otherwise")
 
 
 def _warn_of_chains(one: Chain, two: Chain) -> Iterator[Warned]:
@@ -366,7 +455,11 @@ def order_beside(lines: Sequence[Fields]) -> Sequence[Fields]:
 
 def receipts_of(lines: Sequence[Fields]) -> Sequence[Receipt]:
     """Return the receipt chain of a record, from the fields of its lines in the order of the program."""
-    ordered = order_beside(settle(lines))
+    return _read_receipts(order_beside(settle(lines)))[0]
+
+
+def _read_receipts(ordered: Sequence[Fields]) -> tuple[Sequence[Receipt], Sequence[int]]:
+    """Return the receipts of lines that are in order, and where each stands."""
     steps, calls = array("I"), array("I")
     begun: dict[str, int] = {}
     for place, fields in enumerate(ordered):
@@ -381,7 +474,7 @@ def receipts_of(lines: Sequence[Fields]) -> Sequence[Receipt]:
         return _make_receipt(ordered[steps[step]], ordered[calls[step] - 1] if calls[step] else {})
 
     receipts = View(len(steps), make)
-    return receipts if isinstance(lines, View) else tuple(receipts)
+    return receipts if isinstance(ordered, View) else tuple(receipts), steps
 
 
 # Event → the member that holds the digest of what it came to.
@@ -466,7 +559,10 @@ def read_chain(report: RecordReport, entries: Sequence[Entry], side: str) -> tup
     # Where lines are withheld the closing one may be among them; else a run without one is open.
     completed = None if record is None else record.completed or (None if hidden else {"outcome": "open"})
     started = None if record is None else record.started
-    return Chain(receipts_of(lines), report.sealed, None, cut, about_of(started or {}, completed)), started
+    ordered = order_beside(settle(lines))
+    receipts, steps = _read_receipts(ordered)
+    about = about_of(started or {}, completed)
+    return Chain(receipts, report.sealed, None, cut, about, Side(ordered, steps)), started
 
 
 def _check_seals(elements: Sequence[Mapping[str, Any]], side: str) -> None:

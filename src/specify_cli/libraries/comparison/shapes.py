@@ -29,8 +29,20 @@ class Warned:
     code: Annotated[str, one_of(compare.WARNINGS)]
 
 
+@derived(compare.Difference)
+class Difference:
+    """What a mismatch is of, and the lines by which its texts differ."""
+
+    code: Annotated[str, one_of(compare.MISMATCHES)]
+    seqs: list[int | None]
+    diff: list[str]
+
+
 @derived(compare.ReplayResult)
 class Comparison:
-    """Printed by invocations compare."""
+    """Printed by invocations compare; the last three members stand where both sides are records of ours."""
 
     details: ComparisonDetails
+    compared: list[str] | None = None
+    not_compared: list[str] | None = None
+    differences: list[Difference] | None = None

@@ -14,11 +14,22 @@ _LISTED = 20
 def render_comparison(result: ReplayResult) -> Iterator[str]:
     """Yield a comparison for a terminal: the verdict, what differs, what could not be compared."""
     yield f"{result.message} ({count(result.details['steps_compared'], 'step')} compared)"
-    for item in result.details["mismatches"]:
+    if result.match:
+        yield f"  {result.scope}"
+    shown = {(item.code, item.step, item.field): item for item in result.differences or ()}
+    for item in result.details["mismatches"][:_LISTED]:
+        told = shown.get((item["code"], item["step"], item["field"]))
         place = "" if item["step"] is None else f" step {item['step']}"
-        yield f"  {item['code']}{place}: expected {one_line(item['expected'])}, found {one_line(item['actual'])}"
+        what = "" if told is None else f" {one_line(told.what)}:"
+        values = f" expected {one_line(item['expected'])}, found {one_line(item['actual'])}"
+        diff = () if told is None else told.diff
+        yield f"  {item['code']}{place}:{what}{'' if diff else values}"
+        yield from (f"    {one_line(line)}" for line in diff)
+    if len(result.details["mismatches"]) > _LISTED:
+        yield f"  and {count(len(result.details['mismatches']) - _LISTED, 'more difference')}: --json lists them"
     for warned in result.warnings[:_LISTED]:
         place = "" if warned.step is None else f" step {warned.step}"
         yield f"  warning: {warned.code}{place}: {one_line(warned.message)}"
     if len(result.warnings) > _LISTED:
         yield f"  and {count(len(result.warnings) - _LISTED, 'more warning')}: --json lists them"
+    yield f"  not compared: {', '.join(result.not_compared)}"

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from doctrine.text import say
 from specify_cli.errors import InvocationError
-from specify_cli.libraries.comparison.compare import Chain, verify_replay
+from specify_cli.libraries.comparison.compare import Chain, Mismatch, verify_replay
 from specify_cli.libraries.timeline.run import Run, Span
 from specify_cli.libraries.web.pictures import draw_waterfall
+from specify_cli.record.reading.run_parts import Difference
 
 # So many entries of a run are laid beside those of the other.
 _COMPARED = 2000
@@ -34,13 +35,16 @@ class Side(NamedTuple):
 
 def compare_sides(one: Side, two: Side) -> dict[str, object]:
     """Return what the page says of two runs: the verdict, what differs, and their entries in pairs."""
-    mismatches: list[str] = []
+    mismatches: list[tuple[str, tuple[str, ...]]] = []
     broken = next((side.chain for side in (one, two) if isinstance(side.chain, InvocationError)), None)
     if isinstance(one.chain, Chain) and isinstance(two.chain, Chain):
         result = verify_replay(one.chain, two.chain)
         verdict = f"{result.message} ({result.details['steps_compared']} steps compared)"
+        if result.match:
+            verdict += f"; {result.scope}"
+        shown = {(item.code, item.step, item.field): item for item in result.differences or ()}
         mismatches = [
-            f"{item['code']}: expected {say(item['expected'])}, found {say(item['actual'])}"
+            _describe_mismatch(item, shown.get((item["code"], item["step"], item["field"])))
             for item in result.details["mismatches"]
         ]
     else:
@@ -51,6 +55,15 @@ def compare_sides(one: Side, two: Side) -> dict[str, object]:
         "mismatches": mismatches,
         "rows": list(_align(one.run.spans, two.run.spans)),
     }
+
+
+def _describe_mismatch(item: Mismatch, told: Difference | None) -> tuple[str, tuple[str, ...]]:
+    """Return the sentence of a mismatch, with its step and what it is of, and the lines by which its texts differ."""
+    place = "" if item["step"] is None else f" at step {item['step']}"
+    what = "" if told is None else f": {told.what}"
+    if told is not None and told.diff:
+        return f"{item['code']}{place}{what}", told.diff
+    return f"{item['code']}{place}{what}: expected {say(item['expected'])}, found {say(item['actual'])}", ()
 
 
 def _align(one: Sequence[Span], two: Sequence[Span]) -> Iterator[tuple[str, Span | None, Span | None]]:

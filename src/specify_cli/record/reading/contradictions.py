@@ -1,0 +1,104 @@
+"""Where a line contradicts itself: it states another digest than that of the text it holds.  [pure]
+
+    [*find_contradictions({"event": "prompt", "text": "hello", "text_hash": "00…"})]
+    # ["text_hash is not the SHA-256 of its text"]
+
+A digest is held against every text that stands whole in its line (docs/format.md §4). Of a text that is an object the
+line names its digest, and the object's bytes are hashed where objects are looked up. Lines that were sealed right can
+still contradict themselves: who writes them anew can seal them anew.
+"""
+
+from __future__ import annotations
+
+import re
+
+from doctrine.light_imports import TYPE_CHECKING, sha256
+from specify_cli.record.event_table import EVENTS
+from specify_cli.record.reading.patch_lines import digest_line, read_lines_member
+from specify_cli.record.seal import SealError, digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_CAPTURED = {
+    name: found
+    for name, event in EVENTS.items()
+    if (found := tuple(member for member, of in event.members.items() if of.kind == "captured"))
+}
+# The events that state a digest of what they hold.
+STATING = frozenset((*_CAPTURED, "retrieval_request", "retrieval_response", "policy_snapshot_ref"))
+# A lone surrogate is written as its escape, and the escape of a text in JSON is not that of the text itself.
+_ESCAPED_SURROGATE = re.compile(r"\\ud[89a-f]")
+
+
+def find_contradictions(fields: Mapping[str, object]) -> Iterator[str]:
+    """Yield what a line of an event of `STATING` contradicts of itself, each as a sentence."""
+    event = str(fields.get("event"))
+    for name in _CAPTURED.get(event, ()):
+        if name in fields and not _is_digest_right(fields[name], fields.get(f"{name}_hash")):
+            yield f"{name}_hash is not the SHA-256 of its {name}"
+    if event == "patch_apply" and "lines" in fields:
+        yield from _check_lines(fields)
+    elif event == "retrieval_request":
+        query = fields.get("query")
+        if isinstance(query, str) and _hash(query) != fields.get("query_hash", _hash(query)):
+            yield "query_hash is not the SHA-256 of its query"
+    elif event == "retrieval_response":
+        yield from _check_result(fields)
+    elif event == "policy_snapshot_ref":
+        bundle, stated = fields.get("bundle"), fields.get("bundle_hash")
+        if bundle is not None and stated is not None and bundle != stated:
+            yield "bundle_hash is not the SHA-256 of its bundle"
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode("utf-8")).hexdigest()
+
+
+def _is_digest_right(captured: object, stated: object) -> bool:
+    """Return whether the digest of a captured member fits it, as far as the line holds it whole."""
+    if stated is None:
+        return True
+    if isinstance(captured, str):
+        return _hash(captured) == stated
+    if not isinstance(captured, dict) or "truncated" in captured:
+        return True
+    if "object" in captured:
+        return bool(captured["object"] == stated)
+    head = captured.get("head")
+    if not isinstance(head, str) or "tail" in captured:
+        return True
+    # A summary that holds everything: of a text the text itself, of other JSON its canonical form.
+    return _hash(head) == stated or digest_of(head) == stated or _ESCAPED_SURROGATE.search(head) is not None
+
+
+def _check_result(fields: Mapping[str, object]) -> Iterator[str]:
+    if "result_hash" not in fields:
+        return
+    try:
+        found = digest_of({"hits": fields.get("hits"), "filters_applied": fields.get("filters_applied")})
+    except SealError:  # numbers that no line of ours holds: verify says so of the line
+        return
+    if found != fields["result_hash"]:
+        yield "result_hash is not the SHA-256 of its hits and filters"
+
+
+def _check_lines(fields: Mapping[str, object]) -> Iterator[str]:
+    """Yield that the digests of a patch's lines are of other lines than those of the diff or texts it holds."""
+    diff, before, after = (_read_whole(fields.get(name)) for name in ("diff", "before", "after"))
+    if diff is not None:
+        texts = [line[1:] for line in diff.split("\n")]
+    elif after is not None and (before is not None or fields.get("kind") == "create"):
+        texts = [*after.split("\n"), *(before or "").split("\n")]
+    else:
+        return
+    known = {digest_line(line) for line in texts}
+    if any(line.digest not in known for hunk in read_lines_member(fields["lines"]) for line in hunk):
+        yield "lines holds digests of other lines than those of its patch"
+
+
+def _read_whole(captured: object) -> str | None:
+    """Return the text of a captured member that stands whole in its line, None of any other."""
+    if isinstance(captured, dict) and not {"tail", "object", "truncated"} & captured.keys():
+        captured = captured.get("head")
+    return captured if isinstance(captured, str) else None

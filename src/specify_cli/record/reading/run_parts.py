@@ -1,0 +1,245 @@
+"""What an agent could have done differently, beside what receipts hold: two runs held against each other.  [pure]
+
+    found = compare_parts(original, replay, cut=False, other_rules=False)
+    found.differences[0].what                     # "arguments of tool grep"
+
+Events of one kind are paired in their order, and their members compared. Of what was captured it is the digests; where
+these were made with different keys, or one side kept none, the part could not be compared. Ids, times, seals and what
+`NOT_COMPARED` names differ between any two runs.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Any, NamedTuple
+
+from doctrine.text import say
+from specify_cli.record.event_table import EVENTS
+from specify_cli.record.reading.readable_diff import show_difference
+
+Fields = Mapping[str, Any]
+# part → (code, its message); docs/replay.md has the same codes.
+PARTS: Mapping[str, tuple[str, str]] = {
+    "events": ("EVENT_COUNT_MISMATCH", "Event count mismatch"),
+    "prompts": ("PROMPT_MISMATCH", "Prompt mismatch"),
+    "answers": ("ANSWER_MISMATCH", "Answer mismatch"),
+    "arguments": ("ARGUMENTS_MISMATCH", "Arguments mismatch"),
+    "side effects": ("SIDE_EFFECT_MISMATCH", "Side effect mismatch"),
+    "step names": ("STEP_NAME_MISMATCH", "Step name mismatch"),
+    "inputs": ("INPUT_MISMATCH", "Input mismatch"),
+    "paths": ("PATH_MISMATCH", "Path mismatch"),
+    "changes": ("CHANGE_MISMATCH", "File change mismatch"),
+    "stages": ("STAGE_MISMATCH", "Stage mismatch"),
+    "gate inputs": ("GATE_INPUT_MISMATCH", "Gate input mismatch"),
+    "searches": ("SEARCH_MISMATCH", "Search mismatch"),
+    "errors": ("ERROR_MISMATCH", "Error mismatch"),
+    "approvals": ("APPROVAL_MISMATCH", "Approval mismatch"),
+    "artifacts": ("ARTIFACT_MISMATCH", "Artifact mismatch"),
+}
+NOT_COMPARED = (
+    *("times and durations", "ids", "tokens and costs", "who worked", "thinking", "session changes", "commits"),
+    "states at checkpoints",
+)
+# event → member → part. What stands in a receipt (outputs, statuses, outcomes) is not here.
+_MEMBERS: Mapping[str, Mapping[str, str]] = {
+    "prompt": {"text": "prompts"},
+    "turn": {"text": "answers"},
+    "model_call": {"prompt": "prompts"},
+    "tool_call": {"args": "arguments", "side_effect": "side effects", "cwd": "paths"},
+    "step_started": {"step": "step names", "input": "inputs"},
+    "step_failed": {"error_code": "errors", "message": "errors"},
+    "patch_apply": {
+        "path": "paths",
+        "kind": "changes",
+        "ok": "changes",
+        **dict.fromkeys(("before", "after", "diff"), "changes"),
+    },
+    "stage_transition": {"from": "stages", "to": "stages"},
+    "checkpoint": {"label": "stages"},
+    "gate_decision": {"rule_ref": "gate inputs", "inputs": "gate inputs", "override": "gate inputs"},
+    "retrieval_request": {"query": "searches"},
+    "error": {"severity": "errors", "error_code": "errors", "message": "errors"},
+    "policy_violation": {"rule_id": "errors", "message": "errors"},
+    "approval": {"decision": "approvals", "refers_to": "approvals", "gate": "approvals"},
+    "artifact_link": {"ref": "paths", "digest": "artifacts"},
+}
+# What tells one event of a kind from another, for a sentence.
+_NAMES = ("tool", "model", "step", "gate", "path", "ref", "label", "to", "request_id")
+# Of one kind so many events are aligned where the runs have different numbers of them.
+_ALIGNED = 2000
+# Why something stands on no line though it was told, or from some line on.
+_LOSSES = ("capture_changed", "redaction_failed", "redaction_too_slow", "not_json", "object_not_stored")
+_EQUAL, _DIFFERS, _OPEN = "equal", "differs", "open"
+
+
+class Difference(NamedTuple):
+    """One part that differs: at which step and lines, what it is of, both values, and how their texts differ.
+
+    `expected` and `actual` are digests where the member was captured. `diff` is empty where no text was kept.
+    """
+
+    code: str
+    step: int | None
+    what: str
+    field: str
+    seqs: tuple[int | None, int | None]
+    expected: str | int | None
+    actual: str | int | None
+    diff: tuple[str, ...]
+
+    def as_value(self) -> dict[str, object]:
+        """Return the JSON shape inside `docs/schemas/comparison.json`."""
+        return {**self._asdict(), "seqs": list(self.seqs), "diff": list(self.diff)}
+
+
+class Compared(NamedTuple):
+    """The parts of two runs that differ, and of how many events each other part could not be compared."""
+
+    differences: tuple[Difference, ...]
+    not_comparable: Mapping[str, int]
+
+
+class Side(NamedTuple):
+    """The lines of a run in an order that two runs share, and where among them its receipts stand."""
+
+    lines: Sequence[Fields]
+    receipts: Sequence[int]
+
+
+def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Compared:
+    """Compare two runs in every part; with `cut` one of them ends before its end, so nothing is counted.
+
+    `other_rules`: they were masked by different rules, so texts that differ say nothing.
+    """
+    places = [_sort_places(side.lines) for side in (one, two)]
+    modes = [_read_modes(side.lines) for side in (one, two)]
+    found: list[Difference] = []
+    not_comparable: dict[str, int] = {}
+    for event, members in _MEMBERS.items():
+        there = [side.get(event, array("I")) for side in places]
+        if len(there[0]) != len(there[1]) and not cut:
+            counts = len(there[0]), len(there[1])
+            code, _ = PARTS["events"]
+            found.append(Difference(code, None, f"number of {event} events", event, (None, None), *counts, ()))
+        for first, second in _pair(one.lines, two.lines, there[0], there[1], members):
+            was, now = one.lines[first], two.lines[second]
+            for member, part in members.items():
+                verdict = _compare_member(event, member, was, now, modes)
+                if verdict == _OPEN or (verdict == _DIFFERS and other_rules and _holds_text(event, member)):
+                    not_comparable[part] = not_comparable.get(part, 0) + 1
+                elif verdict == _DIFFERS:
+                    found.append(_describe(one, first, (was, now), (event, member, part)))
+    found.sort(key=lambda item: (item.step is None, item.step or 0))
+    return Compared(tuple(found), not_comparable)
+
+
+def _pair(
+    one: Sequence[Fields], two: Sequence[Fields], was: Sequence[int], now: Sequence[int], members: Mapping[str, str]
+) -> Iterator[tuple[int, int]]:
+    """Yield the places of events that belong together: in their order, around those that only one run has."""
+    if len(was) == len(now) or max(len(was), len(now)) > _ALIGNED:
+        yield from zip(was, now, strict=False)
+        return
+    keys = [
+        [tuple(say(lines[at].get(f"{name}_hash", lines[at].get(name))) for name in members) for at in places]
+        for lines, places in ((one, was), (two, now))
+    ]
+    for _, i1, i2, j1, j2 in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
+        yield from zip(was[i1:i2], now[j1:j2], strict=False)
+
+
+def _sort_places(lines: Sequence[Fields]) -> dict[str, array[int]]:
+    places: dict[str, array[int]] = {}
+    for at, fields in enumerate(lines):
+        event = str(fields.get("event"))
+        # The search for the governance context asks for what the request asks for.
+        if event in _MEMBERS and fields.get("request_id") != "context":
+            places.setdefault(event, array("I")).append(at)
+    return places
+
+
+def _read_modes(lines: Sequence[Fields]) -> Mapping[str, object]:
+    """Return the capture mode of each side; none is known where the first line is withheld, or something was lost."""
+    lossy = any(fields.get("event") == "capture_gap" and fields.get("reason") in _LOSSES for fields in lines)
+    capture = lines[0].get("capture") if lines and not lossy else None
+    return capture if isinstance(capture, Mapping) else {}
+
+
+def _holds_text(event: str, member: str) -> bool:
+    """Return whether a member holds what redaction may have masked."""
+    return EVENTS[event].members[member].kind not in ("choice", "boolean", "digest")
+
+
+def _compare_member(event: str, member: str, was: Fields, now: Fields, modes: Sequence[Mapping[str, object]]) -> str:
+    """Return whether a member is equal in two lines, differs, or cannot be compared."""
+    about = EVENTS[event].members[member]
+    if about.kind != "captured":
+        if about.side and was.get(member) is None and now.get(member) is None:
+            kept = all(mode.get(about.side) in ("summary", "full") for mode in modes)
+            return _EQUAL if kept else _OPEN
+        return _EQUAL if was.get(member) == now.get(member) else _DIFFERS
+    digests = was.get(f"{member}_hash"), now.get(f"{member}_hash")
+    if None not in digests:
+        if was.get("digest_key") != now.get("digest_key"):
+            return _OPEN
+        return _EQUAL if digests[0] == digests[1] else _DIFFERS
+    sizes = was.get(f"{member}_size"), now.get(f"{member}_size")
+    if None not in sizes and sizes[0] != sizes[1]:
+        return _DIFFERS
+    if not all(mode.get(about.side, "off") != "off" for mode in modes):
+        return _OPEN
+    is_there = [digest is not None or size is not None for digest, size in zip(digests, sizes, strict=True)]
+    return _OPEN if all(is_there) else _DIFFERS if any(is_there) else _EQUAL
+
+
+def _describe(one: Side, place: int, lines: tuple[Fields, Fields], where: tuple[str, str, str]) -> Difference:
+    event, member, part = where
+    expected, actual = (_get_value(fields, member) for fields in lines)
+    step = bisect_left(one.receipts, place)
+    return Difference(
+        code=PARTS[part][0],
+        step=step if step < len(one.receipts) else None,  # the first receipt that does not stand before it
+        what=f"{part} of {name_event(lines[0])}",
+        field=f"{event}.{member}",
+        seqs=(read_seq(lines[0]), read_seq(lines[1])),
+        expected=expected,
+        actual=actual,
+        diff=show_texts(*(read_shown(fields.get(member)) for fields in lines)),
+    )
+
+
+def show_texts(one: str | None, two: str | None) -> tuple[str, ...]:
+    """Return how two texts differ; nothing where one of them was not kept."""
+    return () if one is None or two is None else show_difference(one, two)
+
+
+def read_seq(fields: Fields) -> int | None:
+    """Return the seq a line states."""
+    seq = fields.get("seq")
+    return seq if type(seq) is int else None
+
+
+def _get_value(fields: Fields, member: str) -> str | int | None:
+    value = fields.get(f"{member}_hash", fields.get(member))
+    return value if value is None or isinstance(value, int) else say(value)
+
+
+def name_event(fields: Fields) -> str:
+    """Return what an event is about, in two words: `tool grep`, `step edit`."""
+    event = str(fields.get("event"))
+    member = next((name for name in _NAMES if fields.get(name) is not None), None)
+    if member is None:
+        return event.replace("_", " ")
+    kind = member if member in ("tool", "model", "step", "gate") else event.split("_")[0]
+    return f"{kind} {say(fields[member])}"
+
+
+def read_shown(captured: object) -> str | None:
+    """Return what a line shows of a text: all of it, or its beginning and end; None where it shows nothing."""
+    if isinstance(captured, Mapping):
+        shown = [say(captured[key]) for key in ("head", "tail") if key in captured]
+        return "\n…\n".join(shown) if shown else None
+    return None if captured is None else say(captured)

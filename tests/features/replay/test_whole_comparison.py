@@ -1,0 +1,171 @@
+"""Two records of our own are held against each other in everything an agent could have done differently."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replaying import project_of, ran
+from specify_cli.features.programs.run import Run
+from specify_cli.libraries.comparison.chains import run_chain
+from specify_cli.libraries.comparison.compare import ReplayResult, verify_replay
+
+Told = dict[str, Any]
+TWIN: Told = {
+    "args": "main",
+    "prompt": "what now?",
+    "asked": "fix it",
+    "answer": "fixed",
+    "path": "a.py",
+    "after": "b\n",
+    "name": "edit",
+    "given": 1,
+    "message": "no such file",
+    "stage": "work",
+    "found": 80,
+    "effect": "none",
+    "artifact": "made",
+    "query": "merge review",
+    "label": "half",
+}
+# What is told differently, the code that says it, and what its diff shows of it.
+VARIATIONS = [
+    ("args", "other", "ARGUMENTS_MISMATCH", '"main"'),
+    ("prompt", "what then?", "PROMPT_MISMATCH", "what then?"),
+    ("asked", "leave it", "PROMPT_MISMATCH", "leave it"),
+    ("answer", "not fixed", "ANSWER_MISMATCH", "not fixed"),
+    ("path", "c.py", "PATH_MISMATCH", "c.py"),
+    ("after", "z\n", "CHANGE_MISMATCH", "z"),
+    ("name", "write", "STEP_NAME_MISMATCH", "write"),
+    ("given", 2, "INPUT_MISMATCH", "2"),
+    ("message", "disk full", "ERROR_MISMATCH", "disk full"),
+    ("stage", "review", "STAGE_MISMATCH", "review"),
+    ("found", 90, "GATE_INPUT_MISMATCH", ""),
+    ("effect", "idempotent", "SIDE_EFFECT_MISMATCH", "idempotent"),
+    ("artifact", "made otherwise", "ARTIFACT_MISMATCH", ""),
+    ("query", "login review", "SEARCH_MISMATCH", ""),
+    ("label", "whole", "STAGE_MISMATCH", "whole"),
+]
+
+
+def program_of(root: Path, told: Told) -> Callable[[Run], None]:
+    def work(run: Run) -> None:
+        run.record("prompt", {"text": told["asked"]})
+        run.stage(told["stage"])
+        run.tool("grep", side_effect=told["effect"])(lambda _: "found")(told["args"])
+        run.model_call("small-1", told["prompt"], "an answer")
+        run.step(told["name"], lambda _: "done", told["given"])
+        run.patch(told["path"], "modify", before="a\n", after=told["after"])
+        run.gate("coverage", "at-least", {"found": told["found"], "minimum": 70})
+        run.error("NOT_FOUND", told["message"])
+        run.retrieve(told["query"], k=0)
+        run.commit(told["label"])
+        (root / "made.txt").write_text(told["artifact"])
+        run.record("artifact_link", {"path": str(root / "made.txt")})
+        run.record("turn", {"text": told["answer"]})
+
+    return work
+
+
+def compare(root: Path, one: str, two: str) -> ReplayResult:
+    return verify_replay(run_chain(project_of(root), one, "original"), run_chain(project_of(root), two, "replay"))
+
+
+def test_runs_that_did_the_same_match_and_it_is_said_what_was_held_against_what(chartered: Path) -> None:
+    one, two = (ran(chartered, program_of(chartered, TWIN)) for _ in range(2))
+
+    result = compare(chartered, one, two)
+
+    assert (result.match, result.details["mismatches"], result.warnings) == (True, [], ())
+    assert result.message == "Replay matches original"
+    assert result.differences == ()
+    assert {"arguments", "prompts", "changes", "artifacts"} <= set(result.compared)
+    assert "times and durations" in result.not_compared
+
+
+@pytest.mark.parametrize("mode", ["summary", "full", "hash"])
+def test_one_thing_done_differently_is_named_with_its_step_and_a_diff(chartered: Path, mode: str) -> None:
+    capture = {"tool": mode, "llm": mode}
+    one = ran(chartered, program_of(chartered, TWIN), capture=capture)
+    wrong = {}
+    for name, value, code, shown in VARIATIONS:
+        if mode == "hash" and name in ("message", "found"):  # of these nothing is kept in this mode
+            continue
+        result = compare(chartered, one, ran(chartered, program_of(chartered, TWIN | {name: value}), capture=capture))
+        codes = {item["code"] for item in result.details["mismatches"]}
+        diffs = "\n".join(line for item in result.differences or () for line in item.diff)
+        if result.match is not False or codes != {code} or (mode == "full" and shown not in diffs):
+            wrong[name] = (result.match, codes, diffs)
+
+    assert not wrong
+
+
+def test_what_was_not_captured_is_no_match(chartered: Path) -> None:
+    one, two = (ran(chartered, program_of(chartered, TWIN), capture={"tool": "off"}) for _ in range(2))
+
+    result = compare(chartered, one, two)
+
+    assert result.match is None
+    assert "arguments" in " ".join(warned.message for warned in result.warnings if warned.code == "NOT_COMPARABLE")
+
+
+def test_a_call_more_is_counted(chartered: Path) -> None:
+    plain = program_of(chartered, TWIN)
+
+    def more(run: Run) -> None:
+        plain(run)
+        run.record("prompt", {"text": "and now?"})
+
+    result = compare(chartered, ran(chartered, plain), ran(chartered, more))
+
+    (found,) = result.details["mismatches"]
+    assert (found["code"], found["field"], found["expected"], found["actual"]) == (
+        "EVENT_COUNT_MISMATCH",
+        "prompt",
+        1,
+        2,
+    )
+
+
+def test_another_output_is_shown_as_a_diff_beside_its_digests(chartered: Path) -> None:
+    one, two = (
+        ran(chartered, partial(Run.step, name="s", function=partial("first\n{}\nlast".format, text)))
+        for text in ("green", "red")
+    )
+
+    result = compare(chartered, one, two)
+
+    (found,) = result.details["mismatches"]
+    (shown,) = result.differences or ()
+    assert (found["code"], found["step"]) == ("OUTPUT_MISMATCH", 1)
+    assert (shown.code, shown.step, shown.what) == ("OUTPUT_MISMATCH", 1, "output of step s")
+    assert [line for line in shown.diff if line.startswith(("-", "+"))] == ["-green", "+red"]
+
+
+def test_receipts_keep_their_contract_and_say_what_is_not_held_against_what() -> None:
+    receipt = {"step_type": "tool:grep", "decision": "PASS", "output_hash": "a" * 64}
+    result = verify_replay([receipt], [receipt])
+
+    assert "wider" not in result.as_value()
+    assert (result.match, result.message) == (True, "Replay matches original")
+    assert result.compared == ("steps", "decisions", "outputs")
+    assert {"arguments", "prompts", "answers", "changes"} <= set(result.not_compared)
+
+
+def test_the_command_says_what_matches_what_was_not_compared_and_how_many_were(chartered: Path, cli: Any) -> None:
+    one, two = (ran(chartered, program_of(chartered, TWIN)) for _ in range(2))
+    other = ran(chartered, program_of(chartered, TWIN | {"args": "other"}))
+
+    same = cli("invocations", "compare", one, two, "--strict", cwd=chartered)
+    differs = cli("invocations", "compare", one, other, "--strict", cwd=chartered)
+
+    assert same.code == 0
+    assert "steps, decisions and outputs match: 6 compared" in same.out
+    assert "not compared: " in same.out
+    assert differs.code == 1
+    assert "Arguments mismatch at step 1" in differs.out
+    assert "arguments of tool grep" in differs.out

@@ -1,0 +1,71 @@
+"""What is recorded in any mode contradicts nothing; what a line says beside its digest does."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from replaying import lines_of, ran, record_path
+from specify_cli.features.programs.run import Run
+from specify_cli.record.layout import parse_record_name
+from specify_cli.record.reading.contradictions import STATING, find_contradictions
+from specify_cli.record.verify import verify_record
+
+MODES = ("off", "hash", "summary", "full")
+VALUES = [
+    *(
+        "",
+        "plain",
+        'a "quoted" \\ text\n\t',
+        "l\u00f6gin \U0001f511",
+        "\ud800 alone",
+        "\ud83d\udd11 pair",
+        "\\ud800 spelt",
+    ),
+    *("x" * 500, "x" * 501, "\u00e9" * 499, "y" * 40_000, "z" * 8_500_000),
+    *(None, True, 12, 1.5, 2**60, ["a", {"b": [1.0]}], {"\u00f6": "\ud800"}, {"k": "v" * 900}),
+    "token ghp_" + "a1B2" * 9,
+]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_recorded_honestly_contradicts_nothing(chartered: Path, mode: str) -> None:
+    def work(run: Run) -> None:
+        for value in VALUES:
+            run.step("s", lambda value=value: value, value)
+            run.tool("t", side_effect="none")(lambda given: given)(value)
+            run.model_call("m", value, value)
+        texts = [value for value in VALUES if isinstance(value, str) and len(value) < 50_000]
+        for before, after in product(texts[:8], texts[4:]):
+            run.patch("p", "modify", before=before, after=after)
+            run.patch("q", "create", after=after)
+        run.patch("r", "modify", diff="@@ -1,2 +1,2 @@\n a \n-x\r\n+y\n\\ No newline at end of file\n")
+        run.retrieve("merge review", k=3)
+        run.gate("g", "at-least", {"found": 80, "minimum": 70})
+
+    invocation_id = ran(chartered, work, capture={"tool": mode, "llm": mode})
+
+    lines = lines_of(chartered, invocation_id)
+    assert [why for line in lines if line["event"] in STATING for why in find_contradictions(line)] == []
+
+
+def test_a_safe_export_that_withholds_one_of_a_pair_is_no_contradiction(chartered: Path) -> None:
+    def work(run: Run) -> None:
+        run.retrieve("merge review", k=3)
+        run.tool("t", side_effect="none")(lambda given: given)("x")
+
+    path = record_path(chartered, ran(chartered, work))
+    lines = path.read_bytes().splitlines(keepends=True)
+    kinds = [json.loads(line)["event"] for line in lines]
+    wrong = {}
+    for place in (n for n, kind in enumerate(kinds) if kind.startswith(("retrieval", "tool_"))):
+        seal = json.loads(lines[place])["~"]
+        stand_in = json.dumps({"seq": place, "withheld": kinds[place], "~": seal}, separators=(",", ":")) + "\n"
+        left = [*lines[:place], stand_in.encode(), *lines[place + 1 :]]
+        report = verify_record(left, file="x", name_ids=parse_record_name(path.name), withheld=True)
+        wrong[place] = {item.code for item in report.findings if item.severity == "error"}
+
+    assert wrong and not any(wrong.values())
