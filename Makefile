@@ -58,7 +58,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	@mkdir -p build && $(BIN)/python -m specify_cli.cli.tables.contracts build/importlinter.ini
+	@mkdir -p build && $(BIN)/python tests/contracts.py build/importlinter.ini
 	$(BIN)/lint-imports --no-cache --config build/importlinter.ini
 
 coverage: $(READY)

@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeGuard
 from doctrine.text import count
 from specify_cli.features.collector.reception import Problem, Refused, parse_object
 from specify_cli.features.collector.storage import HeldLog, LogPiece, RecordPiece, compute_digest, read_lines
+from specify_cli.features.witness.completeness import Completeness, LogLine, LogView, Missing, Reached
 from specify_cli.libraries.comparison.compare import Chain, read_chain
 from specify_cli.libraries.timeline.run import Run, read_run
 from specify_cli.libraries.wire.contract import IMPORTED, KINDS, LIVE, canonical, kind_of
@@ -37,7 +38,6 @@ from specify_cli.record.verify import (
     judge_set,
     verify_record,
 )
-from specify_cli.trail.log.completeness import Completeness, LogLine, LogView, Missing, Reached
 from specify_cli.trail.log.leaves import GENERATION_NAME, LEAF_BYTES, LogDamagedError, parse_leaf
 from specify_cli.trail.log.notes import Checkpoint, NoteError, Policy, VerifierKey, parse_checkpoint, signed_at
 

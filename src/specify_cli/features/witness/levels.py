@@ -21,6 +21,7 @@ from doctrine.text import count
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.approvals.approvals import check_approvals, say_unchecked, say_untouched
+from specify_cli.features.witness.completeness import Completeness, LogLine, LogView, Missing
 from specify_cli.features.witness.enrollment import NAMESPACE, read_enrollment
 from specify_cli.features.witness.witnesses import read_witnesses
 from specify_cli.libraries.ssh.signatures import Signers
@@ -37,7 +38,6 @@ from specify_cli.storage.index import Index
 from specify_cli.storage.publishing import find_unpublished
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.storage.worktrees import find_sibling_roots
-from specify_cli.trail.log.completeness import Completeness, LogLine, LogView, Missing
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import (
     GENERATION_NAME,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypedDict
 
 from doctrine.text import say, spell
 from specify_cli.errors import CallerError, StoredDataError
-from specify_cli.record.reading.run_parts import (
+from specify_cli.libraries.comparison.run_parts import (
     NOT_COMPARED,
     PARTS,
     Compared,

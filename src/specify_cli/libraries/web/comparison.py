@@ -12,9 +12,9 @@ from typing import NamedTuple
 from doctrine.text import say
 from specify_cli.errors import InvocationError
 from specify_cli.libraries.comparison.compare import Chain, Mismatch, verify_replay
+from specify_cli.libraries.comparison.run_parts import Difference
 from specify_cli.libraries.timeline.run import Run, Span
 from specify_cli.libraries.web.pictures import draw_waterfall
-from specify_cli.record.reading.run_parts import Difference
 
 # So many entries of a run are laid beside those of the other.
 _COMPARED = 2000

@@ -1,4 +1,4 @@
-"""Write import-linter's contracts out of what the rooms declare: `python -m specify_cli.cli.tables.contracts FILE`.
+"""Write import-linter's contracts out of what the rooms declare: `python tests/contracts.py FILE`.
 
 What may import what is stated once, by `needs` and `libraries` of each room; `make lint` checks the code against it.
 """
@@ -40,7 +40,6 @@ PURE = (
     "specify_cli.libraries.timeline",
     "specify_cli.libraries.wire.contract",
     "specify_cli.libraries.wire.validation",
-    "specify_cli.trail.log.completeness",
     "specify_cli.trail.log.merkle",
     "specify_cli.trail.log.notes",
     "specify_cli.libraries.words",
