@@ -138,8 +138,7 @@ class ProfileInvocationExecutor:
         Index(project.root).add(Key(invocation_id, decision.profile_id))
         routed.cache.save()
         if terms.trail:  # what keeps nothing states no decision, and takes no session over from what keeps it
-            forget_untold(project.git_dir, routed.decisions)
-            _bind(project.root, caller, invocation_id, decision.profile_id)
+            _bind(routed, caller, invocation_id)
         # 8. Answer.
         payload = build_payload(routed, context, asked)
         planted = (_describe_planted(objects),) if objects.replaced else ()
@@ -336,14 +335,19 @@ def _check_no_trail(caller: Caller, project: Project) -> None:
         )
 
 
-def _bind(root: str, caller: Caller, invocation_id: str, profile_id: str) -> None:
-    """Let the hooks of the caller's session find this record; without that they ask for the only open one."""
-    session = caller.session or {}
+def _bind(routed: Routed, caller: Caller, invocation_id: str) -> None:
+    """Let the hooks of the caller's session find this record; without that they ask for the only open one.
+
+    What was decided for the clone is on the record now, so the next one does not state it again.
+    """
+    project, session = routed.project, caller.session or {}
+    forget_untold(project.git_dir, routed.decisions)
     if "harness" not in session or "session_id" not in session:
         return
     try:
         agent = session.get("agent_id")
-        bind(root, session["harness"], session["session_id"], agent, invocation_id, "environment", profile_id)
+        profile_id = routed.decision.profile_id
+        bind(project.root, session["harness"], session["session_id"], agent, invocation_id, "environment", profile_id)
     except (OSError, InvocationError):
         return  # derived: the record says the same
 

@@ -264,14 +264,13 @@ class Recorder:
         at = rfc3339(read_clock(self._clock))
         lines: list[Written] = []
         duplicates = 0
-        late: Tip | None = None
-        before: Tip | None = None
+        tips: dict[str, Tip] = {}  # before the write; and the closing line that came first, if one did
 
         def compose(locked: LockedRecord) -> list[Body]:
-            nonlocal duplicates, late, before
-            before = locked.tip
+            nonlocal duplicates
+            tips["before"] = locked.tip
             if locked.tip.event == "completed" and all(item.event in LATE for item in items):
-                late = locked.tip
+                tips["late"] = locked.tip
                 return []
             now = rfc3339(read_clock(self._clock))  # under the lock, so that no line is older than the one before
             self._require_open(locked.tip, items, after)
@@ -280,8 +279,7 @@ class Recorder:
                 self._catch_up(locked.read)
             if check is not None:
                 check(self.fold)
-            trace_id = str(self.started.get("trace_id", ""))
-            named = tell_apart(locked.read(0), items, trace_id) if unnamed else items
+            named = tell_apart(locked.read(0), items, str(self.started.get("trace_id", ""))) if unnamed else items
             known = find_known(locked.holds, locked.read, named, dedupe, self._change)
             for body in self._compose_bodies(known, named, (*gaps, *known.conflicts), dedupe, grounds):
                 # Each is applied before the next is made: a checkpoint holds the state its predecessors left.
@@ -301,10 +299,10 @@ class Recorder:
                     "INVOCATION_NOT_FOUND", f"{self.place.path} is gone", "spec-kitty invocations list"
                 ) from error
             raise
-        if late is not None:
-            return self._append_late(items, late)
+        if "late" in tips:
+            return self._append_late(items, tips["late"])
         self._pending.clear()
-        self._fix_tip(before, tip, lines)
+        self._fix_tip(tips.get("before"), tip, lines)
         if self._fold is not None and lines:
             self._known = self._writer.size
         return Batch(self.invocation_id, tuple(lines), duplicates, sync, (), ())
