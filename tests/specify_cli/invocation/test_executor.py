@@ -22,6 +22,7 @@ from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.event_models import parse_event
 from specify_cli.record.record import fold
+from specify_cli.storage import store
 from specify_cli.storage.checking import verify_all
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import show_invocation
@@ -273,7 +274,7 @@ def test_in_the_steady_state_a_start_costs_few_fsyncs(chartered: Path, monkeypat
         real(fd)
 
     monkeypatch.setattr(os, "fsync", counting)
-    monkeypatch.setattr(executor.FileObjectStore._put_group.__globals__["time"], "time", lambda: 9e9)
+    monkeypatch.setattr(store.time, "time", lambda: 9e9)
     opened.invoke("review the SQL migration")
 
     # context text and its folder, the name of the leaf to come, record and its folder
