@@ -114,8 +114,8 @@ class Feature(NamedTuple):
 
     `needs` are other rooms by name, `libraries` those of `specify_cli/libraries`. `direct` maps a first word of the
     command line to a function that takes the rest of it and answers for everything itself. `shapes` is the module
-    that defines `SHAPES`, the JSON of its commands; `errors` maps its error codes to what they mean; `pure` names
-    modules that do no I/O and read no clock.
+    with `SHAPES`, the JSON of its commands, `findings` the one with `FINDINGS`, what verify can find of it; `errors`
+    maps its error codes to what they mean; `pure` names modules that do no I/O and read no clock.
     """
 
     name: str
@@ -130,6 +130,7 @@ class Feature(NamedTuple):
     fills: tuple[Fill, ...] = ()
     direct: Mapping[str, str] = {}
     shapes: str = ""
+    findings: str = ""
     errors: Mapping[str, str] = {}
     pure: tuple[str, ...] = ()
 

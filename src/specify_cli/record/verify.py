@@ -25,6 +25,8 @@ from specify_cli.record.seal import FORMAT_VERSION, MAX_LINE, TIME_PATTERN, Line
 if TYPE_CHECKING:
     from typing import Final, Literal
 
+    FindingKind = tuple[Literal["error", "warning", "info"], str, str]
+
 ERROR: Final = "error"
 WARNING: Final = "warning"
 INFO: Final = "info"
@@ -48,8 +50,8 @@ _SEARCH = frozenset(("retrieval_request", "retrieval_response"))
 _HIDDEN = ("", -1, -1)
 _UNNAMED = "unknown"
 _OLDER_EVENTS = _KNOWN | {"glossary_checked"}
-# code → (severity, what it means, what to do); docs/verify.md holds the same table and a test compares them.
-FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
+# code → (severity, what it means, what to do); rooms state their own, and docs/verify.md holds all of them.
+FINDINGS: Mapping[str, FindingKind] = {
     "EMPTY_RECORD": (ERROR, "the file holds no line", "restore it from another clone"),
     "UNREADABLE_LINE": (ERROR, "a line is not a JSON object", "restore the record from another clone"),
     "OVERLONG_LINE": (ERROR, "a line is longer than 2 MiB", "restore the record from another clone"),
@@ -91,11 +93,6 @@ FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
         "a seal that was seen on the record is not on it",
         "lines were cut off or rewritten: restore the record from where the anchor was taken",
     ),
-    "FIXED_TIP_MISSING": (
-        ERROR,
-        "a tip that was fixed in the log while the record was open is not on it",
-        "lines were cut off or written anew while it was open: do not rely on it; restore a copy from before",
-    ),
     "RESULT_WITHOUT_CALL": (
         INFO,
         "a tool result has no open call before it",
@@ -130,94 +127,6 @@ FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
         "fetch the object from the clone that wrote it; a `do` writes the ones it needs anew",
     ),
     "SNAPSHOT_INVALID": (ERROR, "the snapshot manifest cannot be read as one", "restore it from another clone"),
-    "PROOF_INVALID": (
-        ERROR,
-        "a proof does not show that its line is in the log it names",
-        "ask whoever sent it for a new one; something was changed",
-    ),
-    "APPROVAL_INVALID": (
-        ERROR,
-        "an approval does not fit the line it is for",
-        "it was moved, changed or used before: count the call as not approved",
-    ),
-    "APPROVAL_EXPIRED": (ERROR, "an approval is used before or after its time", "count the call as not approved"),
-    "APPROVAL_BY_PROPOSER": (ERROR, "an approval is by whoever proposed it", "count the call as not approved"),
-    "APPROVAL_IGNORED": (ERROR, "a call ran that a person had denied", "ask why the harness did not wait"),
-    "APPROVAL_UNVERIFIED": (
-        ERROR,
-        "an approval is not signed as it stands, or by no allowed signer",
-        "it was changed, or signed by another key: count the call as not approved",
-    ),
-    "LINK_MISSING": (
-        ERROR,
-        "a record that this one cites is not here",
-        "it was deleted: restore it from another clone or a backup",
-    ),
-    "LINK_BROKEN": (
-        ERROR,
-        "a line that this record cites is not in the record it was in",
-        "lines were cut off or rewritten: restore the record it names",
-    ),
-    "LINK_ELSEWHERE": (
-        INFO,
-        "the very line that this one cites stands in another place: a worktree or a branch",
-        "nothing to do; merge the branch or look in the worktree to see it",
-    ),
-    "CLOCK_WENT_BACK": (
-        WARNING,
-        "a record says that it began before one that it cites",
-        "look at the clock of the machine that wrote it",
-    ),
-    "NOT_LOGGED": (
-        ERROR,
-        "a line is no leaf of this clone's log, though the log had begun",
-        "it was put there or written anew by something else: compare it with another clone",
-    ),
-    "LOG_PENDING": (
-        INFO,
-        "its command is running, or died before it logged the line",
-        "nothing to do; the next do or complete adds the leaf",
-    ),
-    "LOGGED_RECORD_MISSING": (
-        ERROR,
-        "the log holds a line of a record that is not here",
-        "it was deleted: restore it from another clone or a backup",
-    ),
-    "LOGGED_ELSEWHERE": (
-        INFO,
-        "every logged line of a record stands in another place: a worktree or a branch",
-        "nothing to do; merge the branch or look in the worktree to see it",
-    ),
-    "LOGGED_LINE_MISSING": (
-        ERROR,
-        "the log holds a line that is not in its record",
-        "the record was cut off, rewritten or put back from an old copy: restore it",
-    ),
-    "LOG_ALTERED": (
-        ERROR,
-        "the leaves of a log do not give the root that was signed for them",
-        "the log was changed: restore it from a backup",
-    ),
-    "LOG_ROLLED_BACK": (
-        ERROR,
-        "a log has fewer leaves than a checkpoint of it says",
-        "leaves were removed, or an old copy was put back: restore the log; a new checkpoint begins a new one",
-    ),
-    "LOG_RESTARTED": (
-        WARNING,
-        "a log was put back to an older copy, and its clone noticed that and began a new one",
-        "ask whether a backup was restored; what was logged in between is lost",
-    ),
-    "LOG_FORKED": (
-        ERROR,
-        "two states of one log contradict each other",
-        "keep both: one of them is forged, or two copies of one clone went on",
-    ),
-    "LOG_UNVERIFIED": (
-        ERROR,
-        "a signature of a checkpoint does not verify",
-        "the checkpoint was changed: restore it",
-    ),
     "COPIES_DIFFER": (ERROR, "two copies of the record differ", "compare both; keep the one that verifies"),
     "NOT_A_REGULAR_FILE": (ERROR, "a link, FIFO or folder stands where a record is expected", "remove it"),
     "UNREADABLE_FILE": (ERROR, "the file cannot be opened", "make it readable"),
@@ -225,7 +134,7 @@ FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
 }
 
 
-# Findings about the trail as a whole: links between records, and logs.
+# How the codes of findings begin that are about the trail as a whole: links between records, and logs.
 TRAIL_CODES = ("LINK_", "LOG_", "LOGGED_", "NOT_LOGGED")
 # Findings about what a record says, leads to or lies beside; every other error is about its own lines.
 _ABOUT_OTHERS = {
@@ -239,9 +148,6 @@ _ABOUT_OTHERS = {
     "SNAPSHOT_INVALID",
     "COPIES_DIFFER",
     "DUPLICATE_ID",
-    "CLOCK_WENT_BACK",
-    *(code for code in FINDINGS if code.startswith(("APPROVAL_", "PROOF_"))),
-    *(code for code in FINDINGS if code.startswith(TRAIL_CODES)),
 }
 OF_THE_LINES = frozenset(FINDINGS) - _ABOUT_OTHERS
 VERDICTS = ("intact", "not_intact", "unsealed")
@@ -420,14 +326,19 @@ def judge_set(reports: Iterable[RecordReport], others: Iterable[Finding] = (), *
 
 
 def finding(code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:
-    """Return a finding of a known code; `detail` says what was expected and found here."""
-    severity, _, repair = FINDINGS[code]
-    return Finding(code, severity, file, seq, offset, _compose_message(code, detail[:_LONGEST_DETAIL]), repair)
+    """Return a finding of a code of the core; `detail` says what was expected and found here."""
+    return make_finding(FINDINGS[code], code, file, seq, offset, detail)
+
+
+def make_finding(kind: FindingKind, code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:
+    """Return a finding of a kind, as a room states its own: (severity, what it means, what to do)."""
+    severity, meaning, repair = kind
+    return Finding(code, severity, file, seq, offset, _compose_message(meaning, detail[:_LONGEST_DETAIL]), repair)
 
 
 @lru_cache(maxsize=64)  # a record can have a million findings that say the same
-def _compose_message(code: str, detail: str) -> str:
-    return f"{FINDINGS[code][1]}: {detail}" if detail else FINDINGS[code][1]
+def _compose_message(meaning: str, detail: str) -> str:
+    return f"{meaning}: {detail}" if detail else meaning
 
 
 def named_objects(fields: Mapping[str, object], seq: int | None, offset: int) -> Iterator[NamedObject]:

@@ -17,9 +17,8 @@ import jsonschema
 import pytest
 
 from specify_cli.cli.schemas.shapes import schemas
-from specify_cli.cli.tables.assemble import read_errors
+from specify_cli.cli.tables.assemble import read_errors, read_findings
 from specify_cli.cli.tables.command_table import list_commands
-from specify_cli.record.verify import FINDINGS
 from support import PATIENCE, SPEC_KITTY, Cli, environment, git, valid
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -486,7 +485,8 @@ def test_the_error_and_finding_tables_of_the_docs_are_the_codes() -> None:
         f"| `{code}` | {text} |" for code, text in read_errors().items()
     ]
     assert [line for line in findings.splitlines() if line.startswith("| `")] == [
-        f"| `{code}` | {severity} | {meaning} | {repair} |" for code, (severity, meaning, repair) in FINDINGS.items()
+        f"| `{code}` | {severity} | {meaning} | {repair} |"
+        for code, (severity, meaning, repair) in read_findings().items()
     ]
 
 

@@ -109,6 +109,15 @@ def read_errors() -> dict[str, str]:
     return codes
 
 
+def read_findings() -> dict[str, tuple[str, str, str]]:
+    """Return every code that verify can find, with (severity, what it means, what to do)."""
+    codes = dict(import_module("specify_cli.record.verify").FINDINGS)
+    for room in read_rooms():
+        if room.feature.findings:
+            codes |= import_module(f"{room.package}.{room.feature.findings}").FINDINGS
+    return codes
+
+
 def _locate(room: Room, run: str) -> str:
     return f"{room.package}.{run}"
 

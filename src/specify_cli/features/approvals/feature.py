@@ -36,4 +36,5 @@ FEATURE = Feature(
     errors={
         "APPROVAL_REFUSED": "Only a person who did not propose it can allow or deny what has not run yet.",
     },
+    findings="findings",
 )

@@ -18,6 +18,7 @@ from doctrine.text import count
 from specify_cli.features.collector.reception import Problem, Refused, parse_object
 from specify_cli.features.collector.storage import HeldLog, LogPiece, RecordPiece, compute_digest, read_lines
 from specify_cli.features.witness.completeness import Completeness, LogLine, LogView, Missing, Reached
+from specify_cli.features.witness.findings import finding
 from specify_cli.libraries.comparison.compare import Chain, read_chain
 from specify_cli.libraries.timeline.run import Run, read_run
 from specify_cli.libraries.wire.contract import IMPORTED, KINDS, LIVE, canonical, kind_of
@@ -34,7 +35,6 @@ from specify_cli.record.verify import (
     SetReport,
     TrailFacts,
     add_annexes,
-    finding,
     judge_set,
     verify_record,
 )

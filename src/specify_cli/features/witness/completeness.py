@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 from typing import NamedTuple
 
+from specify_cli.features.witness.findings import finding
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
 from specify_cli.record.verify import (
@@ -24,7 +25,6 @@ from specify_cli.record.verify import (
     Finding,
     RecordReport,
     SetReport,
-    finding,
 )
 from specify_cli.trail.log.merkle import Frontier, hash_leaf
 from specify_cli.trail.log.notes import Checkpoint

@@ -91,4 +91,5 @@ FEATURE = Feature(
     fills=(Fill("proofs", "proofs:collect_proofs"), Fill("record_streams", "levels:watch_trail")),
     shapes="shapes",
     pure=("completeness",),
+    findings="findings",
 )

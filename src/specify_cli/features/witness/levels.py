@@ -23,6 +23,7 @@ from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.approvals.approvals import check_approvals, say_unchecked, say_untouched
 from specify_cli.features.witness.completeness import Completeness, LogLine, LogView, Missing
 from specify_cli.features.witness.enrollment import NAMESPACE, read_enrollment
+from specify_cli.features.witness.findings import finding
 from specify_cli.features.witness.witnesses import read_witnesses
 from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.libraries.work.records import verify_shared
@@ -32,7 +33,7 @@ from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import genesis_tip, is_invocation_id, lines_in_force
 from specify_cli.record.seal import open_line
-from specify_cli.record.verify import ERROR, LAST_OPENING_SEQ, Finding, RecordReport, SetReport, finding, judge_set
+from specify_cli.record.verify import ERROR, LAST_OPENING_SEQ, Finding, RecordReport, SetReport, judge_set
 from specify_cli.storage.checking import strays, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.publishing import find_unpublished

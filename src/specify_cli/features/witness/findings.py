@@ -1,0 +1,102 @@
+"""What can be wrong with the links between records, with logs, and with proofs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from specify_cli.record.verify import ERROR, INFO, WARNING, Finding, make_finding
+from specify_cli.record.verify import FINDINGS as OF_THE_CORE
+
+if TYPE_CHECKING:
+    from specify_cli.record.verify import FindingKind
+
+# code → (severity, what it means, what to do)
+FINDINGS: Mapping[str, FindingKind] = {
+    "FIXED_TIP_MISSING": (
+        ERROR,
+        "a tip that was fixed in the log while the record was open is not on it",
+        "lines were cut off or written anew while it was open: do not rely on it; restore a copy from before",
+    ),
+    "PROOF_INVALID": (
+        ERROR,
+        "a proof does not show that its line is in the log it names",
+        "ask whoever sent it for a new one; something was changed",
+    ),
+    "LINK_MISSING": (
+        ERROR,
+        "a record that this one cites is not here",
+        "it was deleted: restore it from another clone or a backup",
+    ),
+    "LINK_BROKEN": (
+        ERROR,
+        "a line that this record cites is not in the record it was in",
+        "lines were cut off or rewritten: restore the record it names",
+    ),
+    "LINK_ELSEWHERE": (
+        INFO,
+        "the very line that this one cites stands in another place: a worktree or a branch",
+        "nothing to do; merge the branch or look in the worktree to see it",
+    ),
+    "CLOCK_WENT_BACK": (
+        WARNING,
+        "a record says that it began before one that it cites",
+        "look at the clock of the machine that wrote it",
+    ),
+    "NOT_LOGGED": (
+        ERROR,
+        "a line is no leaf of this clone's log, though the log had begun",
+        "it was put there or written anew by something else: compare it with another clone",
+    ),
+    "LOG_PENDING": (
+        INFO,
+        "its command is running, or died before it logged the line",
+        "nothing to do; the next do or complete adds the leaf",
+    ),
+    "LOGGED_RECORD_MISSING": (
+        ERROR,
+        "the log holds a line of a record that is not here",
+        "it was deleted: restore it from another clone or a backup",
+    ),
+    "LOGGED_ELSEWHERE": (
+        INFO,
+        "every logged line of a record stands in another place: a worktree or a branch",
+        "nothing to do; merge the branch or look in the worktree to see it",
+    ),
+    "LOGGED_LINE_MISSING": (
+        ERROR,
+        "the log holds a line that is not in its record",
+        "the record was cut off, rewritten or put back from an old copy: restore it",
+    ),
+    "LOG_ALTERED": (
+        ERROR,
+        "the leaves of a log do not give the root that was signed for them",
+        "the log was changed: restore it from a backup",
+    ),
+    "LOG_ROLLED_BACK": (
+        ERROR,
+        "a log has fewer leaves than a checkpoint of it says",
+        "leaves were removed, or an old copy was put back: restore the log; a new checkpoint begins a new one",
+    ),
+    "LOG_RESTARTED": (
+        WARNING,
+        "a log was put back to an older copy, and its clone noticed that and began a new one",
+        "ask whether a backup was restored; what was logged in between is lost",
+    ),
+    "LOG_FORKED": (
+        ERROR,
+        "two states of one log contradict each other",
+        "keep both: one of them is forged, or two copies of one clone went on",
+    ),
+    "LOG_UNVERIFIED": (
+        ERROR,
+        "a signature of a checkpoint does not verify",
+        "the checkpoint was changed: restore it",
+    ),
+}
+
+
+def finding(code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:
+    """Return a finding of a code of this room or of the core; `detail` says what was expected and found here."""
+    kind = FINDINGS[code] if code in FINDINGS else OF_THE_CORE[code]
+    return make_finding(kind, code, file, seq, offset, detail)
