@@ -18,7 +18,7 @@ ID = "01JD4Q3S0000000000000000A1"
 AT = "2024-11-20T09:00:00.000Z"
 MEASURED = """
 import json, resource, sys, time
-from specify_cli.storage.queries import verify_file
+from specify_cli.storage.checking import verify_file
 from specify_cli.project.config import load_project
 from specify_cli.features.programs.resume import state_of
 from specify_cli.storage.index import Index
