@@ -25,7 +25,7 @@ judges:
 # What reads and writes the record, on another interpreter: make core PYTHON=python3.13 VENV=.venv-3.13
 core: $(READY)
 	$(BIN)/python -m pytest -n auto tests/vectors tests/histories tests/doctrine tests/specify_cli/test_durable.py \
-	  $(addprefix tests/specify_cli/,record redaction storage project routing invocation replay)
+	  $(addprefix tests/specify_cli/,record redaction storage project routing invocation) tests/features/replay
 
 # axe-core judges the pages; where it cannot be installed, its tests skip and say so.
 browser: $(READY)

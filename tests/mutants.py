@@ -25,7 +25,7 @@ TESTS = {
     "storage/store": ["tests/specify_cli/storage", "tests/specify_cli/test_durable.py"],
     "redaction/redact": ["tests/specify_cli/redaction"],
     "redaction/capture": ["tests/specify_cli/redaction/test_capture.py", "tests/specify_cli/invocation"],
-    "replay/judge": ["tests/features/replay"],
+    "features/replay/judge": ["tests/features/replay"],
     "routing/router": ["tests/specify_cli/routing/test_router.py", "tests/specify_cli/routing/test_router_profiles.py"],
     "routing/parser": ["tests/specify_cli/routing/test_router.py", "tests/specify_cli/routing/test_router_profiles.py"],
     "routing/choice": ["tests/specify_cli/routing/test_router.py", "tests/specify_cli/routing/test_router_profiles.py"],

@@ -1,7 +1,8 @@
 """Take a room out and see that nothing else breaks: `python tests/rooms.py [ROOM…]`, all of them without one.
 
 In a copy of the tree without the room, its tests and the rooms that need it: lint and types are clean, all other tests
-pass, and no help, schema or completion names it. `--quick` runs what stands in `QUICK` instead of all tests.
+pass, and no help, schema or completion names it. `--quick` runs what stands in `QUICK` instead of all tests,
+`--names` imports what is left and looks at its names alone.
 """
 
 from __future__ import annotations
@@ -89,20 +90,17 @@ def make_environment(folder: Path) -> Path:
     return environment / "bin/python"
 
 
-def run_tests(gone: list[str], absence: dict[str, list[str]], folder: Path, *, quick: bool) -> list[str]:
+def run_tests(gone: list[str], absence: dict[str, list[str]], folder: Path, size: str) -> list[str]:
     """Return the names of the checks that fail in a copy without these rooms; their output goes to this process's."""
     python = str(make_environment(folder))
     environment = {**os.environ, "SPEC_KITTY_WITHOUT": json.dumps(absence)}
     tools = Path(sys.executable).parent
-    checks = {
-        "lint": [str(tools / "ruff"), "check", "-q", "src"],
-        "names": [python, "-c", NAMES, *gone],
-        "tests": [python, "-m", "pytest", "-q", "-x", *QUICK]
-        if quick
-        else [python, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal"],
-    }
-    if not quick:
+    checks = {"lint": [str(tools / "ruff"), "check", "-q", "src"], "names": [python, "-c", NAMES, *gone]}
+    if size == "whole":
         checks["types"] = [python, "-m", "mypy", "src"]
+        checks["tests"] = [python, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal"]
+    elif size == "quick":
+        checks["tests"] = [python, "-m", "pytest", "-q", "-x", *QUICK]
     return [
         name
         for name, command in checks.items()
@@ -134,7 +132,9 @@ def main() -> int:
     """Take out each room that is named, or every one; return 1 where something else breaks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rooms", nargs="*")
-    parser.add_argument("--quick", action="store_true")
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument("--quick", dest="size", action="store_const", const="quick", default="whole")
+    sizes.add_argument("--names", dest="size", action="store_const", const="names")
     options = parser.parse_args()
     rooms = read_rooms()
     names = options.rooms or [room.feature.name for room in rooms if room.feature.name != "core"]
@@ -144,7 +144,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="rooms-") as folder:
             copy_without(gone, Path(folder))
             print(f"=== without {', '.join(gone)}", flush=True)
-            failed = run_tests(gone, describe_absence(rooms, gone), Path(folder), quick=options.quick)
+            failed = run_tests(gone, describe_absence(rooms, gone), Path(folder), options.size)
         if failed:
             failures[name] = failed
     for name, failed in failures.items():
