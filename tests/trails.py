@@ -13,8 +13,8 @@ from record_lines import rewrite
 from specify_cli.features.witness.levels import Trust, verify_trail
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import Project, load_project
+from specify_cli.record.findings import SetReport
 from specify_cli.record.ids import millis_of, new_ulid
-from specify_cli.record.verify import SetReport
 from specify_cli.trail.log.leaves import LEAF_BYTES
 from specify_cli.trail.log.notes import Checkpoint
 from specify_cli.trail.log.signing import make_checkpoint

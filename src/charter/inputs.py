@@ -39,35 +39,15 @@ if TYPE_CHECKING:
 
 
 CHARTER_MARKDOWN = ".kittify/charter/charter.md"
-
-
 CHARTER_YAML = ".kittify/charter/charter.yaml"
-
-
 POLICY_PATH = ".kittify/charter/policy.yaml"
-
-
 CONFIG_PATH = ".kittify/config.yaml"
-
-
 DOCTRINE_FOLDER = ".kittify/doctrine"
-
-
 OVERLAYS = f"{DOCTRINE_FOLDER}/overlays/"
-
-
 GRAPH_PATHS = (".kittify/doctrine/graph.yaml", ".kittify/doctrine/graph.yml")
-
-
 CHARTER_BYTES = 1_048_576
-
-
 DEFAULT_BUDGET = 16_000
-
-
 _BUDGETS = (4_000, 200_000)
-
-
 _MAX_K = 200
 
 

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from specify_cli.features.programs.resume import program_digest, resume
+from specify_cli.features.programs.identity import program_digest
+from specify_cli.features.programs.resume import resume
 from specify_cli.features.programs.run import Run, open_invocation
 from specify_cli.record import layout
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from support import FULL, REPORT, environment
 
 ID = "01JD4Q3S0000000000000000A1"
 AT = "2024-11-20T09:00:00.000Z"
+OUTPUT_HASH = hashlib.sha256(f'"{"y" * 200}"'.encode()).hexdigest()
 MEASURED = """
 import json, resource, sys, time
 from specify_cli.storage.checking import verify_file
@@ -53,7 +55,7 @@ def write(root: Path, count: int) -> None:
                 call: Body = {"event": "tool_call", "at": AT, "call_id": f"c{number}", "tool": "grep"}
                 bodies.append({**call, "side_effect": "none", "idempotency_key": f"k{number}"})
                 result: Body = {"event": "tool_result", "at": AT, "call_id": f"c{number}", "status": "ok"}
-                bodies.append({**result, "output": {"head": "y" * 200, "size": 202}, "output_hash": "b" * 64})
+                bodies.append({**result, "output": {"head": "y" * 200, "size": 202}, "output_hash": OUTPUT_HASH})
             data, tip = chain(tip, ID, bodies)
             file.write(data)
 

@@ -10,18 +10,12 @@ from specify_cli import durable
 from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.project.config import Project, parse_config
 from specify_cli.record import layout
+from specify_cli.record.findings import Finding, RecordReport, finding
 from specify_cli.record.record import (
     is_invocation_id,
 )
 from specify_cli.record.seal import MAX_LINE, open_line
-from specify_cli.record.verify import (
-    Finding,
-    RecordReport,
-    add_annexes,
-    finding,
-    verify_annex,
-    verify_record,
-)
+from specify_cli.record.verify import add_annexes, verify_annex, verify_record
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach

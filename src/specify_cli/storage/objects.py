@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 # How much of a record's end a power cut can have met: what is older was flushed by the file system itself.
 _BATCH = 64 * 1024 * 1024
-
-
 _WHY_BYTES = 1024
 
 

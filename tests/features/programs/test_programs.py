@@ -18,14 +18,8 @@ import pytest
 from replaying import lines_of, project_of, ran, record_path, reseal
 from specify_cli.errors import InvocationError
 from specify_cli.features.programs import resume as resuming
-from specify_cli.features.programs.resume import (
-    load_program,
-    plan_resume,
-    program_digest,
-    reexecute,
-    resume,
-    run_program,
-)
+from specify_cli.features.programs.identity import load_program, program_digest
+from specify_cli.features.programs.resume import plan_resume, reexecute, resume, run_program
 from specify_cli.features.programs.run import Run, open_invocation
 from specify_cli.features.replay.replay import replay
 

@@ -16,14 +16,8 @@ from hypothesis import strategies as st
 from replaying import reseal
 from specify_cli.errors import InvocationError
 from specify_cli.features.programs import resume as resuming
-from specify_cli.features.programs.resume import (
-    plan_resume,
-    program_digest,
-    reexecute,
-    resume,
-    run_program,
-    spent_seconds,
-)
+from specify_cli.features.programs.identity import program_digest
+from specify_cli.features.programs.resume import plan_resume, reexecute, resume, run_program, spent_seconds
 from specify_cli.features.programs.run import Run, open_invocation
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project

@@ -47,7 +47,8 @@ from specify_cli.features.replay.judge import (
     parse_epsilon,
     plain,
 )
-from specify_cli.features.replay.replay import NetworkDenied, network_denied, replay
+from specify_cli.features.replay.quiet import NetworkDenied, network_denied
+from specify_cli.features.replay.replay import replay
 from specify_cli.features.replay.report import report_bytes, report_value
 from specify_cli.features.replay.report_page import first_screen, page_of
 from specify_cli.invocation import gates

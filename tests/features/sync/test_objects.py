@@ -21,7 +21,7 @@ from specify_cli.features.sync.sending.outbox import Outbox
 from specify_cli.features.sync.sending.records import deliver_records
 from specify_cli.libraries.wire.contract import PHASES
 from specify_cli.project.config import load_project
-from specify_cli.record.verify import LEVELS
+from specify_cli.record.findings import LEVELS
 from support import Cli, Ran, git
 
 pytestmark = [lets_dask_leave_sockets, pytest.mark.stress]

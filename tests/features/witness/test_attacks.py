@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from specify_cli.features.witness.levels import Trust
-from specify_cli.record.verify import SetReport
+from specify_cli.record.findings import SetReport
 from specify_cli.trail.log.notes import Checkpoint
 from support import FULL
 from trails import ATTACKS, Clock, closed_records, grow, make_repository, sign, verify

@@ -16,7 +16,7 @@ import pytest
 from clusters import Cluster, dask_cluster, lets_dask_leave_sockets
 from doctrine.agent_profiles.profile import AgentProfile, parse_profile
 from specify_cli.record import layout
-from specify_cli.record.verify import RecordReport
+from specify_cli.record.findings import RecordReport
 from specify_cli.storage import checking, frozen
 from specify_cli.storage.checking import verify_file
 from specify_cli.storage.store import Place

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from doctrine.agent_profiles import profile
 from specify_cli.cli.schemas.shapes import Shape, derived, shape_of
 from specify_cli.invocation.ends import closing, opening
-from specify_cli.record import verify as verification
+from specify_cli.record import findings as verification
 from specify_cli.record.event_models import FilterApplied, Hit
 from specify_cli.record.reading import done_note
 from specify_cli.routing import router

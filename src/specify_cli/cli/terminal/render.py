@@ -21,7 +21,7 @@ from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.views import View, join
 
 if TYPE_CHECKING:
-    from specify_cli.record.verify import Finding
+    from specify_cli.record.findings import Finding
 
 _WIDE = 160
 # How many seconds a work may take before a bar tells of it.

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from doctrine.text import count
 from specify_cli.features.approvals.findings import finding
 from specify_cli.libraries.ssh.signatures import Signers, holds_by_itself, was_touched
+from specify_cli.record.findings import Finding, RecordReport
 from specify_cli.record.record import Entry, fold, is_stand_in
 from specify_cli.record.seal import canonical
-from specify_cli.record.verify import Finding, RecordReport
 
 NAMESPACE = "spec-kitty-approval"
 _HEAD = "spec-kitty approval v1\n"

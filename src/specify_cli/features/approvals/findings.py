@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from specify_cli.record.verify import ERROR, Finding, make_finding
-from specify_cli.record.verify import FINDINGS as OF_THE_CORE
+from specify_cli.record.findings import ERROR, Finding, make_finding
+from specify_cli.record.findings import FINDINGS as OF_THE_CORE
 
 if TYPE_CHECKING:
-    from specify_cli.record.verify import FindingKind
+    from specify_cli.record.findings import FindingKind
 
 # code → (severity, what it means, what to do)
 FINDINGS: Mapping[str, FindingKind] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from charter.context import GOVERNANCE_KEYS, charter_room, charter_size
 from charter.inputs import (
@@ -35,6 +35,7 @@ from doctrine.graph import parse_edges
 from doctrine.load import GRAPH_FILE, ParseCache, SourceError, SourceFile, read_source, shipped_artifacts
 from doctrine.text import UNSEEN, match_glob
 from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
+from specify_cli.features.charter_setup.lint_findings import Finding, find_line_of_item, finding, read_lines, suggest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,65 +46,12 @@ if TYPE_CHECKING:
 
     Lines = Mapping[tuple[str | int, ...], int]
 
-ERROR: Literal["error"] = "error"
-ADVICE: Literal["advice"] = "advice"
-# Every code: how bad, and what it says.
-CODES: Mapping[str, tuple[Literal["error", "advice"], str]] = {
-    "CHARTER_BROKEN": (ERROR, "A charter file cannot be read."),
-    "POLICY_BROKEN": (ERROR, "The policy cannot be read, so agents are shown nothing."),
-    "DOCTRINE_BROKEN": (ERROR, "A doctrine file cannot be used, or its id is taken."),
-    "PROFILE_INVALID": (ERROR, "A profile cannot be used, or its id is taken."),
-    "CONFIG_BROKEN": (ERROR, "A value in config.yaml cannot be used."),
-    "SECRET": (ERROR, "Something that looks like a key or token; agents are shown it, records keep it."),
-    "HIDDEN_TEXT": (
-        ERROR,
-        "Characters that nobody sees and agents read: controls, reordering marks, tags.",
-    ),
-    "NO_CHARTER": (ADVICE, "There is no charter: agents receive no governance context."),
-    "NO_POLICY_SUMMARY": (ADVICE, "charter.md has no section `## Policy Summary`, the one an agent is shown first."),
-    "EMPTY_SECTION": (ADVICE, "A charter section has a heading and nothing below it."),
-    "SECTION_TWICE": (ADVICE, "Two charter sections have the same heading."),
-    "CHARTER_TOO_LONG": (ADVICE, "The charter is longer than its share of the context; sections will be left out."),
-    "SAID_TWICE": (ADVICE, "A directive id or a list stands in charter.yaml twice; both are used."),
-    "POLICY_EMPTY": (ADVICE, "policy.yaml is there and has no rules, so it withholds nothing."),
-    "ALL_DENIED": (ADVICE, "The policy denies all of the charter, or all doctrine: agents are told that, and no more."),
-    "RULE_MATCHES_NOTHING": (ADVICE, "A policy rule fits nothing there is."),
-    "RULE_SHADOWED": (ADVICE, "An earlier policy rule decides on everything this one fits."),
-    "UNKNOWN_DOCTRINE": (ADVICE, "A name for a doctrine artifact that nobody defines."),
-    "UNKNOWN_PROFILE": (ADVICE, "The graph names a profile that nobody defines."),
-    "UNKNOWN_ACTION": (ADVICE, "The graph names an action no request is routed to."),
-    "UNKNOWN_KIND": (ADVICE, "An artifact is of a kind of its own; it is used, and may be a misspelling."),
-    "UNKNOWN_SETTING": (ADVICE, "config.yaml has a key that nothing reads."),
-    "UNREAD_FILE": (ADVICE, "A file lies among charter, profiles or doctrine and nothing reads it."),
-    "UNKNOWN_NODE": (ADVICE, "The graph names something that is neither action, role, profile nor artifact."),
-    "PROFILE_SHADOWED": (ADVICE, "A profile of the same id in `.kittify/profiles/` is used instead."),
-}
 # Joiners side by side join nothing; a private character has no meaning that a reader could know.
 _HIDDEN = re.compile(f"{UNSEEN}|[\ue000-\uf8ff\U000f0000-\U0010ffff]|[\u200c\u200d]{{2,}}")
 _CHARTER_FOLDER = ".kittify/charter"
 _READ_HERE = ("charter.md", "charter.yaml", "policy.yaml", "context-state.json")
 _NOT_FOR_US = ("README.md", "README")
 _MAX_UNREAD = 20
-
-
-class Finding(NamedTuple):
-    """One problem at one place."""
-
-    severity: Literal["error", "advice"]
-    code: str
-    file: str
-    line: int | None
-    problem: str
-    repair: str
-
-
-class LintReport(NamedTuple):
-    """Every finding, and how many there are of each severity."""
-
-    ok: bool
-    errors: int
-    advice: int
-    findings: list[Finding]
 
 
 class ProfileFiles(NamedTuple):
@@ -135,7 +83,7 @@ def lint_project(
         return findings
     sources = (*files_of(inputs), *files, *([config] if config else []))
     exposed = [
-        _finding("SECRET", problem.path, problem.line, problem.reason, problem.repair)
+        finding("SECRET", problem.path, problem.line, problem.reason, problem.repair)
         for problem in exposures(sources, secrets, cache)
     ]
     return _sort_findings((*findings, *exposed))
@@ -165,24 +113,12 @@ def _sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(set(findings), key=lambda item: (item.file, item.line or 0, item.code, item.problem)))
 
 
-def _finding(code: str, path: str, line: int | None, problem: str, repair: str) -> Finding:
-    return Finding(CODES[code][0], code, path, line, problem, repair)
-
-
-def _read_lines(files: Mapping[str, bytes], path: str) -> Lines:
-    """Return where each node of a YAML file starts; empty where it is none."""
-    try:
-        return locate_yaml(files.get(path, b""), name=path, max_bytes=1 << 20)
-    except YamlError:
-        return {}
-
-
 # --- what cannot be used
 
 
 def _report_broken(problems: Iterable[Problem], files: Mapping[str, bytes]) -> Iterator[Finding]:
     for problem in problems:
-        yield _finding(
+        yield finding(
             _find_code(problem.path), problem.path, _find_line(problem, files), problem.reason, _repair_of(problem)
         )
 
@@ -201,7 +137,7 @@ def _find_line(problem: Problem, files: Mapping[str, bytes]) -> int | None:
     """Return the line of a problem: its own, that of the key its reason begins with or of the id, else the first."""
     if problem.line is not None or problem.path not in files:
         return problem.line
-    lines = _read_lines(files, problem.path)
+    lines = read_lines(files, problem.path)
     way = tuple(problem.reason.split(" ", 1)[0].split("."))
     keys = [way[:end] for end in range(len(way), 0, -1)] if problem.path == CONFIG_PATH else [("id",), ("profile-id",)]
     return next((lines[key] for key in keys if key in lines), 1)
@@ -218,7 +154,7 @@ def _repair_of(problem: Problem) -> str:
 def _check_charter(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator[Finding]:
     if inputs.charter_state == "missing":
         problem = "there is no charter, so agents receive no governance context"
-        yield _finding("NO_CHARTER", CHARTER_MARKDOWN, None, problem, "spec-kitty charter synthesize")
+        yield finding("NO_CHARTER", CHARTER_MARKDOWN, None, problem, "spec-kitty charter synthesize")
     if CHARTER_MARKDOWN in files:
         try:
             text = files[CHARTER_MARKDOWN].decode("utf-8").removeprefix("\ufeff")
@@ -227,8 +163,8 @@ def _check_charter(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterato
         if text is not None:
             yield from _check_prose(text)
     for remark in inputs.charter.remarks:
-        lines = _read_lines(files, CHARTER_YAML)
-        yield _finding("SAID_TWICE", CHARTER_YAML, lines.get(remark.path, 1), remark.what, remark.repair)
+        lines = read_lines(files, CHARTER_YAML)
+        yield finding("SAID_TWICE", CHARTER_YAML, lines.get(remark.path, 1), remark.what, remark.repair)
     room, size = charter_room(inputs.settings["context_budget"]), charter_size(inputs)
     if size > room:
         path = CHARTER_MARKDOWN if CHARTER_MARKDOWN in files else CHARTER_YAML
@@ -236,7 +172,7 @@ def _check_charter(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterato
             f"the charter takes {size} characters and has {room} of a context: what bears least on a request is cut"
         )
         repair = "move what holds for some work only into .kittify/doctrine/, or raise governance.context_budget"
-        yield _finding("CHARTER_TOO_LONG", path, 1, problem, repair)
+        yield finding("CHARTER_TOO_LONG", path, 1, problem, repair)
 
 
 def _check_prose(text: str) -> Iterator[Finding]:
@@ -247,18 +183,18 @@ def _check_prose(text: str) -> Iterator[Finding]:
     sections = [(line, title) for line, depth, title in headings if depth == level]
     if not any(_fold_title(title).startswith("policy summary") for _, title in sections):
         repair = "begin with `## Policy Summary` and the three to six rules an agent must not miss"
-        yield _finding("NO_POLICY_SUMMARY", CHARTER_MARKDOWN, 1, "no section `## Policy Summary`", repair)
+        yield finding("NO_POLICY_SUMMARY", CHARTER_MARKDOWN, 1, "no section `## Policy Summary`", repair)
     seen: dict[str, int] = {}
     for place, (line, title) in enumerate(sections):
         end = sections[place + 1][0] if place + 1 < len(sections) else len(lines)
         body = _strip_comments("\n".join(lines[line + 1 : end]))
         if not any(part.strip() and not part.lstrip().startswith("#") for part in body.split("\n")):
             repair = "write what the heading promises, or remove it"
-            yield _finding("EMPTY_SECTION", CHARTER_MARKDOWN, line + 1, f"nothing under {title or 'this'!r}", repair)
+            yield finding("EMPTY_SECTION", CHARTER_MARKDOWN, line + 1, f"nothing under {title or 'this'!r}", repair)
         first = seen.setdefault(_fold_title(title), line + 1)
         if first != line + 1:
             problem = f"{title!r} is also the heading of line {first}"
-            yield _finding("SECTION_TWICE", CHARTER_MARKDOWN, line + 1, problem, "join the two, or rename one")
+            yield finding("SECTION_TWICE", CHARTER_MARKDOWN, line + 1, problem, "join the two, or rename one")
 
 
 def _strip_comments(text: str) -> str:
@@ -279,7 +215,7 @@ def _check_hidden(files: Mapping[str, bytes]) -> Iterator[Finding]:
             match = _HIDDEN.search(line)
             if match is not None:
                 problem = f"a character that nobody sees (U+{ord(match.group()[0]):04X}) at column {match.start() + 1}"
-                yield _finding("HIDDEN_TEXT", path, number, problem, "remove it: agents read what reviewers cannot see")
+                yield finding("HIDDEN_TEXT", path, number, problem, "remove it: agents read what reviewers cannot see")
 
 
 def _fold_title(title: str) -> str:
@@ -294,10 +230,10 @@ def _check_policy(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator
     if not rules:
         if inputs.policy_state == "present":
             repair = "write a rule, or remove the file; docs/charter.md shows the form"
-            yield _finding("POLICY_EMPTY", POLICY_PATH, 1, "no rules: everything may be shown", repair)
+            yield finding("POLICY_EMPTY", POLICY_PATH, 1, "no rules: everything may be shown", repair)
         return
     artifacts = [*inputs.charter.sections, *_index_known(inputs).values()]
-    lines = _read_lines(files, POLICY_PATH)
+    lines = read_lines(files, POLICY_PATH)
     yield from _check_all_denied(inputs, artifacts, lines)
     decided: set[str] = set()
     for position, rule in enumerate(rules):
@@ -307,7 +243,7 @@ def _check_policy(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator
         if whole is not None or (fitting and fitting <= decided):
             by = f"rule {whole!r} decides" if whole is not None else "earlier rules decide"
             repair = "move it up if it is meant to win, else remove it"
-            yield _finding("RULE_SHADOWED", POLICY_PATH, line, f"{by} on everything rule {rule.id!r} fits", repair)
+            yield finding("RULE_SHADOWED", POLICY_PATH, line, f"{by} on everything rule {rule.id!r} fits", repair)
         elif not fitting:
             yield from _check_idle_rule(rule, line, artifacts)
         decided |= fitting
@@ -321,21 +257,21 @@ def _check_all_denied(inputs: ContextInputs, artifacts: Sequence[Artifact], line
         if deciders and len(denying) == len(deciders):
             line = lines.get(("rules", min(denying)), 1)
             repair = "narrow the rule, or put a rule with `action: allow` before it; `redact` leaves the titles"
-            yield _finding("ALL_DENIED", POLICY_PATH, line, f"all of {what} is denied", repair)
+            yield finding("ALL_DENIED", POLICY_PATH, line, f"all of {what} is denied", repair)
 
 
 def _check_idle_rule(rule: PolicyRule, line: int, artifacts: Sequence[Artifact]) -> Iterator[Finding]:
     """Yield a rule that fits nothing.  One by tag alone speaks of what is yet to be tagged, unless it is misspelt."""
     repair = "correct its match, or remove it; `spec-kitty charter context --explain` shows the uris"
     if rule.uris or rule.kinds:
-        yield _finding("RULE_MATCHES_NOTHING", POLICY_PATH, line, f"rule {rule.id!r} fits nothing there is", repair)
+        yield finding("RULE_MATCHES_NOTHING", POLICY_PATH, line, f"rule {rule.id!r} fits nothing there is", repair)
         return
     tags = sorted({tag for artifact in artifacts for tag in artifact.tags})
     for tag in rule.tags:
         near = difflib.get_close_matches(tag, tags, 1, 0.8)
         if near:
             problem = f"rule {rule.id!r} fits nothing: no artifact has the tag {tag!r}, some have {near[0]!r}"
-            yield _finding("RULE_MATCHES_NOTHING", POLICY_PATH, line, problem, repair)
+            yield finding("RULE_MATCHES_NOTHING", POLICY_PATH, line, problem, repair)
 
 
 def _is_covered_by(earlier: PolicyRule, later: PolicyRule) -> bool:
@@ -376,7 +312,7 @@ def _check_references(inputs: ContextInputs, profiles: ProfileFiles, files: Mapp
         for kind in sorted(of_ours.intersection(lists)):
             for place, identifier in enumerate(lists[kind]):
                 if f"doctrine://{kind}/{identifier}" not in known:
-                    line = _find_line_of_item(_read_lines(files, CHARTER_YAML), f"{prefix}-{kind}s", place)
+                    line = find_line_of_item(read_lines(files, CHARTER_YAML), f"{prefix}-{kind}s", place)
                     yield _report_unknown(CHARTER_YAML, line, kind, identifier, known)
     used = {profile.digest: profile for profile in profiles.profiles if profile.origin == "project"}
     reported = {problem.path for problem in profiles.problems}
@@ -385,14 +321,14 @@ def _check_references(inputs: ContextInputs, profiles: ProfileFiles, files: Mapp
         if profile is not None:
             yield from _check_profile(file, profile, known, files)
         elif file.path not in reported:
-            yield _finding("PROFILE_SHADOWED", file.path, 1, "this profile is not used", "remove it, or give it an id")
+            yield finding("PROFILE_SHADOWED", file.path, 1, "this profile is not used", "remove it, or give it an id")
     ours = {artifact.digest: artifact for artifact in inputs.artifacts if artifact.kind not in KINDS}
     for path, digest in inputs.files.items():
         if digest in ours:
             kind = ours[digest].kind
-            repair = _suggest(kind, KINDS, f"write one of {', '.join(KINDS)}, if one of them fits")
-            line = next((n for key, n in _read_lines(files, path).items() if key in (("kind",), ("type",))), 1)
-            yield _finding("UNKNOWN_KIND", path, line, f"{kind!r} is no kind that doctrine ships with", repair)
+            repair = suggest(kind, KINDS, f"write one of {', '.join(KINDS)}, if one of them fits")
+            line = next((n for key, n in read_lines(files, path).items() if key in (("kind",), ("type",))), 1)
+            yield finding("UNKNOWN_KIND", path, line, f"{kind!r} is no kind that doctrine ships with", repair)
     for path in GRAPH_PATHS:
         if path in files:
             yield from _check_graph(inputs, path, files, known, profile_ids)
@@ -404,7 +340,7 @@ def _check_profile(
     for kind, references in (("directive", profile.directive_references), ("tactic", profile.tactic_references)):
         for place, identifier in enumerate(references):
             if f"doctrine://{kind}/{identifier}" not in known:
-                line = _find_line_of_item(_read_lines(files, file.path), f"{kind}-references", place)
+                line = find_line_of_item(read_lines(files, file.path), f"{kind}-references", place)
                 yield _report_unknown(file.path, line, kind, identifier, known)
 
 
@@ -423,14 +359,14 @@ def _check_graph(
             kind, _, identifier = rest.removeprefix("//").partition("/")
             yield _report_unknown(path, line, kind, identifier, known)
         elif prefix == "profile" and rest not in profile_ids:
-            repair = _suggest(rest, sorted(profile_ids), "`spec-kitty profiles list` shows those there are", "profile:")
-            yield _finding("UNKNOWN_PROFILE", path, line, f"no profile has the id {rest!r}", repair)
+            repair = suggest(rest, sorted(profile_ids), "`spec-kitty profiles list` shows those there are", "profile:")
+            yield finding("UNKNOWN_PROFILE", path, line, f"no profile has the id {rest!r}", repair)
         elif prefix == "action" and rest not in (actions := _list_actions(inputs)):
-            repair = _suggest(rest, actions, f"write one of {', '.join(actions)}", "action:")
-            yield _finding("UNKNOWN_ACTION", path, line, f"no request is routed to an action {rest!r}", repair)
+            repair = suggest(rest, actions, f"write one of {', '.join(actions)}", "action:")
+            yield finding("UNKNOWN_ACTION", path, line, f"no request is routed to an action {rest!r}", repair)
         elif prefix not in ("doctrine", "profile", "action", "role", "charter"):
             repair = "write action:…, role:…, profile:…, charter or doctrine://kind/id"
-            yield _finding("UNKNOWN_NODE", path, line, f"{node!r} names no node", repair)
+            yield finding("UNKNOWN_NODE", path, line, f"{node!r} names no node", repair)
 
 
 def _list_actions(inputs: ContextInputs) -> list[str]:
@@ -458,13 +394,13 @@ def _check_settings(config: SourceFile | None) -> Iterator[Finding]:
         near = difflib.get_close_matches(str(key), CONFIG_KEYS, 1, 0.75)
         if key not in CONFIG_KEYS and near:
             line, repair = lines.get((key,), 1), f"did you mean {near[0]}?"
-            yield _finding("UNKNOWN_SETTING", config.path, line, f"nothing reads {key}", repair)
+            yield finding("UNKNOWN_SETTING", config.path, line, f"nothing reads {key}", repair)
     governance = document.get("governance") if isinstance(document, dict) else None
     for key in governance if isinstance(governance, dict) else ():
         if key not in GOVERNANCE_KEYS:
-            repair = _suggest(str(key), GOVERNANCE_KEYS, f"known are {', '.join(GOVERNANCE_KEYS)}")
+            repair = suggest(str(key), GOVERNANCE_KEYS, f"known are {', '.join(GOVERNANCE_KEYS)}")
             line = lines.get(("governance", key), 1)
-            yield _finding("UNKNOWN_SETTING", config.path, line, f"nothing reads governance.{key}", repair)
+            yield finding("UNKNOWN_SETTING", config.path, line, f"nothing reads governance.{key}", repair)
 
 
 def _list_unread(root: str, profile_folders: Sequence[str]) -> tuple[str, ...]:
@@ -500,7 +436,7 @@ def _report_unread(path: str) -> Finding:
         repair = f"rename it to {stem}.yaml or {stem}.md, or move it away"
     else:
         repair = f"rename it to {stem}.agent.yaml, or move it away"
-    return _finding("UNREAD_FILE", path, None, "nothing reads this file", repair)
+    return finding("UNREAD_FILE", path, None, "nothing reads this file", repair)
 
 
 def _report_unknown(path: str, line: int, kind: str, identifier: str, known: set[str]) -> Finding:
@@ -508,19 +444,4 @@ def _report_unknown(path: str, line: int, kind: str, identifier: str, known: set
     ids = sorted(uri.removeprefix(prefix) for uri in known if uri.startswith(prefix))
     near = difflib.get_close_matches(identifier, ids, 1)
     repair = f"did you mean {near[0]!r}?" if near else f"write it as a {kind} under {DOCTRINE_FOLDER}/, or remove it"
-    return _finding("UNKNOWN_DOCTRINE", path, line, f"there is no {kind} {identifier!r}", repair)
-
-
-def _suggest(word: str, known: Sequence[str], otherwise: str, prefix: str = "") -> str:
-    """Return the repair for a name that leads nowhere: the nearest one there is, or what to do without one."""
-    near = difflib.get_close_matches(word, known, 1)
-    return f"did you mean {prefix}{near[0]}?" if near else otherwise
-
-
-def _find_line_of_item(lines: Lines, key: str, place: int) -> int:
-    """Return the line of one item of the list at a key, however the key is spelt and wherever it stands."""
-    spelled = key.replace("_", "-")
-    for way, line in lines.items():
-        if way and isinstance(way[-1], str) and way[-1].replace("_", "-") == spelled:
-            return lines.get((*way, place), line)
-    return 1
+    return finding("UNKNOWN_DOCTRINE", path, line, f"there is no {kind} {identifier!r}", repair)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from specify_cli.cli.schemas.shapes import Shape, derived, shape_of
-from specify_cli.features.charter_setup import lint, synthesize
+from specify_cli.features.charter_setup import synthesize
+from specify_cli.features.charter_setup.lint_findings import LintReport
 from specify_cli.features.hooks.shapes import HooksChange, HooksRefusal
 from specify_cli.features.skills.shapes import SkillState
 
@@ -48,6 +49,6 @@ class SetUp(Shape):
 
 SHAPES: dict[str, Any] = {
     "charter-synthesis": CharterSynthesis,
-    "charter-lint": shape_of(lint.LintReport),
+    "charter-lint": shape_of(LintReport),
     "set-up": SetUp,
 }

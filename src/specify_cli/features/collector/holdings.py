@@ -24,20 +24,11 @@ from specify_cli.libraries.timeline.run import Run, read_run
 from specify_cli.libraries.wire.contract import IMPORTED, KINDS, LIVE, canonical, kind_of
 from specify_cli.libraries.words.words import marks_of
 from specify_cli.record import layout
+from specify_cli.record.findings import ERROR, Citation, Finding, RecordReport, SetReport, TrailFacts, judge_set
 from specify_cli.record.reading.views import read_entries
 from specify_cli.record.record import ULID_PATTERN, is_stand_in, lines_in_force, reader_of
 from specify_cli.record.seal import is_digest, open_line
-from specify_cli.record.verify import (
-    ERROR,
-    Citation,
-    Finding,
-    RecordReport,
-    SetReport,
-    TrailFacts,
-    add_annexes,
-    judge_set,
-    verify_record,
-)
+from specify_cli.record.verify import add_annexes, verify_record
 from specify_cli.trail.log.leaves import GENERATION_NAME, LEAF_BYTES, LogDamagedError, parse_leaf
 from specify_cli.trail.log.notes import Checkpoint, NoteError, Policy, VerifierKey, parse_checkpoint, signed_at
 

@@ -30,7 +30,7 @@ from specify_cli.features.collector.storage import (
 )
 from specify_cli.features.collector.witness import Witness
 from specify_cli.libraries.work.sharing import HERE, Engine, share_out
-from specify_cli.record.verify import ERROR, WARNING, RecordReport, finding
+from specify_cli.record.findings import ERROR, WARNING, RecordReport, finding
 from specify_cli.trail.log.leaves import LEAF_BYTES
 from specify_cli.trail.log.notes import NoteError, Policy, parse_checkpoint
 

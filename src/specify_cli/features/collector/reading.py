@@ -20,7 +20,7 @@ from specify_cli.features.collector.witness import Witness
 from specify_cli.libraries.work.sharing import Engine
 from specify_cli.libraries.work.sources import Failure, HeldLog, HeldRecord, Item, Opened, Source, unfolded
 from specify_cli.record import layout
-from specify_cli.record.verify import RecordReport, SetReport
+from specify_cli.record.findings import RecordReport, SetReport
 from specify_cli.storage.store import Place
 from specify_cli.trail.log.leaves import START, parse_leaf
 from specify_cli.trail.log.notes import Policy, parse_checkpoint

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from specify_cli.libraries.work.sharing import Engine
 from specify_cli.libraries.work.sources import Source, SourceKind
-from specify_cli.record.verify import SetReport
+from specify_cli.record.findings import SetReport
 from specify_cli.trail.log.notes import Policy
 
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from specify_cli.libraries.wire.contract import COMPLETED, EXTENSION, LIVE, STARTED, canonical, key_of, same_content
+from specify_cli.record.findings import RecordReport
 from specify_cli.record.record import is_stand_in
 from specify_cli.record.seal import open_line
-from specify_cli.record.verify import RecordReport
 from specify_cli.trail.log.merkle import Frontier, hash_leaf
 from specify_cli.trail.log.notes import Checkpoint, NoteError, parse_checkpoint
 

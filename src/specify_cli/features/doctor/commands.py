@@ -13,7 +13,7 @@ from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.features.doctor.doctor import DoctorReport, Rooms, examine, sweep
 from specify_cli.project.checks import Finding
 from specify_cli.project.config import Project, load_project
-from specify_cli.record.verify import ERROR, WARNING
+from specify_cli.record.findings import ERROR, WARNING
 from specify_cli.room import Values
 
 _LISTED = 5

@@ -23,10 +23,10 @@ from specify_cli.project.config import Project
 from specify_cli.project.decisions import read_decisions
 from specify_cli.project.tracked import tracked_private
 from specify_cli.record import layout
+from specify_cli.record.findings import ERROR, INFO, WARNING, RecordReport
 from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.record import is_invocation_id
-from specify_cli.record.verify import ERROR, INFO, WARNING, RecordReport
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.checking import verify_all
 from specify_cli.storage.index import Index
@@ -39,7 +39,7 @@ from specify_cli.storage.worktrees import find_left_behind, find_unkept
 if TYPE_CHECKING:
     from doctrine.load import ParseCache, Problem
     from specify_cli.invocation.caller import Caller
-    from specify_cli.record import verify
+    from specify_cli.record import findings
 
 STALE_OPEN_HOURS = 24
 _LITTLE = 16 * 1024
@@ -60,7 +60,7 @@ class Stream(Protocol):
     def follow(self, reports: Iterable[RecordReport]) -> Iterator[RecordReport]:
         """Yield the reports as they come, each taken in."""
 
-    def findings(self) -> Iterable[verify.Finding]:
+    def findings(self) -> Iterable[findings.Finding]:
         """Return what was found when all have passed."""
 
 
@@ -297,7 +297,7 @@ def _check_unpublished(project: Project) -> Iterator[Finding]:
         yield Finding("UNPUBLISHED", WARNING, layout.TRAIL, what, repair)
 
 
-def _suggest_next(project: Project, report: RecordReport, finding: verify.Finding) -> str:
+def _suggest_next(project: Project, report: RecordReport, finding: findings.Finding) -> str:
     """Return what to do about a finding here, where that is more than it can say of itself."""
     if finding.code == "TORN_TAIL" and report.sealed and report.invocation_id is not None:
         if report.status != "open":

@@ -19,7 +19,7 @@ from specify_cli.features.hooks.silence import describe_silence, find_installed
 from specify_cli.project.checks import Finding, list_names
 from specify_cli.project.config import Project
 from specify_cli.record import layout
-from specify_cli.record.verify import INFO, WARNING, RecordReport
+from specify_cli.record.findings import INFO, WARNING, RecordReport
 from specify_cli.storage.index import Index
 
 _LITTLE = 16 * 1024

@@ -6,6 +6,7 @@ from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_text
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.programs import resume as resuming
+from specify_cli.features.programs.identity import load_program
 from specify_cli.libraries.comparison.text import render_comparison
 from specify_cli.record.state import ExecutionState
 from specify_cli.room import Values
@@ -35,7 +36,7 @@ def resume(values: Values) -> int:
             write_lines(_render_plan(plan))
         return 0 if plan.resumable else 1
     option = values["rerun"]
-    program = resuming.load_program(str(name))
+    program = load_program(str(name))
     try:
         done = resuming.resume(
             shell.here(),
@@ -65,8 +66,8 @@ def reexecute(values: Values) -> int:
         model, separator, function = str(item).partition("=")
         if not separator or not model:
             raise CallerError("USAGE", f"--model: expected NAME=module:function, found {item!r}", "--model m=mine:ask")
-        models[model] = resuming.load_program(function)
-    program = resuming.load_program(str(values["program"]))
+        models[model] = load_program(function)
+    program = load_program(str(values["program"]))
     try:
         done = resuming.reexecute(
             shell.here(),

@@ -7,28 +7,24 @@ not made twice without being asked for; the original of a re-execution is never 
 
 from __future__ import annotations
 
-import ast
-import functools
-import importlib
 import json
 import os
-import sys
-import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from charter.inputs import load_inputs
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.features.programs.expected import Watch
 from specify_cli.features.programs.history import (
     History,
     NotKept,
     Recorded,
-    Watch,
     changed_members,
     in_doubt_error,
     side_effects_not_allowed,
 )
+from specify_cli.features.programs.identity import Program, program_digest
 from specify_cli.features.programs.run import Past, Run, open_invocation
 from specify_cli.features.programs.values import Default
 from specify_cli.features.replay.judge import execution_hash_of
@@ -39,20 +35,19 @@ from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.libraries.comparison.compare import Chain, ReplayResult, about_of, receipts_of, settle, verify_replay
 from specify_cli.project.config import Project, load_project
+from specify_cli.record.findings import OF_THE_LINES, RecordReport
 from specify_cli.record.reading.views import fields_of, find_places, pick
 from specify_cli.record.record import Record, lines_in_force
-from specify_cli.record.seal import GENESIS, bulk_codec, digest_of, open_line
+from specify_cli.record.seal import GENESIS, bulk_codec, open_line
 from specify_cli.record.snapshot import policy_digests
 from specify_cli.record.state import ExecutionState, StateFold
-from specify_cli.record.verify import OF_THE_LINES, RecordReport
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.checking import read_record_lines, verify_file, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import read_record, read_whole
-from specify_cli.storage.store import Place, digest, place_of, require_started
+from specify_cli.storage.store import Place, place_of, require_started
 
-Program = Callable[[Run], Any]
 _SHOWN = 5
 
 
@@ -121,111 +116,6 @@ class _Opened(NamedTuple):
     record: Record
     history: History
     plan: ResumePlan
-
-
-def program_digest(program: Program) -> str:
-    """Return the digest of a program: its module's source and those it imports from beside it, its name, its closure.
-
-    Of a closure what cannot change counts: numbers, texts, functions. A list may hold what the program itself puts in.
-    """
-    return digest_of(_describe_program(program, frozenset()))
-
-
-def _describe_program(program: Any, seen: frozenset[int]) -> dict[str, object]:
-    bound: list[object] = []
-    while isinstance(program, functools.partial):
-        bound += [_describe_value(program.args, seen), _describe_value(tuple(sorted(program.keywords.items())), seen)]
-        program = program.func
-    module = sys.modules.get(getattr(program, "__module__", ""))
-    path = getattr(module, "__file__", None)
-    sources = {} if path is None else _read_sources(path, str(getattr(module, "__name__", "")))
-    described: dict[str, object] = {
-        "source": sources.pop("", None) or gates.source_digest(program),
-        "name": getattr(program, "__qualname__", ""),
-    }
-    for cell in getattr(program, "__closure__", None) or ():
-        try:
-            bound.append(_describe_value(cell.cell_contents, seen | {id(program)}))
-        except ValueError:
-            pass  # nothing has been put into it yet
-    modules = [item for item in bound if item is not None]
-    return described | ({"modules": sources} if sources else {}) | ({"bound": modules} if modules else {})
-
-
-def _describe_value(value: object, seen: frozenset[int]) -> object:
-    if isinstance(value, (str, int, float, bytes)):
-        return repr(value)
-    if isinstance(value, tuple):
-        return [_describe_value(item, seen) for item in value]
-    if isinstance(value, (types.FunctionType, functools.partial)) and id(value) not in seen:
-        return _describe_program(value, seen | {id(value)})
-    return None
-
-
-def _read_sources(path: str, name: str) -> dict[str, object]:
-    """Return the source of a module under "", and the digests of the modules it imports from the folder it lies in."""
-    base = path
-    for _ in range(1 + name.count(".") + os.path.basename(path).startswith("__init__.")):
-        base = os.path.dirname(base)
-    # Of an installed package its own modules, not all that are installed.
-    top = f"{name.partition('.')[0]}." if base.endswith(("-packages", "/lib-dynload")) else ""
-    sources: dict[str, object] = {}
-    due = [(path, name if os.path.basename(path) == "__init__.py" else name.rpartition(".")[0])]
-    known = {path}
-    while due:
-        file, package = due.pop()
-        try:
-            with open(file, encoding="utf-8") as source:
-                text = source.read()
-            tree = ast.parse(text)
-        except (OSError, UnicodeDecodeError, SyntaxError):
-            continue
-        sources["" if file == path else os.path.relpath(file, base)] = text if file == path else digest(text.encode())
-        for module in filter(lambda item: f"{item}.".startswith(top), _list_imports(tree, package)):
-            stem = os.path.join(base, *module.split("."))
-            for candidate in (f"{stem}.py", os.path.join(stem, "__init__.py")):
-                if candidate not in known and os.path.isfile(candidate):
-                    known.add(candidate)
-                    due.append((candidate, module if candidate.endswith("__init__.py") else module.rpartition(".")[0]))
-    return sources
-
-
-def _list_imports(tree: ast.AST, package: str) -> Iterator[str]:
-    """Yield every module that a source may import, by its full name."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".") if package else []
-            parts = above[: len(above) - node.level + 1] if node.level else []
-            start = ".".join([*parts, *([node.module] if node.module else [])])
-            names = [start, *(f"{start}.{alias.name}".lstrip(".") for alias in node.names)]
-        else:
-            continue
-        for name in filter(None, names):
-            pieces = name.split(".")
-            yield from (".".join(pieces[: end + 1]) for end in range(len(pieces)))
-
-
-def load_program(name: str) -> Program:
-    """Return the function a user names as module:function. Raises CallerError PROGRAM_NOT_FOUND."""
-
-    module_name, _, function = name.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # last, so that nothing there takes the place of an installed module
-    try:
-        if not module_name or not function:
-            raise ValueError("expected module:function")
-        program = getattr(importlib.import_module(module_name), function)
-    except (Exception, SystemExit) as error:  # it is a caller's module: whatever it raises is why it cannot be used
-        raise CallerError(
-            "PROGRAM_NOT_FOUND",
-            f"{name!r} cannot be loaded: {type(error).__name__}: {error}",
-            "name it as module:function, from its folder",
-        ) from error
-    if not callable(program):
-        raise CallerError("PROGRAM_NOT_FOUND", f"{name!r} is no function", "name a function that takes the run")
-    return program  # type: ignore[no-any-return]
 
 
 def run_program(

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
+from specify_cli.features.programs.expected import Watch
 from specify_cli.features.programs.history import (
     AGREED,
     ASKS,
@@ -31,7 +32,6 @@ from specify_cli.features.programs.history import (
     Key,
     Place,
     Recorded,
-    Watch,
     divergence,
     in_doubt_error,
     place_of,

@@ -11,9 +11,7 @@ import importlib
 import itertools
 import os
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -52,17 +50,19 @@ from specify_cli.features.replay.judge import (
     read_past,
     recorded_outcome,
 )
+from specify_cli.features.replay.quiet import network_denied
 from specify_cli.features.replay.report import report_bytes, view_report
 from specify_cli.features.replay.report_page import page_of
 from specify_cli.invocation import gates
 from specify_cli.invocation.ends.opening import build_digest
 from specify_cli.project.config import Project
 from specify_cli.record import layout, snapshot
+from specify_cli.record.findings import ERROR, OF_THE_LINES, RecordReport
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.reading.views import View, fields_of, find_places, pick, read_file
 from specify_cli.record.record import Record, chain, is_stand_in, reader_of, tip_of, whole_lines
 from specify_cli.record.seal import open_line
-from specify_cli.record.verify import ERROR, OF_THE_LINES, RecordReport, verify_record
+from specify_cli.record.verify import verify_record
 from specify_cli.redaction.captured import read_captured_text
 from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, route
 from specify_cli.storage.frozen import Frozen, frozen_decision, inputs_of_corpus, limit_hits, mapping_of, policy_hash_of
@@ -625,62 +625,6 @@ def _read_output(result: Fields | None, objects: ReadOnceObjects) -> str:
 
 
 # --- no network
-
-_DENIED = (
-    "socket.connect",
-    "socket.bind",
-    "socket.getaddrinfo",
-    "socket.gethostby",
-    "socket.getnameinfo",
-    "socket.sendto",
-    "socket.sendmsg",
-    "subprocess.Popen",
-    "os.system",
-    "os.exec",
-    "os.posix_spawn",
-    "os.spawn",
-)
-_denials = 0
-_hooked = False
-_guard = threading.Lock()
-_spared: frozenset[threading.Thread] = frozenset()
-
-
-class NetworkDenied(RuntimeError):
-    """Something asked for the network, or for another process, during a replay."""
-
-
-@contextmanager
-def network_denied() -> Iterator[None]:
-    """Deny the whole process the network, and starting other processes, meanwhile.
-
-    An audit hook stays for the life of a process, so it is added once and asks whether a replay is going on.
-    """
-    global _denials, _hooked
-    with _guard:
-        if not _hooked:
-            sys.addaudithook(_deny)
-            _hooked = True
-        _denials += 1
-    try:
-        yield
-    finally:
-        with _guard:
-            _denials -= 1
-
-
-def spare_running_threads() -> None:
-    """Let the threads go on that a Dask worker speaks to its cluster with; those that run its tasks are denied."""
-    global _spared
-    with _guard:
-        if not _spared:
-            running = threading.enumerate()
-            _spared = frozenset(one for one in running if not one.name.startswith("Dask-Default-Threads"))
-
-
-def _deny(event: str, _: object) -> None:
-    if _denials and event.startswith(_DENIED) and threading.current_thread() not in _spared:
-        raise NetworkDenied(f"{event} during a replay, which runs on what was recorded alone")
 
 
 # --- the report, written

@@ -10,15 +10,9 @@ from typing import Any
 from specify_cli.features.replay.report import REQUEST, count
 
 _SHOWN = 300
-
-
 _LISTED = 20
-
-
 # What Markdown, GitHub's dialect of it or HTML would act on in the middle of a line.
 _MARKUP = re.compile(r"[\\`*_{}\[\]#~$^]|:(?=\S)")
-
-
 # C0, DEL, C1, separators and marks that reorder text.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 

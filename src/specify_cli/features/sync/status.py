@@ -15,8 +15,8 @@ from specify_cli.features.sync.trigger import CONSENT, PAUSE, is_running, paused
 from specify_cli.libraries.wire.contract import PHASES, RECORDS, compose
 from specify_cli.project.checks import Finding
 from specify_cli.project.config import Project
+from specify_cli.record.findings import ERROR, INFO, WARNING
 from specify_cli.record.ids import rfc3339
-from specify_cli.record.verify import ERROR, INFO, WARNING
 from specify_cli.redaction.redact import RedactionError
 from specify_cli.storage.index import Index
 

@@ -31,16 +31,15 @@ from doctrine.artifact import Artifact
 from doctrine.load import ParseCache, ShippedBundle, SourceError, read_source, shipped_bundle
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.features.replay.judge import Outcome, Retrieval, ask_gate, recorded_outcome
+from specify_cli.features.replay.quiet import network_denied, spare_running_threads
 from specify_cli.features.replay.replay import (
     Opened,
     assembled,
     config_under,
     load_rules,
-    network_denied,
     open_past,
     outcome_of,
     routed_among,
-    spare_running_threads,
 )
 from specify_cli.invocation import gates
 from specify_cli.libraries.work.sharing import HERE, Engine, share_out

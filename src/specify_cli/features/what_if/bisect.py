@@ -16,7 +16,8 @@ from doctrine.agent_profiles.repository import PROJECT_FOLDERS
 from doctrine.git import ask_git, find_worktree, read_git
 from doctrine.load import ParseCache
 from specify_cli.errors import CallerError
-from specify_cli.features.replay.replay import Opened, network_denied, open_past
+from specify_cli.features.replay.quiet import network_denied
+from specify_cli.features.replay.replay import Opened, open_past
 from specify_cli.features.what_if.backtest import Candidate, Sights, Transition, judge_record, read_project
 from specify_cli.invocation import gates
 from specify_cli.project.config import Project

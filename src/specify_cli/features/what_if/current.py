@@ -20,11 +20,11 @@ from doctrine.load import ParseCache
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.features.replay.judge import Code, Fields, Outcome, Retrieval, recorded_outcome
+from specify_cli.features.replay.quiet import network_denied
 from specify_cli.features.replay.replay import (
     Opened,
     assembled,
     load_rules,
-    network_denied,
     open_past,
     outcome_of,
     read_intact,
@@ -47,10 +47,11 @@ from specify_cli.invocation.ends.opening import Asked, Routed, Terms, compose_op
 from specify_cli.project.config import Project
 from specify_cli.project.languages import detect_facts
 from specify_cli.record import layout, snapshot, tiers
+from specify_cli.record.findings import ERROR, LAST_OPENING_SEQ
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import chain, fold, genesis_tip, is_profile_id, whole_lines
 from specify_cli.record.seal import open_line
-from specify_cli.record.verify import ERROR, LAST_OPENING_SEQ, verify_record
+from specify_cli.record.verify import verify_record
 from specify_cli.redaction.capture import MODES, narrower
 from specify_cli.redaction.redact import Redacted
 from specify_cli.routing.registry import ProfileRegistry, shipped_table

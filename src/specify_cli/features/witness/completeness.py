@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from specify_cli.features.witness.findings import finding
 from specify_cli.record import layout
-from specify_cli.record.ids import millis_of
-from specify_cli.record.verify import (
+from specify_cli.record.findings import (
     ERROR,
     LEVELS,
     OF_THE_LINES,
@@ -26,6 +25,7 @@ from specify_cli.record.verify import (
     RecordReport,
     SetReport,
 )
+from specify_cli.record.ids import millis_of
 from specify_cli.trail.log.merkle import Frontier, hash_leaf
 from specify_cli.trail.log.notes import Checkpoint
 

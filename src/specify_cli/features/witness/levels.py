@@ -30,10 +30,10 @@ from specify_cli.libraries.work.records import verify_shared
 from specify_cli.libraries.work.sharing import HERE, Engine
 from specify_cli.project.config import Project
 from specify_cli.record import layout
+from specify_cli.record.findings import ERROR, LAST_OPENING_SEQ, Finding, RecordReport, SetReport, judge_set
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import genesis_tip, is_invocation_id, lines_in_force
 from specify_cli.record.seal import open_line
-from specify_cli.record.verify import ERROR, LAST_OPENING_SEQ, Finding, RecordReport, SetReport, judge_set
 from specify_cli.storage.checking import strays, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.publishing import find_unpublished

@@ -17,9 +17,9 @@ from specify_cli.features.witness.findings import finding
 from specify_cli.libraries.archive.unpacking import Contents
 from specify_cli.project.config import Project
 from specify_cli.record import layout
+from specify_cli.record.findings import LAST_OPENING_SEQ, Finding, RecordReport
 from specify_cli.record.record import split_lines
 from specify_cli.record.seal import seal_at_end
-from specify_cli.record.verify import LAST_OPENING_SEQ, Finding, RecordReport
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import ANNEX, CLOSE, FIXED, START, Leaf
 from specify_cli.trail.log.merkle import hash_leaf, verify_inclusion

@@ -20,7 +20,7 @@ from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.libraries.work.sharing import ENGINE_CODES, HERE, Engine, share_out
 from specify_cli.libraries.work.sources import Failure, Item, Source, group_items, list_items
 from specify_cli.project.config import load_project
-from specify_cli.record.verify import RecordReport, SetReport, judge_set
+from specify_cli.record.findings import RecordReport, SetReport, judge_set
 from specify_cli.storage.checking import report_lost, require_here, verify_groups
 
 

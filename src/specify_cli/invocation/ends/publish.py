@@ -7,7 +7,7 @@ from doctrine.load import ParseCache
 from doctrine.text import count
 from specify_cli.errors import StoredDataError
 from specify_cli.project.config import Project
-from specify_cli.record.verify import OF_THE_LINES
+from specify_cli.record.findings import OF_THE_LINES
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore

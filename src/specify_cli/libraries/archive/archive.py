@@ -24,21 +24,14 @@ from specify_cli.libraries.archive.memory import MemoryObjectStore
 from specify_cli.libraries.archive.withholding import CLOSING, Search, Withheld, seq_of, stand_ins, withhold_lines
 from specify_cli.project.config import Project
 from specify_cli.record import layout
+from specify_cli.record.findings import ERROR, FINDINGS, OF_THE_LINES, NamedObject, RecordReport
 from specify_cli.record.reading.views import json_pieces
 from specify_cli.record.record import (
     reader_of,
     whole_lines,
 )
 from specify_cli.record.seal import open_line, seal_at_end
-from specify_cli.record.verify import (
-    ERROR,
-    FINDINGS,
-    OF_THE_LINES,
-    NamedObject,
-    RecordReport,
-    verify_annex,
-    verify_record,
-)
+from specify_cli.record.verify import verify_annex, verify_record
 from specify_cli.storage.checking import annex_files, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore

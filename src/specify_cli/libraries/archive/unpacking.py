@@ -31,17 +31,12 @@ from specify_cli.libraries.archive.archive import (
 from specify_cli.libraries.archive.withholding import WHYS, Withheld, stand_ins
 from specify_cli.project.config import Project, parse_config
 from specify_cli.record import layout
+from specify_cli.record.findings import ERROR, Finding, RecordReport, finding
 from specify_cli.record.record import (
     ULID_PATTERN,
     is_stand_in,
 )
 from specify_cli.record.seal import open_line
-from specify_cli.record.verify import (
-    ERROR,
-    Finding,
-    RecordReport,
-    finding,
-)
 from specify_cli.storage.checking import verify_file, verify_place
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.objects import FileObjectStore
@@ -54,14 +49,8 @@ if TYPE_CHECKING:
 
 
 _RECORD = re.compile(rf"{re.escape(layout.IMPORTED)}/([^/]+)")
-
-
 _OBJECT = re.compile(rf"{re.escape(layout.OBJECTS)}/([0-9a-f]{{2}})/([0-9a-f]{{62}})")
-
-
 _ANNEX = re.compile(rf"{re.escape(layout.ANNEXES)}/({ULID_PATTERN})/{ULID_PATTERN}\.jsonl")
-
-
 _PROOF = re.compile(rf"{re.escape(layout.PROOFS)}/({ULID_PATTERN})/(start|close|annex)-[0-9]{{1,12}}\.tlog-proof")
 
 
@@ -317,11 +306,7 @@ def _parse_archive(path: str, manifest: str, names: Sequence[str]) -> tuple[dict
 
 # The form of a manifest: a type or the values allowed, an object by its members, a list of one form.
 _VERSIONS = (MANIFEST_VERSION, WITH_PROOFS)
-
-
 _WITHHELD_FORM = {"seq": int, "event": str, "why": WHYS, "rules": dict, "file": (str, type(None))}
-
-
 _RECORD_FORM = {
     "invocation_id": str,
     "file": str,

@@ -28,10 +28,10 @@ from specify_cli.libraries.comparison.run_parts import (
     read_shown,
     show_texts,
 )
+from specify_cli.record.findings import RecordReport
 from specify_cli.record.reading.views import View, change, find_places, pick
 from specify_cli.record.record import Entry, fold_entries, is_stand_in
 from specify_cli.record.seal import GENESIS, SEAL_KEY, SealError, digest_of, seal_line
-from specify_cli.record.verify import RecordReport
 
 Fields = Mapping[str, Any]
 # code → the message that says it, in the order mismatches are listed; docs/replay.md has the same codes.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from specify_cli.libraries.work.sharing import Engine, share_out
 from specify_cli.project.config import Project
-from specify_cli.record.verify import RecordReport
+from specify_cli.record.findings import RecordReport
 from specify_cli.storage.checking import list_groups, report_lost, verify_groups
 
 

@@ -21,7 +21,7 @@ from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.libraries.archive.unpacking import check_manifest, is_member, require_order, unpacked
 from specify_cli.libraries.work.sharing import Engine
 from specify_cli.record import layout
-from specify_cli.record.verify import SetReport
+from specify_cli.record.findings import SetReport
 from specify_cli.storage.checking import list_groups, require_here
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import Place, places

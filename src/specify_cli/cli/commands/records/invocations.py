@@ -22,8 +22,8 @@ from specify_cli.cli.terminal.render import event_line, invocation_page, render_
 from specify_cli.errors import CallerError
 from specify_cli.project.config import Project
 from specify_cli.record import layout
+from specify_cli.record.findings import ERROR, WARNING, RecordReport, SetReport, judge_set
 from specify_cli.record.reading.views import json_pieces
-from specify_cli.record.verify import ERROR, WARNING, RecordReport, SetReport, judge_set
 from specify_cli.room import Values
 from specify_cli.storage import queries as invocations
 from specify_cli.storage.adoption import take_in

@@ -35,10 +35,11 @@ from specify_cli.libraries.wire.contract import (
 from specify_cli.project.config import Project
 from specify_cli.project.tracked import shipped_records
 from specify_cli.record import layout
+from specify_cli.record.findings import ERROR, OF_THE_LINES
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import fold, split_lines
 from specify_cli.record.seal import FORMAT_VERSION, is_digest, open_line
-from specify_cli.record.verify import ERROR, OF_THE_LINES, verify_record
+from specify_cli.record.verify import verify_record
 from specify_cli.redaction.redact import RuleSet, redact
 from specify_cli.storage.checking import differing_copies
 from specify_cli.storage.index import Index, Key

@@ -25,7 +25,7 @@ from specify_cli.libraries.ssh.options import read_signers
 from specify_cli.libraries.work.options import find_kind, list_sources, open_engine
 from specify_cli.libraries.work.sharing import Engine
 from specify_cli.project.config import Project
-from specify_cli.record.verify import ERROR, LEVELS, RecordReport, SetReport
+from specify_cli.record.findings import ERROR, LEVELS, RecordReport, SetReport
 from specify_cli.room import Values
 from specify_cli.storage.index import Index
 from specify_cli.trail.log.notes import NoteError, parse_policy

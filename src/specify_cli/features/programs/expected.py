@@ -1,0 +1,172 @@
+"""What a re-execution has to come to again: the recorded events in their order, and where it parts from them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+
+from specify_cli.errors import StoredDataError
+from specify_cli.features.programs.history import Fields, Place, place_of
+from specify_cli.record.event_table import EVENTS
+
+
+def determinism_violation(what: str, body: Fields) -> StoredDataError:
+    """Return a re-execution that did not do what its original did."""
+    step = body.get("step")
+    place = "outside any step" if step is None else f"in step {step} ({body.get('ordinal')})"
+    return StoredDataError(
+        "DETERMINISM_VIOLATION",
+        f"the re-execution differs {place}, at its {body.get('event')}: {what}",
+        "spec-kitty invocations compare shows the two runs; look for a clock, a random choice or an input that changed",
+    )
+
+
+class Watch:
+    """The events of a run that its re-execution has to come to again.
+
+    What the order of the program places comes in that order; what ran beside other work comes at its place, whenever.
+    """
+
+    def __init__(self, lines: Sequence[Fields]) -> None:
+        self._lines = lines
+        self._places: set[Place] = set()
+        # The places of their lines, and which of them are made by a call; those before `_next` have come.
+        self._in_order, self._called = array("I"), bytearray()
+        self._next = 0
+        self._beside: dict[Signature, list[int]] = {}
+        self.left = 0
+        # What a tool called whose result was given back instead.
+        self.passed_over: set[object] = set()
+        calling: dict[Place, list[object]] = {}
+        for at, fields in enumerate(lines):
+            signed, place = signature(fields), place_of(fields)
+            calls = calling.setdefault(place, [])
+            if fields.get("call_id") in calls:
+                calls.remove(fields["call_id"])
+            if signed is not None:
+                self.left += 1
+                if self._is_beside(fields):
+                    self._beside.setdefault(signed, []).append(at)
+                else:
+                    self._in_order.append(at)
+                    self._called.append(bool(calls))
+            if fields.get("event") == "tool_call" and not fields.get("beside"):
+                calls.append(fields.get("call_id"))
+            if not calls:
+                del calling[place]
+
+    def _is_beside(self, fields: Fields) -> bool:
+        place = place_of(fields)
+        if fields.get("event") == "step_started" and fields.get("beside"):
+            self._places.add(place)
+        return fields.get("beside") is True or place in self._places
+
+    def check(self, body: Fields) -> StoredDataError | None:
+        """Take the event this one is again; the violation where there is none."""
+        actual = signature(body)
+        if actual is None:
+            return None
+        self.left -= 1
+        if self._is_beside(body):
+            alike = self._beside.get(actual)
+            if alike:
+                alike.pop()
+                return None
+            # An older writer did not mark what ran beside other work.
+            at = next((at for at in range(self._next, len(self._in_order)) if self._sign(at) == actual), None)
+            if at is not None:
+                del self._in_order[at], self._called[at]
+                return None
+            near = next((item for item in self._iter_rest() if _is_near(item, body)), None)
+            what = "the run had none like it" if near is None else difference(signature(near) or (), actual)
+            return determinism_violation(what, body)
+        while self._is_called_next() and self._sign(self._next) != actual:
+            self._pass_over()
+        if self._next == len(self._in_order):
+            return determinism_violation(f"the run had ended there, and now comes {body['event']}", body)
+        expected = self._sign(self._next)
+        self._next += 1
+        return None if expected == actual else determinism_violation(difference(expected or (), actual), body)
+
+    def _sign(self, at: int) -> Signature | None:
+        return signature(self._lines[self._in_order[at]])
+
+    def _is_called_next(self) -> bool:
+        return self._next < len(self._in_order) and bool(self._called[self._next])
+
+    def _pass_over(self) -> None:
+        self.passed_over.add(self._lines[self._in_order[self._next]].get("seq"))
+        self._next += 1
+        self.left -= 1
+
+    def finish(self) -> StoredDataError | None:
+        """Return the violation of a program that has ended before it came to everything."""
+        while self._is_called_next():
+            self._pass_over()
+        if self.left <= 0:
+            return None
+        return determinism_violation(f"it ended, and its original had {self.left} more events", next(self._iter_rest()))
+
+    def _iter_rest(self) -> Iterator[Fields]:
+        parallel = (at for places in self._beside.values() for at in places)
+        return (self._lines[at] for at in (*self._in_order[self._next :], *parallel))
+
+
+def _is_near(one: Fields, two: Fields) -> bool:
+    return all(one.get(name) == two.get(name) for name in ("event", "step", "ordinal", "tool", "model", "gate"))
+
+
+Signature = tuple[tuple[str, object], ...]
+# What two runs of one program must agree on, event by event; ids, times and states are not among it.
+_SIGNATURE = (
+    "event",
+    "to",
+    "step",
+    "ordinal",
+    "step_type",
+    "decision",
+    "tool",
+    "side_effect",
+    "status",
+    "gate",
+    "rule_ref",
+    "rule_digest",
+    "outcome",
+    "reason_code",
+    "blocking",
+    "model",
+    "ok",
+    "path",
+    "kind",
+    "error_code",
+    "input_hash",
+    "output_hash",
+    "args_hash",
+    "prompt_hash",
+    "response_hash",
+    "result_hash",
+    "query_hash",
+    "before_hash",
+    "after_hash",
+)
+
+
+# What means the same: a result that was given back, and a name of an older writer.
+_RENAMED: Mapping[str, object] = {"replayed": "ok", "LimitExceeded": "LIMIT_EXCEEDED"}
+
+
+def signature(fields: Fields) -> Signature | None:
+    """Return what an event must come to again; None for one that may differ."""
+    event = EVENTS.get(str(fields.get("event")))
+    if event is None or not event.compared or fields.get("request_id") == "context":
+        return None
+    return tuple(
+        (name, _RENAMED.get(str(fields[name]), fields[name])) for name in _SIGNATURE if fields.get(name) is not None
+    )
+
+
+def difference(expected: Sequence[tuple[str, object]], found: Sequence[tuple[str, object]]) -> str:
+    """Return the first member in which two signatures differ, in words."""
+    one, two = dict(expected), dict(found)
+    name = next(name for name in _SIGNATURE if one.get(name) != two.get(name))
+    return f"{name}: expected {one.get(name)}, found {two.get(name)}"
