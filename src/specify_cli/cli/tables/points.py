@@ -123,8 +123,15 @@ def is_own(run: str) -> bool:
 
 
 def find_direct(word: str) -> str | None:
-    """Return the function that answers for a first word of the command line alone; None for every other word."""
-    run: str | None = load_compiled("points").DIRECT.get(word)
+    """Return the function that answers for a first word of the command line alone; None for every other word.
+
+    Whether a declaration has changed since is not asked: a hook begins here at every tool call.
+    """
+    try:
+        from specify_cli.cli.tables.compiled import points  # made at build
+    except ImportError:
+        points = load_compiled("points")
+    run: str | None = points.DIRECT.get(word)
     return run
 
 
