@@ -35,6 +35,7 @@ from doctrine.graph import parse_edges
 from doctrine.load import GRAPH_FILE, ParseCache, SourceError, SourceFile, read_source, shipped_artifacts
 from doctrine.text import UNSEEN, match_glob
 from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
+from specify_cli.cli.tables.points import list_fills
 from specify_cli.features.charter_setup.lint_findings import Finding, find_line_of_item, finding, read_lines, suggest
 
 TYPE_CHECKING = False
@@ -379,7 +380,8 @@ def _list_actions(inputs: ContextInputs) -> list[str]:
 
 
 # The sections of config.yaml there are; a project may keep others there, so only near misses are named.
-CONFIG_KEYS = ("project", "audit", "redaction", "trail", "memory_backend", "governance", "sync", "replay")
+# The keys of the core; rooms name their own at the point `config_keys`.
+_CORE_KEYS = ("project", "audit", "redaction", "trail", "memory_backend", "governance")
 
 
 def _check_settings(config: SourceFile | None) -> Iterator[Finding]:
@@ -390,9 +392,10 @@ def _check_settings(config: SourceFile | None) -> Iterator[Finding]:
         lines = locate_yaml(config.data, name=config.path)
     except YamlError:
         return
+    known = (*_CORE_KEYS, *(fill.name for fill in list_fills("config_keys")))
     for key in document if isinstance(document, dict) else ():
-        near = difflib.get_close_matches(str(key), CONFIG_KEYS, 1, 0.75)
-        if key not in CONFIG_KEYS and near:
+        near = difflib.get_close_matches(str(key), known, 1, 0.75)
+        if key not in known and near:
             line, repair = lines.get((key,), 1), f"did you mean {near[0]}?"
             yield finding("UNKNOWN_SETTING", config.path, line, f"nothing reads {key}", repair)
     governance = document.get("governance") if isinstance(document, dict) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specify_cli.cli.tables.params import ENGINE, ID, READ, STRICT
-from specify_cli.room import Command, Feature, argument, flag, option
+from specify_cli.room import Command, Feature, Fill, argument, flag, option
 
 FEATURE = Feature(
     name="replay",
@@ -77,4 +77,5 @@ FEATURE = Feature(
         "the member.",
         "unreplayable.missing_input": "The store does not hold an object the replay needs; the message names it.",
     },
+    fills=(Fill("config_keys", "feature:FEATURE", "replay"),),
 )
