@@ -53,8 +53,8 @@ def run(prefix: Path, chartered: Path, home: Path) -> Iterator[Run]:
     yield run_one
 
 
-def test_a_package_of_others_brings_commands_formats_and_checks_and_goes_without_a_trace(
-    pip: Callable[..., None], run: Run, tmp_path: Path
+def test_a_package_of_others_brings_commands_formats_checks_and_rules_and_goes_without_a_trace(
+    pip: Callable[..., None], run: Run, prefix: Path, tmp_path: Path
 ) -> None:
     before = run("--help").stdout
     copy = tmp_path / "extras"
@@ -75,7 +75,22 @@ def test_a_package_of_others_brings_commands_formats_and_checks_and_goes_without
     assert "NO_RECORD_YET" not in found
     broken = run("tally", "--least", "13", "--json")
     assert (broken.returncode, json.loads(broken.stderr)["error_code"]) == (1, "ROOM_FAILED")
+    event = ("profile-invocation", "record", invocation, "--event", "gate_decision", "--json-payload")
+    program = "from specify_cli.invocation import gates; from kitty_extras.rules import is_even as rule; "
+    asked = [str(prefix / "bin/python"), "-c", program + "print(gates.source_digest(rule), end='')"]
+    digest = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    gate = {
+        "rule_digest": digest,
+        "gate": "pairs",
+        "rule_ref": "extras-even",
+        "inputs": {"number": 4},
+        "blocking": True,
+    }
+    recorded = run(*event, json.dumps({**gate, "outcome": "pass", "reason_code": "even"}))
+    assert recorded.returncode == 0, recorded.stderr
     assert run("profile-invocation", "complete", invocation).returncode == 0
+    [again] = json.loads(run("replay", invocation, "--json").stdout)["gates"]
+    assert (again["rule_ref"], again["replayed"]) == ("extras-even", {"outcome": "pass", "reason_code": "even"})
 
     pip("uninstall", "-y", "kitty-extras")
 

@@ -41,6 +41,10 @@ class Strangers(NamedTuple):
     tables: Mapping[str, object] | None
 
 
+# What this process has looked for itself, where no file can keep it.
+_found_here: dict[str, Strangers] = {}
+
+
 def read_strangers(*, look: bool) -> Strangers | None:
     """Return what other packages bring, as it is kept; None where nothing is kept for these installed packages.
 
@@ -48,6 +52,8 @@ def read_strangers(*, look: bool) -> Strangers | None:
     """
     path, stamp = _find_cache(), _read_stamp()
     kept = None if path is None else _read_cache(path, stamp)
+    if kept is None:
+        kept = _found_here.get(repr(stamp))
     if kept is not None and not any(_is_ours_to_judge(source) for source in kept.sources.values()):
         # What is developed somewhere can change there at any time.
         if not look or not any(kept.sources.values()):
@@ -55,8 +61,10 @@ def read_strangers(*, look: bool) -> Strangers | None:
     elif kept is None and not look:
         return None
     found, is_whole = find_strangers()
-    if path is not None and is_whole:
-        _write_cache(path, stamp, found)
+    if is_whole:
+        _found_here[repr(stamp)] = found
+        if path is not None:
+            _write_cache(path, stamp, found)
     return found
 
 

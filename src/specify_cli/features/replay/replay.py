@@ -21,6 +21,7 @@ from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.load import ParseCache, parse_bundle
 from doctrine.text import say, spell
 from specify_cli import durable
+from specify_cli.cli.tables.points import call_fill, list_fills
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.features.replay.judge import (
     DEFAULT_EPSILON,
@@ -185,8 +186,7 @@ def replay_bytes(
             opened = _cut_after(opened, last)
         past = opened.past
         units = _parse_epsilon(epsilon)
-        if rules_module is not None:
-            load_rules(rules_module)
+        load_rules(rules_module)
         # 2. Run again what is pure, on frozen inputs.
         code, (recorded, again) = opened.code, _route(opened)
         corpora: dict[str, ContextInputs] = {}
@@ -455,8 +455,15 @@ def _parse_epsilon(text: str) -> Decimal:
         raise CallerError("INVALID_VALUE", f"--epsilon: {error}", "--epsilon 1e-9") from error
 
 
-def load_rules(name: str) -> None:
-    """Import the module a user names, which registers its rules. Raises CallerError RULES_NOT_FOUND."""
+def load_rules(name: str | None) -> None:
+    """Register the gate rules of installed rooms, and those of the module that a user names.
+
+    Raises CallerError RULES_NOT_FOUND.
+    """
+    for fill in list_fills("gate_rules"):
+        call_fill(fill)
+    if name is None:
+        return
 
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # last, so that nothing there takes the place of an installed module

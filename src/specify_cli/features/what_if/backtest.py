@@ -498,8 +498,7 @@ def _judge_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Answer]]
     """Ask some records, in this process or another."""
     if terms.on_cluster:
         spare_running_threads()
-    if terms.rules is not None:
-        load_rules(terms.rules)
+    load_rules(terms.rules)
     for _, group in group_items(items):
         # Records of one source share most of what their decisions saw.
         sights = Sights(terms.candidate)

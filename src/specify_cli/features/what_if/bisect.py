@@ -17,7 +17,7 @@ from doctrine.git import ask_git, find_worktree, read_git
 from doctrine.load import ParseCache
 from specify_cli.errors import CallerError
 from specify_cli.features.replay.quiet import network_denied
-from specify_cli.features.replay.replay import Opened, open_past
+from specify_cli.features.replay.replay import Opened, load_rules, open_past
 from specify_cli.features.what_if.backtest import Candidate, Sights, Transition, judge_record, read_project
 from specify_cli.invocation import gates
 from specify_cli.project.config import Project
@@ -65,6 +65,8 @@ def find_culprit(project: Project, invocation_id: str) -> Culprit:
     place = Index(project.root).resolve(invocation_id)
     objects = FileObjectStore(project.root, project.config.trail)
     with network_denied():
+        load_rules(None)
+        load_rules(None)
         opened = open_past(FileRecordStore(project.root).hold(place), place.path, objects)
         ours = judge_record(opened, Sights(_NOTHING), gates.RULES).found
     culprit = Culprit(opened.past.invocation_id, "code", None, None, 0, ours, opened.code.changes)

@@ -132,8 +132,7 @@ def replay_against(
         return _write_child(project, records, objects, known.child, known.envelope)
     # 3. Two runs, and what differs between them and the record.
     with network_denied():
-        if rules_module is not None:
-            load_rules(rules_module)
+        load_rules(rules_module)
         retrieval, recorded = _read_recorded(opened)
         then, first = _run_frozen(opened, retrieval)
         today = _run_today(project, cache, opened, retrieval)

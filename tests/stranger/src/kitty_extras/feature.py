@@ -18,6 +18,10 @@ FEATURE = Feature(
         ),
     ),
     forms=(Form(("invocations", "export"), ("format=csv",), "commands:export_csv", about="one row a record."),),
-    fills=(Fill("checks", "checks:check_requests"), Fill("checks", "checks:fail")),
+    fills=(
+        Fill("checks", "checks:check_requests"),
+        Fill("checks", "checks:fail"),
+        Fill("gate_rules", "rules:register"),
+    ),
     errors={"TALLY_TOO_SMALL": "The project has fewer records than asked for."},
 )
