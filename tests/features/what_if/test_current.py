@@ -34,7 +34,8 @@ from specify_cli.errors import InvocationError
 from specify_cli.features.programs.run import open_invocation
 from specify_cli.features.replay.judge import Outcome
 from specify_cli.features.replay.replay import replay
-from specify_cli.features.what_if.current import CLAIMS, diff_of, replay_against
+from specify_cli.features.what_if.claims import CLAIMS
+from specify_cli.features.what_if.current import diff_of, replay_against
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.invocation.ends.opening import Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from specify_cli.features.witness.tiles import export_tiles
+from specify_cli.features.witness.log.tiles import export_tiles
 from specify_cli.record.ids import new_ulid
 from specify_cli.trail.log import merkle
 from specify_cli.trail.log.entries import open_log

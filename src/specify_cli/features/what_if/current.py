@@ -8,8 +8,6 @@ same idempotency key gives one child and one answer, whoever asks and however of
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -17,8 +15,7 @@ from typing import Any, NamedTuple
 from charter.context import CharterContextResult
 from charter.inputs import POLICY_PATH, ContextInputs, load_inputs
 from doctrine.load import ParseCache
-from specify_cli import durable
-from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.replay.judge import Code, Fields, Outcome, Retrieval, recorded_outcome
 from specify_cli.features.replay.quiet import network_denied
 from specify_cli.features.replay.replay import (
@@ -40,6 +37,7 @@ from specify_cli.features.what_if.backtest import (
     judge_retrievals,
     show_rule_change,
 )
+from specify_cli.features.what_if.claims import Child, claim, claimed
 from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.ends.closing import make_projections
@@ -47,11 +45,10 @@ from specify_cli.invocation.ends.opening import Asked, Routed, Terms, compose_op
 from specify_cli.project.config import Project
 from specify_cli.project.languages import detect_facts
 from specify_cli.record import layout, snapshot, tiers
-from specify_cli.record.findings import ERROR, LAST_OPENING_SEQ
+from specify_cli.record.findings import LAST_OPENING_SEQ
 from specify_cli.record.ids import new_ulid, rfc3339
-from specify_cli.record.record import chain, fold, genesis_tip, is_profile_id, whole_lines
+from specify_cli.record.record import chain, fold, genesis_tip
 from specify_cli.record.seal import open_line
-from specify_cli.record.verify import verify_record
 from specify_cli.redaction.capture import MODES, narrower
 from specify_cli.redaction.redact import Redacted
 from specify_cli.routing.registry import ProfileRegistry, shipped_table
@@ -63,7 +60,6 @@ from specify_cli.storage.publishing import prepare
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import open_log
 
-CLAIMS = f"{layout.LOCAL}/replays"
 CAUSES = ("code", "data", "policy", "config")
 _DRAWS = 100
 
@@ -76,27 +72,6 @@ class Today(NamedTuple):
     outcome: Outcome
     live: ContextInputs
     inputs: ContextInputs
-
-
-class Child(NamedTuple):
-    """The child record, ready to be written: id, file name, bytes, and the objects it leads to."""
-
-    invocation_id: str
-    profile_id: str
-    data: bytes
-    members: dict[str, bytes]
-    roots: tuple[bytes, ...]
-
-    @property
-    def name(self) -> str:
-        return layout.record_name(self.profile_id, self.invocation_id)
-
-
-class _Claim(NamedTuple):
-    """An idempotency key that was given before: the child's record, and the answer that was given."""
-
-    child: Child
-    envelope: dict[str, Any]
 
 
 def replay_against(
@@ -127,7 +102,7 @@ def replay_against(
     if str(opened.past.started.get("verb")) not in tiers.MODE_OF_VERB:
         raise refusal("invalid_snapshot", f"started: verb: expected {', '.join(tiers.MODE_OF_VERB)}")
     # 2. What was answered before under this key is the answer.
-    known = None if key is None or not trail else _claimed(project, opened.past.invocation_id, key)
+    known = None if key is None or not trail else claimed(project, opened.past.invocation_id, key)
     if known is not None:
         return _write_child(project, records, objects, known.child, known.envelope)
     # 3. Two runs, and what differs between them and the record.
@@ -152,8 +127,8 @@ def replay_against(
         prepare(records)
         objects.put(child.members, child.roots)
         if key is not None:
-            claim = _claim(project, opened.past.invocation_id, key, child, answer)
-            child, answer = claim.child, claim.envelope
+            taken = claim(project, opened.past.invocation_id, key, child, answer)
+            child, answer = taken.child, taken.envelope
     except (InvocationError, OSError) as error:
         return {**envelope, "reason": _explain_error(error)}
     return _write_child(project, records, objects, child, answer)
@@ -543,65 +518,3 @@ def _write_child(
 
 
 # --- the claim of an idempotency key
-
-
-def _claim_name(original: str, key: str) -> str:
-    return hashlib.sha256(f"{original}\n{key}".encode("utf-8", "replace")).hexdigest()
-
-
-def _claim(project: Project, original: str, key: str, child: Child, envelope: dict[str, Any]) -> _Claim:
-    """Take the key for this child, or give the claim of whoever took it before.
-
-    The file is created whole and holds everything the record is made of, so whoever finds it can finish it: a crash
-    between claim and record is made up for by the next one who asks.
-    """
-    value = {
-        "v": 1,
-        "original_invocation_id": original,
-        "replay_invocation_id": child.invocation_id,
-        "profile_id": child.profile_id,
-        "record": child.data.decode("utf-8"),
-        "envelope": envelope,
-    }
-    try:
-        with durable.folder(project.root, CLAIMS, create=True) as fd:
-            data = json.dumps(value, ensure_ascii=False).encode("utf-8")
-            durable.create_exclusive(fd, _claim_name(original, key), data, durable.PRIVATE)
-    except FileExistsError:
-        claim = _claimed(project, original, key)
-        if claim is None:
-            raise
-        return claim
-    return _Claim(child, envelope)
-
-
-def _claimed(project: Project, original: str, key: str) -> _Claim | None:
-    """Return the claim of a key, read as what anyone may have put there. Raises StoredDataError RECORD_DAMAGED."""
-    path = f"{CLAIMS}/{_claim_name(original, key)}"
-    try:
-        data = durable.read_below(project.root, path)
-    except FileNotFoundError:
-        return None
-    try:
-        value = json.loads(data)
-        child = Child(str(value["replay_invocation_id"]), str(value["profile_id"]), value["record"].encode(), {}, ())
-        envelope = value["envelope"]
-        if isinstance(envelope, dict):  # one written before these were asked lacks them
-            envelope = {**envelope, **{name: envelope.get(name, []) for name in ("transitions", "not_evaluated")}}
-        if not is_profile_id(child.profile_id) or not isinstance(envelope, dict):
-            raise ValueError("no envelope")
-        ids = layout.parse_record_name(child.name)
-        report = verify_record(whole_lines(child.data), file=child.name, name_ids=ids)
-        record = fold(child.data)
-        wrong = [item.code for item in report.findings if item.severity == ERROR]
-        if wrong or record is None or record.completed is None:
-            raise ValueError(", ".join(wrong) or "no closed record")
-        if record.started.get("parent_invocation_id") != original or envelope.get("original_invocation_id") != original:
-            raise ValueError("a replay of another record")
-        if envelope.get("replay_invocation_id") != child.invocation_id:
-            raise ValueError("another child in its answer")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise StoredDataError(
-            "RECORD_DAMAGED", f"{path} does not hold a replay of {original}: {error}", f"remove {path}, then ask again"
-        ) from error
-    return _Claim(child, envelope)

@@ -88,7 +88,7 @@ FEATURE = Feature(
             exits="0 intact · 1 not found · 2 usage · 3 an error was found · 4 the required level is not reached",
         ),
     ),
-    fills=(Fill("proofs", "proofs:collect_proofs"), Fill("record_streams", "levels:watch_trail")),
+    fills=(Fill("proofs", "log.proofs:collect_proofs"), Fill("record_streams", "levels:watch_trail")),
     shapes="shapes",
     pure=("completeness",),
     findings="findings",

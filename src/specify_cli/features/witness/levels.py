@@ -16,15 +16,21 @@ from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
-from doctrine.git import ask_git, find_worktree, read_git
 from doctrine.text import count
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.approvals.approvals import check_approvals, say_unchecked, say_untouched
 from specify_cli.features.witness.completeness import Completeness, LogLine, LogView, Missing
+from specify_cli.features.witness.elsewhere import (
+    chain_seals,
+    holds,
+    list_committed,
+    read_blob,
+    read_with_annexes,
+)
 from specify_cli.features.witness.enrollment import NAMESPACE, read_enrollment
 from specify_cli.features.witness.findings import finding
-from specify_cli.features.witness.witnesses import read_witnesses
+from specify_cli.features.witness.log.witnesses import read_witnesses
 from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.libraries.work.records import verify_shared
 from specify_cli.libraries.work.sharing import HERE, Engine
@@ -32,12 +38,9 @@ from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.findings import ERROR, LAST_OPENING_SEQ, Finding, RecordReport, SetReport, judge_set
 from specify_cli.record.ids import rfc3339
-from specify_cli.record.record import genesis_tip, is_invocation_id, lines_in_force
-from specify_cli.record.seal import open_line
 from specify_cli.storage.checking import strays, verify_place
-from specify_cli.storage.index import Index
 from specify_cli.storage.publishing import find_unpublished
-from specify_cli.storage.store import FileRecordStore, Place
+from specify_cli.storage.store import Place
 from specify_cli.storage.worktrees import find_sibling_roots
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import (
@@ -71,8 +74,8 @@ class Trust(NamedTuple):
 
 
 _SEAL = re.compile(rb',"~":"([0-9a-f]{64})"}\n')
-# Of a record that is not here, so many files of other branches are read, each up to this size.
-_MAX_BLOBS, _MAX_BLOB = 64, 64 * 1024 * 1024
+# Of a record that is not here, so many files of other branches are read.
+_MAX_BLOBS = 64
 
 
 class Assessed(NamedTuple):
@@ -201,7 +204,7 @@ class TrailWatch:
 
     def _number_seals(self, invocation_id: str) -> dict[str, int]:
         """Return the seals at the ends of the lines of a record that is here, each with the number of its line."""
-        data = _read_with_annexes(self._project.root, invocation_id) or b""
+        data = read_with_annexes(self._project.root, invocation_id) or b""
         return {match.group(1).decode(): number for number, match in enumerate(_SEAL.finditer(data))}
 
     def _list_lost(self, file: str, fixed: Sequence[str], seals: Mapping[str, int]) -> tuple[Finding, ...]:
@@ -450,7 +453,7 @@ class TrailWatch:
         reading: dict[str, bytes | None] = {}
         for item in cited:
             data = self._read_elsewhere(item.invocation_id, reading)
-            if data is not None and _holds(data, item.seal):
+            if data is not None and holds(data, item.seal):
                 continue
             where = None if data is not None else self._find_elsewhere(item.invocation_id, {item.seal})
             detail = f"{item.invocation_id}, seal {item.seal}"
@@ -471,7 +474,7 @@ class TrailWatch:
             data = self._read_elsewhere(item.invocation_id, reading)
             if data is None:
                 absent.setdefault(item.invocation_id, []).append(item)
-            elif not _holds(data, item.seal):
+            elif not holds(data, item.seal):
                 yield finding(
                     "LOGGED_LINE_MISSING", item.file, None, 0, f"the {item.kind} of {item.invocation_id}, {item.seal}"
                 )
@@ -490,7 +493,7 @@ class TrailWatch:
         """Return the bytes of a record of this project and its annexes; None where there is no such record."""
         if invocation_id not in known:
             known.clear()  # what is asked about one record comes together
-            known[invocation_id] = _read_with_annexes(self._project.root, invocation_id)
+            known[invocation_id] = read_with_annexes(self._project.root, invocation_id)
         return known[invocation_id]
 
     def _find_elsewhere(self, invocation_id: str, seals: set[str]) -> str | None:
@@ -501,15 +504,15 @@ class TrailWatch:
         places: list[str] = []
         missing = set(seals)
         for root in find_sibling_roots(self._project.root):
-            if held := missing & _chain_seals(_read_with_annexes(root, invocation_id) or b""):
+            if held := missing & chain_seals(read_with_annexes(root, invocation_id) or b""):
                 missing -= held
                 places.append(f"lies in the worktree {root}")
         if missing and self._committed is None:
-            self._committed = _list_committed(self._project.root)
+            self._committed = list_committed(self._project.root)
         for commit, path in (self._committed or {}).get(invocation_id, ())[:_MAX_BLOBS]:
             if not missing:
                 break
-            if held := missing & _chain_seals(_read_blob(self._project.root, f"{commit}:{path}")):
+            if held := missing & chain_seals(read_blob(self._project.root, f"{commit}:{path}")):
                 missing -= held
                 places.append(f"is not on this branch; commit {commit} has it")
         return None if missing or not places else places[0]
@@ -569,87 +572,6 @@ def _read_checkpoint(path: str) -> Checkpoint | None:
         return parse_checkpoint(durable.read_below(os.path.dirname(path), os.path.basename(path), MAX_NOTE))
     except (OSError, InvocationError, NoteError):
         return None
-
-
-def _holds(data: bytes, seal: str) -> bool:
-    return f'"~":"{seal}"'.encode() in data
-
-
-def _chain_seals(data: bytes) -> set[str]:
-    """Return the seals of a record and its annexes as far as each line is sealed and follows a line before it.
-
-    A line behind an altered one hashes to its seal still; that the record is here it does not say.
-    """
-    seals = {genesis_tip().seal}
-    for _, raw in lines_in_force(data):
-        line = open_line(raw)
-        if not line.problems and line.seal and line.fields is not None and line.fields.get("prev") in seals:
-            seals.add(line.seal)
-    return seals
-
-
-def _list_committed(root: str) -> dict[str, list[tuple[str, str]]]:
-    """Return the records that other branches brought and this one never had, each with its files: (commit, path).
-
-    What a commit of this branch ever held has to be here: without it, it was deleted.
-    """
-    here = _list_added(root, "HEAD")
-    return {key: files for key, files in _list_added(root, "--all").items() if key not in here}
-
-
-def _list_added(root: str, *revisions: str) -> dict[str, list[tuple[str, str]]]:
-    top = find_worktree(root)
-    folders = (f"{root}/{layout.TRAIL}", f"{root}/{layout.ANNEXES}")
-    argv = ["-c", "core.quotepath=off", "log", *revisions, "--format=%x00%h", "--name-only", "--diff-filter=AM"]
-    try:
-        output = None if top is None else ask_git(top, *argv, "--", *folders)
-    except OSError:
-        return {}
-    added: dict[str, list[tuple[str, str]]] = {}
-    for entry in (output or "").split("\0"):
-        commit, *paths = entry.split("\n")
-        for path in paths:
-            folder, _, name = path.rpartition("/")
-            ids = layout.parse_record_name(name)
-            annexed = folder.rpartition("/")[2]
-            key = annexed if is_invocation_id(annexed) else ids[1] if ids is not None else None
-            if key is not None:
-                added.setdefault(key, []).append((commit, path))
-    return added
-
-
-def _read_blob(root: str, name: str) -> bytes:
-    """Return the bytes of a file in a commit, `<commit>:<path>`; none where it is not there or too large."""
-    top = find_worktree(root)
-    if top is None:
-        return b""
-    try:
-        size = ask_git(top, "cat-file", "-s", name)
-        if size is None or int(size) > _MAX_BLOB:
-            return b""
-        return read_git(top, "cat-file", "blob", name) or b""
-    except (OSError, ValueError):
-        return b""
-
-
-def _read_with_annexes(root: str, invocation_id: str) -> bytes | None:
-    if not is_invocation_id(invocation_id):
-        return None
-    index = Index(root)
-    try:
-        places = [place for key in index.lookup(invocation_id) if (place := index.place(key)) is not None]
-        data = b"".join(FileRecordStore(root).read(place) for place in places)
-    except (OSError, InvocationError, ValueError):
-        return None
-    if not places:
-        return None
-    folder = layout.annex_folder(invocation_id)
-    for name in sorted(os.listdir(f"{root}/{folder}")) if os.path.isdir(f"{root}/{folder}") else ():
-        try:
-            data += durable.read_below(root, f"{folder}/{name}", 2 * 1024 * 1024)
-        except (OSError, InvocationError):
-            continue
-    return data
 
 
 def watch_trail(project: Project) -> TrailWatch:

@@ -4,15 +4,11 @@ Decides who may ask, how much of a body is read and what is said of it; what is 
 `validation`'s, what is kept is the storage's. Neither a token nor an event's content is ever logged.
 """
 
-import base64
-import binascii
 import json
-import logging
-import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -43,7 +39,19 @@ from specify_cli.features.collector.reception import (
 )
 from specify_cli.features.collector.server import metrics as prometheus
 from specify_cli.features.collector.server import pages
+from specify_cli.features.collector.server.handling import (
+    BODY_SECONDS,
+    LOG,
+    MAX_BODY,
+    Setting,
+    answer_json,
+    answer_refusal,
+    authorize,
+    take_body,
+    verify,
+)
 from specify_cli.features.collector.server.metrics import Metrics
+from specify_cli.features.collector.server.witness_routes import add_checkpoint, add_log, list_logs, show_witness_key
 from specify_cli.features.collector.storage import (
     APART,
     CONFLICT,
@@ -61,42 +69,18 @@ from specify_cli.features.collector.storage import (
     row_of,
 )
 from specify_cli.features.collector.tokens import READ, SEND, WITNESS, RateLimit, Token
-from specify_cli.features.collector.witness import Answer, Witness
+from specify_cli.features.collector.witness import Witness
 from specify_cli.libraries.web.document import read_policy
 from specify_cli.libraries.web.headers import add_headers, allow_framing
 from specify_cli.libraries.web.markup import STYLE
 from specify_cli.libraries.wire.contract import COMPLETED, STARTED
 from specify_cli.record.reading.checks import read_commands
 
-T = TypeVar("T")
-MAX_BODY = 8 * 1024 * 1024
-BODY_SECONDS = 30.0
-_MAX_NOTE_BODY = 256 * 1024
 # A body is held from its first byte until it is answered, so memory is bounded by how many are; `reception` refuses
 # one that would become many times its size.
 _BODIES_AT_ONCE, _PARSED_AT_ONCE = 12, 2
-_LOG = logging.getLogger("specify_cli.features.collector.")
 # So many characters of whole records are read for one page of pictures.
 _PICTURED = 16 * 1024 * 1024
-_REALM = 'realm="spec-kitty collector"'
-
-
-class _Setting(NamedTuple):
-    """What every request is answered with."""
-
-    storage: Storage
-    find_token: Callable[[str], Token | None]
-    rates: RateLimit
-    parsing: anyio.CapacityLimiter
-    bodies: anyio.CapacityLimiter
-    metrics: Metrics
-    signature: Webhook | None
-    max_body: int
-    body_seconds: float
-    clock: Callable[[], str]
-    witness: Witness | None
-    is_draining: Callable[[], bool]
-    levels: Levels
 
 
 def build_app(
@@ -117,7 +101,7 @@ def build_app(
     signature = None if secret is None else Webhook(secret)
     limits = anyio.CapacityLimiter(_PARSED_AT_ONCE), anyio.CapacityLimiter(_BODIES_AT_ONCE)
     metrics = Metrics(lambda: sum(limit.statistics().tasks_waiting for limit in limits))
-    setting = _Setting(
+    setting = Setting(
         storage,
         find_token,
         RateLimit(),
@@ -141,11 +125,11 @@ def build_app(
     return _Edge(app, metrics)
 
 
-Endpoint = Callable[[_Setting, Request], Awaitable[Response]]
+Endpoint = Callable[[Setting, Request], Awaitable[Response]]
 
 
 def _guard(
-    setting: _Setting, path: str, endpoint: Endpoint, scope: str | None
+    setting: Setting, path: str, endpoint: Endpoint, scope: str | None
 ) -> Callable[[Request], Awaitable[Response]]:
     """Return an endpoint behind a token of a scope, whose every failure is a problem without internals."""
 
@@ -153,23 +137,23 @@ def _guard(
         request.state.route = path
         try:
             if scope is not None:
-                request.state.token = await _authorize(setting, request, scope)
+                request.state.token = await authorize(setting, request, scope)
             return await endpoint(setting, request)
         except Refused as refused:
-            return _answer_refusal(request, refused.problem)
+            return answer_refusal(request, refused.problem)
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is there to read it
         except StorageError as error:
-            _LOG.error("storage: %(reason)s", {"reason": str(error)})
-            return _answer_refusal(request, Problem("unavailable", "try again later", retry_after=5))
+            LOG.error("storage: %(reason)s", {"reason": str(error)})
+            return answer_refusal(request, Problem("unavailable", "try again later", retry_after=5))
         except Exception as error:
             # The boundary: the place is logged, never the message, which may hold what was sent.
             where = error.__traceback__
             while where is not None and where.tb_next is not None:
                 where = where.tb_next
             place = "unknown" if where is None else f"{where.tb_frame.f_code.co_qualname}:{where.tb_lineno}"
-            _LOG.error("internal: %(error)s in %(place)s", {"error": type(error).__name__, "place": place})
-            return _answer_refusal(request, Problem("internal", "the collector's log says where"))
+            LOG.error("internal: %(error)s in %(place)s", {"error": type(error).__name__, "place": place})
+            return answer_refusal(request, Problem("internal", "the collector's log says where"))
 
     return answer
 
@@ -177,63 +161,16 @@ def _guard(
 async def _answer_unrouted(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "bad-request")
-    answer = _answer_refusal(request, Problem(kind, "see docs/collector.md for what is here"))
+    answer = answer_refusal(request, Problem(kind, "see docs/collector.md for what is here"))
     for name, value in (error.headers or {}).items():
         answer.headers[name] = value
     return answer
 
 
-async def _authorize(setting: _Setting, request: Request, scope: str) -> Token:
-    """Return the token that came as Bearer, or, for reading, as the password of HTTP Basic. Raises Refused."""
-    scheme, _, token_text = request.headers.get("authorization", "").partition(" ")
-    offered: str | None = None
-    if scheme.lower() == "bearer":
-        offered = token_text.strip()
-    elif scheme.lower() == "basic" and scope == READ:
-        try:
-            offered = base64.b64decode(token_text.strip(), validate=True).partition(b":")[2].decode("utf-8", "replace")
-        except (binascii.Error, ValueError):
-            offered = None
-    token = None if offered is None else await run_in_threadpool(setting.find_token, offered)
-    if token is None:
-        raise Refused(Problem("unauthorized", "send a token of this collector: Authorization: Bearer …"))
-    if scope not in token.scopes:
-        raise Refused(Problem("forbidden", f"this token is not for {scope}"))
-    wait = setting.rates.take(token, time.monotonic())
-    if wait:
-        raise Refused(Problem("too-many", f"at most {token.rate} requests a minute", retry_after=math.ceil(wait)))
-    return token
-
-
 # --- the answers
 
 
-def _answer_json(value: object, status: int = 200, media_type: str = "application/json") -> Response:
-    # ASCII: what was recorded reaches neither a terminal nor a page as anything but escapes.
-    return Response(json.dumps(value).encode("ascii"), status, media_type=media_type)
-
-
-def _is_page(request: Request) -> bool:
-    path = request.url.path
-    return path in ("/", "/projects", "/pictures", "/compare") or path.startswith("/invocations/")
-
-
-def _answer_refusal(request: Request, problem: Problem) -> Response:
-    page = _is_page(request)
-    if page:
-        answer = Response(pages.problem(problem), problem.status, media_type="text/html")
-    else:
-        answer = _answer_json(problem.as_value(), problem.status, "application/problem+json")
-    if problem.kind in ("unauthorized", "bad-signature"):
-        answer.headers["WWW-Authenticate"] = f'Basic {_REALM}, charset="UTF-8"' if page else f"Bearer {_REALM}"
-    if problem.retry_after:
-        answer.headers["Retry-After"] = str(problem.retry_after)
-    if problem.kind in ("too-large", "too-slow") and "content-length" not in request.headers:
-        answer.headers["Connection"] = "close"  # how much would follow is unknown
-    return answer
-
-
-async def _take_events(setting: _Setting, request: Request) -> Response:
+async def _take_events(setting: Setting, request: Request) -> Response:
     """POST /v1/events: every event on its own, all that can be stored in one transaction."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused(Problem("wrong-type", "expected a body without Content-Encoding"))
@@ -242,7 +179,7 @@ async def _take_events(setting: _Setting, request: Request) -> Response:
 
     def take(body: bytes) -> Response:
         if setting.signature is not None:
-            _verify(setting.signature, body, headers)
+            verify(setting.signature, body, headers)
         received = [_check_project(token, one) for one in read_events(body, headers.get("content-type", ""))]
         faultless = [one.event for one in received if one.problem is None]
         verdicts = setting.storage.accept(faultless, setting.clock(), token.name)
@@ -251,14 +188,14 @@ async def _take_events(setting: _Setting, request: Request) -> Response:
             setting.metrics.count_event(str(value["status"]) if problem is None else problem.kind)
             if problem is not None and problem.kind in ("conflict", "owned"):
                 facts = {"kind": problem.kind, "id": one.id, "client": token.name, "why": problem.title.lower()}
-                _LOG.warning("%(kind)s %(id)s from %(client)s: %(why)s", facts)
+                LOG.warning("%(kind)s %(id)s from %(client)s: %(why)s", facts)
         states = [str(value["status"]) for value, _ in answered]
         request.state.counts = {status: states.count(status) for status in ("stored", "duplicate", "refused")}
         if len(answered) == 1 and (alone := answered[0][1]) is not None:
-            return _answer_refusal(request, alone)
-        return _answer_json({"results": [value for value, _ in answered]})
+            return answer_refusal(request, alone)
+        return answer_json({"results": [value for value, _ in answered]})
 
-    return await _take_body(setting, request, take)
+    return await take_body(setting, request, take)
 
 
 def _check_project(token: Token, received: Received) -> Received:
@@ -268,52 +205,13 @@ def _check_project(token: Token, received: Received) -> Received:
     return received._replace(problem=Problem("foreign-project", "ask for a token of this project"))
 
 
-async def _take_body(setting: _Setting, request: Request, take: Callable[[bytes], T]) -> T:
-    """Read the body and return what `take`, in a thread, makes of it; so many bodies are held at once and no more."""
-    async with setting.bodies:
-        body = await _read_body(setting, request)
-        try:
-            return await anyio.to_thread.run_sync(take, body, limiter=setting.parsing)
-        except Refused as refusal:
-            # The frames of its traceback hold the body until the collector of cycles comes by.
-            raise refusal.with_traceback(None) from None
-        finally:
-            del body
-
-
-async def _read_body(setting: _Setting, request: Request) -> bytes:
-    """Return the body, never more of it than the limit. Raises Refused where it is larger or too slow."""
-    too_large = Refused(Problem("too-large", f"expected at most {setting.max_body} bytes"))
-    declared = request.headers.get("content-length", "")
-    if declared.isascii() and declared.isdigit() and int(declared[:20]) > setting.max_body:
-        raise too_large
-    stored = bytearray()
-    try:
-        with anyio.fail_after(setting.body_seconds):
-            async for chunk in request.stream():
-                stored += chunk
-                if len(stored) > setting.max_body:
-                    raise too_large
-    except TimeoutError as error:
-        raise Refused(Problem("too-slow", f"the body was not there after {setting.body_seconds:g} seconds")) from error
-    return bytes(stored)
-
-
-def _verify(signature: Webhook, body: bytes, headers: Mapping[str, str]) -> None:
-    try:
-        signature.verify(body, dict(headers), json_parse=False)
-    except Exception as error:
-        # A header of another form escapes the library as ValueError, TypeError or binascii.Error.
-        raise Refused(Problem("bad-signature", "expected a Standard Webhooks signature of this body")) from error
-
-
-async def _list_invocations(setting: _Setting, request: Request) -> Response:
+async def _list_invocations(setting: Setting, request: Request) -> Response:
     """GET /v1/invocations."""
     rows, following = await _list(setting, request, request.query_params.multi_items())
-    return _answer_json({"items": [row._asdict() for row in rows], "next": following})
+    return answer_json({"items": [row._asdict() for row in rows], "next": following})
 
 
-async def _list(setting: _Setting, request: Request, query: Sequence[tuple[str, str]]) -> tuple[list[Row], str | None]:
+async def _list(setting: Setting, request: Request, query: Sequence[tuple[str, str]]) -> tuple[list[Row], str | None]:
     """Return the rows of the page that a query asks for, and the cursor of the next if there is one."""
     filters = read_wanted(query)
     narrowed = filters.filter._replace(projects=request.state.token.narrow(filters.filter.projects))
@@ -323,10 +221,10 @@ async def _list(setting: _Setting, request: Request, query: Sequence[tuple[str, 
     return rows, cursor_of(rows[-1].place) if more else None
 
 
-async def _show_invocation(setting: _Setting, request: Request) -> Response:
+async def _show_invocation(setting: Setting, request: Request) -> Response:
     """GET /v1/invocations/{invocation_id}: both events as received."""
     project, stored = await _find_one(setting, request)
-    return _answer_json(
+    return answer_json(
         {
             "project_uuid": project,
             "invocation_id": request.path_params["invocation_id"],
@@ -344,7 +242,7 @@ async def _show_invocation(setting: _Setting, request: Request) -> Response:
     )
 
 
-async def _find_one(setting: _Setting, request: Request) -> tuple[str, list[StoredEvent]]:
+async def _find_one(setting: Setting, request: Request) -> tuple[str, list[StoredEvent]]:
     """Return the invocation a path names. Raises Refused for none, and for several without `?project=`."""
     project: str | None = None
     for name, value in request.query_params.multi_items():
@@ -365,7 +263,7 @@ async def _find_one(setting: _Setting, request: Request) -> tuple[str, list[Stor
     return next(iter(by_project.items()))
 
 
-async def _take_record(setting: _Setting, request: Request) -> Response:
+async def _take_record(setting: Setting, request: Request) -> Response:
     """PUT /v1/projects/{project}/records/{invocation_id}: a whole record, which has to verify."""
     token, project = _require_project(request)
     invocation_id = request.path_params["invocation_id"]
@@ -373,24 +271,24 @@ async def _take_record(setting: _Setting, request: Request) -> Response:
     def keep(body: bytes) -> tuple[str, list[str]]:
         return setting.storage.keep_record(project, read_record(body, invocation_id), setting.clock(), token.name)
 
-    verdict, missing = await _take_body(setting, request, keep)
+    verdict, missing = await take_body(setting, request, keep)
     setting.metrics.count_event(f"record-{verdict}")
     return _answer_kept(verdict, {"status": verdict, "missing": missing})
 
 
-async def _take_objects(setting: _Setting, request: Request) -> Response:
+async def _take_objects(setting: Setting, request: Request) -> Response:
     """PUT /v1/projects/{project}/objects: objects by their digests; those that records name and lack are stored."""
     _, project = _require_project(request)
 
     def keep(body: bytes) -> int:
         return setting.storage.keep_objects(project, read_objects(body))
 
-    stored = await _take_body(setting, request, keep)
+    stored = await take_body(setting, request, keep)
     setting.metrics.count_event("object-stored", stored)
-    return _answer_json({"stored": stored})
+    return answer_json({"stored": stored})
 
 
-async def _take_log(setting: _Setting, request: Request) -> Response:
+async def _take_log(setting: Setting, request: Request) -> Response:
     """PUT /v1/projects/{project}/logs/{name}: leaves that follow those held; `size` says how many are."""
     token, project = _require_project(request)
 
@@ -398,7 +296,7 @@ async def _take_log(setting: _Setting, request: Request) -> Response:
         piece = read_log(body, request.path_params["name"])
         return setting.storage.keep_leaves(project, piece, setting.clock(), token.name)
 
-    verdict, size = await _take_body(setting, request, keep)
+    verdict, size = await take_body(setting, request, keep)
     return _answer_kept(STORED if verdict == APART else verdict, {"status": verdict, "size": size})
 
 
@@ -422,17 +320,17 @@ def _answer_kept(verdict: str, value: Mapping[str, object]) -> Response:
         raise Refused(Problem("owned", "another client sends these"))
     if verdict == CONFLICT:
         raise Refused(Problem("conflict", "what came first is another one, and stays"))
-    return _answer_json(value)
+    return answer_json(value)
 
 
-async def _list_projects(setting: _Setting, request: Request) -> Response:
+async def _list_projects(setting: Setting, request: Request) -> Response:
     """GET /v1/projects: how much is held of each, and how far that is proven."""
     rows, following = await _page_projects(setting, request)
     projects = [await run_in_threadpool(setting.levels.describe, row) for row in rows]
-    return _answer_json({"items": projects, "next": following})
+    return answer_json({"items": projects, "next": following})
 
 
-async def _page_projects(setting: _Setting, request: Request) -> tuple[list[ProjectRow], str | None]:
+async def _page_projects(setting: Setting, request: Request) -> tuple[list[ProjectRow], str | None]:
     query = dict(request.query_params.multi_items())
     limit, after = query.pop("limit", str(DEFAULT_LIMIT)), query.pop("cursor", "")
     try:
@@ -446,7 +344,7 @@ async def _page_projects(setting: _Setting, request: Request) -> tuple[list[Proj
     return rows[:size], rows[size - 1].project_uuid if len(rows) > size else None
 
 
-async def _show_project(setting: _Setting, request: Request) -> Response:
+async def _show_project(setting: Setting, request: Request) -> Response:
     """GET /v1/projects/{project}: the same of one, with its findings and gaps."""
     project, token = request.path_params["project"], request.state.token
     allowed = token.narrow(frozenset({project}))
@@ -459,98 +357,45 @@ async def _show_project(setting: _Setting, request: Request) -> Response:
         "findings": [item.as_value() for item in judged.report.findings[:LISTED]],
         "gaps": [gap._asdict() for gap in judged.gaps[:LISTED]],
     }
-    return _answer_json({**value, **lists})
+    return answer_json({**value, **lists})
 
 
-async def _show_projects(setting: _Setting, request: Request) -> Response:
+async def _show_projects(setting: Setting, request: Request) -> Response:
     """GET /projects: the projects for people."""
     rows, following = await _page_projects(setting, request)
     projects = [await run_in_threadpool(setting.levels.describe, row) for row in rows]
     return Response(pages.projects(projects, following), media_type="text/html")
 
 
-async def _list_conflicts(setting: _Setting, request: Request) -> Response:
+async def _list_conflicts(setting: Setting, request: Request) -> Response:
     """GET /v1/conflicts: the newest ones."""
     conflicts = await run_in_threadpool(setting.storage.conflicts, MAX_LIMIT, request.state.token.projects)
-    return _answer_json({"items": [conflict._asdict() for conflict in conflicts]})
+    return answer_json({"items": [conflict._asdict() for conflict in conflicts]})
 
 
-def _require_witness(setting: _Setting) -> Witness:
-    if setting.witness is None:
-        raise Refused(Problem("not-found", "this collector was started without --witness"))
-    return setting.witness
-
-
-def _answer_text(answer: Answer) -> Response:
-    return Response(answer.body, answer.status, media_type=answer.media_type)
-
-
-async def _show_witness_key(setting: _Setting, request: Request) -> Response:
-    """GET /witness/key: the verifier key of the cosignatures."""
-    del request
-    return _answer_text(Answer(200, f"{_require_witness(setting).key}\n"))
-
-
-async def _add_log(setting: _Setting, request: Request) -> Response:
-    """POST /witness/add-log: the verifier keys of a client's log."""
-    witness, token = _require_witness(setting), request.state.token
-    async with setting.bodies:
-        body = await _read_body(setting._replace(max_body=_MAX_NOTE_BODY), request)
-    return _answer_text(await run_in_threadpool(witness.add_log, body, token.name, token.projects))
-
-
-async def _add_checkpoint(setting: _Setting, request: Request) -> Response:
-    """POST /witness/add-checkpoint (c2sp.org/tlog-witness); the log's signature is all the proof a sender needs."""
-    witness = _require_witness(setting)
-    async with setting.bodies:
-        body = await _read_body(setting._replace(max_body=_MAX_NOTE_BODY), request)
-    answer = await run_in_threadpool(witness.add_checkpoint, body, int(time.time()))
-    if answer.status in (409, 422):
-        facts = {"status": answer.status, "why": answer.body.strip()}
-        _LOG.warning("witness: %(status)s for a checkpoint: %(why)s", facts)
-    return _answer_text(answer)
-
-
-async def _list_logs(setting: _Setting, request: Request) -> Response:
-    """GET /v1/logs: the newest state of each log that was cosigned, and every contradiction that was seen.
-
-    A log names no project, so a token of some projects sees those that a token of its name registered.
-    """
-    witness, token = _require_witness(setting), request.state.token
-    owner = None if token.projects is None else token.name
-    states = await run_in_threadpool(witness.list_states, owner)
-    forks = await run_in_threadpool(witness.list_forks, owner)
-    return _answer_json(
-        {
-            "items": [{"origin": one.origin, "size": one.size, "root": one.root.hex()} for one in states],
-            "forks": [fork._asdict() for fork in forks],
-        }
-    )
-
-
-async def _answer_health(setting: _Setting, request: Request) -> Response:
+async def _answer_health(setting: Setting, request: Request) -> Response:
     """GET /healthz: this process lives."""
     del setting, request
-    return _answer_json({"status": "ok"})
+    return answer_json({"status": "ok"})
 
 
-async def _answer_readiness(setting: _Setting, request: Request) -> Response:
+async def _answer_readiness(setting: Setting, request: Request) -> Response:
     """GET /readyz: requests may be sent here: the storage takes writes and no end is near."""
     del request
     if setting.is_draining():
         raise Refused(Problem("unavailable", "this collector ends", retry_after=5))
     await run_in_threadpool(setting.storage.probe)
-    return _answer_json({"status": "ready"})
+    return answer_json({"status": "ready"})
 
 
-async def _show_metrics(setting: _Setting, request: Request) -> Response:
+async def _show_metrics(setting: Setting, request: Request) -> Response:
     """GET /metrics: the process's counters, which are of all projects."""
     if request.state.token.projects is not None:
         raise Refused(Problem("forbidden", "the counters are of all projects, and this token is not"))
     return Response(setting.metrics.render(), media_type=prometheus.TYPE)
 
 
-async def _show_timeline(setting: _Setting, request: Request) -> Response:
+async def _show_timeline(setting: Setting, request: Request) -> Response:
     """GET /: the list for people."""
     rows: list[Row] = []
     following = problem = None
@@ -564,7 +409,7 @@ async def _show_timeline(setting: _Setting, request: Request) -> Response:
     return Response(page, 200 if problem is None else problem.status, media_type="text/html")
 
 
-async def _show_detail(setting: _Setting, request: Request) -> Response:
+async def _show_detail(setting: Setting, request: Request) -> Response:
     """GET /invocations/{invocation_id}: one invocation for people."""
     project, stored = await _find_one(setting, request)
     conflicts = await _find_conflicts(setting, project, request)
@@ -572,13 +417,13 @@ async def _show_detail(setting: _Setting, request: Request) -> Response:
     return Response(pages.detail(project, stored, conflicts, whole), media_type="text/html")
 
 
-async def _find_whole(setting: _Setting, place: Place) -> Whole | None:
+async def _find_whole(setting: Setting, place: Place) -> Whole | None:
     """Return the whole record of an invocation that the token may read, if one is held."""
     bodies = await run_in_threadpool(setting.storage.bodies, [place])
     return read_whole(bodies[place]) if place in bodies else None
 
 
-async def _show_proof(setting: _Setting, request: Request) -> Response:
+async def _show_proof(setting: Setting, request: Request) -> Response:
     """GET /invocations/{invocation_id}/page: the page that the reader's browser checks."""
     project, _ = await _find_one(setting, request)
     whole = await _find_whole(setting, Place(request.path_params["invocation_id"], project))
@@ -592,7 +437,7 @@ async def _show_proof(setting: _Setting, request: Request) -> Response:
     return Response(pages.proof(whole, commands), media_type="text/html", headers=allow_framing(read_policy()))
 
 
-async def _show_pictures(setting: _Setting, request: Request) -> Response:
+async def _show_pictures(setting: Setting, request: Request) -> Response:
     """GET /pictures: the newest invocations that the filters of the list leave."""
     query = [(name, value) for name, value in request.query_params.multi_items() if name not in ("limit", "cursor")]
     rows, _ = await _list(setting, request, [*query, ("limit", str(MAX_LIMIT))])
@@ -615,7 +460,7 @@ def _read_bodies(storage: Storage, rows: Sequence[Row]) -> Iterator[str]:
             return
 
 
-async def _show_comparison(setting: _Setting, request: Request) -> Response:
+async def _show_comparison(setting: Setting, request: Request) -> Response:
     """GET /compare?a=PROJECT/ID&b=PROJECT/ID."""
     sides = []
     for name in ("a", "b"):
@@ -633,13 +478,13 @@ async def _show_comparison(setting: _Setting, request: Request) -> Response:
         raise Refused(Problem("not-found", f"{error.message}; {error.suggestion}")) from error
 
 
-async def _find_conflicts(setting: _Setting, project: str, request: Request) -> list[Conflict]:
+async def _find_conflicts(setting: Setting, project: str, request: Request) -> list[Conflict]:
     """Return what was refused for one invocation of a project."""
     invocation_id = request.path_params["invocation_id"]
     return await run_in_threadpool(setting.storage.conflicts, MAX_LIMIT, frozenset({project}), invocation_id)
 
 
-async def _serve_style(setting: _Setting, request: Request) -> Response:
+async def _serve_style(setting: Setting, request: Request) -> Response:
     """GET /style.css."""
     del setting, request
     return Response(STYLE, media_type="text/css")
@@ -656,10 +501,10 @@ _ROUTES: tuple[tuple[str, str, Endpoint, str | None], ...] = (
     ("PUT", "/v1/projects/{project}/records/{invocation_id}", _take_record, SEND),
     ("PUT", "/v1/projects/{project}/objects", _take_objects, SEND),
     ("PUT", "/v1/projects/{project}/logs/{name}", _take_log, SEND),
-    ("GET", "/witness/key", _show_witness_key, None),
-    ("POST", "/witness/add-log", _add_log, WITNESS),
-    ("POST", "/witness/add-checkpoint", _add_checkpoint, None),
-    ("GET", "/v1/logs", _list_logs, READ),
+    ("GET", "/witness/key", show_witness_key, None),
+    ("POST", "/witness/add-log", add_log, WITNESS),
+    ("POST", "/witness/add-checkpoint", add_checkpoint, None),
+    ("GET", "/v1/logs", list_logs, READ),
     ("GET", "/healthz", _answer_health, None),
     ("GET", "/readyz", _answer_readiness, None),
     ("GET", "/metrics", _show_metrics, READ),
@@ -707,4 +552,4 @@ class _Edge:
                 **({"client": state["token"].name} if "token" in state else {}),
                 **state.get("counts", {}),
             }
-            _LOG.info("%(method)s %(path)s %(status)s", facts)
+            LOG.info("%(method)s %(path)s %(status)s", facts)

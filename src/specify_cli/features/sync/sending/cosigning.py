@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 from specify_cli.errors import InvocationError
 from specify_cli.features.sync.consent import Consent
 from specify_cli.features.sync.sending.transport import Endpoint
-from specify_cli.features.witness.witnesses import pin_witness
+from specify_cli.features.witness.log.witnesses import pin_witness
 from specify_cli.project.config import Project
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import Generation

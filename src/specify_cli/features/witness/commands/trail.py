@@ -7,7 +7,7 @@ from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import write_json, write_lines, write_text
 from specify_cli.errors import CallerError
 from specify_cli.features.witness import enrollment
-from specify_cli.features.witness.tiles import export_tiles
+from specify_cli.features.witness.log.tiles import export_tiles
 from specify_cli.project.config import Project, load_project
 from specify_cli.room import Values
 from specify_cli.storage.index import Index

@@ -1,0 +1,150 @@
+"""What every request of a collector goes through: who asks, how large it is, and how a refusal is answered."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
+
+import anyio
+import anyio.to_thread
+from standardwebhooks import Webhook
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from specify_cli.features.collector.levels import Levels
+from specify_cli.features.collector.reception import (
+    Problem,
+    Refused,
+)
+from specify_cli.features.collector.server import pages
+from specify_cli.features.collector.server.metrics import Metrics
+from specify_cli.features.collector.storage import (
+    Storage,
+)
+from specify_cli.features.collector.tokens import READ, RateLimit, Token
+from specify_cli.features.collector.witness import Witness
+
+T = TypeVar("T")
+
+
+MAX_BODY = 8 * 1024 * 1024
+
+
+BODY_SECONDS = 30.0
+
+
+LOG = logging.getLogger("specify_cli.features.collector.")
+
+
+_REALM = 'realm="spec-kitty collector"'
+
+
+class Setting(NamedTuple):
+    """What every request is answered with."""
+
+    storage: Storage
+    find_token: Callable[[str], Token | None]
+    rates: RateLimit
+    parsing: anyio.CapacityLimiter
+    bodies: anyio.CapacityLimiter
+    metrics: Metrics
+    signature: Webhook | None
+    max_body: int
+    body_seconds: float
+    clock: Callable[[], str]
+    witness: Witness | None
+    is_draining: Callable[[], bool]
+    levels: Levels
+
+
+async def authorize(setting: Setting, request: Request, scope: str) -> Token:
+    """Return the token that came as Bearer, or, for reading, as the password of HTTP Basic. Raises Refused."""
+    scheme, _, token_text = request.headers.get("authorization", "").partition(" ")
+    offered: str | None = None
+    if scheme.lower() == "bearer":
+        offered = token_text.strip()
+    elif scheme.lower() == "basic" and scope == READ:
+        try:
+            offered = base64.b64decode(token_text.strip(), validate=True).partition(b":")[2].decode("utf-8", "replace")
+        except (binascii.Error, ValueError):
+            offered = None
+    token = None if offered is None else await run_in_threadpool(setting.find_token, offered)
+    if token is None:
+        raise Refused(Problem("unauthorized", "send a token of this collector: Authorization: Bearer …"))
+    if scope not in token.scopes:
+        raise Refused(Problem("forbidden", f"this token is not for {scope}"))
+    wait = setting.rates.take(token, time.monotonic())
+    if wait:
+        raise Refused(Problem("too-many", f"at most {token.rate} requests a minute", retry_after=math.ceil(wait)))
+    return token
+
+
+def answer_json(value: object, status: int = 200, media_type: str = "application/json") -> Response:
+    # ASCII: what was recorded reaches neither a terminal nor a page as anything but escapes.
+    return Response(json.dumps(value).encode("ascii"), status, media_type=media_type)
+
+
+def _is_page(request: Request) -> bool:
+    path = request.url.path
+    return path in ("/", "/projects", "/pictures", "/compare") or path.startswith("/invocations/")
+
+
+def answer_refusal(request: Request, problem: Problem) -> Response:
+    page = _is_page(request)
+    if page:
+        answer = Response(pages.problem(problem), problem.status, media_type="text/html")
+    else:
+        answer = answer_json(problem.as_value(), problem.status, "application/problem+json")
+    if problem.kind in ("unauthorized", "bad-signature"):
+        answer.headers["WWW-Authenticate"] = f'Basic {_REALM}, charset="UTF-8"' if page else f"Bearer {_REALM}"
+    if problem.retry_after:
+        answer.headers["Retry-After"] = str(problem.retry_after)
+    if problem.kind in ("too-large", "too-slow") and "content-length" not in request.headers:
+        answer.headers["Connection"] = "close"  # how much would follow is unknown
+    return answer
+
+
+async def take_body(setting: Setting, request: Request, take: Callable[[bytes], T]) -> T:
+    """Read the body and return what `take`, in a thread, makes of it; so many bodies are held at once and no more."""
+    async with setting.bodies:
+        body = await read_body(setting, request)
+        try:
+            return await anyio.to_thread.run_sync(take, body, limiter=setting.parsing)
+        except Refused as refusal:
+            # The frames of its traceback hold the body until the collector of cycles comes by.
+            raise refusal.with_traceback(None) from None
+        finally:
+            del body
+
+
+async def read_body(setting: Setting, request: Request) -> bytes:
+    """Return the body, never more of it than the limit. Raises Refused where it is larger or too slow."""
+    too_large = Refused(Problem("too-large", f"expected at most {setting.max_body} bytes"))
+    declared = request.headers.get("content-length", "")
+    if declared.isascii() and declared.isdigit() and int(declared[:20]) > setting.max_body:
+        raise too_large
+    stored = bytearray()
+    try:
+        with anyio.fail_after(setting.body_seconds):
+            async for chunk in request.stream():
+                stored += chunk
+                if len(stored) > setting.max_body:
+                    raise too_large
+    except TimeoutError as error:
+        raise Refused(Problem("too-slow", f"the body was not there after {setting.body_seconds:g} seconds")) from error
+    return bytes(stored)
+
+
+def verify(signature: Webhook, body: bytes, headers: Mapping[str, str]) -> None:
+    try:
+        signature.verify(body, dict(headers), json_parse=False)
+    except Exception as error:
+        # A header of another form escapes the library as ValueError, TypeError or binascii.Error.
+        raise Refused(Problem("bad-signature", "expected a Standard Webhooks signature of this body")) from error

@@ -1,0 +1,98 @@
+"""Where a record's lines stand that are not here: worktrees, branches, and copies in git."""
+
+from __future__ import annotations
+
+import os
+
+from doctrine.git import ask_git, find_worktree, read_git
+from specify_cli import durable
+from specify_cli.errors import InvocationError
+from specify_cli.record import layout
+from specify_cli.record.record import genesis_tip, is_invocation_id, lines_in_force
+from specify_cli.record.seal import open_line
+from specify_cli.storage.index import Index
+from specify_cli.storage.store import FileRecordStore
+
+# Each file of another branch is read up to this size.
+_MAX_BLOB = 64 * 1024 * 1024
+
+
+def holds(data: bytes, seal: str) -> bool:
+    return f'"~":"{seal}"'.encode() in data
+
+
+def chain_seals(data: bytes) -> set[str]:
+    """Return the seals of a record and its annexes as far as each line is sealed and follows a line before it.
+
+    A line behind an altered one hashes to its seal still; that the record is here it does not say.
+    """
+    seals = {genesis_tip().seal}
+    for _, raw in lines_in_force(data):
+        line = open_line(raw)
+        if not line.problems and line.seal and line.fields is not None and line.fields.get("prev") in seals:
+            seals.add(line.seal)
+    return seals
+
+
+def list_committed(root: str) -> dict[str, list[tuple[str, str]]]:
+    """Return the records that other branches brought and this one never had, each with its files: (commit, path).
+
+    What a commit of this branch ever held has to be here: without it, it was deleted.
+    """
+    here = _list_added(root, "HEAD")
+    return {key: files for key, files in _list_added(root, "--all").items() if key not in here}
+
+
+def _list_added(root: str, *revisions: str) -> dict[str, list[tuple[str, str]]]:
+    top = find_worktree(root)
+    folders = (f"{root}/{layout.TRAIL}", f"{root}/{layout.ANNEXES}")
+    argv = ["-c", "core.quotepath=off", "log", *revisions, "--format=%x00%h", "--name-only", "--diff-filter=AM"]
+    try:
+        output = None if top is None else ask_git(top, *argv, "--", *folders)
+    except OSError:
+        return {}
+    added: dict[str, list[tuple[str, str]]] = {}
+    for entry in (output or "").split("\0"):
+        commit, *paths = entry.split("\n")
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            ids = layout.parse_record_name(name)
+            annexed = folder.rpartition("/")[2]
+            key = annexed if is_invocation_id(annexed) else ids[1] if ids is not None else None
+            if key is not None:
+                added.setdefault(key, []).append((commit, path))
+    return added
+
+
+def read_blob(root: str, name: str) -> bytes:
+    """Return the bytes of a file in a commit, `<commit>:<path>`; none where it is not there or too large."""
+    top = find_worktree(root)
+    if top is None:
+        return b""
+    try:
+        size = ask_git(top, "cat-file", "-s", name)
+        if size is None or int(size) > _MAX_BLOB:
+            return b""
+        return read_git(top, "cat-file", "blob", name) or b""
+    except (OSError, ValueError):
+        return b""
+
+
+def read_with_annexes(root: str, invocation_id: str) -> bytes | None:
+    if not is_invocation_id(invocation_id):
+        return None
+    index = Index(root)
+    try:
+        places = [place for key in index.lookup(invocation_id) if (place := index.place(key)) is not None]
+        data = b"".join(FileRecordStore(root).read(place) for place in places)
+    except (OSError, InvocationError, ValueError):
+        return None
+    if not places:
+        return None
+    folder = layout.annex_folder(invocation_id)
+    for name in sorted(os.listdir(f"{root}/{folder}")) if os.path.isdir(f"{root}/{folder}") else ():
+        try:
+            data += durable.read_below(root, f"{folder}/{name}", 2 * 1024 * 1024)
+        except (OSError, InvocationError):
+            continue
+    return data
