@@ -40,7 +40,8 @@ def work(run: Run) -> None:
 """
 BEGIN = """
 import os, sys
-from specify_cli.features.programs.identity import load_program, program_digest, drive
+from specify_cli.features.programs.identity import load_program, program_digest
+from specify_cli.features.programs.resume import drive
 from specify_cli.features.programs.run import open_invocation
 program = load_program("long_run:work")
 run = open_invocation(".", "implement WP03", program=program_digest(program), capture={"llm": "full", "tool": "full"})

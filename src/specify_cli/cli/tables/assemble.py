@@ -111,7 +111,7 @@ def read_errors() -> dict[str, str]:
 
 def read_findings() -> dict[str, tuple[str, str, str]]:
     """Return every code that verify can find, with (severity, what it means, what to do)."""
-    codes = dict(import_module("specify_cli.record.verify").FINDINGS)
+    codes = dict(import_module("specify_cli.record.findings").FINDINGS)
     for room in read_rooms():
         if room.feature.findings:
             codes |= import_module(f"{room.package}.{room.feature.findings}").FINDINGS
