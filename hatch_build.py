@@ -27,12 +27,12 @@ class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
         sys.path.insert(0, str(source))
         try:
             from doctrine.load import write_compiled
-            from specify_cli.cli.tables.assemble import write_tables
+            from specify_cli.cli.tables.assemble import compose_tables, write_tables
             from specify_cli.cli.tables.points import read_stamp
 
             write_compiled(str(source / "doctrine"))
             wheel = self.target_name == "wheel" and version == "standard"
-            write_tables(None if wheel else read_stamp())
+            write_tables(compose_tables(None if wheel else read_stamp()))
         finally:
             sys.path.remove(str(source))
         digest = source / "specify_cli" / "build.txt"

@@ -325,8 +325,6 @@ def test_the_ordinary_hook_loads_what_an_append_takes_and_no_more(chartered: Pat
             "cli",
             "cli.main",
             "cli.tables",
-            "cli.tables.compiled",
-            "cli.tables.compiled.points",
             "cli.tables.points",
             "errors",
             "durable",

@@ -1,14 +1,15 @@
 """Make the tables of commands and points from what the rooms declare.
 
-    write_tables(None)        # for an installed package: what is written holds for good
+    write_tables(compose_tables(None))     # for an installed package: what is written holds for good
     tables = assemble(read_rooms())
 
-`cli/tables/compiled/` holds what was made as Python modules, so that a command loads one cached file and no
-declaration. A wheel brings them; a checkout writes them when a declaration has changed (`points.py` notices).
+`cli/tables/compiled/` holds what was made as JSON, so that a command reads one file and no declaration. A wheel brings
+it; a checkout writes it when a declaration has changed (`points.py` notices).
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
@@ -157,18 +158,22 @@ def _expand(choices: tuple[str, ...], names: Mapping[str, tuple[str, ...]]) -> t
     return tuple(expanded)
 
 
-def write_tables(stamp: object, folder: str | None = None) -> None:
-    """Write both modules of `compiled/`; a `stamp` of None says that they hold for good. Raises OSError."""
-    folder = folder or os.path.join(os.path.dirname(__file__), "compiled")
-    tables = assemble(read_rooms())
+def compose_tables(stamp: object) -> dict[str, dict[str, object]]:
+    """Return what the files of `compiled/` hold, by name; a `stamp` of None says that they hold for good."""
+    return compose_files(assemble(read_rooms()), stamp)
+
+
+def compose_files(tables: Tables, stamp: object) -> dict[str, dict[str, object]]:
+    """Return tables as their files hold them: what a hook asks for apart from what commands do."""
+    return {
+        "commands": {"STAMP": stamp, "GROUPS": tables.groups, "COMMANDS": tables.commands},
+        "points": {"STAMP": stamp, "POINTS": tables.points, "DIRECT": tables.direct},
+    }
+
+
+def write_tables(tables: Mapping[str, Mapping[str, object]]) -> None:
+    """Write the files of `compiled/`. Raises OSError."""
+    folder = os.path.join(os.path.dirname(__file__), "compiled")
     os.makedirs(folder, exist_ok=True)
-    hot = f"STAMP = {stamp!r}\nPOINTS = {tables.points!r}\nDIRECT = {tables.direct!r}\n"
-    for name, text in (
-        ("__init__", ""),
-        ("commands", f"STAMP = {stamp!r}\nGROUPS = {tables.groups!r}\nCOMMANDS = {tables.commands!r}\n"),
-        ("points", hot),
-    ):
-        head = (
-            '"""Made by `specify_cli.cli.tables.assemble` from the declarations of the rooms; not to be edited."""\n\n'
-        )
-        replace_file(f"{folder}/{name}.py", (head + text).encode(), 0o644, sync=False)
+    for name, value in tables.items():
+        replace_file(f"{folder}/{name}.json", json.dumps(value, ensure_ascii=False).encode(), 0o644, sync=False)

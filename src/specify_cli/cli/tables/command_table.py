@@ -10,7 +10,10 @@ from specify_cli.cli.tables.points import read_tables
 from specify_cli.room import Param, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+_CHOICES = Param._fields.index("choices")
 
 
 class Command(NamedTuple):
@@ -27,17 +30,19 @@ class Command(NamedTuple):
 
 def list_commands() -> Iterator[Command]:
     """Yield every command, in the order in which help shows them."""
-    return map(_make_command, read_tables("commands", look=True).COMMANDS)
+    return map(_make_command, read_tables("commands", look=True)["COMMANDS"])
 
 
 def list_groups() -> dict[str, str]:
     """Return the words that commands stand behind, each with what it is for."""
-    return dict(read_tables("commands", look=True).GROUPS)
+    return dict(read_tables("commands", look=True)["GROUPS"])
 
 
-def _make_command(row: tuple[object, ...]) -> Command:
-    path, run, help, params, *rest = row
-    return Command(path, run, help, tuple(Param(*param) for param in params), *rest)  # type: ignore[arg-type,attr-defined]
+def _make_command(row: Sequence[Any]) -> Command:
+    path, run, help, params, examples, exits, forms = row
+    made = [Param(*param)._replace(choices=tuple(param[_CHOICES])) for param in params]
+    chosen = tuple((tuple(by), form) for by, form in forms)
+    return Command(tuple(path), run, help, tuple(made), tuple(examples), exits, chosen)
 
 
 def choose_run(command: Command, values: Values) -> str:
@@ -53,8 +58,8 @@ def choose_run(command: Command, values: Values) -> str:
 def find_command(argv: list[str]) -> tuple[Command, list[str]] | None:
     """Return the command these words name and the words after it."""
     for look in (False, True):
-        for row in read_tables("commands", look=look).COMMANDS:
-            if tuple(argv[: len(row[0])]) == row[0]:
+        for row in read_tables("commands", look=look)["COMMANDS"]:
+            if argv[: len(row[0])] == list(row[0]):
                 return _make_command(row), argv[len(row[0]) :]
     return None
 

@@ -3,18 +3,19 @@
     for fill in list_fills("after"):
         load(fill.run)(root, git_dir)
 
-Loads one compiled module. In a checkout it is made anew where a declaration has changed since.
+Reads one compiled file. In a checkout it is made anew where a declaration has changed since.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from collections.abc import Mapping
     from typing import Any
 
 _HERE = os.path.dirname(__file__)
@@ -30,48 +31,53 @@ class FoundFill(NamedTuple):
     marker: str
 
 
-def load_compiled(name: str) -> ModuleType:
-    """Return a module of `cli/tables/compiled/` that holds what is declared now."""
-    full = f"specify_cli.cli.tables.compiled.{name}"
+_loaded: dict[str, dict[str, Any]] = {}
+
+
+def load_compiled(name: str) -> Mapping[str, Any]:
+    """Return the tables of `compiled/NAME.json`, as they are declared now."""
+    tables = _loaded.get(name) or _read_compiled(name)
+    if tables is None or (tables["STAMP"] is not None and tables["STAMP"] != read_stamp()):
+        tables = _make_anew(name)
+    _loaded[name] = tables
+    return tables
+
+
+def _read_compiled(name: str) -> dict[str, Any] | None:
     try:
-        __import__(full)
-    except ImportError:
-        return _make_anew(full)
-    module = sys.modules[full]
-    return module if module.STAMP is None or module.STAMP == read_stamp() else _make_anew(full)
+        with open(f"{_HERE}/compiled/{name}.json", encoding="utf-8") as file:
+            tables: dict[str, Any] = json.load(file)
+            return tables
+    except (OSError, ValueError):
+        return None
 
 
-def read_stamp() -> tuple[tuple[str, int], ...]:
+def read_stamp() -> list[list[object]]:
     """Return when each declaration of this checkout was written, in nanoseconds."""
     paths = [f"{_FEATURES}/{name}/feature.py" for name in sorted(os.listdir(_FEATURES))]
     paths += [f"{_HERE}/{name}" for name in _DECLARATIONS]
-    stamp = []
+    stamp: list[list[object]] = []
     for path in paths:
         try:
-            stamp.append((path.removeprefix(_FEATURES), os.stat(path).st_mtime_ns))
+            stamp.append([path.removeprefix(_FEATURES), os.stat(path).st_mtime_ns])
         except OSError:
             pass  # a folder without a declaration: it is no room
-    return tuple(stamp)
+    return stamp
 
 
-def _make_anew(full: str) -> ModuleType:
-    """Assemble the tables, write them where that is allowed, and return the module as it would be read."""
+def _make_anew(name: str) -> dict[str, Any]:
+    """Assemble the tables, write them where that is allowed, and return those of a name."""
     from specify_cli.cli.tables import assemble  # reads every declaration: once after a change, in a checkout
 
-    stamp = read_stamp()
+    tables = assemble.compose_tables(read_stamp())
     try:
-        assemble.write_tables(stamp)
+        assemble.write_tables(tables)
     except OSError:
         pass  # a folder that cannot be written: each command assembles for itself
-    tables = assemble.assemble(assemble.read_rooms())
-    module: Any = type(sys)(full)
-    module.STAMP, module.GROUPS, module.COMMANDS = stamp, tables.groups, tables.commands
-    module.POINTS, module.DIRECT = tables.points, tables.direct
-    sys.modules[full] = module
-    return module  # type: ignore[no-any-return]
+    return dict(tables[name])
 
 
-def read_tables(name: str, *, look: bool) -> Any:
+def read_tables(name: str, *, look: bool) -> Mapping[str, Any]:
     """Return the tables `commands` or `points`, with what other installed packages bring.
 
     Without `look` those packages count only where they were looked for before (`strangers.py`).
@@ -79,17 +85,7 @@ def read_tables(name: str, *, look: bool) -> Any:
     from specify_cli.cli.tables.strangers import read_strangers  # a hook asks for no table but ours
 
     found = read_strangers(look=look)
-    if found is None or found.tables is None:
-        return load_compiled(name)
-    tables: Any = type(sys)("specify_cli.cli.tables.together")
-    vars(tables).update({key: _freeze(value) for key, value in found.tables.items()})
-    return tables
-
-
-def _freeze(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(map(_freeze, value))
-    return {key: _freeze(one) for key, one in value.items()} if isinstance(value, dict) else value
+    return load_compiled(name) if found is None or found.tables is None else found.tables[name]
 
 
 # Points of everyday commands: there, packages of others are not looked for.
@@ -99,7 +95,7 @@ _EVERYDAY = frozenset(("after", "opened", "closed", "hooks_off", "list_filters")
 def list_fills(point: str) -> list[FoundFill]:
     """Return what fills a point, in its order; none where no room does."""
     tables = read_tables("points", look=point not in _EVERYDAY)
-    return [FoundFill(*row) for row in tables.POINTS.get(point, ())]
+    return [FoundFill(*row) for row in tables["POINTS"].get(point, ())]
 
 
 def call_fill(fill: FoundFill, *arguments: object) -> Any:
@@ -127,11 +123,8 @@ def find_direct(word: str) -> str | None:
 
     Whether a declaration has changed since is not asked: a hook begins here at every tool call.
     """
-    try:
-        from specify_cli.cli.tables.compiled import points  # made at build
-    except ImportError:
-        points = load_compiled("points")
-    run: str | None = points.DIRECT.get(word)
+    points = _read_compiled("points") or load_compiled("points")
+    run: str | None = points["DIRECT"].get(word)
     return run
 
 

@@ -23,11 +23,12 @@ from specify_cli.project.root import find_root
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from importlib.metadata import EntryPoint
+    from typing import Any
 
-    from specify_cli.cli.tables.assemble import Room, Tables
+    from specify_cli.cli.tables.assemble import Room
 
 GROUP = "spec_kitty.features"
-_FORMAT = 1
+_FORMAT = 2
 
 
 class Strangers(NamedTuple):
@@ -38,7 +39,7 @@ class Strangers(NamedTuple):
 
     sources: Mapping[str, str]
     broken: Mapping[str, str]
-    tables: Mapping[str, object] | None
+    tables: Mapping[str, Mapping[str, Any]] | None
 
 
 # What this process has looked for itself, where no file can keep it.
@@ -119,7 +120,7 @@ def find_strangers() -> tuple[Strangers, bool]:
     points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
     if not points:
         return Strangers({}, {}, None), True
-    from specify_cli.cli.tables.assemble import assemble, read_rooms
+    from specify_cli.cli.tables.assemble import assemble, compose_files, read_rooms
 
     rooms, sources, broken, tables = read_rooms(), dict[str, str](), dict[str, str](), None
     is_whole = True
@@ -139,7 +140,7 @@ def find_strangers() -> tuple[Strangers, bool]:
             continue
         rooms.append(room)
         sources[point.name] = source
-    return Strangers(sources, broken, None if tables is None or not sources else _as_value(tables)), is_whole
+    return Strangers(sources, broken, None if tables is None or not sources else compose_files(tables, None)), is_whole
 
 
 def _load_room(point: EntryPoint, taken: Sequence[str]) -> Room:
@@ -167,10 +168,6 @@ def _find_source(point: EntryPoint) -> str:
     stated = json.loads(text or "{}")
     editable = stated.get("dir_info", {}).get("editable")
     return unquote(urlsplit(stated.get("url", "")).path) if editable else ""
-
-
-def _as_value(tables: Tables) -> dict[str, object]:
-    return {name.upper(): value for name, value in tables._asdict().items()}
 
 
 def _is_ours_to_judge(source: str) -> bool:
