@@ -324,8 +324,6 @@ def test_the_ordinary_hook_loads_what_an_append_takes_and_no_more(chartered: Pat
         *(
             "cli",
             "cli.main",
-            "cli.tables",
-            "cli.tables.points",
             "errors",
             "durable",
             "features",

@@ -118,16 +118,6 @@ def is_own(run: str) -> bool:
     return run.startswith("specify_cli.")
 
 
-def find_direct(word: str) -> str | None:
-    """Return the function that answers for a first word of the command line alone; None for every other word.
-
-    Whether a declaration has changed since is not asked: a hook begins here at every tool call.
-    """
-    points = _read_compiled("points") or load_compiled("points")
-    run: str | None = points["DIRECT"].get(word)
-    return run
-
-
 def load(run: str) -> Any:
     """Return the function that `module:function` names. Raises ImportError where an extra is missing."""
     module, _, function = run.partition(":")
