@@ -14,8 +14,9 @@ import os
 from doctrine.light_imports import sha256
 from specify_cli.errors import CallerError
 from specify_cli.features.hooks.direct import append_directly
+from specify_cli.features.hooks.harnesses import find_dialect, find_sender, translate
 from specify_cli.features.hooks.payload.site import Site, find_site, place_events
-from specify_cli.features.hooks.payload.translation import HookInput, sender, translate
+from specify_cli.features.hooks.payload.values import NOTHING, HookInput
 from specify_cli.invocation.bindings import asked_folder, find_session
 from specify_cli.invocation.events.settings import digest_key
 from specify_cli.project.tracked import refuse_tracked_private
@@ -48,11 +49,11 @@ def run_hook(
         # What stands in a command line may be anything; it is written down only if it has the form of a name.
         named = harness.islower() and harness.replace("-", "").isalnum() and len(harness) <= 32
         source = f"{harness} {source}"
-        harness = sender(harness if named else "unknown", payload)
+        harness = find_sender(harness if named else "unknown", payload)
         call = translate(harness, payload)
         at = find_site(harness, call, call.cwd or cwd, (cwd, project), home)
-        if at is not None and call.above is not None and call.subagent is not None:
-            call = call._replace(session_id=find_session(at.root, harness, call.subagent, call.above))
+        if at is not None and call.parent_agent is not None and call.subagent is not None:
+            call = call._replace(session_id=find_session(at.root, harness, call.subagent, call.parent_agent))
             at = find_site(harness, call, call.cwd or cwd, (cwd, project), home)
         if at is None:
             return
@@ -61,7 +62,7 @@ def run_hook(
             if len(data) > MAX_INPUT:
                 what = f"is larger than {MAX_INPUT // 1024**2} MiB"
             raise CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
-        if not (call.events or call.moment or call.asks or call.unknown):
+        if not (call.events or call.moment or call.permission_request or call.is_unknown):
             return
         _keep_from_git(at.root)
         # 2. What only this harness makes necessary.
@@ -86,6 +87,8 @@ def run_hook(
         else:
             record_session(at, call, large=large)
     except BaseException as error:
+        # A harness of another package that fails does so before its payload says where it belongs.
+        at = at or find_site(harness, NOTHING, cwd, (cwd, project), home)
         if at is not None:
             from specify_cli.features.hooks.losses import note_failure  # rare, and as heavy
 
@@ -94,7 +97,7 @@ def run_hook(
 
 def _is_ordinary(at: Site, call: HookInput) -> bool:
     """Return whether a payload tells of a call and of nothing else."""
-    if call.unknown or call.moment is not None or call.asks or call.begins is not None:
+    if call.is_unknown or call.moment is not None or call.permission_request or call.starts_record_command is not None:
         return False
     if call.events[0].event == "stage_transition":
         return False
@@ -103,12 +106,13 @@ def _is_ordinary(at: Site, call: HookInput) -> bool:
 
 def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
     """Return a call whose events are told from others like it, and end as the harness noted elsewhere."""
-    if call.ending is not None:
-        from specify_cli.features.hooks.payload.transcript_end import with_ending  # Codex alone
+    if call.exit_status_source is not None:
+        from specify_cli.features.hooks.payload.transcript_end import fill_exit_status  # Codex alone
 
-        call = with_ending(call)
+        call = fill_exit_status(find_dialect(at.harness), call)
     call = _key_stand_ins(call, at.git_dir)
-    if call.stand_in and at.harness == "copilot" and call.events[-1].phase == "pre" and call.begins is None:
+    begins = call.events[-1].phase == "pre" and call.starts_record_command is None
+    if call.call_id_is_synthetic and begins and find_dialect(at.harness).sends_equal_payloads:
         from specify_cli.features.hooks.payload.equal_payloads import number_twin  # Copilot alone
 
         call = number_twin(at.root, at.harness, source, call)
@@ -156,4 +160,4 @@ def _key_stand_ins(call: HookInput, git_dir: str | None) -> HookInput:
         if "call_id" in payload:
             payload = {**payload, "call_id": str(payload["call_id"]).replace(bare, keyed)}
         events.append(event._replace(payload=payload, call_id=event.call_id.replace(bare, keyed)))
-    return call._replace(events=tuple(events), stand_in=True)
+    return call._replace(events=tuple(events), call_id_is_synthetic=True)

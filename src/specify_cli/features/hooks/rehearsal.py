@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from specify_cli.errors import StoredDataError
-from specify_cli.features.hooks.payload.transcript_end import with_ending
-from specify_cli.features.hooks.payload.translation import sender, translate
+from specify_cli.features.hooks.harnesses import find_dialect, find_sender, translate
+from specify_cli.features.hooks.payload.transcript_end import fill_exit_status
 from specify_cli.invocation.events.event_body import PayloadError, Settings, compose_event
 from specify_cli.project.config import Config
 from specify_cli.redaction.capture import redact
@@ -18,8 +18,8 @@ def rehearse(config: Config, harness: str, payload: object) -> dict[str, Any]:
     Raises StoredDataError PAYLOAD_INVALID for a payload that names what no event can hold.
     """
     settings = Settings(config.capture, config.redaction, None)
-    harness = sender(harness, payload)
-    call = with_ending(translate(harness, payload))
+    harness = find_sender(harness, payload)
+    call = fill_exit_status(find_dialect(harness), translate(harness, payload))
     events: list[dict[str, object]] = []
     for event in call.events:
         try:

@@ -1,0 +1,53 @@
+"""Every harness that can be installed here: ours, and those of other installed packages.
+
+for harness in list_harnesses(): print(harness.name, harness.project)
+"""
+
+from __future__ import annotations
+
+from specify_cli.cli.terminal.output import one_line, write_note
+from specify_cli.errors import CallerError, EnvironmentFault
+from specify_cli.features.hooks.settings.harnesses import HARNESSES, Harness, read_row
+from specify_cli.features.hooks.strangers import find_row_path, list_foreign, load_foreign
+
+# A plug-in file is ours alone; the others are forms of JSON.
+_FORMS = ("nested", "flat", "named")
+
+
+def list_harnesses() -> list[Harness]:
+    """Return the harnesses in the order they are shown; one of another package that fails is named on stderr."""
+    found = list(HARNESSES.values())
+    for fill in list_foreign(look=True):
+        try:
+            load_foreign(fill)
+            found.append(_check_row(read_row(find_row_path(fill)), fill.name))
+        except (EnvironmentFault, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            what = error.message if isinstance(error, EnvironmentFault) else f"{type(error).__name__}: {error}"
+            write_note(f"warning: the harness {one_line(fill.name)} is left out: {one_line(what)}")
+    return found
+
+
+def find_harness(name: str) -> Harness:
+    """Return the harness with this name. Raises CallerError HARNESS_NOT_FOUND."""
+    if name in HARNESSES:
+        return HARNESSES[name]
+    known = list_harnesses()
+    for harness in known:
+        if harness.name == name:
+            return harness
+    raise CallerError(
+        "HARNESS_NOT_FOUND",
+        f"no harness is named {name}, or its package fails",
+        "spec-kitty hooks status",
+        candidates=[{"name": harness.name} for harness in known],
+    )
+
+
+def _check_row(row: Harness, name: str) -> Harness:
+    """Return the row of another package. Raises ValueError where it is none that can be installed."""
+    if row.name != name or row.form not in _FORMS:
+        raise ValueError(f"expected a row named {name} of the form {', '.join(_FORMS)}")
+    for path in (row.project, row.user):
+        if path.startswith("/") or ".." in path.split("/"):
+            raise ValueError(f"expected a path below the project and the home folder, found {path}")
+    return row
