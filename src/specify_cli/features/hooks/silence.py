@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def find_installed(root: str, home: str | None) -> dict[str, int]:
     """Return since when (ms) the hooks of each harness are installed for this project."""
     installed: dict[str, int] = {}
-    for harness in list_harnesses():
+    for harness in list_harnesses(look=False):
         for scope in SCOPES:
             place = settings_place(harness, scope, root, home)
             if place is None or standing(place).state not in ("current", "outdated"):

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.dialect import Dialect
 
     Line = Mapping[str, Any]
+else:
+    Line = dict
 
 
 class TranscriptEvent(NamedTuple):

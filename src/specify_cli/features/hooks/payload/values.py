@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     Payload = Mapping[str, Any]
+else:
+    Payload = dict
 
 MAX_NAME = 512
 MAX_PATH = 4096
