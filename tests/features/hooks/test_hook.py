@@ -333,7 +333,6 @@ def test_the_ordinary_hook_loads_what_an_append_takes_and_no_more(chartered: Pat
             "features",
             "features.hooks",
             "features.hooks.direct",
-            "features.hooks.entry",
             "features.hooks.handler",
             "features.hooks.harnesses",
             "features.hooks.harnesses.claude_code",

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from typing import Literal
 
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_error, write_json, write_lines, write_note, write_text
+from specify_cli.cli.terminal.output import one_line, write_error, write_json, write_lines, write_note
 from specify_cli.cli.terminal.person import require_person
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.hooks.conversation.session_record import set_mark
 from specify_cli.features.hooks.handler import MAX_INPUT, parsed
 from specify_cli.features.hooks.rehearsal import rehearse
 from specify_cli.features.hooks.settings.detection import (
-    USAGE,
     Program,
     describe_hooks,
     find_program,
@@ -24,7 +23,7 @@ from specify_cli.features.hooks.settings.harnesses import SCOPES, Harness
 from specify_cli.features.hooks.settings.install import Change
 from specify_cli.features.hooks.settings.install import install as put_in
 from specify_cli.features.hooks.settings.install import uninstall as take_out
-from specify_cli.features.hooks.settings.known import find_harness, list_harnesses
+from specify_cli.features.hooks.settings.known import find_harness
 from specify_cli.invocation.bindings import opens_by_itself
 from specify_cli.project.config import load_project
 from specify_cli.project.root import find_root
@@ -32,30 +31,6 @@ from specify_cli.redaction.json_values import ForeignError
 from specify_cli.room import Values
 
 _DETECTED = "all-detected"
-_HELP = f"""{USAGE} < PAYLOAD.json
-
-What an agent's harness runs before and after every tool call (`spec-kitty hooks install` puts it there).
-It reads one payload of the harness on stdin, appends what that says to the record of the session, prints nothing and
-exits 0 whatever happens, so that it never disturbs an agent. What went wrong is shown by `spec-kitty doctor`.
-
-HARNESS is one of %s.
-To see what a payload would record: spec-kitty hooks test --harness HARNESS --payload PAYLOAD.json
-"""
-
-
-def explain_hook() -> int:
-    """Print what `spec-kitty hook` is for."""
-    write_text(_HELP % ", ".join(harness.name for harness in list_harnesses()))
-    return 0
-
-
-def refuse_person(words: str) -> int:
-    """Tell a person at a terminal that the hook waits for a harness's payload."""
-    names = [harness.name for harness in list_harnesses()]
-    found = f"a terminal behind `hook {words}`" if words in names else f"`hook {words}`".replace(" `", "`")
-    message = f"hook: expected one of {', '.join(names)} and its payload on stdin, found {found}"
-    write_error(CallerError("USAGE", message, "spec-kitty hook --help"), False)
-    return 2
 
 
 def install(values: Values) -> int:

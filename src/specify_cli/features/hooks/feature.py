@@ -74,7 +74,7 @@ FEATURE = Feature(
             rank=460,
         ),
     ),
-    direct={"hook": "entry:run_hook_command"},
+    direct={"hook": "handler:run_hook_command"},
     fills=(
         Fill("record_checks", "checks:watch_silence"),
         Fill("checks", "checks:check_hooks", rank=500),

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 
 from doctrine.light_imports import sha256
+from specify_cli import durable
 from specify_cli.errors import CallerError
 from specify_cli.features.hooks.direct import append_directly
 from specify_cli.features.hooks.harnesses import find_dialect, find_sender, translate
@@ -31,6 +33,30 @@ LARGE = 64 * 1024
 _HEX = frozenset("0123456789abcdef")
 
 
+def run_hook_command(words: str) -> int:
+    """Run `spec-kitty hook`: no table, no Typer, and no failure the agent could feel."""
+    harness, _, source = words.partition(" ")
+    try:
+        asks = harness == "-h" or words.endswith("-help")
+        if asks or os.isatty(0):
+            from specify_cli.features.hooks import rehearsal  # for a person: no harness asks
+
+            return rehearsal.explain_hook() if asks else rehearsal.refuse_person(words)
+        durable.LOCK_WAIT_SECONDS = LOCK_WAIT_SECONDS
+        durable.IN_BACKGROUND = True  # what is done behind an append is nothing that the agent waits for
+        data = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_INPUT + 1)
+        try:
+            cwd = os.getcwd()
+        except OSError:
+            cwd = "/"  # it is gone; the payload may name another
+        home = os.path.expanduser("~")
+        project = os.environ.get("CLAUDE_PROJECT_DIR")
+        run_hook(harness, data, cwd, home if os.path.isabs(home) else None, project, source)
+    except (OSError, ImportError, KeyboardInterrupt):
+        pass  # nowhere to say so: the agent goes on undisturbed
+    return 0
+
+
 def run_hook(
     harness: str, data: bytes, cwd: str, home: str | None, project: str | None = None, source: str = ""
 ) -> None:
@@ -40,16 +66,14 @@ def run_hook(
     `source` tells the settings files of one harness apart.
     """
     at: Site | None = None
+    source = f"{harness} {source}"
+    # What stands in a command line may be anything; it is written down only if it has the form of a name.
+    named = harness.islower() and harness.replace("-", "").isalnum() and len(harness) <= 32
+    harness = harness if named else "unknown"
     try:
         # 1. What happened, and in which project: an agent may look around elsewhere.
-        try:
-            payload = parsed(data) if len(data) <= MAX_INPUT else None
-        except ValueError:
-            payload = None
-        # What stands in a command line may be anything; it is written down only if it has the form of a name.
-        named = harness.islower() and harness.replace("-", "").isalnum() and len(harness) <= 32
-        source = f"{harness} {source}"
-        harness = find_sender(harness if named else "unknown", payload)
+        payload = _parse_payload(data)
+        harness = find_sender(harness, payload)
         call = translate(harness, payload)
         at = find_site(harness, call, call.cwd or cwd, (cwd, project), home)
         if at is not None and call.parent_agent is not None and call.subagent is not None:
@@ -87,12 +111,20 @@ def run_hook(
         else:
             record_session(at, call, large=large)
     except BaseException as error:
-        # A harness of another package that fails does so before its payload says where it belongs.
+        # A harness of another package fails before its payload says where it belongs.
         at = at or find_site(harness, NOTHING, cwd, (cwd, project), home)
         if at is not None:
             from specify_cli.features.hooks.losses import note_failure  # rare, and as heavy
 
             note_failure(at.root, at.git_dir, at.harness, error)
+
+
+def _parse_payload(data: bytes) -> object:
+    """Return the payload; None for one that is no JSON or too large."""
+    try:
+        return parsed(data) if len(data) <= MAX_INPUT else None
+    except ValueError:
+        return None
 
 
 def _is_ordinary(at: Site, call: HookInput) -> bool:

@@ -94,7 +94,7 @@ def _find_and_append(at: Site, call: HookInput, since: int | None = None) -> Non
 def _append_otherwise(error: Exception, at: Site, unplaced: HookInput, placed: HookInput) -> None:
     """Record a call that found no record here in another worktree, or in one that begins with it; else keep it.
 
-    `told` is the call before its events were placed in this project.
+    `unplaced` is the call before its events were placed in this project.
     """
     other = find_elsewhere(at.root, at.harness, unplaced) if isinstance(error, Orphan) else None
     if other is not None:
