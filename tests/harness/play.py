@@ -30,8 +30,7 @@ from harness.importing import list_differences
 from harness.models import Model
 from harness.plays import CHAPTERS, COMPACTED_WHEN_FULL, PLAYED, PLAYS, SAID, Call
 from harness.programs import MISSING, NEWER_NODE, NO_PARENT, PROGRAMS, Program, Run
-from specify_cli.features.sessions.reading import READERS
-from specify_cli.features.sessions.transcripts import find_transcripts
+from specify_cli.features.sessions.readers import find_transcripts, list_names
 
 ROOT = Path(__file__).parents[2]
 OUTPUT = ROOT / "docs/harnesses.json"
@@ -174,7 +173,7 @@ def write_fixtures(kept: Path) -> None:
             target = ROOT / f"tests/fixtures/sessions/{name}/{play}.jsonl"
             target.parent.mkdir(exist_ok=True)
             target.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
-            if play == "job" and name in READERS:
+            if play == "job" and name in list_names():
                 _write_transcripts(name, top, ids)
 
 
@@ -358,7 +357,7 @@ def _check(
         if any(secret[at : at + 10] in text for secret in SECRETS for at in range(len(secret) - 9)):
             yield f"a secret stands in {path.name}"
     # 7. The session's transcript, imported where nothing was recorded, tells the same.
-    if program.name in READERS and play not in NOT_KEPT.get(program.name, ("interrupted", "broken")):
+    if program.name in list_names() and play not in NOT_KEPT.get(program.name, ("interrupted", "broken")):
         live = [line for lines in records for line in lines] + _read_annexes(project)
         yield from list_differences(program.name, live, _import_session(program.name, top, env))
 

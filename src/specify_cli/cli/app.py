@@ -112,7 +112,7 @@ def _render_help(command: Command) -> str:
 def _make_callback(command: Command) -> Callable[..., int]:
     def call(**arguments: Any) -> int:
         values = {
-            key: value.value if isinstance(value, enum.Enum) else list(value) if isinstance(value, list) else value
+            key: list(map(_get_plain, value)) if isinstance(value, list) else _get_plain(value)
             for key, value in arguments.items()
         }
         for param in command.params:
@@ -132,6 +132,11 @@ def _make_callback(command: Command) -> Callable[..., int]:
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     call.__name__ = "_".join(command.path).replace("-", "_")
     return call
+
+
+def _get_plain(value: Any) -> Any:
+    """Return a value as commands take it: of a choice its text."""
+    return value.value if isinstance(value, enum.Enum) else value
 
 
 def _make_choice(choices: tuple[str, ...]) -> Any:

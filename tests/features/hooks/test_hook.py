@@ -18,7 +18,7 @@ import pytest
 
 from specify_cli.features.hooks.handler import MAX_INPUT, run_hook
 from specify_cli.features.hooks.losses import MAX_ORPHAN, MAX_ORPHANS
-from specify_cli.features.hooks.payload import translation
+from specify_cli.features.hooks.payload import values
 from specify_cli.record import layout
 from support import SPEC_KITTY, Cli, accept, environment, git
 
@@ -329,11 +329,14 @@ def test_the_ordinary_hook_loads_what_an_append_takes_and_no_more(chartered: Pat
             "features",
             "features.hooks",
             "features.hooks.direct",
-            "features.hooks.entry",
             "features.hooks.handler",
+            "features.hooks.harnesses",
+            "features.hooks.harnesses.claude_code",
             "features.hooks.payload",
+            "features.hooks.payload.calls",
+            "features.hooks.payload.dialect",
             "features.hooks.payload.site",
-            "features.hooks.payload.translation",
+            "features.hooks.payload.values",
             "invocation",
             "invocation.bindings",
         ),
@@ -1252,7 +1255,7 @@ def slow(root: Path) -> dict[str, Any]:
 def test_what_takes_too_long_to_mask_is_left_out_and_said(
     chartered: Path, run: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(translation, "REDACTION_SECONDS", 0.05)
+    monkeypatch.setattr(values, "REDACTION_SECONDS", 0.05)
     run_hook("claude-code", json.dumps(slow(chartered)).encode(), str(chartered), str(home))
 
     result, gap = events(chartered, run)
@@ -1264,7 +1267,7 @@ def test_what_takes_too_long_to_mask_is_left_out_and_said(
 def test_an_orphan_that_takes_too_long_to_mask_is_kept_without_its_texts(
     chartered: Path, run: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(translation, "REDACTION_SECONDS", 0.05)
+    monkeypatch.setattr(values, "REDACTION_SECONDS", 0.05)
     data = json.dumps({**slow(chartered), "session_id": f"not-{run}"}).encode()
     run_hook("claude-code", data, str(chartered), str(home))
 

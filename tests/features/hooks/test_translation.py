@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specify_cli.features.hooks.payload.translation import MAX_NAME, MAX_PATH, HookInput, sender, translate
+from specify_cli.features.hooks.harnesses import find_sender, translate
+from specify_cli.features.hooks.payload.values import MAX_NAME, MAX_PATH, HookInput
 from specify_cli.features.hooks.settings.harnesses import HARNESSES
 from specify_cli.features.replay.strict_patch import apply_diff
 from specify_cli.invocation.events.event_body import Settings, compose_event
@@ -133,7 +134,7 @@ _TELLING = {
 
 def _read_real(name: str) -> HookInput:
     harness, value = REAL[name]
-    return translate(sender(harness, value), value)
+    return translate(find_sender(harness, value), value)
 
 
 def test_what_the_real_programs_send_is_read_as_the_list_beside_it_says() -> None:
@@ -501,7 +502,7 @@ def test_what_is_no_id_binds_nothing(printed: str) -> None:
     ],
 )
 def test_who_really_sent_it_is_told_where_several_read_one_file(harness: str, hook: str, expected: str) -> None:
-    assert sender(harness, payload(hook)) == expected
+    assert find_sender(harness, payload(hook)) == expected
 
 
 def test_names_and_paths_are_cut_to_what_a_record_takes() -> None:
@@ -537,7 +538,7 @@ hooks = st.fixed_dictionaries(
 @given(st.sampled_from([*HARNESSES, "unknown"]), values | hooks)
 def test_no_json_whatever_breaks_the_hook(harness: str, value: object) -> None:
     found = translate(harness, value)
-    sender(harness, value)
+    find_sender(harness, value)
 
     for event in found.events:
         assert len(event.call_id) <= MAX_NAME + 16
@@ -561,10 +562,11 @@ def test_the_depths_and_numbers_of_json_are_survived(harness: str, text: str) ->
 
 
 def test_it_loads_nothing() -> None:
-    """A hook runs at every tool call: reading its payload costs no import."""
+    """A hook runs at every tool call: reading its payload costs no import but of its harness and the shared parts."""
     program = (
         "import sys, doctrine.light_imports\nbefore = set(sys.modules)\n"
-        "import specify_cli.features.hooks.payload.translation\n"
+        "from specify_cli.features.hooks.harnesses import translate\n"
+        "translate('codex', {'hook_event_name': 'PreToolUse', 'tool_name': 'Bash', 'tool_input': {'command': 'ls'}})\n"
         "print(sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -573,6 +575,10 @@ def test_it_loads_nothing() -> None:
         "specify_cli",
         "specify_cli.features",
         "specify_cli.features.hooks",
+        "specify_cli.features.hooks.harnesses",
+        "specify_cli.features.hooks.harnesses.codex",
         "specify_cli.features.hooks.payload",
-        "specify_cli.features.hooks.payload.translation",
+        "specify_cli.features.hooks.payload.calls",
+        "specify_cli.features.hooks.payload.dialect",
+        "specify_cli.features.hooks.payload.values",
     ]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specify_cli.features.hooks.conversation.turn_from_transcript import read_facts
-from specify_cli.features.hooks.payload.translation import translate
+from specify_cli.features.hooks.harnesses import find_dialect, translate
+from specify_cli.features.hooks.payload.turn_from_transcript import read_facts
 from specify_cli.record import layout
 from support import Cli, accept
 
@@ -65,14 +65,14 @@ def call(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("harness", sorted(path.stem for path in TRANSCRIPTS.glob("*.jsonl")))
 def test_the_end_of_a_real_transcript_says_answer_model_and_tokens(harness: str) -> None:
-    facts = read_facts(harness, (TRANSCRIPTS / f"{harness}.jsonl").read_bytes())
+    facts = read_facts(find_dialect(harness), (TRANSCRIPTS / f"{harness}.jsonl").read_bytes())
 
     assert (facts.text, facts.requests, facts.tokens) == (LAST_WORDS, 5, {"input": 500, "output": 50})
     assert facts.model in ("claude-sonnet-4-5", "gpt-6-sol", "gemini-2.5-pro", "fake-1")
 
 
 def test_a_transcript_of_claude_code_says_what_was_refused_and_why() -> None:
-    facts = read_facts("claude-code", (TRANSCRIPTS / "claude-code.jsonl").read_bytes())
+    facts = read_facts(find_dialect("claude-code"), (TRANSCRIPTS / "claude-code.jsonl").read_bytes())
 
     assert [text[:6] for text in facts.denied.values()] == ["rm in "]
 
@@ -94,7 +94,7 @@ values = st.recursive(
     st.lists(values, max_size=4),
 )
 def test_no_transcript_whatever_breaks_the_hook(harness: str, lines: list[Any]) -> None:
-    read_facts(harness, "\n".join(json.dumps(line) for line in lines).encode())
+    read_facts(find_dialect(harness), "\n".join(json.dumps(line) for line in lines).encode())
 
 
 # --- what is recorded
@@ -394,10 +394,10 @@ def test_opencode_tells_the_answer_by_the_id_of_the_call() -> None:
     answer = translate("opencode", {**told, "hook_event_name": "permission.allowed"})
     result = translate("opencode", {**told, "hook_event_name": "tool.execute.after", "tool_name": "bash"})
 
-    assert (answer.asks, result.asked) == ("call_1", "call_1")
+    assert (answer.permission_request, result.matches_permission) == ("call_1", "call_1")
 
 
 def test_copilot_asks_its_hooks_also_where_it_asks_nobody() -> None:
     asked = {"hookName": "permissionRequest", "sessionId": SESSION, "toolName": "bash", "toolInput": {"command": "ls"}}
 
-    assert translate("copilot", asked).asks is None
+    assert translate("copilot", asked).permission_request is None

@@ -18,7 +18,7 @@ from features.hooks.test_sessions import Session
 from harness.importing import list_differences
 from specify_cli.features.hooks.handler import run_hook
 from specify_cli.features.sessions.importer import SessionImporter
-from specify_cli.features.sessions.reading import READERS, read_session
+from specify_cli.features.sessions.readers import list_names, read_session
 from specify_cli.features.sessions.transcripts import Transcript
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
@@ -26,7 +26,7 @@ from specify_cli.storage.checking import verify_all
 from support import FULL, Cli
 
 KEPT = Path(__file__).parents[2] / "fixtures/kept"
-each = pytest.mark.parametrize("harness", READERS)
+each = pytest.mark.parametrize("harness", list_names())
 LONG_AGO = (1_600_000_000, 1_600_000_000)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from specify_cli.features.sessions.reading import Session, read_session
+from specify_cli.features.sessions.readers import read_session
+from specify_cli.features.sessions.reading import Session
 
 AT = "2025-11-20T09:00:0{}.000Z"
 

@@ -39,12 +39,13 @@ def pip(prefix: Path) -> Callable[..., None]:
 
 @pytest.fixture
 def run(prefix: Path, chartered: Path, home: Path) -> Iterator[Run]:
-    def run_one(*argv: str, cwd: Path = chartered) -> subprocess.CompletedProcess[str]:
+    def run_one(*argv: str, cwd: Path = chartered, stdin: str = "") -> subprocess.CompletedProcess[str]:
         program = "import sys; from specify_cli.cli.main import main; sys.exit(main())"
         return subprocess.run(
             [str(prefix / "bin/python"), "-c", program, *argv],
             cwd=cwd,
             env=environment(home),
+            input=stdin,
             capture_output=True,
             text=True,
             check=False,
@@ -99,6 +100,88 @@ def test_a_package_of_others_brings_commands_formats_checks_and_rules_and_goes_w
     assert "ROOM_LEFT_OUT" not in run("doctor").stdout
 
 
+TERN = ROOT / "tests/stranger/tern-call.json"
+
+
+def test_a_package_of_others_brings_a_harness_and_goes_without_a_trace(
+    pip: Callable[..., None], run: Run, chartered: Path, home: Path, tmp_path: Path
+) -> None:
+    before = [run(*words).stdout for words in (("hooks", "install", "--help"), ("hooks", "status"))]
+    copy = tmp_path / "extras"
+    subprocess.run(["cp", "-r", str(ROOT / "tests/stranger"), str(copy)], check=True)
+    pip("install", "--no-index", "--no-deps", "--no-build-isolation", str(copy))
+
+    # 1. Its settings row.
+    installed = run("hooks", "install", "--harness", "tern", "--json")
+    [change] = json.loads(installed.stdout)["changes"]
+    assert (change["harness"], change["path"]) == ("tern", ".tern/hooks.json")
+    handlers = json.loads((chartered / ".tern/hooks.json").read_text())["hooks"]
+    assert handlers["tool.done"] == [{"command": "spec-kitty hook tern >/dev/null 2>&1 || true"}]
+    assert "the harness flightless is left out" in installed.stderr
+
+    # 2. Its payloads: shown by `hooks test`, recorded by `hook`.
+    shown = json.loads(run("hooks", "test", "--harness", "tern", "--payload", str(TERN), "--json").stdout)
+    assert (shown["session_id"], [event["body"]["tool"] for event in shown["events"]]) == ("flight-1", ["Shell"])
+    done = run("do", "implement WP03", "--json")
+    call = {**json.loads(TERN.read_text()), "dir": str(chartered)}
+    began = {**call, "call": "c0", "with": {"command": "spec-kitty do 'implement WP03' --json"}}
+    assert tell_hook(run, {**began, "what": "tool.done", "gave": done.stdout, "code": 0}) == (0, "", "")
+    assert tell_hook(run, call) == (0, "", "")
+    assert tell_hook(run, {**call, "what": "tool.done", "gave": "1 failed", "code": 1}) == (0, "", "")
+    invocation = json.loads(done.stdout)["invocation_id"]
+    [record] = (chartered / ".kittify/events/profile-invocations").glob(f"*-{invocation}.jsonl")
+    lines = [json.loads(line) for line in record.read_bytes().splitlines()]
+    results = [(line["call_id"], line["tool"], line["status"]) for line in lines if line["event"] == "tool_result"]
+    assert results == [("c0", "Shell", "ok"), ("c1", "Shell", "error")]
+
+    # 3. What it loses costs only itself, and stands where doctor finds it.
+    assert tell_hook(run, {**call, "what": "tool.explodes"}) == (0, "", "")
+    assert tell_hook(run, call, "flightless") == (0, "", "")
+    found = {item["code"]: item["message"] for item in json.loads(run("doctor", "--json").stdout)["findings"]}
+    assert "2 hook calls failed" in found["HOOK_FAILED"] and "flightless has no wings" in found["HOOK_FAILED"]
+    failures = (chartered / ".kittify/local/hook-failures.jsonl").read_text()
+    assert "the harness tern (kitty_extras.tern) of another package failed: RuntimeError: tern cannot fly" in failures
+
+    # 4. Its transcripts.
+    write_log(home, chartered)
+    sessions = json.loads(run("import", "sessions", "--harness", "tern", "--json").stdout)
+    assert len(sessions["imported"]) == 1
+    why = run("invocations", "show", sessions["imported"][0], "--json").stdout
+    assert "fly home" in why and "tern_wing" in why
+
+    assert run("hooks", "uninstall", "--harness", "tern").returncode == 0
+    assert not (chartered / ".tern/hooks.json").exists()
+    pip("uninstall", "-y", "kitty-extras")
+
+    after = [run(*words).stdout for words in (("hooks", "install", "--help"), ("hooks", "status"))]
+    assert after == before
+    assert run("hooks", "install", "--harness", "tern").returncode == 2
+    assert tell_hook(run, call) == (0, "", "")
+
+
+def tell_hook(run: Run, payload: dict[str, object], harness: str = "tern") -> tuple[int, str, str]:
+    """Run the hook of a harness with a payload; return its exit code and what it printed."""
+    done = run("hook", harness, stdin=json.dumps(payload))
+    return done.returncode, done.stdout, done.stderr
+
+
+def write_log(home: Path, project: Path) -> None:
+    """Write a session's log as Tern keeps it, over since an hour."""
+    path = home / ".tern/logs/flight-2.jsonl"
+    path.parent.mkdir(parents=True)
+    call = {"what": "tool.done", "call": "c1", "tool": "tern_wing", "with": {"beat": 2}, "gave": "up", "code": 0}
+    lines: list[dict[str, object]] = [
+        {"what": "begins", "run": "flight-2", "cwd": str(project)},
+        {"what": "asked", "says": "fly home"},
+        call,
+        {"what": "answer", "says": "landed", "read": 7, "wrote": 3},
+    ]
+    times = [f"2025-11-20T09:00:0{number}.000Z" for number in range(len(lines))]
+    stamped = [{**line, "timestamp": at} for line, at in zip(lines, times, strict=True)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in stamped))
+    os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 3600))
+
+
 def test_a_package_of_the_work_tree_runs_nothing_there(
     pip: Callable[..., None], run: Run, chartered: Path, tmp_path: Path
 ) -> None:
@@ -113,6 +196,8 @@ def test_a_package_of_the_work_tree_runs_nothing_there(
 
     ran = [run(*argv).returncode for argv in (("do", "implement WP03"), ("tally",), ("--help",))]
     doctor = run("doctor", "--json")
+    hooked = run("hook", "tern", stdin=(copy / "tern-call.json").read_text())
+    assert (hooked.returncode, hooked.stdout) == (0, "")
     assert ran == [0, 2, 0]
     assert "developed in this work tree" in doctor.stdout
     assert not mark.exists()

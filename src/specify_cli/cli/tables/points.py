@@ -92,9 +92,12 @@ def read_tables(name: str, *, look: bool) -> Mapping[str, Any]:
 _EVERYDAY = frozenset(("after", "opened", "closed", "hooks_off", "list_filters"))
 
 
-def list_fills(point: str) -> list[FoundFill]:
-    """Return what fills a point, in its order; none where no room does."""
-    tables = read_tables("points", look=point not in _EVERYDAY)
+def list_fills(point: str, *, look: bool | None = None) -> list[FoundFill]:
+    """Return what fills a point, in its order; none where no room does.
+
+    Everyday points ask only what is kept of other packages; `look` says it for one call.
+    """
+    tables = read_tables("points", look=point not in _EVERYDAY if look is None else look)
     return [FoundFill(*row) for row in tables["POINTS"].get(point, ())]
 
 

@@ -13,8 +13,9 @@ from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.charter_setup.commands import Person, is_at_terminal, write_defaults
 from specify_cli.features.hooks.commands import change_hooks, describe_change
 from specify_cli.features.hooks.settings.detection import find_program, is_detected
-from specify_cli.features.hooks.settings.harnesses import HARNESSES, Harness
+from specify_cli.features.hooks.settings.harnesses import Harness
 from specify_cli.features.hooks.settings.install import Change
+from specify_cli.features.hooks.settings.known import list_harnesses
 from specify_cli.features.skills.skills import BLOCK_FILES, SkillFile, install_skills
 from specify_cli.project.root import find_root
 from specify_cli.record import layout
@@ -83,7 +84,7 @@ def _set_up(root: str, values: Values, agrees: Callable[..., bool]) -> _Done:
     if not charter and agrees("charter", question):
         written, notes = write_defaults(root)
     # 3. Hooks of the harnesses in use here.
-    used = [harness for harness in HARNESSES.values() if is_detected(harness, root, shell.home())]
+    used = [harness for harness in list_harnesses() if is_detected(harness, root, shell.home())]
     question = f"Let {', '.join(harness.title for harness in used)} record their tool calls by themselves?"
     chosen = used if used and agrees("hooks", question) else []
     done, refused = change_hooks(chosen, "project", root, shell.home(), installing=True)

@@ -13,8 +13,8 @@ from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.take_in import list_taken
 from specify_cli.features.hooks.losses import logged
 from specify_cli.features.hooks.settings.detection import describe_off, find_program
-from specify_cli.features.hooks.settings.harnesses import HARNESSES
 from specify_cli.features.hooks.settings.install import SettingsPlace, standing
+from specify_cli.features.hooks.settings.known import find_harness, list_harnesses
 from specify_cli.features.hooks.silence import describe_silence, find_installed
 from specify_cli.project.checks import Finding, list_names
 from specify_cli.project.config import Project
@@ -58,7 +58,7 @@ def check_hooks(project: Project, home: str | None) -> Iterator[Finding]:
     local = f"{project.root}/{layout.LOCAL}"
     in_use = "bindings" in list_names(project.root, layout.LOCAL) or any(
         standing(SettingsPlace(harness, "project", project.root, harness.project)).state in ("current", "outdated")
-        for harness in HARNESSES.values()
+        for harness in list_harnesses()
     )
     if in_use or (os.path.lexists(local) and (os.path.islink(local) or not os.path.isdir(local))):
         for folder in (layout.LOCAL, layout.RECORDS):
@@ -77,7 +77,7 @@ def _check_hooks_off(project: Project, home: str | None) -> Iterator[Finding]:
     for name in installed:
         off = describe_off(name, project.root, home)
         if off is not None:
-            what = f"{HARNESSES[name].title} runs no hooks: {off}"
+            what = f"{find_harness(name).title} runs no hooks: {off}"
             yield Finding("HOOKS_OFF", WARNING, layout.RECORDS, what, "remove that setting, or uninstall the hooks")
 
 

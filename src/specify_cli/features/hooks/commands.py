@@ -6,24 +6,24 @@ from collections.abc import Iterable
 from typing import Literal
 
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_error, write_json, write_lines, write_note, write_text
+from specify_cli.cli.terminal.output import one_line, write_error, write_json, write_lines, write_note
 from specify_cli.cli.terminal.person import require_person
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.hooks.conversation.session_record import set_mark
 from specify_cli.features.hooks.handler import MAX_INPUT, parsed
 from specify_cli.features.hooks.rehearsal import rehearse
 from specify_cli.features.hooks.settings.detection import (
-    USAGE,
     Program,
     describe_hooks,
     find_program,
     list_in_use,
     settings_place,
 )
-from specify_cli.features.hooks.settings.harnesses import HARNESSES, SCOPES, Harness
+from specify_cli.features.hooks.settings.harnesses import SCOPES, Harness
 from specify_cli.features.hooks.settings.install import Change
 from specify_cli.features.hooks.settings.install import install as put_in
 from specify_cli.features.hooks.settings.install import uninstall as take_out
+from specify_cli.features.hooks.settings.known import find_harness
 from specify_cli.invocation.bindings import opens_by_itself
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
@@ -32,29 +32,6 @@ from specify_cli.redaction.json_values import ForeignError
 from specify_cli.room import Values
 
 _DETECTED = "all-detected"
-_HELP = f"""{USAGE} < PAYLOAD.json
-
-What an agent's harness runs before and after every tool call (`spec-kitty hooks install` puts it there).
-It reads one payload of the harness on stdin, appends what that says to the record of the session, prints nothing and
-exits 0 whatever happens, so that it never disturbs an agent. What went wrong is shown by `spec-kitty doctor`.
-
-HARNESS is one of {", ".join(HARNESSES)}.
-To see what a payload would record: spec-kitty hooks test --harness HARNESS --payload PAYLOAD.json
-"""
-
-
-def explain_hook() -> int:
-    """Print what `spec-kitty hook` is for."""
-    write_text(_HELP)
-    return 0
-
-
-def refuse_person(words: str) -> int:
-    """Tell a person at a terminal that the hook waits for a harness's payload."""
-    found = f"a terminal behind `hook {words}`" if words in HARNESSES else f"`hook {words}`".replace(" `", "`")
-    message = f"hook: expected one of {', '.join(HARNESSES)} and its payload on stdin, found {found}"
-    write_error(CallerError("USAGE", message, "spec-kitty hook --help"), False)
-    return 2
 
 
 def install(values: Values) -> int:
@@ -132,7 +109,7 @@ def _change_settings(values: Values, *, installing: bool) -> int:
     option = values["harness"]
     named = list(dict.fromkeys(map(str, option))) if isinstance(option, list) else []
     selected = [name for name in named if name != _DETECTED] if _DETECTED not in named else []
-    chosen = [HARNESSES[name] for name in selected] or list_in_use(root, home, scope, installing=installing)
+    chosen = [find_harness(name) for name in selected] or list_in_use(root, home, scope, installing=installing)
     done, refused = change_hooks(chosen, scope, root, home, installing=installing, dry_run=dry)
     opening = installing and bool(values["open"])
     if not dry and (opening or not installing):

@@ -11,7 +11,7 @@ import time
 from doctrine.git import find_worktree
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
-from specify_cli.features.hooks.payload.translation import HookEvent, HookInput
+from specify_cli.features.hooks.payload.values import HookEvent, HookInput
 from specify_cli.invocation.bindings import binding_of, digest_of_names
 from specify_cli.invocation.events.event_body import change_gap, compose_event, find_known, other_writer
 from specify_cli.invocation.events.settings import settings_of
@@ -80,7 +80,7 @@ def append_directly(at: Site, call: HookInput) -> bool:
         nonlocal closed, before
         before = locked.tip
         named = items
-        if call.stand_in:
+        if call.call_id_is_synthetic:
             from specify_cli.invocation.events.equal_calls import tell_apart  # for harnesses that name no call
 
             named = tell_apart(locked.read(0), items, trace_id)

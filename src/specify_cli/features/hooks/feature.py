@@ -11,7 +11,9 @@ _HARNESS = option(
     multiple=True,
     choices=("*harness", "all-detected"),
 )
+# The names of our harnesses: `claude-code` is the module `harnesses/claude_code.py` and the JSON file beside it.
 _HARNESSES = ("claude-code", "codex", "cursor", "copilot", "gemini", "antigravity", "opencode", "qwen")
+_PAYLOADS = tuple(f"payload.{name}" for name in ("values", "calls", "outputs", "patches", "moments", "dialect"))
 
 FEATURE = Feature(
     name="hooks",
@@ -72,17 +74,17 @@ FEATURE = Feature(
             rank=460,
         ),
     ),
-    direct={"hook": "entry:run_hook_command"},
+    direct={"hook": "handler:run_hook_command"},
     fills=(
         Fill("record_checks", "checks:watch_silence"),
         Fill("checks", "checks:check_hooks", rank=500),
         Fill("hooks_off", "settings.detection:describe_off"),
         Fill("closed", "silence:warn_of_silence"),
         Fill("opened", "conversation.take_in:take_in_beside", marker=".kittify/local/hook-orphans.jsonl"),
-        *(Fill("harness", "settings.harnesses:HARNESSES", name) for name in _HARNESSES),
+        *(Fill("harness", f"harnesses.{name.replace('-', '_')}:HARNESS", name) for name in _HARNESSES),
     ),
     shapes="shapes",
-    pure=("settings.json_text", "settings.harnesses", "payload.translation"),
+    pure=("settings.json_text", "settings.harnesses", *_PAYLOADS),
     errors={
         "HARNESS_NOT_FOUND": "No harness is in use here, or it has no place for its settings; candidates list "
         "the names.",

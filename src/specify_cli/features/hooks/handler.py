@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 
 from doctrine.light_imports import sha256
+from specify_cli import durable
 from specify_cli.errors import CallerError
 from specify_cli.features.hooks.direct import append_directly
+from specify_cli.features.hooks.harnesses import find_dialect, find_sender, translate
 from specify_cli.features.hooks.payload.site import Site, find_site, place_events
-from specify_cli.features.hooks.payload.translation import HookInput, sender, translate
+from specify_cli.features.hooks.payload.values import NOTHING, HookInput
 from specify_cli.invocation.bindings import asked_folder, find_session
 from specify_cli.invocation.events.settings import digest_key
 from specify_cli.project.tracked import refuse_tracked_private
@@ -30,6 +33,30 @@ LARGE = 64 * 1024
 _HEX = frozenset("0123456789abcdef")
 
 
+def run_hook_command(words: str) -> int:
+    """Run `spec-kitty hook`: no table, no Typer, and no failure the agent could feel."""
+    harness, _, source = words.partition(" ")
+    try:
+        asks = harness == "-h" or words.endswith("-help")
+        if asks or os.isatty(0):
+            from specify_cli.features.hooks import rehearsal  # for a person: no harness asks
+
+            return rehearsal.explain_hook() if asks else rehearsal.refuse_person(words)
+        durable.LOCK_WAIT_SECONDS = LOCK_WAIT_SECONDS
+        durable.IN_BACKGROUND = True  # what is done behind an append is nothing that the agent waits for
+        data = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_INPUT + 1)
+        try:
+            cwd = os.getcwd()
+        except OSError:
+            cwd = "/"  # it is gone; the payload may name another
+        home = os.path.expanduser("~")
+        project = os.environ.get("CLAUDE_PROJECT_DIR")
+        run_hook(harness, data, cwd, home if os.path.isabs(home) else None, project, source)
+    except (OSError, ImportError, KeyboardInterrupt):
+        pass  # nowhere to say so: the agent goes on undisturbed
+    return 0
+
+
 def run_hook(
     harness: str, data: bytes, cwd: str, home: str | None, project: str | None = None, source: str = ""
 ) -> None:
@@ -39,20 +66,18 @@ def run_hook(
     `source` tells the settings files of one harness apart.
     """
     at: Site | None = None
+    source = f"{harness} {source}"
+    # What stands in a command line may be anything; it is written down only if it has the form of a name.
+    named = harness.islower() and harness.replace("-", "").isalnum() and len(harness) <= 32
+    harness = harness if named else "unknown"
     try:
         # 1. What happened, and in which project: an agent may look around elsewhere.
-        try:
-            payload = parsed(data) if len(data) <= MAX_INPUT else None
-        except ValueError:
-            payload = None
-        # What stands in a command line may be anything; it is written down only if it has the form of a name.
-        named = harness.islower() and harness.replace("-", "").isalnum() and len(harness) <= 32
-        source = f"{harness} {source}"
-        harness = sender(harness if named else "unknown", payload)
+        payload = _parse_payload(data)
+        harness = find_sender(harness, payload)
         call = translate(harness, payload)
         at = find_site(harness, call, call.cwd or cwd, (cwd, project), home)
-        if at is not None and call.above is not None and call.subagent is not None:
-            call = call._replace(session_id=find_session(at.root, harness, call.subagent, call.above))
+        if at is not None and call.parent_agent is not None and call.subagent is not None:
+            call = call._replace(session_id=find_session(at.root, harness, call.subagent, call.parent_agent))
             at = find_site(harness, call, call.cwd or cwd, (cwd, project), home)
         if at is None:
             return
@@ -61,7 +86,7 @@ def run_hook(
             if len(data) > MAX_INPUT:
                 what = f"is larger than {MAX_INPUT // 1024**2} MiB"
             raise CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
-        if not (call.events or call.moment or call.asks or call.unknown):
+        if not (call.events or call.moment or call.permission_request or call.is_unknown):
             return
         _keep_from_git(at.root)
         # 2. What only this harness makes necessary.
@@ -86,15 +111,25 @@ def run_hook(
         else:
             record_session(at, call, large=large)
     except BaseException as error:
+        # A harness of another package fails before its payload says where it belongs.
+        at = at or find_site(harness, NOTHING, cwd, (cwd, project), home)
         if at is not None:
             from specify_cli.features.hooks.losses import note_failure  # rare, and as heavy
 
             note_failure(at.root, at.git_dir, at.harness, error)
 
 
+def _parse_payload(data: bytes) -> object:
+    """Return the payload; None for one that is no JSON or too large."""
+    try:
+        return parsed(data) if len(data) <= MAX_INPUT else None
+    except ValueError:
+        return None
+
+
 def _is_ordinary(at: Site, call: HookInput) -> bool:
     """Return whether a payload tells of a call and of nothing else."""
-    if call.unknown or call.moment is not None or call.asks or call.begins is not None:
+    if call.is_unknown or call.moment is not None or call.permission_request or call.starts_record_command is not None:
         return False
     if call.events[0].event == "stage_transition":
         return False
@@ -103,12 +138,13 @@ def _is_ordinary(at: Site, call: HookInput) -> bool:
 
 def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
     """Return a call whose events are told from others like it, and end as the harness noted elsewhere."""
-    if call.ending is not None:
-        from specify_cli.features.hooks.payload.transcript_end import with_ending  # Codex alone
+    if call.exit_status_source is not None:
+        from specify_cli.features.hooks.payload.transcript_end import fill_exit_status  # Codex alone
 
-        call = with_ending(call)
+        call = fill_exit_status(find_dialect(at.harness), call)
     call = _key_stand_ins(call, at.git_dir)
-    if call.stand_in and at.harness == "copilot" and call.events[-1].phase == "pre" and call.begins is None:
+    begins = call.events[-1].phase == "pre" and call.starts_record_command is None
+    if call.call_id_is_synthetic and begins and find_dialect(at.harness).sends_equal_payloads:
         from specify_cli.features.hooks.payload.equal_payloads import number_twin  # Copilot alone
 
         call = number_twin(at.root, at.harness, source, call)
@@ -156,4 +192,4 @@ def _key_stand_ins(call: HookInput, git_dir: str | None) -> HookInput:
         if "call_id" in payload:
             payload = {**payload, "call_id": str(payload["call_id"]).replace(bare, keyed)}
         events.append(event._replace(payload=payload, call_id=event.call_id.replace(bare, keyed)))
-    return call._replace(events=tuple(events), stand_in=True)
+    return call._replace(events=tuple(events), call_id_is_synthetic=True)

@@ -12,7 +12,7 @@ from specify_cli import durable
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.hooks.direct import dedupe_key
 from specify_cli.features.hooks.payload.compose import TooSlow, run_in_time, split_texts
-from specify_cli.features.hooks.payload.translation import HookInput
+from specify_cli.features.hooks.payload.values import HookInput
 from specify_cli.features.hooks.search import Orphan, Recorded
 from specify_cli.invocation.bindings import digest_of_names
 from specify_cli.project.config import load_project
@@ -38,7 +38,7 @@ def keep_lost(
         return
     if isinstance(error, Orphan):
         # The begin of a `do` is told again with its result, when there is a record to take it.
-        if not (call.begins is not None and call.events[-1].event == "tool_call"):
+        if not (call.starts_record_command is not None and call.events[-1].event == "tool_call"):
             _keep_orphan(root, harness, call, str(error), home, closed=error.closed)
         return
     busy = isinstance(error, InvocationError) and error.code == "LOCK_TIMEOUT"

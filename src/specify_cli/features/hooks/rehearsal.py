@@ -1,25 +1,53 @@
-"""What a payload would record, masked and cut as it would be; nothing is written."""
+"""What a person sees of the hook: what it is for, and what a payload would record."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from specify_cli.errors import StoredDataError
-from specify_cli.features.hooks.payload.transcript_end import with_ending
-from specify_cli.features.hooks.payload.translation import sender, translate
+from specify_cli.cli.terminal.output import write_error, write_text
+from specify_cli.errors import CallerError, StoredDataError
+from specify_cli.features.hooks.harnesses import find_dialect, find_sender, translate
+from specify_cli.features.hooks.payload.transcript_end import fill_exit_status
+from specify_cli.features.hooks.settings.detection import USAGE
+from specify_cli.features.hooks.settings.known import list_harnesses
 from specify_cli.invocation.events.event_body import PayloadError, Settings, compose_event
 from specify_cli.project.config import Config
 from specify_cli.redaction.capture import redact
 
+_HELP = f"""{USAGE} < PAYLOAD.json
+
+What an agent's harness runs before and after every tool call (`spec-kitty hooks install` puts it there).
+It reads one payload of the harness on stdin, appends what that says to the record of the session, prints nothing and
+exits 0 whatever happens, so that it never disturbs an agent. What went wrong is shown by `spec-kitty doctor`.
+
+HARNESS is one of %s.
+To see what a payload would record: spec-kitty hooks test --harness HARNESS --payload PAYLOAD.json
+"""
+
+
+def explain_hook() -> int:
+    """Print what `spec-kitty hook` is for."""
+    write_text(_HELP % ", ".join(harness.name for harness in list_harnesses()))
+    return 0
+
+
+def refuse_person(words: str) -> int:
+    """Tell a person at a terminal that the hook waits for a harness's payload."""
+    names = [harness.name for harness in list_harnesses()]
+    found = f"a terminal behind `hook {words}`" if words in names else f"`hook {words}`".replace(" `", "`")
+    message = f"hook: expected one of {', '.join(names)} and its payload on stdin, found {found}"
+    write_error(CallerError("USAGE", message, "spec-kitty hook --help"), False)
+    return 2
+
 
 def rehearse(config: Config, harness: str, payload: object) -> dict[str, Any]:
-    """Return what a hook would make of a payload: the JSON shape `docs/schemas/hooks-test.json`.
+    """Return what a hook would make of a payload, masked and cut: the JSON shape `docs/schemas/hooks-test.json`.
 
-    Raises StoredDataError PAYLOAD_INVALID for a payload that names what no event can hold.
+    Nothing is written. Raises StoredDataError PAYLOAD_INVALID for a payload that names what no event can hold.
     """
     settings = Settings(config.capture, config.redaction, None)
-    harness = sender(harness, payload)
-    call = with_ending(translate(harness, payload))
+    harness = find_sender(harness, payload)
+    call = fill_exit_status(find_dialect(harness), translate(harness, payload))
     events: list[dict[str, object]] = []
     for event in call.events:
         try:

@@ -14,8 +14,9 @@ from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.direct import dedupe_key, name_writer
+from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.compose import compose_events
-from specify_cli.features.hooks.payload.translation import HookInput
+from specify_cli.features.hooks.payload.values import HookInput
 from specify_cli.invocation.bindings import (
     MARK_SECONDS,
     Binding,
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SEARCHED = 50
-# Copilot names to the commands of a subagent now the session, now one that its hooks never name.
-_ANY_SESSION = frozenset(("copilot",))
 
 
 class Orphan(Exception):
@@ -69,7 +68,9 @@ class Recorded(Exception):
 def append_call(recorder: Recorder, harness: str, call: HookInput) -> None:
     keys = [dedupe_key(harness, call.session_id, event) for event in call.events]
     if keys:
-        recorder.append(compose_events(recorder, call), dedupe=keys, checkpoints=False, unnamed=call.stand_in)
+        recorder.append(
+            compose_events(recorder, call), dedupe=keys, checkpoints=False, unnamed=call.call_id_is_synthetic
+        )
 
 
 def find_recorder(root: str, harness: str, call: HookInput, home: str | None) -> Recorder:
@@ -289,7 +290,8 @@ def find_begun(root: str, harness: str, call: HookInput, since: int | None) -> s
         if isinstance(owner, dict):
             named = owner.get("session_id")
             masked = isinstance(named, str) and "\u27e6" in named
-            own = named is None or masked or named == session[:200] or (harness in _ANY_SESSION and since is not None)
+            hidden = since is not None and find_dialect(harness).hides_sessions_of_commands
+            own = named is None or masked or named == session[:200] or hidden
             if owner.get("harness") != harness or not own:
                 continue
         if since is None or millis_of(printed) >= since:

@@ -7,8 +7,9 @@ import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.settings.detection import settings_place
-from specify_cli.features.hooks.settings.harnesses import HARNESSES, SCOPES
+from specify_cli.features.hooks.settings.harnesses import SCOPES
 from specify_cli.features.hooks.settings.install import standing
+from specify_cli.features.hooks.settings.known import find_harness, list_harnesses
 from specify_cli.record.ids import millis_of
 from specify_cli.record.seal import open_line
 from specify_cli.storage.store import FileRecordStore
@@ -18,17 +19,11 @@ if TYPE_CHECKING:
 
     from specify_cli.storage.store import Place
 
-_REASONS: Mapping[str, str] = {
-    "codex": "Codex runs no hook that nobody reviewed, and codex exec does not say so: start codex once in this folder",
-    "copilot": "Copilot runs no hooks of a folder nobody trusted, and -p does not say so: start copilot once in it",
-    "claude-code": "Claude Code runs no hooks where disableAllHooks is set: look at /hooks",
-}
-
 
 def find_installed(root: str, home: str | None) -> dict[str, int]:
     """Return since when (ms) the hooks of each harness are installed for this project."""
     installed: dict[str, int] = {}
-    for harness in HARNESSES.values():
+    for harness in list_harnesses(look=False):
         for scope in SCOPES:
             place = settings_place(harness, scope, root, home)
             if place is None or standing(place).state not in ("current", "outdated"):
@@ -54,8 +49,9 @@ def describe_silence(root: str, place: Place, installed: Mapping[str, int]) -> s
         return None
     if b'"event":"tool_call"' in data or started.get("tombstone") is True or started.get("verb") == "advise":
         return None
-    title = HARNESSES[harness].title
-    why = _REASONS.get(harness, f"look whether {title} runs its hooks")
+    row = find_harness(harness)
+    title = row.title
+    why = row.silence or f"look whether {title} runs its hooks"
     return f"{place.invocation_id} holds no tool call, though hooks of {title} are installed: none of them ran. {why}"
 
 

@@ -12,7 +12,7 @@ from specify_cli.cli.terminal.output import one_line, write_json, write_lines, w
 from specify_cli.cli.terminal.render import progress_at_terminal
 from specify_cli.errors import EnvironmentFault
 from specify_cli.features.sessions.importer import HarnessCounts, ImportResult, SessionImporter, SessionsImported
-from specify_cli.features.sessions.transcripts import find_transcripts
+from specify_cli.features.sessions.readers import find_transcripts
 from specify_cli.project.config import load_project
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.storage.queries import parse_moment

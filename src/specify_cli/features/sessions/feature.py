@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specify_cli.room import Command, Feature, Group, option
+from specify_cli.room import Command, Feature, Fill, Group, option
 
 FEATURE = Feature(
     name="sessions",
@@ -23,7 +23,7 @@ FEATURE = Feature(
                     "Whose sessions; repeatable.",
                     multiple=True,
                     required=True,
-                    choices=("claude-code", "codex", "gemini", "opencode"),
+                    choices=("*transcripts",),
                 ),
                 option("since", "Only those begun since: 2h, 7d, yesterday, or a date.", metavar="TIME"),
             ),
@@ -34,6 +34,10 @@ FEATURE = Feature(
             "0 imported, or here already · 1 a transcript could not be read · 2 usage",
             rank=330,
         ),
+    ),
+    fills=tuple(
+        Fill("transcripts", f"readers.{name.replace('-', '_')}:TRANSCRIPTS", name)
+        for name in ("claude-code", "codex", "gemini", "opencode")
     ),
     shapes="shapes",
     pure=("reading",),

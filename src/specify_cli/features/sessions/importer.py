@@ -20,10 +20,12 @@ from doctrine.text import make_encodable
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.turn import describe_turn
-from specify_cli.features.hooks.conversation.turn_from_transcript import TurnFacts
+from specify_cli.features.hooks.harnesses import translate
 from specify_cli.features.hooks.payload.site import Site, place_events
-from specify_cli.features.hooks.payload.translation import HookEvent, judge_call, translate
-from specify_cli.features.sessions.reading import parse_time, read_session
+from specify_cli.features.hooks.payload.turn_from_transcript import TurnFacts
+from specify_cli.features.hooks.payload.values import HookEvent, compose_approval
+from specify_cli.features.sessions.readers import read_session
+from specify_cli.features.sessions.reading import parse_time
 from specify_cli.invocation.bindings import binding_path
 from specify_cli.invocation.ends.opening import capture_modes, choose_advisor, mask_outside, trace_id_of
 from specify_cli.invocation.events.event_body import PayloadError, Settings, compose_event, gap
@@ -303,7 +305,7 @@ class SessionImporter:
             stated = {"status": item.status} if event.event == "tool_result" else {"ok": item.status == "ok"}
             yield event._replace(payload={**event.payload, **stated})
             if item.status == "denied" and event.event == "tool_result":
-                yield HookEvent("approval", judge_call(event.payload), event.phase, event.call_id)
+                yield HookEvent("approval", compose_approval(event.payload), event.phase, event.call_id)
 
 
 def _begins_other(session: Session, item: TranscriptEvent, calls: set[object]) -> bool:

@@ -1,4 +1,4 @@
-"""A room of somebody else: a command, an export format, a check for doctor, and something after each command."""
+"""A room of somebody else: a command, an export format, checks for doctor, and the harness of a program."""
 
 from specify_cli.room import Command, Feature, Fill, Form, option
 
@@ -6,7 +6,7 @@ FEATURE = Feature(
     name="extras",
     about="Count records, and hand them over as CSV.",
     page="README.md",
-    needs=("archives",),
+    needs=("archives", "hooks", "sessions"),
     commands=(
         Command(
             ("tally",),
@@ -22,6 +22,9 @@ FEATURE = Feature(
         Fill("checks", "checks:check_requests"),
         Fill("checks", "checks:fail"),
         Fill("gate_rules", "rules:register"),
+        Fill("harness", "tern:HARNESS", "tern"),
+        Fill("harness", "flightless:HARNESS", "flightless"),
+        Fill("transcripts", "tern_sessions:TRANSCRIPTS", "tern"),
     ),
     errors={"TALLY_TOO_SMALL": "The project has fewer records than asked for."},
 )

@@ -11,36 +11,36 @@ import os
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
-from specify_cli.features.hooks.payload.translation import HookEvent, compute_fingerprint, judge_call
+from specify_cli.features.hooks.payload.values import HookEvent, compose_approval, compute_fingerprint
 from specify_cli.invocation.bindings import asked_folder, short_digest
 from specify_cli.record import layout
 
 if TYPE_CHECKING:
-    from specify_cli.features.hooks.payload.translation import HookInput
+    from specify_cli.features.hooks.payload.values import HookInput
 
 _MAX_EQUAL = 16
 _GOES_ON = ("prompt", "started", "ended")
 
 
 def follow_request(root: str, harness: str, call: HookInput) -> HookInput:
-    """Keep what is asked, or return the result of what was asked with the approval before it."""
+    """Keep a request for permission; return the result of a permitted call with the approval before it."""
     if call.session_id is None:
         return call
     folder = asked_folder(harness, call.session_id)
-    if call.asks:
-        _keep(root, folder, _name_request(call, call.asks))
+    if call.permission_request:
+        _keep(root, folder, _name_request(call, call.permission_request))
     elif call.moment is not None and call.moment.kind in _GOES_ON and call.subagent is None:
         _forget(root, folder)
-    elif call.asked and _take(root, folder, _name_request(call, call.asked)):
+    elif call.matches_permission and _take(root, folder, _name_request(call, call.matches_permission)):
         for place, event in enumerate(call.events):
             if event.event == "tool_result" and event.payload.get("status") != "denied":
-                allowed = HookEvent("approval", judge_call(event.payload, "allow"), event.phase, event.call_id)
+                allowed = HookEvent("approval", compose_approval(event.payload, "allow"), event.phase, event.call_id)
                 return call._replace(events=(*call.events[:place], allowed, *call.events[place:]))
     return call
 
 
-def _name_request(call: HookInput, asked: object) -> str:
-    return short_digest(call.subagent or "", compute_fingerprint(asked))
+def _name_request(call: HookInput, request: object) -> str:
+    return short_digest(call.subagent or "", compute_fingerprint(request))
 
 
 def _keep(root: str, folder: str, name: str) -> None:

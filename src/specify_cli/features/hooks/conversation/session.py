@@ -12,7 +12,7 @@ from specify_cli.features.hooks.conversation.take_in import take_in
 from specify_cli.features.hooks.conversation.turn import give_prompt, record_moment, record_unknown
 from specify_cli.features.hooks.direct import append_directly
 from specify_cli.features.hooks.losses import keep_lost
-from specify_cli.features.hooks.payload import translation
+from specify_cli.features.hooks.payload import values
 from specify_cli.features.hooks.payload.site import Site, place_events
 from specify_cli.features.hooks.payload.transcript_end import find_in_transcript
 from specify_cli.features.hooks.search import Orphan, append_call, find_begun, find_elsewhere, find_recorder, mark_call
@@ -21,13 +21,13 @@ from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 
 if TYPE_CHECKING:
-    from specify_cli.features.hooks.payload.translation import HookInput
+    from specify_cli.features.hooks.payload.values import HookInput
 
 
 def record_session(at: Site, call: HookInput, *, large: bool) -> None:
     """Record what a payload tells of a session, and its events. Raises what a write raises."""
     root, harness = at.root, at.harness
-    if call.unknown:
+    if call.is_unknown:
         record_unknown(root, harness, call, at.home)
     call = follow_request(root, harness, call)
     if call.moment is not None:
@@ -40,7 +40,7 @@ def record_session(at: Site, call: HookInput, *, large: bool) -> None:
         return
     mark: str | None = None
     if large:
-        call = call._replace(deadline=time.monotonic() + translation.REDACTION_SECONDS)
+        call = call._replace(deadline=time.monotonic() + values.REDACTION_SECONDS)
         mark = _mark_begin(root, harness, call)
     placed = place_events(call, at)
     try:
@@ -65,7 +65,7 @@ def record_unbound(at: Site, call: HookInput, failed: Exception | None) -> None:
 def _append(at: Site, call: HookInput) -> None:
     """Append a payload's events to the record they belong to. Raises Orphan, Recorded, and what a write raises."""
     root, harness, since = at.root, at.harness, None
-    if call.begins is not None:
+    if call.starts_record_command is not None:
         since = mark_call(root, harness, call)
         if call.transcript is not None:
             call = call._replace(started_invocation=find_in_transcript(root, call))
@@ -94,7 +94,7 @@ def _find_and_append(at: Site, call: HookInput, since: int | None = None) -> Non
 def _append_otherwise(error: Exception, at: Site, unplaced: HookInput, placed: HookInput) -> None:
     """Record a call that found no record here in another worktree, or in one that begins with it; else keep it.
 
-    `told` is the call before its events were placed in this project.
+    `unplaced` is the call before its events were placed in this project.
     """
     other = find_elsewhere(at.root, at.harness, unplaced) if isinstance(error, Orphan) else None
     if other is not None:

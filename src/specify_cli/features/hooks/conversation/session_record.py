@@ -29,7 +29,7 @@ from specify_cli.storage.publishing import prepare
 from specify_cli.storage.store import FileRecordStore
 
 if TYPE_CHECKING:
-    from specify_cli.features.hooks.payload.translation import HookInput
+    from specify_cli.features.hooks.payload.values import HookInput
     from specify_cli.project.config import Project
 
 _NO_PROMPT = "work of a session whose prompts are not kept"
@@ -56,7 +56,12 @@ def begin_record(root: str, harness: str, call: HookInput, home: str | None) -> 
 
     Only a call that is about to run is one: what comes behind a record is no work of its own.
     """
-    works = bool(call.events) and call.events[0].event == "tool_call" and call.begins is None and not call.closes
+    works = (
+        bool(call.events)
+        and call.events[0].event == "tool_call"
+        and call.starts_record_command is None
+        and not call.closes
+    )
     if call.session_id is None or not works or not opens_by_itself(root, harness):
         return False
     # Calls made together ask for a record at the same moment: the first begins it.

@@ -14,10 +14,12 @@ from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import make_encodable
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.conversation.turn_from_transcript import MAX_TEXT, TurnFacts, read_facts
 from specify_cli.features.hooks.direct import name_writer
+from specify_cli.features.hooks.harnesses import find_dialect
+from specify_cli.features.hooks.payload.moments import spell_cost
 from specify_cli.features.hooks.payload.transcript_end import read_end
-from specify_cli.features.hooks.payload.translation import judge_call, spell_cost
+from specify_cli.features.hooks.payload.turn_from_transcript import MAX_TEXT, TurnFacts, read_facts
+from specify_cli.features.hooks.payload.values import compose_approval
 from specify_cli.features.hooks.search import Orphan, Recorded, find_recorder
 from specify_cli.invocation.bindings import digest_of_names, short_digest
 from specify_cli.invocation.events.event_body import Composed, gap
@@ -33,7 +35,7 @@ from specify_cli.storage.store import FileRecordStore, small_file
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from specify_cli.features.hooks.payload.translation import HookInput, SessionMoment
+    from specify_cli.features.hooks.payload.values import HookInput, SessionMoment
 
 _MAX_PROMPT = 64 * 1024
 MAX_TRANSCRIPT = 4 * 1024 * 1024
@@ -59,9 +61,11 @@ def record_moment(root: str, harness: str, call: HookInput, moment: SessionMomen
         if moment.kind not in ("compacted", "started"):
             facts = _read_facts(harness, moment)
             own = call.events[0].payload.get("call_id") if call.events else None
-            settle(recorder, harness, session, call.subagent, facts, own=own, every=moment.kind == "ended")
+            close_unanswered_calls(
+                recorder, harness, session, call.subagent, facts, except_call=own, every=moment.kind == "ended"
+            )
             if moment.kind == "ended" and facts.error is not None:
-                _tell_error(recorder, *facts.error)
+                _append_error(recorder, *facts.error)
         if moment.kind == "prompt":
             give_prompt(recorder, harness, session)
         elif moment.kind == "end" and (call.subagent is None or moment.text):
@@ -118,20 +122,23 @@ def give_prompt(recorder: Recorder, harness: str, session: str) -> None:
     _append(recorder, "prompt", payload, digest_of_names(key, "prompt")[:32])
 
 
-def settle(
+def close_unanswered_calls(
     recorder: Recorder,
     harness: str,
     session: str,
     agent: str | None,
     facts: TurnFacts,
     *,
-    own: object = None,
+    except_call: object = None,
     every: bool = False,
 ) -> None:
-    """End the calls of an agent, or of every one of its session, that nobody told a result of; not its `own` call."""
+    """Write an inferred result for each call of an agent that has none, with `every` for those of its whole session.
+
+    Skips the call with the id `except_call`.
+    """
     data = FileRecordStore(recorder.project.root).read(recorder.place)
     for call in list(_iter_open_calls(data)):
-        if (not every and call.get("agent") != agent) or call.get("call_id") == own:
+        if (not every and call.get("agent") != agent) or call.get("call_id") == except_call:
             continue
         writer = call.get("by") or recorder.started.get("session") or {}
         if isinstance(writer, dict) and writer.get("session_id") not in (None, session[:200]):
@@ -147,11 +154,14 @@ def settle(
         _append(recorder, "tool_result", payload, digest_of_names(harness, session, call_id, "inferred")[:32])
         if refusal is not None:
             _append(
-                recorder, "approval", judge_call(payload), digest_of_names(harness, session, call_id, "denied")[:32]
+                recorder,
+                "approval",
+                compose_approval(payload),
+                digest_of_names(harness, session, call_id, "denied")[:32],
             )
 
 
-def _tell_error(recorder: Recorder, code: str, message: str) -> None:
+def _append_error(recorder: Recorder, code: str, message: str) -> None:
     """Append the error that ended the session's last turn, where its hook did not live to tell it (`claude -p`)."""
     data = FileRecordStore(recorder.project.root).read(recorder.place)
     if data.rfind(b'"event":"error"') <= data.rfind(b'"event":"prompt"'):
@@ -200,7 +210,7 @@ def _read_facts(harness: str, moment: SessionMoment) -> TurnFacts:
     for wait in (0.0, 0.1, 0.2) if moment.transcript is not None else ():
         time.sleep(wait)
         data = read_end(str(moment.transcript), MAX_TRANSCRIPT)
-        facts = read_facts(harness, data)
+        facts = read_facts(find_dialect(harness), data)
         # The last answer's tokens come with its words.
         if moment.kind != "end" or (facts.text == moment.text if data and moment.text else moment.text or facts.text):
             break

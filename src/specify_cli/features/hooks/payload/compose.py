@@ -6,8 +6,8 @@ import signal
 import time
 
 from doctrine.light_imports import TYPE_CHECKING
-from specify_cli.features.hooks.payload import translation
-from specify_cli.features.hooks.payload.translation import HookEvent, HookInput
+from specify_cli.features.hooks.payload import values
+from specify_cli.features.hooks.payload.values import HookEvent, HookInput
 from specify_cli.invocation.events.event_body import gap
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def compose_events(recorder: Recorder, call: HookInput) -> list[Composed]:
 def _compose_without_texts(recorder: Recorder, event: HookEvent) -> Composed:
     payload, lost = split_texts(event)
     done = recorder.compose(event.event, payload)
-    reason = f"masking took longer than {translation.REDACTION_SECONDS:g} seconds"
+    reason = f"masking took longer than {values.REDACTION_SECONDS:g} seconds"
     return done._replace(gaps=(*(gap("redaction_too_slow", f"{event.event}.{name}", message=reason) for name in lost),))
 
 

@@ -15,7 +15,7 @@ from specify_cli.invocation.bindings import short_digest
 from specify_cli.record import layout
 
 if TYPE_CHECKING:
-    from specify_cli.features.hooks.payload.translation import HookInput
+    from specify_cli.features.hooks.payload.values import HookInput
 
 _REMEMBERED = 16 * 1024
 

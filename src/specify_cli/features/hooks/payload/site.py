@@ -6,7 +6,7 @@ import os
 
 from doctrine.light_imports import NamedTuple
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.payload.translation import MAX_PATH, HookEvent, HookInput
+from specify_cli.features.hooks.payload.values import MAX_PATH, HookEvent, HookInput
 from specify_cli.invocation.bindings import binding_of, is_record_open
 from specify_cli.project.root import find_root
 from specify_cli.record import layout

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.payload.translation import HookInput, ending_of, printed_ids
+from specify_cli.features.hooks.payload.outputs import list_printed_ids
+from specify_cli.features.hooks.payload.values import HookInput
 from specify_cli.record.seal import open_line
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore
+
+if TYPE_CHECKING:
+    from specify_cli.features.hooks.payload.dialect import Dialect
 
 MAX_TRANSCRIPT = 256 * 1024
 
@@ -21,21 +26,21 @@ def find_in_transcript(root: str, call: HookInput) -> str | None:
     """
     data = read_end(str(call.transcript))
     index, store = Index(root), FileRecordStore(root)
-    for printed in sorted(printed_ids(data.decode("utf-8", "replace")), reverse=True):
+    for printed in sorted(list_printed_ids(data.decode("utf-8", "replace")), reverse=True):
         try:
             request = (open_line(store.head(index.resolve(printed))).fields or {}).get("request_text")
         except (OSError, InvocationError):
             continue
-        if isinstance(request, str) and request and request in str(call.begins):
+        if isinstance(request, str) and request and request in str(call.starts_record_command):
             return printed
     return None
 
 
-def with_ending(call: HookInput) -> HookInput:
-    """Fill in how a command ended where only the session's transcript says it."""
-    if call.ending is None:
+def fill_exit_status(dialect: Dialect, call: HookInput) -> HookInput:
+    """Return a call with how its command ended, where only the session's transcript says it."""
+    if call.exit_status_source is None:
         return call
-    status = ending_of(read_end(call.ending), str(call.events[-1].payload["call_id"]))
+    status = dialect.read_exit_status(read_end(call.exit_status_source), str(call.events[-1].payload["call_id"]))
     if status is None:
         return call
     *before, result = call.events

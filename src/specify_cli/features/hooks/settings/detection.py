@@ -11,8 +11,9 @@ from typing import Literal, NamedTuple
 
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
-from specify_cli.features.hooks.settings.harnesses import HARNESSES, SCOPES, Harness, of_user
+from specify_cli.features.hooks.settings.harnesses import SCOPES, Harness, of_user
 from specify_cli.features.hooks.settings.install import MAX_SETTINGS, SettingsPlace, State, standing
+from specify_cli.features.hooks.settings.known import list_harnesses
 
 # What our program answers to `hook --help`, and nobody else's.
 USAGE = "Usage: spec-kitty hook HARNESS"
@@ -86,7 +87,7 @@ class HooksStatus(NamedTuple):
 def describe_hooks(program: Program, root: str, home: str | None) -> HooksStatus:
     """Return how things stand for every harness, in the project and for the user."""
     rows = []
-    for harness in HARNESSES.values():
+    for harness in list_harnesses():
         candidates = [settings_place(harness, scope, root, home) for scope in SCOPES]
         there = [standing(place) for place in candidates if place is not None]
         off = describe_off(harness.name, root, home)
@@ -109,7 +110,7 @@ def describe_off(name: str, root: str, home: str | None) -> str | None:
 
     Beside each settings file a harness reads one for this machine alone (`settings.local.json`).
     """
-    harness = HARNESSES.get(name)
+    harness = next((one for one in list_harnesses(look=False) if one.name == name), None)
     places = [] if harness is None else [settings_place(harness, scope, root, home) for scope in SCOPES]
     for place in filter(None, places):
         for path in (place.relative, place.relative.replace(".json", ".local.json")):
@@ -179,14 +180,14 @@ def is_detected(harness: Harness, root: str, home: str | None) -> bool:
 def list_in_use(root: str, home: str | None, scope: Literal["project", "user"], *, installing: bool) -> list[Harness]:
     """Return the harnesses in use here; for an uninstall, those whose settings hold something of ours."""
     if not installing:
-        places = [settings_place(harness, scope, root, home) for harness in HARNESSES.values()]
+        places = [settings_place(harness, scope, root, home) for harness in list_harnesses()]
         return [place.harness for place in places if place is not None and standing(place).state != "absent"]
-    harnesses = [harness for harness in HARNESSES.values() if is_detected(harness, root, home)]
+    harnesses = [harness for harness in list_harnesses() if is_detected(harness, root, home)]
     if not harnesses:
         raise CallerError(
             "HARNESS_NOT_FOUND",
             "no harness is seen here: none on PATH, no settings folder in the project or the home folder",
             "spec-kitty hooks install --harness claude-code",
-            candidates=[{"name": harness.name} for harness in HARNESSES.values()],
+            candidates=[{"name": harness.name} for harness in list_harnesses()],
         )
     return harnesses

@@ -23,6 +23,7 @@ from specify_cli.features.hooks.settings.json_text import (
     remove,
     style_of,
 )
+from specify_cli.invocation.caller import HOOKED
 
 SCOPES: tuple[Literal["project", "user"], ...] = ("project", "user")
 _KEY = "spec-kitty"
@@ -34,7 +35,7 @@ class Harness(NamedTuple):
     `project` and `user` are its settings file below the project and the home; the folder of the latter is where
     `variable` says, if that is set. With `scoped` the hook's words in a user's file end with `user`, so that one call
     that arrives through both files is told from two equal ones. Where a program is on PATH, or a trace is there, it is
-    in use.
+    in use. `silence` says why its program may run no hooks.
 
     nested: hooks → event → [{matcher, hooks: [handler]}] · flat: version, hooks → event → [handler] ·
     named: name → event → [{matcher, hooks: [handler]}] · plugin: a file of ours alone.
@@ -57,28 +58,31 @@ class Harness(NamedTuple):
     comments: bool = False
     scoped: bool = False
     note: str = ""
+    silence: str = ""
 
 
-def _read_harnesses() -> Iterator[Harness]:
-    """Yield the harnesses of `harnesses.json`.
+def read_row(path: str) -> Harness:
+    """Return the harness of the JSON file beside its module (`features/hooks/harnesses`).
+
+    Raises OSError, and ValueError, TypeError or KeyError for a file of another form.
 
     A handler's command exits 0 and prints nothing, whatever program answers to the name, or none: a harness takes
     exit 2 of a hook before a tool, or any but 0, for a refusal of the agent's call. What the shell starts holds no pipe
     of the harness, which would wait for its end when only the shell is killed at a time-out.
     """
-    for row in json.loads(_read_shipped("harnesses.json")):
-        command = row["handler"].get("command", f"spec-kitty hook {row['name']}")
-        lists = {name: tuple(row.get(name, ())) for name in ("events", "matched", "programs", "traces", "home_traces")}
-        yield Harness(**{**row, **lists, "command": command})
+    with open(path, encoding="utf-8") as file:
+        row = json.load(file)
+    command = row["handler"].get("command", f"spec-kitty hook {row['name']}")
+    lists = {name: tuple(row.get(name, ())) for name in _LISTS}
+    return Harness(**{**row, **lists, "command": command})
 
 
-def _read_shipped(name: str) -> str:
-    with open(f"{__file__.rpartition('/')[0]}/{name}", encoding="utf-8") as file:
-        return file.read()
-
-
-HARNESSES: Mapping[str, Harness] = {harness.name: harness for harness in _read_harnesses()}
-PLUGIN = _read_shipped("opencode.ts")
+_LISTS = ("events", "matched", "programs", "traces", "home_traces")
+_HERE = __file__.rpartition("/")[0]
+_ROWS = f"{_HERE.rpartition('/')[0]}/harnesses"
+HARNESSES: Mapping[str, Harness] = {name: read_row(f"{_ROWS}/{name.replace('-', '_')}.json") for name in HOOKED}
+with open(f"{_HERE}/opencode.ts", encoding="utf-8") as _plugin:
+    PLUGIN = _plugin.read()
 PLUGIN_MARK = PLUGIN.partition("\n")[0] + "\n"
 # The digests of what earlier releases wrote; such a file is ours and is replaced, whoever installed it.
 EARLIER_PLUGINS = frozenset(

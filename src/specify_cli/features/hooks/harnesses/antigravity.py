@@ -1,0 +1,61 @@
+"""Antigravity: https://antigravity.google/docs/hooks
+
+A call is told once, when it is over, with its arguments in `toolCall` and without its output; `error` is there where
+the program says how it ended. The payload names no event.
+"""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.features.hooks.payload.calls import note_command, runs_command
+from specify_cli.features.hooks.payload.dialect import Dialect
+from specify_cli.features.hooks.payload.values import match_first
+
+if TYPE_CHECKING:
+    from specify_cli.features.hooks.payload.values import HookInput, Payload
+
+EVENTS = {"PostToolUse": "result"}
+
+
+class Antigravity(Dialect):
+    """How Antigravity's payloads are read."""
+
+    def name_event(self, payload: Payload) -> str:
+        return "PostToolUse"
+
+    def judge_status(self, payload: Payload, tool: str, output: object) -> str:
+        return "unknown" if runs_command(payload) and "error" not in payload else "ok"
+
+    def read_result(self, payload: Payload, call: HookInput) -> HookInput:
+        """Return a call and its result; nothing where the payload does not say which tool it was."""
+        reported = _restate(payload)
+        if reported is None:
+            return call
+        call = note_command(reported, call)
+        starts = call.starts_record_command is not None
+        failed = payload.get("error") not in (None, "", {})
+        begin = self.build_call(reported, call, keyed_by_id=False)
+        return call._replace(
+            events=(begin, *self.build_result(reported, call.subagent, failed=failed)),
+            transcript=match_first(payload, "transcriptPath") if starts else None,
+        )
+
+
+def _restate(payload: Payload) -> dict[str, object] | None:
+    """Return a payload in the words that the other programs share."""
+    call = payload.get("toolCall")
+    if not isinstance(call, dict):
+        return None
+    step = payload.get("stepIdx")
+    step_id = f"step-{step}" if type(step) is int and step < 10**9 else None
+    reported = {
+        "tool_name": call.get("name"),
+        "tool_input": call.get("args"),
+        "tool_use_id": match_first(call, "id") or step_id,
+    }
+    if "error" in payload:
+        reported["error"] = payload["error"]
+    return reported
+
+
+HARNESS = Antigravity("antigravity", EVENTS)

@@ -1,0 +1,129 @@
+"""Claude Code: https://code.claude.com/docs/en/hooks
+
+A failed call has an event of its own, so a call that is told as done is done. What a file-editing tool did stands in
+`tool_response`: `originalFile`, `structuredPatch`, and `type` for a new file. Several programs run the hooks in Claude
+Code's settings, too; their payloads have marks that Claude Code's own lack.
+"""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.features.hooks.payload.calls import find_path
+from specify_cli.features.hooks.payload.dialect import Dialect
+from specify_cli.features.hooks.payload.values import MAX_INTEGER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from specify_cli.features.hooks.payload.turn_from_transcript import Turn
+    from specify_cli.features.hooks.payload.values import HookInput, Payload
+
+EVENTS = {
+    "SessionStart": "started",
+    "UserPromptSubmit": "prompt",
+    "PreToolUse": "call",
+    "PermissionRequest": "permission",
+    "PermissionDenied": "denial",
+    "PostToolUse": "result",
+    "PostToolUseFailure": "failure",
+    "PostToolBatch": "nothing",
+    "Notification": "nothing",
+    "SubagentStart": "subagent_start",
+    "SubagentStop": "subagent_end",
+    "Stop": "main_turn_end",
+    "StopFailure": "error",
+    "PreCompact": "compacted",
+    "PostCompact": "nothing",
+    "SessionEnd": "ended",
+}
+_PLACES = ("oldStart", "oldLines", "newStart", "newLines")
+
+
+class ClaudeCode(Dialect):
+    """How Claude Code's payloads are read."""
+
+    def find_sender(self, payload: object) -> str:
+        if not isinstance(payload, dict):
+            return self.name
+        if "cursor_version" in payload:
+            return "cursor"
+        # Claude Code's own payloads hold no time; those of Copilot and VS Code do.
+        return "copilot" if "timestamp" in payload else self.name
+
+    def judge_status(self, payload: Payload, tool: str, output: object) -> str:
+        from specify_cli.features.hooks.payload.outputs import read_stated_status  # of results alone
+
+        status = read_stated_status(output)
+        if status is None and isinstance(output, dict):
+            if output.get("interrupted") is True:
+                return "error"
+            if output.get("backgroundTaskId"):
+                return "unknown"  # Claude Code goes on without waiting for it
+        return status or "ok"
+
+    def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
+        from specify_cli.features.hooks.payload.patches import compose_change  # of edits alone
+
+        result = output if isinstance(output, dict) else {}
+        before = result.get("originalFile", "")
+        created = result.get("type") == "create" or (before is None and written is not None)
+        return compose_change(
+            created=created,
+            before=before if "originalFile" in result else None,
+            after=written,
+            diff=_spell_diff(result.get("structuredPatch"), find_path(args)),
+        )
+
+    def read_subagent_end(self, payload: Payload, call: HookInput) -> HookInput:
+        """Return the end of a subagent; nothing for what Claude Code forks for itself, whose type is empty."""
+        if payload.get("agent_type") == "":
+            return call
+        from specify_cli.features.hooks.payload.moments import read_session_event  # most payloads are of calls
+
+        return read_session_event("subagent_end", payload, call)
+
+    def read_turn(self, turn: Turn, line: Mapping[str, Any], number: int) -> Turn:
+        from specify_cli.features.hooks.payload.outputs import join_texts  # at the end of a turn
+
+        message = line.get("message") or {}
+        content = message.get("content")
+        if line.get("type") == "user" and line.get("isMeta") is not True:
+            parts = content if isinstance(content, list) else []
+            results = [part for part in parts if part.get("type") == "tool_result"]
+            for part in results:
+                if part.get("is_error") is True and line.get("toolDenialKind") is not None:
+                    turn.denied[part["tool_use_id"]] = join_texts(part.get("content"), "text")
+            return turn if results else turn.begin_next()
+        if line.get("type") == "assistant":
+            if message.get("model") != "<synthetic>":  # what it says itself, for example of an error
+                turn.name_model(message.get("model"))
+            turn.add_usage(str(message.get("id") or number), message.get("usage"))
+            text = join_texts(content, "text")
+            if line.get("isApiErrorMessage") is True:
+                turn.error = str(line.get("error") or "unknown"), text
+                return turn
+            turn.error = None
+            turn.add_answer(text)
+            turn.add_thought(join_texts(content, "thinking"))
+        return turn
+
+
+def _spell_diff(hunks: object, path: str | None) -> str | None:
+    """Return a unified diff of the hunks in a result; None unless every one has its form."""
+    if not isinstance(hunks, list) or not hunks or path is None:
+        return None
+    lines = [f"--- {path}", f"+++ {path}"]
+    for hunk in hunks:
+        body = hunk.get("lines") if isinstance(hunk, dict) else None
+        if not isinstance(body, list) or not all(isinstance(line, str) for line in body):
+            return None
+        places = [hunk.get(name) for name in _PLACES]
+        if not all(type(place) is int and 0 <= place <= MAX_INTEGER for place in places):
+            return None
+        lines.append("@@ -{},{} +{},{} @@".format(*places))
+        lines += body
+    return "\n".join(lines) + "\n"
+
+
+HARNESS = ClaudeCode("claude-code", EVENTS)

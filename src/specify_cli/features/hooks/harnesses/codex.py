@@ -1,0 +1,107 @@
+"""Codex: https://developers.openai.com/codex/hooks
+
+No payload says how a command ended. Only the session's transcript does, in the `item_completed` of the call. A patch
+is the text of `apply_patch`, and what it printed begins with its exit code.
+"""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.features.hooks.payload.calls import PATCHING_TOOLS, runs_command
+from specify_cli.features.hooks.payload.dialect import Dialect
+from specify_cli.features.hooks.payload.values import match_first
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from specify_cli.features.hooks.payload.turn_from_transcript import Turn
+    from specify_cli.features.hooks.payload.values import Payload
+
+EVENTS = {
+    "SessionStart": "started",
+    "PreToolUse": "call",
+    "PermissionRequest": "permission",
+    "PostToolUse": "result",
+    "PreCompact": "compacted",
+    "PostCompact": "nothing",
+    "UserPromptSubmit": "prompt",
+    "SubagentStart": "subagent_start",
+    "SubagentStop": "subagent_end",
+    "Stop": "main_turn_end",
+    "SessionEnd": "ended",
+}
+# The status of an item in the transcript → that of the call.
+ITEM_STATUS = {"completed": "ok", "failed": "error", "declined": "denied"}
+
+
+class Codex(Dialect):
+    """How Codex' payloads are read."""
+
+    def judge_status(self, payload: Payload, tool: str, output: object) -> str:
+        from specify_cli.features.hooks.payload.outputs import read_stated_status  # of results alone
+
+        status = read_stated_status(output)
+        if status is not None:
+            return status
+        if tool.lower() in PATCHING_TOOLS:
+            failed = isinstance(output, str) and output.startswith("Exit code: ")
+            return "error" if failed and not str(output).startswith("Exit code: 0\n") else "ok"
+        return "unknown" if runs_command(payload) else "ok"
+
+    def find_exit_status_source(self, payload: Payload, status: object) -> str | None:
+        return match_first(payload, "transcript_path") if status == "unknown" else None
+
+    def read_exit_status(self, transcript: bytes, call_id: str) -> str | None:
+        """Return how a call ended by the newest `item_completed` with its id; None without one."""
+        from specify_cli.features.hooks.payload.outputs import parse_text  # of results alone
+
+        needle = call_id.encode("utf-8", "replace")
+        at = transcript.rfind(needle)
+        while at >= 0:
+            begin = transcript.rfind(b"\n", 0, at) + 1
+            end = transcript.find(b"\n", at)
+            line = transcript[begin : len(transcript) if end < 0 else end]
+            reported = parse_text(line.decode("utf-8", "replace")) if b"item_completed" in line else None
+            event = reported.get("payload") if isinstance(reported, dict) else None
+            item = event.get("item") if isinstance(event, dict) and event.get("type") == "item_completed" else None
+            if isinstance(item, dict) and item.get("id") == call_id:
+                return judge_item(item)
+            at = transcript.rfind(needle, 0, begin)
+        return None
+
+    def read_turn(self, turn: Turn, line: Mapping[str, Any], number: int) -> Turn:
+        from specify_cli.features.hooks.payload.outputs import join_texts  # at the end of a turn
+
+        payload = line.get("payload") or {}
+        kind = payload.get("type")
+        item = payload.get("item") or {}
+        if kind == "item_completed" and item.get("type") == "UserMessage":
+            begun = turn.begin_next()
+            begun.model = turn.model
+            return begun
+        if line.get("type") == "turn_context":
+            turn.name_model(payload.get("model"))
+        elif kind == "thread_settings_applied":
+            turn.name_model((payload.get("thread_settings") or {}).get("model"))
+        elif kind == "token_count":
+            turn.add_usage(str(number), (payload.get("info") or {}).get("last_token_usage"))
+        elif kind == "item_completed" and item.get("type") == "AgentMessage":
+            turn.add_answer(join_texts(item.get("content"), "text"))
+        elif kind == "item_completed" and item.get("status") == "declined":
+            turn.denied[item["id"]] = ""
+        elif kind == "reasoning":
+            summary = join_texts(payload.get("summary"), "text")
+            turn.add_thought(summary or join_texts(payload.get("content"), "text"))
+        return turn
+
+
+def judge_item(item: Mapping[str, Any]) -> str:
+    """Return how a call ended by its item in a transcript: by its exit code, else by its status."""
+    code = item.get("exit_code")
+    if type(code) is int:
+        return "ok" if code == 0 else "error"
+    return ITEM_STATUS.get(str(item.get("status")), "unknown")
+
+
+HARNESS = Codex("codex", EVENTS)

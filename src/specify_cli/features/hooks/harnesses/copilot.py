@@ -1,0 +1,97 @@
+"""GitHub Copilot, on the command line and in VS Code: https://docs.github.com/en/copilot/reference/hooks-reference
+
+The command line's result says in `result_type` whether a call was refused or failed, and ends with how a command
+ended. No payload names its call, and calls that are made together have one time. A subagent's start names no event.
+"""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.features.hooks.payload.calls import runs_command
+from specify_cli.features.hooks.payload.dialect import Dialect
+from specify_cli.features.hooks.payload.values import match_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from specify_cli.features.hooks.payload.turn_from_transcript import Turn
+    from specify_cli.features.hooks.payload.values import Payload
+
+EVENTS = {
+    "SessionStart": "started",
+    "SessionEnd": "ended",
+    "UserPromptSubmit": "prompt",
+    "PreToolUse": "call",
+    "PostToolUse": "result",
+    "PostToolUseFailure": "failure",
+    "Stop": "main_turn_end",
+    "SubagentStart": "subagent_start",
+    "SubagentStop": "subagent_end",
+    "ErrorOccurred": "error",
+    "PreCompact": "compacted",
+    # It tells each call so, before it knows whether it will ask anybody.
+    "PermissionRequest": "nothing",
+    "Notification": "nothing",
+}
+
+
+class Copilot(Dialect):
+    """How Copilot's payloads are read."""
+
+    sends_equal_payloads = True
+    hides_sessions_of_commands = True
+
+    def name_event(self, payload: Payload) -> str:
+        return "SubagentStart" if "agentName" in payload else ""
+
+    def judge_status(self, payload: Payload, tool: str, output: object) -> str:
+        from specify_cli.features.hooks.payload.outputs import read_stated_status  # of results alone
+
+        kind = output.get("result_type", output.get("resultType")) if isinstance(output, dict) else None
+        if kind in ("denied", "rejected"):
+            return "denied"
+        if isinstance(kind, str) and kind != "success":
+            return "error"
+        status = read_stated_status(output)
+        if status is not None:
+            return status
+        return _read_command_status(output) if runs_command(payload) else "ok"
+
+    def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
+        from specify_cli.features.hooks.payload.patches import compose_change  # of edits alone
+
+        # Its tool `create` makes no file where there is one.
+        created = isinstance(output, dict) and "text_result_for_llm" in output and "file_text" in args
+        return compose_change(created=created, after=written)
+
+    def read_turn(self, turn: Turn, line: Mapping[str, Any], number: int) -> Turn:
+        data = line.get("data") or {}
+        if "parentToolCallId" in data or str(data.get("source", "")).startswith("agent-"):
+            return turn  # a subagent's
+        if line.get("type") == "user.message":
+            return turn.begin_next()
+        if line.get("type") == "session.usage_record":
+            usage = data.get("usage") or {}
+            turn.name_model(usage.get("model"))
+            turn.add_usage(str(number), usage)
+        elif line.get("type") == "assistant.message":
+            turn.add_answer(data.get("content"))
+            turn.add_thought(data.get("reasoningText"))
+        return turn
+
+
+def _read_command_status(output: object) -> str:
+    """Return how a command ended, by the last line, which Copilot writes behind its output."""
+    text = output
+    if isinstance(output, dict):
+        text = match_whole(output, "text_result_for_llm", "textResultForLlm")
+    if not isinstance(text, str):
+        return "unknown"
+    shell, _, code = text.rstrip("\n").rpartition("\n")[2].partition(" completed with exit code ")
+    if not shell.startswith("<shellId: ") or not code.endswith(">"):
+        return "unknown"
+    return "ok" if code == "0>" else "error"
+
+
+HARNESS = Copilot("copilot", EVENTS)

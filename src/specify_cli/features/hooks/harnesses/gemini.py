@@ -1,0 +1,110 @@
+"""Gemini CLI: https://geminicli.com/docs/hooks/reference
+
+A result holds `llmContent` and `returnDisplay`. How a command ended stands behind its output in `llmContent`. The
+question to a person comes as a notification, and no payload names its call. It tells a compaction before every
+request (`PreCompress`), so none is recorded.
+"""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.features.hooks.payload.calls import find_command, find_path, read_tool, runs_command
+from specify_cli.features.hooks.payload.dialect import Dialect
+from specify_cli.features.hooks.payload.values import match_first, match_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from specify_cli.features.hooks.payload.turn_from_transcript import Turn
+    from specify_cli.features.hooks.payload.values import Payload
+
+EVENTS = {
+    "BeforeTool": "call",
+    "AfterTool": "result",
+    "BeforeAgent": "prompt",
+    "AfterAgent": "turn_end",
+    "BeforeModel": "nothing",
+    "BeforeToolSelection": "nothing",
+    "AfterModel": "nothing",
+    "SessionStart": "started",
+    "SessionEnd": "ended",
+    "Notification": "permission",
+    "PreCompress": "nothing",
+}
+# The last lines of a command's result, behind its output.
+_TRAILERS = frozenset(("Process Group PGID", "Background PIDs", "Signal", "Exit Code"))
+_MAX_TRAILERS = 8
+
+
+class Gemini(Dialect):
+    """How Gemini CLI's payloads are read."""
+
+    def identify_call(self, payload: Payload) -> object:
+        """Return what the call runs or edits, else its tool: a notification says no more."""
+        tool, args = read_tool(payload)
+        return find_command(payload) or find_path(args) or tool
+
+    def identify_request(self, payload: Payload) -> object:
+        details = payload.get("details")
+        if payload.get("notification_type") != "ToolPermission" or not isinstance(details, dict):
+            return None
+        server, tool = match_first(details, "serverName"), match_first(details, "toolName")
+        served = f"mcp_{server}_{tool}" if server and tool else None
+        return match_whole(details, "command", "filePath") or served
+
+    def judge_status(self, payload: Payload, tool: str, output: object) -> str:
+        from specify_cli.features.hooks.payload.outputs import has_unfinished_agent, read_stated_status  # of results
+
+        status = "error" if has_unfinished_agent(output) else read_stated_status(output)
+        if status is not None:
+            return status
+        return _read_command_status(output) if runs_command(payload) else "ok"
+
+    def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
+        from specify_cli.features.hooks.payload.patches import read_displayed_change  # of edits alone
+
+        return read_displayed_change(output, written)
+
+    def read_turn(self, turn: Turn, line: Mapping[str, Any], number: int) -> Turn:
+        from specify_cli.features.hooks.payload.outputs import join_texts  # at the end of a turn
+
+        content = line.get("content")
+        if line.get("type") == "user":
+            answers = isinstance(content, list) and any("functionResponse" in part for part in content)
+            return turn if answers else turn.begin_next()
+        if line.get("type") == "gemini":
+            turn.name_model(line.get("model"))
+            turn.add_usage(str(line.get("id") or number), line.get("tokens"))
+            turn.add_answer(join_texts(content, "text"))
+            turn.add_thought(join_texts(line.get("thoughts"), "subject", "description"))
+        return turn
+
+
+def _read_command_status(output: object) -> str:
+    """Return how a command ended, by the lines that Gemini CLI writes behind its output.
+
+    It names an exit code only where that is not 0.
+    """
+    text = output
+    if isinstance(output, dict):
+        text = match_whole(output, "llmContent")
+    if not isinstance(text, str):
+        return "unknown"
+    text = text.removeprefix("<untrusted_context>\n").removesuffix("</untrusted_context>")
+    if text.startswith("Command was "):
+        return "error"  # cancelled, by the user or at its time-out
+    has_trailer = False
+    for line in reversed(text.rstrip("\n").rsplit("\n", _MAX_TRAILERS)):
+        name, _, reported = line.partition(": ")
+        if name not in _TRAILERS:
+            break
+        has_trailer = True
+        if name == "Exit Code":
+            return "ok" if reported == "0" else "error"
+        if name == "Signal" and reported != "(none)":
+            return "error"
+    return "ok" if has_trailer else "unknown"
+
+
+HARNESS = Gemini("gemini", EVENTS)

@@ -1,0 +1,135 @@
+"""What the calls of all programs have in common: tool, arguments, ids, and whether they run spec-kitty.  [pure]
+
+Programs take names from each other, so a member is looked up under each spelling that is known. A program that spells
+it in another way restates its payload in these words first (`harnesses/antigravity.py`).
+"""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.features.hooks.payload.values import (
+    MAX_NAME,
+    MAX_PATH,
+    HookEvent,
+    add_agent,
+    compute_fingerprint,
+    match_first,
+    match_whole,
+)
+
+if TYPE_CHECKING:
+    from specify_cli.features.hooks.payload.values import HookInput, Payload
+
+# Tools that only read, write whole files, edit them, or apply patches, under the names that programs give them.
+_READERS = """read grep glob ls list notebookread todoread todowrite
+    read_file read_many_files list_directory list_dir glob_search grep_search file_search semantic_search
+    search_file_content write_todos view view_file find_by_name"""
+_EDITORS = """edit multiedit notebookedit replace replace_file_content multi_replace_file_content
+    replace_string_in_file insert_edit_into_file"""
+READING_TOOLS = frozenset(_READERS.split())
+WRITING_TOOLS = frozenset(("write", "write_file", "write_to_file", "create_file", "create"))
+EDITING_TOOLS = frozenset(_EDITORS.split())
+PATCHING_TOOLS = frozenset(("apply_patch", "patch"))
+
+_PATHS = ("file_path", "filePath", "notebook_path", "path", "TargetFile", "AbsolutePath")
+_VERBS = frozenset(("do", "ask", "advise"))
+_CLOSING = frozenset(("profile-invocation",))
+# The tools of `spec-kitty mcp serve` → the words of the command that does the same.
+_SERVED = {**{verb: verb for verb in _VERBS}, "complete": "profile-invocation complete"}
+_MAX_COMMAND = 256 * 1024
+_SPACED = str.maketrans({**dict.fromkeys("\\\"`'$#<>()", " "), **dict.fromkeys(";&|\n", " ; ")})
+
+
+def read_tool(payload: Payload) -> tuple[str, object]:
+    """Return the name of a call's tool and its arguments, None where it has none."""
+    tool = match_first(payload, "tool_name", "toolName", "tool") or "unknown"
+    for name in ("tool_input", "toolArgs", "args"):
+        if name in payload:
+            return tool, payload[name]
+    return tool, None
+
+
+def read_ids(payload: Payload, tool: str, args: object) -> tuple[str, str]:
+    """Return what call and result are both named by, and what tells this call from others.
+
+    Where the program names no call, a digest stands in: equal calls have the same name, and their time tells them
+    apart.
+    """
+    call_id = match_first(payload, "tool_use_id", "toolUseId", "call_id", "callID")
+    if call_id is not None:
+        return call_id, call_id
+    name = f"{tool[:64]}:{compute_fingerprint((tool, args))}"
+    stamp = payload.get("timestamp")
+    return name, f"{name}@{stamp}"[:MAX_NAME] if isinstance(stamp, (str, int)) and not _is_huge(stamp) else name
+
+
+def _is_huge(value: object) -> bool:
+    return type(value) is int and not -(10**30) < value < 10**30  # Python refuses to spell longer ones
+
+
+def build_call(payload: Payload, subagent: str | None, *, reads: bool, keyed_by_id: bool) -> HookEvent:
+    """Return the event of a call that begins.
+
+    `reads` says that its tool only reads. With `keyed_by_id` its time does not tell it apart: the same call comes
+    again with its result, which has another time.
+    """
+    tool, args = read_tool(payload)
+    call_id, key = read_ids(payload, tool, args)
+    side_effect = "none" if reads else "external"
+    body: dict[str, object] = {"call_id": call_id, "tool": tool, "side_effect": side_effect}
+    if args is not None:
+        body["args"] = args
+    return HookEvent("tool_call", add_agent(body, subagent), "pre", call_id if keyed_by_id else key)
+
+
+def find_path(args: object) -> str | None:
+    """Return the file that a tool's arguments name."""
+    for name in _PATHS if isinstance(args, dict) else ():
+        value = args.get(name) if isinstance(args, dict) else None
+        if isinstance(value, str) and value:
+            return value[:MAX_PATH]
+    return None
+
+
+def find_command(payload: Payload) -> str | None:
+    """Return the command line that a call runs, if it runs one; for a tool of `spec-kitty mcp serve` its command."""
+    tool, args = read_tool(payload)
+    # mcp__spec-kitty__do, spec_kitty_do: each program spells server and tool in its own way.
+    _, served, verb = tool.replace("_", "-").replace(".", "-").rpartition("spec-kitty-")
+    if served:
+        return f"spec-kitty {_SERVED.get(verb.strip('-'), '')}"
+    if not isinstance(args, dict):
+        return args if isinstance(args, str) else None
+    command = match_whole(args, "command", "cmd", "CommandLine")
+    if command is None and isinstance(args.get("command"), list):
+        words = [word for word in args["command"] if isinstance(word, str)]
+        command = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
+    return command
+
+
+def runs_command(payload: Payload) -> bool:
+    """Return whether a call runs a command line, and is no edit whose patch is its whole input."""
+    tool, args = read_tool(payload)
+    return tool.lower() not in PATCHING_TOOLS and find_command(payload) is not None and find_path(args) is None
+
+
+def note_command(payload: Payload, call: HookInput) -> HookInput:
+    """Return a call with what its command line may do to records: begin one, close one."""
+    command = find_command(payload)
+    if command is None or not ("spec-kitty" in command or "specify_cli" in command):
+        return call
+    starts = command if _runs_spec_kitty(command, _VERBS) else None
+    return call._replace(starts_record_command=starts, closes=_runs_spec_kitty(command, _CLOSING))
+
+
+def _runs_spec_kitty(command: str, verbs: frozenset[str]) -> bool:
+    """Return whether a command line may run spec-kitty with one of these words.
+
+    A line that only mentions it, in quotes or a comment, counts too. The caller compares the ids in what the call
+    printed with the records, so a mention binds nothing.
+    """
+    words = command[:_MAX_COMMAND].translate(_SPACED).split()
+    return any(
+        word in verbs and (before.rpartition("/")[2] == "spec-kitty" or before.partition(".")[0] == "specify_cli")
+        for before, word in zip(words, words[1:], strict=False)  # noqa: RUF007  # itertools is not loaded here
+    )

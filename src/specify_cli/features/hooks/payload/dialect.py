@@ -1,0 +1,285 @@
+"""How one harness's payloads are read: what programs have in common, for each harness to change.  [pure]
+
+    class Gemini(Dialect):
+        def judge_status(self, payload, tool, output): ...
+
+    HARNESS = Gemini("gemini", {"BeforeTool": "call", "AfterTool": "result", "SessionEnd": "ended"})
+    call = HARNESS.translate(payload)
+
+Guarantees: `translate` returns what it can of any JSON value and raises for none; names and paths fit the limits of
+`values`; everything else passes through as it came. Redaction, binding and writing are the hook's.
+
+A hook loads this at every tool call. What only some payloads need is imported where they are read.
+"""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.features.hooks.payload.calls import (
+    EDITING_TOOLS,
+    PATCHING_TOOLS,
+    READING_TOOLS,
+    WRITING_TOOLS,
+    build_call,
+    find_command,
+    find_path,
+    note_command,
+    read_ids,
+    read_tool,
+    runs_command,
+)
+from specify_cli.features.hooks.payload.values import (
+    MAX_INTEGER,
+    NOTHING,
+    HookEvent,
+    add_agent,
+    compose_approval,
+    find_cwd,
+    match_first,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from specify_cli.features.hooks.payload.values import HookInput, Payload
+
+# What an event can be. For each kind a dialect has a method `read_<kind>`, or `moments` reads it.
+KINDS = (
+    *("call", "result", "failure", "denial", "permission", "nothing"),
+    *("prompt", "turn_end", "main_turn_end", "subagent_start", "subagent_end", "error"),
+    *("started", "compacted", "interrupted", "ended"),
+)
+# The words of Claude Code, which most programs took over; transcripts are read into them, too.
+COMMON_EVENTS: Mapping[str, str] = {
+    "sessionstart": "started",
+    "userpromptsubmit": "prompt",
+    "pretooluse": "call",
+    "permissionrequest": "permission",
+    "permissiondenied": "denial",
+    "posttooluse": "result",
+    "posttoolusefailure": "failure",
+    "posttoolbatch": "nothing",
+    "notification": "nothing",
+    "subagentstart": "subagent_start",
+    "subagentstop": "subagent_end",
+    "stop": "main_turn_end",
+    "stopfailure": "error",
+    "interrupt": "interrupted",
+    "precompact": "compacted",
+    "postcompact": "nothing",
+    "sessionend": "ended",
+}
+
+
+class Dialect:
+    """One harness: what its program calls its events, and what it does in another way than others.
+
+    `events` maps each event the program sends, in the order of its documentation, to its kind (`KINDS`). Case does not
+    count, and `COMMON_EVENTS` need no mention.
+    """
+
+    reading_tools = READING_TOOLS
+    writing_tools = WRITING_TOOLS
+    editing_tools = EDITING_TOOLS
+    patching_tools = PATCHING_TOOLS
+    # Whether equal calls that are made together have equal payloads, so that only their number tells them apart.
+    sends_equal_payloads = False
+    # Whether the program names to the commands of a subagent a session that its hooks never name.
+    hides_sessions_of_commands = False
+
+    def __init__(self, name: str, events: Mapping[str, str]) -> None:
+        self.name = name
+        self.events = {**COMMON_EVENTS, **{event.lower(): kind for event, kind in events.items()}}
+
+    def translate(self, payload: object) -> HookInput:
+        """Return the events that a payload stands for, none where it stands for nothing."""
+        if not isinstance(payload, dict):
+            return NOTHING
+        named = match_first(payload, "hook_event_name", "hookEventName", "hookName")
+        hook_event = named if named is not None else self.name_event(payload)
+        kind = self.events.get(hook_event.lower(), "")
+        call = NOTHING._replace(
+            session_id=self.find_session(payload, kind),
+            subagent=match_first(payload, "agent_id", "agentId", "subagent_id"),
+            hook_event=hook_event,
+            cwd=find_cwd(payload),
+            parent_agent=match_first(payload, "parent_agent_id"),
+            is_unknown=bool(hook_event) and not kind,
+        )
+        if not kind:
+            return call
+        read = getattr(self, f"read_{kind}", None)
+        if read is None:
+            from specify_cli.features.hooks.payload.moments import read_session_event  # most payloads are of calls
+
+            return read_session_event(kind, payload, call)
+        read_call: HookInput = read(payload, call)
+        return _add_denials(read_call)
+
+    # --- what a harness may do in another way
+
+    def find_sender(self, payload: object) -> str:
+        """Return the harness that a payload comes from: several may read one settings file."""
+        return self.name
+
+    def name_event(self, payload: Payload) -> str:
+        """Return the event of a payload that does not name it."""
+        return ""
+
+    def find_session(self, payload: Payload, kind: str) -> str | None:
+        """Return the session that a payload is of."""
+        return match_first(payload, "session_id", "sessionId", "conversation_id", "conversationId", "sessionID")
+
+    def identify_call(self, payload: Payload) -> object:
+        """Return what is equal in the request for a call and in its result."""
+        tool, args = read_tool(payload)
+        return tool, find_command(payload) or args
+
+    def identify_request(self, payload: Payload) -> object:
+        """Return the same of a call that a person is asked to permit; None where nobody is asked."""
+        return self.identify_call(payload)
+
+    def judge_status(self, payload: Payload, tool: str, output: object) -> str:
+        """Return how a call ended that was not told as a failure: ok, error, denied or unknown.
+
+        Where nothing says how a command ended, it is unknown.
+        """
+        from specify_cli.features.hooks.payload.outputs import read_stated_status  # of results alone
+
+        return read_stated_status(output) or ("unknown" if runs_command(payload) else "ok")
+
+    def is_refusal(self, payload: Payload, output: object) -> bool:
+        """Return whether a call that was told as a failure was refused by a person or a rule of theirs."""
+        return False
+
+    def find_exit_status_source(self, payload: Payload, status: object) -> str | None:
+        """Return the transcript that alone says how a call with this status ended."""
+        return None
+
+    def read_exit_status(self, transcript: bytes, call_id: str) -> str | None:
+        """Return how a call ended by the end of that transcript; None where it does not say."""
+        return None
+
+    def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
+        """Return kind, texts and diff of the file that a tool changed; `written` is the whole of it, if known."""
+        from specify_cli.features.hooks.payload.patches import compose_change  # of edits alone
+
+        return compose_change(after=written)
+
+    def list_patches(
+        self, payload: Payload, result: HookEvent, tool: str, args: object, output: object
+    ) -> list[HookEvent]:
+        """Return an event for each file that a call changed."""
+        word, path = tool.lower(), find_path(args)
+        is_patch, is_written = word in self.patching_tools, word in self.writing_tools
+        if not (is_patch or (path is not None and (is_written or word in self.editing_tools))):
+            return []
+        from specify_cli.features.hooks.payload import patches  # of edits alone
+
+        if is_patch or not isinstance(args, dict):
+            return patches.build_patches(result, patches.read_patch(args))
+        written = patches.read_written_text(args) if is_written else None
+        return patches.build_patches(result, [{"path": path, **self.read_change(args, output, written)}])
+
+    def read_turn(self, turn: Any, line: Mapping[str, Any], number: int) -> Any:
+        """Return the turn after one more line of the session's transcript; a prompt begins another.
+
+        `turn` is a `payload.turn_from_transcript.Turn`. It may raise what a line in another form leads to.
+        """
+        return turn
+
+    # --- the kinds of events
+
+    def read_nothing(self, payload: Payload, call: HookInput) -> HookInput:
+        """Return a call as it is: the event repeats what others tell."""
+        return call
+
+    def read_call(self, payload: Payload, call: HookInput) -> HookInput:
+        """Return a call that begins."""
+        call = note_command(payload, call)
+        event = self.build_call(payload, call, keyed_by_id=call.closes or call.starts_record_command is not None)
+        if call.closes:  # whoever closes a record waits for no call any more
+            from specify_cli.features.hooks.payload.moments import read_moment  # once for a record
+
+            call = call._replace(moment=read_moment("closing", payload))
+        return call._replace(events=(event,))
+
+    def read_result(self, payload: Payload, call: HookInput) -> HookInput:
+        """Return a call that ended."""
+        return self._read_end(payload, call, failed=False)
+
+    def read_failure(self, payload: Payload, call: HookInput) -> HookInput:
+        """Return a call that failed or was refused, of a program with an event of its own for that."""
+        return self._read_end(payload, call, failed=True)
+
+    def read_denial(self, payload: Payload, call: HookInput) -> HookInput:
+        """Return a call that was refused before it ran."""
+        tool, args = read_tool(payload)
+        call_id, key = read_ids(payload, tool, args)
+        body: dict[str, object] = {"call_id": call_id, "tool": tool, "status": "denied"}
+        if payload.get("reason") is not None:
+            body["output"] = payload["reason"]
+        event = HookEvent("tool_result", add_agent(body, call.subagent), "post", key)
+        call = note_command(payload, call)
+        return call._replace(events=(event,), matches_permission=self.identify_call(payload))
+
+    def read_permission(self, payload: Payload, call: HookInput) -> HookInput:
+        """Return what a person is asked to permit."""
+        return call._replace(permission_request=self.identify_request(payload))
+
+    def build_call(self, payload: Payload, call: HookInput, *, keyed_by_id: bool) -> HookEvent:
+        """Return the event of a call that begins."""
+        reads = read_tool(payload)[0].lower() in self.reading_tools
+        return build_call(payload, call.subagent, reads=reads, keyed_by_id=keyed_by_id)
+
+    def build_result(self, payload: Payload, subagent: str | None, *, failed: bool) -> tuple[HookEvent, ...]:
+        """Return the event of a call that ended, and those of the files it changed."""
+        from specify_cli.features.hooks.payload.outputs import read_output  # of results alone
+
+        tool, args = read_tool(payload)
+        call_id, key = read_ids(payload, tool, args)
+        is_stated, output = read_output(payload)
+        if failed:
+            status = "denied" if self.is_refusal(payload, output) else "error"
+        else:
+            status = self.judge_status(payload, tool, output)
+        body: dict[str, object] = {"call_id": call_id, "tool": tool, "status": status}
+        if is_stated:
+            body["output"] = output
+        for name in ("duration_ms", "duration"):
+            value = payload.get(name)
+            if type(value) is int and 0 <= value <= MAX_INTEGER:
+                body["duration_ms"] = value
+                break
+        result = HookEvent("tool_result", add_agent(body, subagent), "post", key)
+        return (result, *self.list_patches(payload, result, tool, args, output))
+
+    def _read_end(self, payload: Payload, call: HookInput, *, failed: bool) -> HookInput:
+        """Return a call that is over, with what has to be looked up for it.
+
+        A call that may begin a record is told whole when it is over: no record could take its begin before.
+        """
+        call = note_command(payload, call)
+        events = self.build_result(payload, call.subagent, failed=failed)
+        source = self.find_exit_status_source(payload, events[0].payload["status"])
+        call = call._replace(events=events, exit_status_source=source, matches_permission=self.identify_call(payload))
+        if call.starts_record_command is None:
+            return call
+        from specify_cli.features.hooks.payload.outputs import find_printed  # loaded by the result
+
+        printed = find_printed(payload)
+        return call._replace(
+            events=(self.build_call(payload, call, keyed_by_id=True), *events),
+            printed=printed,
+            started_invocation=printed[0] if len(printed) == 1 else None,
+        )
+
+
+def _add_denials(call: HookInput) -> HookInput:
+    """Return a call with an approval behind each refused one: a claim of the harness, which names nobody."""
+    refused = [item for item in call.events if item.event == "tool_result" and item.payload.get("status") == "denied"]
+    if not refused:
+        return call
+    denials = (HookEvent("approval", compose_approval(item.payload), item.phase, item.call_id) for item in refused)
+    return call._replace(events=(*call.events, *denials))

@@ -1,0 +1,99 @@
+"""What payloads say of a session: prompts, ends of turns, changes, subagents, errors.  [pure]
+
+A hook loads this only for such a payload.
+"""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.features.hooks.payload.values import (
+    MAX_INTEGER,
+    MAX_NAME,
+    HookEvent,
+    SessionMoment,
+    add_agent,
+    compute_fingerprint,
+    get_object,
+    match_first,
+    match_whole,
+)
+
+if TYPE_CHECKING:
+    from specify_cli.features.hooks.payload.values import HookInput, Payload
+
+_AGENT_TYPES = ("agent_type", "agentType", "subagent_type", "agent_name", "agentName")
+
+
+def read_session_event(kind: str, payload: Payload, call: HookInput) -> HookInput:
+    """Return a call with what an event of this kind says of its session (`dialect.KINDS` names the kinds)."""
+    if kind == "error":
+        return call._replace(events=(_build_error(payload),))
+    if kind == "subagent_start":
+        return call._replace(events=(_build_stage(payload, call.subagent, begins=True),))
+    if kind == "subagent_end":
+        # Copilot tells the end of a subagent again, with its words and without its id.
+        moment = None if call.subagent is None else read_moment("end", payload)
+        return call._replace(events=(_build_stage(payload, call.subagent, begins=False),), moment=moment)
+    if kind == "prompt":
+        moment = read_moment("prompt", payload)
+        # Qwen Code tells a prompt without words before each answer of the model.
+        return call._replace(moment=moment if moment.text else None)
+    if kind == "main_turn_end":
+        return call if call.subagent is not None else call._replace(moment=read_moment("end", payload))
+    if kind == "turn_end":
+        return call._replace(moment=read_moment("end", payload))
+    return call._replace(moment=read_moment(kind, payload))
+
+
+def read_moment(kind: str, payload: Payload) -> SessionMoment:
+    """Return the moment of this kind (`SessionMoment.kind`) that a payload tells."""
+    text = match_whole(payload, "prompt") if kind == "prompt" else None
+    if kind == "end":
+        text = match_whole(payload, "last_assistant_message", "prompt_response")
+    counts = get_object(payload, "tokens").items()
+    return SessionMoment(
+        kind,
+        text,
+        match_first(payload, "transcript_path", "transcriptPath"),
+        match_first(payload, "source", "trigger", "reason", "stop_reason"),
+        match_first(payload, "prompt_id", "turn_id", "timestamp"),
+        match_first(payload, "model"),
+        {name: count for name, count in counts if type(count) is int and 0 <= count <= MAX_INTEGER},
+        spell_cost(payload.get("cost")),
+    )
+
+
+def spell_cost(value: object) -> str | None:
+    """Return an amount of US dollars as a decimal; None for nothing, and for what is no amount."""
+    if not isinstance(value, (int, float)) or not 0 < value < 1e9:
+        return None
+    return f"{value:.9f}".rstrip("0").rstrip(".") or None
+
+
+def _build_stage(payload: Payload, subagent: str | None, *, begins: bool) -> HookEvent:
+    """Return the event of a subagent that begins or ends."""
+    kind = match_first(payload, *_AGENT_TYPES) or "unknown"
+    stage = f"subagent:{kind}"[:MAX_NAME]
+    body: dict[str, object] = {"to": stage} if begins else {"from": stage, "to": "main"}
+    stated = [payload.get(name) for name in ("task", "generation_id", "timestamp", "duration_ms")]
+    key = subagent or compute_fingerprint((kind, *stated))
+    return HookEvent("stage_transition", add_agent(body, subagent), "pre" if begins else "post", key)
+
+
+def _build_error(payload: Payload) -> HookEvent:
+    """Return the event of an error that ended a turn: its code and words, as far as they are told."""
+    error = payload.get("error")
+    code = message = None
+    if isinstance(error, dict):
+        code = match_first(error, "name", "code", "type")
+        message = match_first(error, "message") or match_first(get_object(error, "data"), "message")
+    elif isinstance(error, str) and error:
+        code = error[:MAX_NAME]
+        message = match_whole(payload, "error_details") or match_whole(payload, "last_assistant_message")
+    severity = "warning" if payload.get("recoverable") is True else "error"
+    body: dict[str, object] = {"error_code": code or "unknown", "severity": severity}
+    if message is not None:
+        body["message"] = message
+    moment = payload.get("timestamp", payload.get("prompt_id"))
+    # Without a moment, one error told twice could be two: then nothing tells it from others.
+    return HookEvent("error", body, "other", "" if moment is None else compute_fingerprint((error, moment, message)))

@@ -1,0 +1,172 @@
+"""What the results of all programs have in common: the output, how it says that a call failed, printed ids.  [pure]
+
+What stands in the text that a tool printed says nothing of how the call ended. A program writes that into members of
+its own, or behind the output; its module says which.
+"""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.features.hooks.payload.values import get_object
+
+if TYPE_CHECKING:
+    from specify_cli.features.hooks.payload.values import Payload
+
+_OUTPUTS = ("tool_response", "tool_output", "tool_result", "toolResult", "output", "error", "error_message")
+_TEXTS = ("stdout", "output", "text_result_for_llm", "textResultForLlm", "llmContent", "text", "content")
+_ULID = frozenset("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
+_MAX_PRINTED = 200
+_MAX_PARTS = 32
+_MAX_DEPTH = 4
+
+
+def read_output(payload: Payload) -> tuple[bool, object]:
+    """Return whether a payload holds a result, and the result, with every text in it in one piece."""
+    for name in _OUTPUTS:
+        if name in payload:
+            return True, join_pieces(payload[name])
+    return False, None
+
+
+def join_pieces(value: object, depth: int = 0) -> object:
+    """Return a result with every terminal screen in it as one text.
+
+    A secret that spans lines is found only in that.
+    """
+    if depth > _MAX_DEPTH:
+        return value
+    if isinstance(value, dict):
+        return {
+            name: join_pieces(item, depth + 1) if isinstance(item, (dict, list)) else item
+            for name, item in value.items()
+        }
+    if isinstance(value, list) and value and isinstance(value[0], list):
+        lines = _read_screen_lines(value)
+        return value if lines is None else _join_screen(lines)
+    return value
+
+
+def _read_screen_lines(value: list[object]) -> list[str] | None:
+    """Return the lines of a screen, each a list of cells with a `text`; None for any other list."""
+    lines: list[str] = []
+    for line in value:
+        cells = (
+            [cell.get("text") if isinstance(cell, dict) else None for cell in line]
+            if isinstance(line, list)
+            else [None]
+        )
+        texts = [cell for cell in cells if isinstance(cell, str)]
+        if len(texts) != len(cells):
+            return None
+        lines.append("".join(texts))
+    return lines if any(lines) else None
+
+
+def _join_screen(lines: list[str]) -> str:
+    """Return the text on a screen: a line that fills the width goes on in the next."""
+    padded = any(line.endswith(" ") for line in lines)
+    width = max(map(len, lines))
+    parts: list[str] = []
+    for line in lines:
+        # Of a padded screen a full line is one without padding, however wide its characters are.
+        full = line != "" and (line[-1] != " " if padded else len(line) == width)
+        parts.append(line if full else line.rstrip(" ") + "\n")
+    return "".join(parts).rstrip("\n")
+
+
+# --- how a call ended
+
+
+def read_stated_status(output: object) -> str | None:
+    """Return `error` where a result says so in a member that programs share; None where none says anything."""
+    if not isinstance(output, dict):
+        return None
+    if has_failed(output) or has_failed(output.get("metadata")):
+        return "error"
+    if output.get("success") is False or output.get("is_error") is True or output.get("isError") is True:
+        return "error"
+    return "error" if output.get("error") not in (None, "", False) else None
+
+
+def has_failed(reported: object) -> bool:
+    """Return whether a command's result names an exit code that is not 0: `exitCode` or `exit`."""
+    codes = [reported.get(name) for name in ("exitCode", "exit")] if isinstance(reported, dict) else []
+    return any(type(code) is int and code != 0 for code in codes)
+
+
+def has_unfinished_agent(output: object) -> bool:
+    """Return whether a subagent did not reach its goal, as Gemini CLI and Qwen Code say it."""
+    reason = get_object(output, "returnDisplay").get("terminateReason")
+    return isinstance(reason, str) and reason != "GOAL"
+
+
+# --- which records an output names
+
+
+def find_printed(payload: Payload) -> tuple[str, ...]:
+    """Return the invocations that a call's output names, each once."""
+    ids: dict[str, None] = {}
+    for text in _collect_texts(read_output(payload)[1]):
+        ids.update(dict.fromkeys(list_printed_ids(text)))
+    return tuple(ids)
+
+
+def list_printed_ids(text: str) -> tuple[str, ...]:
+    """Return the invocations that a text names, as it stands or as JSON strings hold it, each once."""
+    ids: list[str] = []
+    for spelled in (text, text.replace("\\", "")):
+        for mark in ('"invocation_id": "', '"invocation_id":"', "--invocation-id ", ".jsonl"):
+            at = spelled.rfind(mark)
+            remaining = 10 * _MAX_PRINTED  # an output may be anything
+            while at >= 0 and remaining and len(ids) < _MAX_PRINTED:
+                remaining -= 1
+                begin = at - 26 if mark == ".jsonl" else at + len(mark)
+                named = _read_ulid(spelled[begin : begin + 26]) if begin > 0 else None
+                if named is not None and named not in ids and (mark != ".jsonl" or spelled[begin - 1] == "-"):
+                    ids.append(named)
+                at = spelled.rfind(mark, 0, at)
+        if ids:
+            break
+    return tuple(ids)
+
+
+def _read_ulid(text: str) -> str | None:
+    return text if len(text) == 26 and text[0] < "8" and _ULID.issuperset(text) else None
+
+
+def _collect_texts(output: object) -> list[str]:
+    """Return what a tool printed, wherever its result holds it."""
+    if isinstance(output, str):
+        return [output]
+    texts: list[str] = []
+    if isinstance(output, list):
+        for item in output[:_MAX_PARTS]:
+            texts += _collect_texts(item) if isinstance(item, (str, dict)) else []
+    elif isinstance(output, dict):
+        for name in _TEXTS:
+            value = output.get(name)
+            if isinstance(value, str):
+                texts.append(value)
+            elif isinstance(value, list):
+                members = [part.get("text") for part in value[:_MAX_PARTS] if isinstance(part, dict)]
+                texts += [member for member in members if isinstance(member, str)]
+    return texts
+
+
+def join_texts(content: object, *keys: str) -> str:
+    """Return the texts of a message's parts, one below the other."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = [part.get(key) for part in parts if isinstance(part, dict) for key in keys]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def parse_text(text: str) -> object:
+    """Return the value of a JSON text; None where it is none."""
+    import json  # few payloads hold JSON within JSON
+
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,125 @@
+"""What the end of a session's transcript says of a turn: answer, model, tokens, thinking, refusals.  [pure]
+
+The transcripts are the programs' own files and undocumented: what is not there, or not in its form, is left out.
+"""
+
+from __future__ import annotations
+
+import json
+
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from specify_cli.features.hooks.payload.dialect import Dialect
+
+MAX_TEXT = 256 * 1024
+_COUNTS = {
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cache_read_input_tokens": "cached",
+    "cache_creation_input_tokens": "cache_write",
+    "cached_input_tokens": "cached",
+    "reasoning_output_tokens": "thinking",
+    "inputTokens": "input",
+    "outputTokens": "output",
+    "cacheReadTokens": "cached",
+    "cacheWriteTokens": "cache_write",
+    "reasoningTokens": "thinking",
+    "input": "input",
+    "output": "output",
+    "cached": "cached",
+    "thoughts": "thinking",
+    "promptTokenCount": "input",
+    "candidatesTokenCount": "output",
+    "cachedContentTokenCount": "cached",
+    "thoughtsTokenCount": "thinking",
+}
+_MAX_COUNT = 2**53 - 1
+
+
+class TurnFacts(NamedTuple):
+    """What a turn was. `denied` maps the id of each call that was refused to what its model was told.
+
+    `error` is the code and the words of what ended the turn, where that was an error;
+    `cost` is in US dollars.
+    """
+
+    text: str | None = None
+    model: str | None = None
+    tokens: Mapping[str, int] = {}
+    requests: int = 0
+    thinking: str = ""
+    denied: Mapping[str, str] = {}
+    error: tuple[str, str] | None = None
+    cost: float = 0.0
+
+
+class Turn:
+    """What has been read of a turn so far. The harness's module reads each line into it (`Dialect.read_turn`)."""
+
+    def __init__(self) -> None:
+        self.text: str | None = None
+        self.model: str | None = None
+        self.thinking: list[str] = []
+        self.denied: dict[str, str] = {}
+        self.error: tuple[str, str] | None = None
+        self._used: dict[str, Mapping[str, Any]] = {}
+        self.costs: dict[str, float] = {}
+
+    def begin_next(self) -> Turn:
+        """Return the turn that begins with a prompt."""
+        return Turn()
+
+    def add_answer(self, text: object) -> None:
+        """Note the words of an answer; the last ones count."""
+        self.text = text if isinstance(text, str) and text else self.text
+
+    def name_model(self, model: object) -> None:
+        """Note the model; the last one named counts."""
+        self.model = model if isinstance(model, str) and model else self.model
+
+    def add_thought(self, thought: object) -> None:
+        """Note a piece of thinking."""
+        self.thinking += [thought] if isinstance(thought, str) and thought else []
+
+    def add_usage(self, request: str, counts: object) -> None:
+        """Note what one answer of the model used; an answer told in pieces is one."""
+        if isinstance(counts, dict):
+            self._used[request] = counts
+
+    @property
+    def facts(self) -> TurnFacts:
+        tokens: dict[str, int] = {}
+        for counts in self._used.values():
+            for name, count in counts.items():
+                kind = _COUNTS.get(name)
+                if kind is not None and type(count) is int and 0 < count < _MAX_COUNT:
+                    tokens[kind] = tokens.get(kind, 0) + count
+        thinking = "\n".join(self.thinking)[:MAX_TEXT]
+        return TurnFacts(
+            self.text, self.model, tokens, len(self._used), thinking, self.denied, self.error, sum(self.costs.values())
+        )
+
+
+def read_facts(dialect: Dialect, transcript: bytes) -> TurnFacts:
+    """Return what the last turn of a transcript says; nothing for a harness whose file is not known. Never raises."""
+    turn = Turn()
+    for number, line in enumerate(_iter_lines(transcript)):
+        try:
+            turn = dialect.read_turn(turn, line, number)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            continue
+    return turn.facts
+
+
+def _iter_lines(data: bytes) -> Iterator[Mapping[str, Any]]:
+    for raw in data.split(b"\n"):
+        try:
+            value = json.loads(raw)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            yield value

@@ -1,0 +1,129 @@
+"""What a hook payload becomes: the events to record, and what has to be known to record them.  [pure]
+
+    call = translate("codex", payload)         # a HookInput; `harnesses` says which program sends what
+    for event in call.events: print(event.event, event.payload)
+
+Every tool call of an agent loads this module, so it imports nothing.
+"""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    Payload = Mapping[str, Any]
+else:
+    Payload = dict
+
+MAX_NAME = 512
+MAX_PATH = 4096
+MAX_INTEGER = 2**53 - 1
+# A harness waits 15 seconds. This much is for masking, the rest for everything else.
+REDACTION_SECONDS = 8.0
+
+
+class HookEvent(NamedTuple):
+    """One event to record. `phase` (pre, post, other) and `call_id` tell it from other events of its session."""
+
+    event: str
+    payload: dict[str, object]
+    phase: str
+    call_id: str
+
+
+class SessionMoment(NamedTuple):
+    """What a payload says of its session rather than of a call."""
+
+    kind: str  # prompt · end (of a turn) · closing (of a record) · started · compacted · interrupted · ended
+    text: str | None  # the words of the prompt or of the answer
+    transcript: str | None  # the path of the session's transcript
+    reason: str | None  # why the session changed
+    key: str | None  # tells this moment from others of its kind
+    model: str | None
+    tokens: dict[str, int]
+    cost: str | None = None  # US dollars, a decimal
+
+
+class HookInput(NamedTuple):
+    """One hook call: who sent it, from where, and which events it stands for, in order."""
+
+    session_id: str | None
+    subagent: str | None  # the id of the subagent that works
+    hook_event: str  # the event as the program names it
+    cwd: str | None
+    events: tuple[HookEvent, ...]
+    started_invocation: str | None  # the record that this call began, where its output names exactly one
+    starts_record_command: str | None = None  # the command line of a call that may run `do`, `ask` or `advise`
+    transcript: str | None = None  # where to look for that record, where the payload holds no output
+    closes: bool = False  # whether the call may close a record
+    printed: tuple[str, ...] = ()  # the records that the output of such a call names
+    exit_status_source: str | None = None  # the transcript that alone says how the command ended
+    deadline: float | None = None  # of `time.monotonic`; the hook sets it for a payload that is large to mask
+    parent_agent: str | None = None  # the session or subagent above, where the payload names only that
+    call_id_is_synthetic: bool = False  # whether the harness gave the call no id
+    moment: SessionMoment | None = None
+    permission_request: object = None  # tells the call that a person is asked to permit
+    matches_permission: object = None  # is equal to the `permission_request` of the call that ended here
+    is_unknown: bool = False  # whether this version does not know the event
+
+
+NOTHING = HookInput(None, None, "", None, (), None)
+
+
+def match_first(source: Payload, *names: str) -> str | None:
+    """Return the first of these members that is a text with something in it, cut to the length of a name."""
+    for name in names:
+        value = source.get(name)
+        if isinstance(value, str) and value:
+            return value[:MAX_NAME]
+    return None
+
+
+def match_whole(source: Payload, *names: str) -> str | None:
+    """Return the first of these members that is a text, however long it is."""
+    for name in names:
+        value = source.get(name)
+        if isinstance(value, str):
+            return value
+    return None
+
+
+def get_object(source: object, name: str) -> dict[str, Any]:
+    """Return a member that is an object; an empty one where it is none, or is not there."""
+    value = source.get(name) if isinstance(source, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def find_cwd(payload: Payload) -> str | None:
+    """Return the folder the agent works in; some programs name a list of workspaces, whose first counts."""
+    value = payload.get("cwd")
+    if isinstance(value, str) and value:
+        return value
+    for name in ("workspace_roots", "workspacePaths"):
+        roots = payload.get(name)
+        if isinstance(roots, list) and roots and isinstance(roots[0], str) and roots[0]:
+            return roots[0]
+    return None
+
+
+def compute_fingerprint(value: object) -> str:
+    """Return sixteen hex digits of a value. Values that were read from equal JSON have equal ones."""
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # deeper or longer than Python spells
+        text = str(type(value))
+    return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+
+
+def add_agent(body: dict[str, object], subagent: str | None) -> dict[str, object]:
+    """Return an event's payload with the subagent it is of, if any."""
+    return body if subagent is None else {**body, "agent": subagent}
+
+
+def compose_approval(result: Mapping[str, object], decision: str = "deny") -> dict[str, object]:
+    """Return the payload of the approval that belongs to the result of a call which was denied, or allowed."""
+    members = {name: result[name] for name in ("call_id", "agent") if name in result}
+    return {"decision": decision, "refers_to": "call"} | members

@@ -1,0 +1,96 @@
+"""The programs whose sessions can be imported: one module each, with where it keeps them and what its lines mean.
+
+    for transcript in find_transcripts("codex", home, os.environ):
+        main, others = transcript.read()
+        session = read_session("codex", main, others, transcript.cwd)
+
+`codex.py` holds Codex' TRANSCRIPTS: a function that finds them, and a `SessionReader`. What programs have in common
+stands in `reading.py` (pure) and `transcripts.py`. A package of others brings one by
+`Fill("transcripts", "tern:TRANSCRIPTS", "tern")`; only a name that is none of ours is looked for there.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.cli.tables.points import is_own, list_fills, load
+from specify_cli.errors import EnvironmentFault, InvocationError
+from specify_cli.features.hooks.harnesses import find_dialect
+from specify_cli.features.sessions.reading import read_session_with
+from specify_cli.features.sessions.transcripts import KeptSessions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from specify_cli.features.sessions.reading import Session
+    from specify_cli.features.sessions.transcripts import Transcript
+
+
+def list_names() -> list[str]:
+    """Return the harnesses whose sessions can be imported."""
+    return [fill.name for fill in list_fills("transcripts")]
+
+
+def find_transcripts(harness: str, home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
+    """Yield the transcripts that a harness keeps, of every project.
+
+    Raises StoredDataError for an unreadable store, EnvironmentFault ROOM_FAILED where another package's harness fails.
+    """
+    kept = _find_kept(harness)
+    try:
+        yield from kept.find(home, environment)
+    except Exception as error:
+        if _is_ours(kept, error):
+            raise
+        raise _describe_failure(harness, error) from error
+
+
+def read_session(harness: str, main: bytes, others: Mapping[str, bytes], cwd: str = "") -> Session | None:
+    """Return what the transcript of a session and those of its subagents, by their ids, tell; None where it is none.
+
+    `cwd` is where it worked, for a transcript that does not say so. Raises EnvironmentFault ROOM_FAILED.
+    """
+    dialect, kept = find_dialect(harness), _find_kept(harness)
+    try:
+        return read_session_with(kept.reader, dialect, main, others, cwd)
+    except Exception as error:
+        if _is_ours(kept, error):
+            raise
+        raise _describe_failure(harness, error) from error
+
+
+def _find_kept(harness: str) -> KeptSessions:
+    """Return what the module of a harness brings. Raises EnvironmentFault ROOM_FAILED."""
+    module = f"{__name__}.{harness.replace('-', '_')}"
+    try:
+        __import__(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        for fill in list_fills("transcripts"):
+            if fill.name == harness:
+                return _load_foreign(fill.name, fill.run)
+        raise _describe_failure(harness, error) from error
+    found: KeptSessions = sys.modules[module].TRANSCRIPTS
+    return found
+
+
+def _load_foreign(harness: str, run: str) -> KeptSessions:
+    try:
+        found = load(run)
+    except (Exception, SystemExit) as error:
+        raise _describe_failure(harness, error) from error
+    if not isinstance(found, KeptSessions):
+        raise _describe_failure(harness, TypeError(f"expected KeptSessions, found {type(found).__name__}"))
+    return found
+
+
+def _is_ours(kept: KeptSessions, error: Exception) -> bool:
+    """Return whether an error is ours to explain: of our own module, or one that says what to do."""
+    return is_own(kept.reader.__module__) or isinstance(error, InvocationError)
+
+
+def _describe_failure(harness: str, error: BaseException) -> EnvironmentFault:
+    what = f"the transcripts of {harness} cannot be read: {type(error).__name__}: {error}"
+    return EnvironmentFault("ROOM_FAILED", what[:500], "tell those who made the package, or uninstall it")

@@ -1,0 +1,90 @@
+"""Transcripts of Claude Code: a file a session, and one for each of its subagents in a folder beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.features.hooks.payload.outputs import join_texts
+from specify_cli.features.sessions.reading import SessionReader
+from specify_cli.features.sessions.transcripts import (
+    FIRST_BYTES,
+    KeptSessions,
+    describe_transcript,
+    find_cwd,
+    list_files,
+    read_head,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from specify_cli.features.sessions.reading import Line
+    from specify_cli.features.sessions.transcripts import Transcript
+
+# What Claude Code writes under a person's name that no person typed.
+_NOT_TYPED = ("<local-command-", "<command-", "Caveat: The messages below")
+
+
+def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
+    """Yield the transcripts below Claude Code's folder, each with those of its subagents."""
+    top = environment.get("CLAUDE_CONFIG_DIR") or f"{home}/.claude"
+    for path in list_files(f"{top}/projects", 1, ".jsonl"):
+        agents = {
+            Path(file).stem.removeprefix("agent-"): file
+            for file in list_files(f"{path.removesuffix('.jsonl')}/subagents", 0, ".jsonl")
+        }
+        # Most are of other projects, and say so in their first lines.
+        yield describe_transcript(path, find_cwd(read_head(path, FIRST_BYTES)) or find_cwd(read_head(path)), agents)
+
+
+class ClaudeReader(SessionReader):
+    """Reads the lines of one file."""
+
+    def read(self, line: Line, raw: bytes) -> None:
+        self.session_id = self.session_id or str(line.get("sessionId") or "")
+        self.cwd = self.cwd or str(line.get("cwd") or "")
+        self.version = self.version or str(line.get("version") or "")
+        if line.get("subtype") == "compact_boundary":
+            self.add_event("PreCompact", trigger=(line.get("compactMetadata") or {}).get("trigger"))
+        if line.get("isSidechain") is True and not self.agent:
+            return  # of a subagent, by versions that gave it no file of its own
+        content = (line.get("message") or {}).get("content")
+        parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        if line.get("type") == "assistant":
+            self.add_to_turn(raw)
+            for part in parts:
+                if part.get("type") == "tool_use":
+                    self.begin_call(str(part["id"]), str(part["name"]), part.get("input"))
+            if line.get("isApiErrorMessage") is True:
+                words = "\n".join(str(part.get("text")) for part in parts)
+                self.add_event("StopFailure", error=str(line.get("error") or "api_error"), last_assistant_message=words)
+        elif line.get("type") == "user" and line.get("isMeta") is not True:
+            results = [part for part in parts if part.get("type") == "tool_result"]
+            for part in results:
+                self._read_result(part, line)
+            if results:
+                self.add_to_turn(raw)
+            elif (text := join_texts(parts, "text")) and line.get("isCompactSummary") is not True:
+                self._read_typed(text)
+
+    def _read_typed(self, text: str) -> None:
+        if text.startswith("[Request interrupted"):
+            self.add_event("Interrupt", reason="user")
+        elif not text.startswith(_NOT_TYPED):
+            self.add_prompt(text)
+
+    def _read_result(self, part: Line, line: Line) -> None:
+        call_id, text = str(part["tool_use_id"]), join_texts(part.get("content"), "text")
+        result = line.get("toolUseResult")
+        if isinstance(result, dict) and isinstance(result.get("agentId"), str):
+            self.agents[result["agentId"]] = str(result.get("agentType") or "")
+        if line.get("toolDenialKind") is not None:
+            self.end_call("PermissionDenied", call_id, reason=text)
+        elif part.get("is_error") is True:
+            self.end_call("PostToolUseFailure", call_id, error=text)
+        else:
+            self.end_call("PostToolUse", call_id, tool_response=part.get("content") if result is None else result)
+
+
+TRANSCRIPTS = KeptSessions(find_transcripts, ClaudeReader)

@@ -1,0 +1,171 @@
+"""Transcripts of Codex: a file a session or subagent, by day.
+
+It tells a call as the model made it and, in later versions, as an item that ran. Hooks are told the latter.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.features.hooks.harnesses.codex import judge_item
+from specify_cli.features.hooks.payload.outputs import join_texts
+from specify_cli.features.hooks.payload.turn_from_transcript import read_facts
+from specify_cli.features.sessions.reading import SessionReader, parse_json, parse_time
+from specify_cli.features.sessions.transcripts import (
+    FIRST_BYTES,
+    KeptSessions,
+    describe_transcript,
+    find_cwd,
+    list_files,
+    read_head,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from specify_cli.features.sessions.reading import Line
+    from specify_cli.features.sessions.transcripts import Transcript
+
+_PARENT = re.compile(rb'"parent_thread_id": ?"([^"]+)"')
+_PATCH = "tools.apply_patch("
+_PATCH_HEADS = {"add": "*** Add File: ", "update": "*** Update File: ", "delete": "*** Delete File: "}
+
+
+def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
+    """Yield the transcripts below Codex' folder; a subagent's names the session or subagent above it."""
+    top = environment.get("CODEX_HOME") or f"{home}/.codex"
+    below: dict[str, dict[str, str]] = {}
+    transcripts = []
+    for path in [*list_files(f"{top}/sessions", 3, ".jsonl"), *list_files(f"{top}/archived_sessions", 0, ".jsonl")]:
+        head = read_head(path, FIRST_BYTES)
+        head = (head if b"\n" in head else read_head(path)).partition(b"\n")[0]
+        own, parent = path.removesuffix(".jsonl")[-36:], _PARENT.search(head)
+        if parent is None:
+            transcripts.append((path, own, find_cwd(head)))
+        else:
+            below.setdefault(parent[1].decode("utf-8", "replace"), {})[own] = path
+    for path, own, cwd in transcripts:
+        agents: dict[str, str] = {}
+        waiting = [own]
+        while waiting:  # a subagent's own subagents name it, not the session
+            new = {name: file for name, file in below.pop(waiting.pop(), {}).items() if name not in agents}
+            agents |= new
+            waiting += new
+        yield describe_transcript(path, cwd, agents)
+
+
+class CodexReader(SessionReader):
+    """Reads the lines of one file."""
+
+    def begin(self, data: bytes) -> None:
+        # Of calls that are told both as the model made them and as they ran, the latter is what hooks are told.
+        self._has_items = b'"item_completed"' in data
+        self._made: dict[str, list[Any]] = {}
+
+    def add_prompt(self, text: str) -> None:
+        before = self.turn
+        super().add_prompt(text)
+        if not read_facts(self.dialect, b"\n".join(before)).text:
+            self.turn = before  # a compaction before the prompt answered nobody; it names the turn's model
+
+    def read(self, line: Line, raw: bytes) -> None:
+        payload = line.get("payload") or {}
+        kind = payload.get("type")
+        if line.get("type") == "session_meta":
+            self.session_id = self.session_id or str(payload.get("session_id") or payload.get("id"))
+            self.cwd = self.cwd or str(payload.get("cwd"))
+            self.version = self.version or str(payload.get("cli_version"))
+            return
+        if kind == "user_message" and not self._has_items:
+            self.add_prompt(str(payload.get("message")))
+        elif kind == "item_completed" and payload["item"].get("type") == "UserMessage":
+            self.add_prompt(join_texts(payload["item"].get("content"), "text"))
+        self.add_to_turn(raw)
+        if kind in ("task_complete", "turn_aborted"):
+            self.end_turn()  # what comes before the next prompt is of its turn
+        if kind == "turn_aborted":
+            self.add_event("Interrupt", reason=payload.get("reason"))
+        elif line.get("type") == "compacted":
+            self.add_event("PreCompact")
+        elif kind in ("function_call", "custom_tool_call", "local_shell_call"):
+            self._made[str(payload["call_id"])] = [payload, 0, self.at]
+        elif kind in ("function_call_output", "custom_tool_call_output"):
+            self._end_made(str(payload["call_id"]), payload.get("output"))
+        elif kind == "item_completed":
+            self._read_item(payload["item"], payload)
+
+    def _read_item(self, item: Line, payload: Line) -> None:
+        kind, call_id = str(item.get("type")), str(item.get("id"))
+        if kind == "SubAgentActivity":
+            self.agents.setdefault(str(item.get("agent_thread_id")), "default")
+        read = {"CommandExecution": self._read_command, "FileChange": self._read_change, "McpToolCall": self._read_mcp}
+        if kind not in read:
+            return
+        tool, args, output = read[kind](item)
+        for pending in self._made.values():
+            pending[1] += 1
+        self.begin_call(call_id, tool, args, parse_time(payload.get("started_at_ms")))
+        ended = parse_time(payload.get("completed_at_ms"))
+        self.end_call("PostToolUse", call_id, ended, judge_item(item), tool_response=output)
+
+    def _read_command(self, item: Line) -> tuple[str, object, object]:
+        words = item.get("command")
+        command = words[-1] if isinstance(words, list) and words else words
+        return "Bash", {"command": command}, item.get("aggregated_output")
+
+    def _read_change(self, item: Line) -> tuple[str, object, object]:
+        patch = next((text for pending, _, _ in self._made.values() if (text := _find_patch(pending))), None)
+        written = {"stdout": item.get("stdout"), "stderr": item.get("stderr")}
+        return "apply_patch", {"command": patch or _spell_patch(item.get("changes"), self.cwd)}, written
+
+    def _read_mcp(self, item: Line) -> tuple[str, object, object]:
+        args = item.get("arguments")
+        output = item.get("error") if item.get("status") == "failed" else item.get("result")
+        return f"mcp__{item.get('server')}__{item.get('tool')}", args, output
+
+    def _end_made(self, call_id: str, output: object) -> None:
+        """Tell a call as the model made it, where no item said how it ran."""
+        begun, items, at = self._made.pop(call_id, (None, 0, 0))
+        if begun is None or items:
+            return
+        args = parse_json(begun["arguments"]) if "arguments" in begun else begun.get("input", begun.get("action"))
+        reported = parse_json(output) if isinstance(output, str) else None
+        known = reported.get("metadata") if isinstance(reported, dict) else None
+        code = known.get("exit_code") if isinstance(known, dict) else None
+        status = None if type(code) is not int else "ok" if code == 0 else "error"
+        text = output if isinstance(output, str) else join_texts(output, "text")
+        if text.startswith("Script failed"):
+            status = "error"
+        name = f"{begun.get('namespace') or ''}{begun.get('name') or 'shell'}"
+        self.begin_call(call_id, name, args, at)
+        self.end_call("PostToolUse", call_id, status=status, tool_response=text)
+
+
+def _find_patch(call: Line) -> str | None:
+    """Return the patch in a call as the model made it: its whole input, or the text a script gives to the tool."""
+    text = str(call.get("input") or "")
+    if call.get("name") == "apply_patch":
+        return text
+    at = text.find(_PATCH)
+    try:
+        patch = json.JSONDecoder().raw_decode(text, at + len(_PATCH))[0] if at >= 0 else None
+    except ValueError:
+        return None
+    return patch if isinstance(patch, str) else None
+
+
+def _spell_patch(changes: object, cwd: str) -> str:
+    """Return changes by file as the patch that makes them."""
+    lines = ["*** Begin Patch"]
+    for path, change in changes.items() if isinstance(changes, dict) else ():
+        kind = str(change.get("type"))
+        lines.append(f"{_PATCH_HEADS.get(kind, _PATCH_HEADS['update'])}{str(path).removeprefix(f'{cwd}/')}")
+        lines += [f"+{line}" for line in str(change.get("content") or "").splitlines()] if kind == "add" else []
+        lines += str(change.get("unified_diff") or "").splitlines()
+    return "\n".join([*lines, "*** End Patch", ""])
+
+
+TRANSCRIPTS = KeptSessions(find_transcripts, CodexReader)

@@ -1,0 +1,83 @@
+"""Transcripts of Gemini CLI: a file a session below the folder of its project; earlier versions wrote one object."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.features.hooks.payload.outputs import join_texts
+from specify_cli.features.sessions.reading import SessionReader, parse_json, parse_time
+from specify_cli.features.sessions.transcripts import KeptSessions, describe_transcript, list_files, read_head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from specify_cli.features.sessions.reading import Line
+    from specify_cli.features.sessions.transcripts import Transcript
+
+
+def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
+    """Yield the transcripts below Gemini CLI's folder, which has one folder for each project."""
+    del environment
+    for marker in list_files(f"{home}/.gemini/tmp", 1, ".project_root"):
+        folder = os.path.dirname(marker)
+        cwd = read_head(marker).decode("utf-8", "replace").strip()
+        for path in [*list_files(f"{folder}/chats", 0, ".jsonl"), *list_files(f"{folder}/chats", 0, ".json")]:
+            match = re.search(rb'"sessionId": ?"([A-Za-z0-9_-]+)"', read_head(path, 4096))
+            named = "" if match is None else match[1].decode("ascii")
+            files = list_files(f"{folder}/chats/{named}", 0, ".jsonl") if named else []
+            yield describe_transcript(path, cwd, {Path(file).stem: file for file in files})
+
+
+class GeminiReader(SessionReader):
+    """Reads the lines of one file."""
+
+    def begin(self, data: bytes) -> None:
+        whole = parse_json(data)
+        value = whole if isinstance(whole, dict) and isinstance(whole.get("messages"), list) else None
+        if value is not None:  # earlier versions wrote one object
+            self._read_head(value)
+            for message in value["messages"]:
+                self.at = parse_time(message.get("timestamp")) or self.at
+                self.read(message, json.dumps(message).encode())
+
+    def _read_head(self, line: Line) -> None:
+        self.session_id = self.session_id or str(line.get("sessionId") or "")
+        self.cwd = self.cwd or str(line.get("cwd") or "")
+
+    def read(self, line: Line, raw: bytes) -> None:
+        self._read_head(line)  # an answer is written again with its calls
+        content = line.get("content")
+        if line.get("type") == "user":
+            parts = content if isinstance(content, list) else [{"text": content}]
+            if not any("functionResponse" in part for part in parts):
+                self.add_prompt(join_texts(parts, "text"))
+            return
+        if line.get("type") != "gemini":
+            return
+        self.add_to_turn(raw)
+        for call in line.get("toolCalls") or []:
+            args = call.get("args")
+            if isinstance(call.get("agentId"), str) and isinstance(args, dict):
+                self.agents[call["agentId"]] = str(args.get("agent_name") or "")
+            self.begin_call(str(call["id"]), str(call["name"]), args)
+            self._read_result(call)
+
+    def _read_result(self, call: Line) -> None:
+        results = [part.get("functionResponse") for part in call.get("result") or []]
+        response: dict[str, Any] = next((result["response"] for result in results if isinstance(result, dict)), {})
+        at = parse_time(call.get("timestamp"))
+        if call.get("status") == "cancelled":
+            self.end_call("PostToolUse", str(call["id"]), at, "denied", tool_response=response)
+            return
+        members = {"llmContent": response.get("output"), "returnDisplay": call.get("resultDisplay")}
+        if "error" in response:
+            members["error"] = {"message": response["error"]}
+        self.end_call("PostToolUse", str(call["id"]), at, tool_response=members)
+
+
+TRANSCRIPTS = KeptSessions(find_transcripts, GeminiReader)

@@ -1,0 +1,3 @@
+"""A harness that cannot even be imported."""
+
+raise RuntimeError("flightless has no wings")
