@@ -3,7 +3,7 @@
     from specify_cli.cli.tables.assemble import read_rooms
     [(room.feature.name, room.feature.about) for room in read_rooms()]
 
-Reading order: In each room: `feature.py` (the declaration: commands, forms, checks, errors), `commands.py` (parse,
+Reading order in each room: `feature.py` (the declaration: commands, forms, checks, errors), `commands.py` (parse,
 call, render), the modules of its subject, `shapes.py` (the JSON it prints). docs/architecture.md lists the rooms,
 docs/extending.md says what a declaration holds.
 
