@@ -1,4 +1,4 @@
-"""docs/cases.md: every test it names is there."""
+"""tests/cases.md: every test it names is there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-CASES = (ROOT / "docs/cases.md").read_text(encoding="utf-8")
+CASES = (ROOT / "tests/cases.md").read_text(encoding="utf-8")
 
 
 def test_every_named_test_is_defined() -> None:

@@ -167,7 +167,9 @@ def test_every_record_of_the_histories_is_a_trace() -> None:
 def test_perfettos_trace_processor_reads_it(worked: str, cli: Cli, tmp_path: Path) -> None:
     binary = shutil.which("trace_processor_shell") or shutil.which("trace_processor")
     if binary is None:
-        pytest.skip("trace_processor_shell is not here: put it on the path (docs/replay.md says what was tried)")
+        pytest.skip(
+            "trace_processor_shell is not here: put it on the path (docs/adr/0012-measurements.md says what was tried)"
+        )
     processor = pytest.importorskip("perfetto.trace_processor")
     out = tmp_path / "run.json"
     assert cli("invocations", "export", worked, "--format", "perfetto", "-o", str(out)).code == 0

@@ -126,6 +126,22 @@ def write_event_rows(docs: Path) -> None:
         (docs / name).write_text(text, encoding="utf-8")
 
 
+def write_room_rows(docs: Path) -> None:
+    """Bring the table of rooms in docs/architecture.md up to their declarations."""
+    rows = ["| room | what it is for | needs | page |", "|---|---|---|---|"]
+    for room in read_rooms():
+        feature = room.feature
+        if feature.name != "core":
+            page = feature.page.removeprefix("docs/")
+            rows.append(f"| `{feature.name}` | {feature.about} | {', '.join(feature.needs)} | [{page}]({page}) |")
+    path = docs / "architecture.md"
+    text = path.read_text(encoding="utf-8")
+    before, begin, rest = text.partition("<!-- rooms: written by `make docs` -->\n")
+    after = rest[rest.index("<!-- end of rooms -->") :]
+    path.write_text(before + begin + "\n".join(rows) + "\n" + after, encoding="utf-8")
+
+
 if __name__ == "__main__":
     write_schemas(Path(sys.argv[1]) / "schemas")
     write_event_rows(Path(sys.argv[1]))
+    write_room_rows(Path(sys.argv[1]))

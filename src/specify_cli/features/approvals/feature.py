@@ -8,7 +8,7 @@ from specify_cli.room import Command, Feature, flag, option
 FEATURE = Feature(
     name="approvals",
     about="Let a person allow or deny, under a name.",
-    page="docs/approvals.md",
+    page="docs/trail.md",
     libraries=("ssh",),
     commands=(
         Command(

@@ -8,7 +8,7 @@ from specify_cli.room import Command, Feature, Form, argument, flag, option
 FEATURE = Feature(
     name="archives",
     about="Carry records with all they lead to into another project, or a file each.",
-    page="docs/archives.md",
+    page="docs/replay.md",
     libraries=("archive", "work"),
     commands=(
         Command(

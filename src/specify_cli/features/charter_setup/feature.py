@@ -8,7 +8,7 @@ from specify_cli.room import Command, Feature, flag, option
 FEATURE = Feature(
     name="charter_setup",
     about="Set a project up: a first charter, and what is wrong in one.",
-    page="docs/charter_setup.md",
+    page="docs/charter.md",
     needs=("hooks", "skills"),
     commands=(
         Command(

@@ -3,7 +3,7 @@
     drafts, notes = plan_drafts(root, files, facts)
     written, kept = write_drafts(root, [draft for draft in drafts if draft.path in chosen])
 
-Deciding what the files say is `charter.synthesize`; asking a person is the command line's.
+`synthesize.py` decides what the files say; asking a person is the command line's.
 """
 
 from __future__ import annotations

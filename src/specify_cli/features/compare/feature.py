@@ -8,7 +8,7 @@ from specify_cli.room import Command, Feature, Fill, argument, option
 FEATURE = Feature(
     name="compare",
     about="Hold two runs against each other.",
-    page="docs/compare.md",
+    page="docs/replay.md",
     libraries=("comparison",),
     commands=(
         Command(

@@ -7,7 +7,7 @@ from specify_cli.room import Command, Feature, flag
 FEATURE = Feature(
     name="doctor",
     about="Say what is wrong in a project, and the command that fixes it.",
-    page="docs/doctor.md",
+    page="docs/how-to.md",
     commands=(
         Command(
             ("doctor",),

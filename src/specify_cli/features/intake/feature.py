@@ -7,7 +7,7 @@ from specify_cli.room import Command, Feature, argument
 FEATURE = Feature(
     name="intake",
     about="Keep a brief for later.",
-    page="docs/intake.md",
+    page="docs/how-to.md",
     commands=(
         Command(
             ("intake",),

@@ -7,7 +7,7 @@ from specify_cli.room import Command, Feature, Group
 FEATURE = Feature(
     name="mcp",
     about="Serve agents that speak the Model Context Protocol.",
-    page="docs/mcp.md",
+    page="docs/how-to.md",
     extra="mcp",
     groups=(Group("mcp", "Serve agents that speak the Model Context Protocol.", 100),),
     commands=(

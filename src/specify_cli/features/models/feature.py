@@ -7,7 +7,7 @@ from specify_cli.room import Feature, Form, option
 FEATURE = Feature(
     name="models",
     about="Ask another model what a run asked its own.",
-    page="docs/models.md",
+    page="docs/replay.md",
     needs=("programs", "replay", "sync"),
     forms=(
         Form(

@@ -8,7 +8,7 @@ from specify_cli.room import Command, Feature, Fill, Form, argument, flag, optio
 FEATURE = Feature(
     name="search",
     about="Find records by what stands in them, and who wrote a line.",
-    page="docs/search.md",
+    page="docs/how-to.md",
     libraries=("words",),
     commands=(
         Command(

@@ -7,7 +7,7 @@ from specify_cli.room import Command, Feature, Fill, Group, option
 FEATURE = Feature(
     name="sessions",
     about="Make records of sessions that agents' programs kept.",
-    page="docs/sessions.md",
+    page="docs/hooks.md",
     needs=("hooks",),
     groups=(Group("import", "Bring in work from before the hooks.", 80),),
     commands=(

@@ -8,7 +8,7 @@ from specify_cli.room import Command, Feature, Group, flag
 FEATURE = Feature(
     name="skills",
     about="Teach agents when to ask and when to close.",
-    page="docs/skills.md",
+    page="docs/hooks.md",
     needs=("hooks",),
     groups=(Group("skills", "Teach agents when to ask and when to close.", 90),),
     commands=(

@@ -201,7 +201,7 @@ def _project() -> Project:
 
 
 def _load_sender() -> ModuleType:
-    """Return `sync.push`, which needs the extra `sync`; who only asks how delivery stands does not."""
+    """Return `sending.push`, which needs the extra `sync`; who only asks how delivery stands does not."""
     return import_module("specify_cli.features.sync.sending.push")
 
 

@@ -8,7 +8,7 @@ from specify_cli.room import Command, Feature, Form, option
 FEATURE = Feature(
     name="view",
     about="Show records in a browser, and as a page that checks itself.",
-    page="docs/view.md",
+    page="docs/how-to.md",
     needs=("replay", "search"),
     libraries=("archive", "comparison", "timeline", "web"),
     extra="view",

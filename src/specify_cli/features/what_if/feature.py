@@ -8,7 +8,7 @@ from specify_cli.room import Command, Feature, Form, flag, option
 FEATURE = Feature(
     name="what_if",
     about="Decide again under other rules: today's, or proposed ones.",
-    page="docs/what_if.md",
+    page="docs/replay.md",
     needs=("replay",),
     libraries=("work",),
     commands=(

@@ -8,7 +8,7 @@ from specify_cli.room import ALWAYS, Command, Feature, Fill, Form, Group, argume
 FEATURE = Feature(
     name="witness",
     about="Prove to others that no record is missing.",
-    page="docs/witness.md",
+    page="docs/trail.md",
     needs=("approvals",),
     libraries=("archive", "ssh", "work"),
     extra="trail",

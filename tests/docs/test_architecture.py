@@ -1,0 +1,126 @@
+"""docs/architecture.md, CONTRIBUTING.md and the docstrings of `src` name only what is there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from absent_rooms import ABSENT
+from specify_cli.cli.schemas.shapes import write_room_rows
+from specify_cli.cli.tables.assemble import read_rooms
+
+pytestmark = pytest.mark.skipif(bool(ABSENT), reason="the pages are of the tree with all its rooms")
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted(path for path in (ROOT / "src").rglob("*.py") if "compiled" not in path.parts)
+FILES = [
+    path for top in ("src", "tests", "docs") for path in (ROOT / top).rglob("*") if "__pycache__" not in path.parts
+]
+PATHS = {f"/{path.relative_to(ROOT)}" for path in (*FILES, *ROOT.iterdir())}
+PAGES = ("docs/architecture.md", "docs/extending.md", "CONTRIBUTING.md")
+# Suffixes of what looks like a name in a module and is a file.
+SUFFIXES = ("py", "js", "json", "jsonl", "md", "yaml", "toml", "db", "tar", "html", "sh", "txt", "ini")
+
+
+def _module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT / "src").with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {_module_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
+
+
+def _read_texts() -> Iterator[tuple[str, str]]:
+    """Yield what is read by people and names code: the pages, and every docstring of the sources."""
+    for name in PAGES:
+        # What stands in a block of code is run by tests of its own, or made up.
+        yield name, re.sub(r"^```.*?^```", "", (ROOT / name).read_text(encoding="utf-8"), flags=re.M | re.S)
+    for module, tree in MODULES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = ast.get_docstring(node)
+                if text:
+                    yield module, text
+
+
+def _list_names(tree: ast.Module) -> set[str]:
+    """Return what a module defines, imports or assigns."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).split(".")[0])
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
+
+
+def _is_stale(name: str) -> bool:
+    """Return whether a dotted name begins with one of our modules and ends in something it does not have."""
+    parts = name.split(".")
+    for size in range(len(parts), 0, -1):
+        prefix = ".".join(parts[:size])
+        found = [module for module in MODULES if f".{module}".endswith(f".{prefix}")]
+        if found:
+            rest = parts[size:]
+            return bool(rest) and not any(set(rest) <= _list_names(MODULES[module]) for module in found)
+    return False
+
+
+def test_every_path_that_is_named_is_there() -> None:
+    named = {
+        (place, path)
+        for place, text in _read_texts()
+        for path in re.findall(
+            r"`((?:[\w.-]+/)*\w+\.py|(?:[\w.-]+/)+[\w-]+\.(?:json|md|sh|toml)|(?:[a-z_-]+/)+)`", text
+        )
+        if not path.startswith((".", "kitty_tally/"))
+    }
+    ends = {path.rstrip("/") for path in PATHS}
+    missing = [(place, path) for place, path in named if not any(end.endswith(f"/{path.rstrip('/')}") for end in ends)]
+
+    assert len(named) > 60
+    assert sorted(missing) == []
+
+
+def test_every_function_of_a_module_that_is_named_is_there() -> None:
+    named = {
+        (place, name.replace(":", "."))
+        for place, text in _read_texts()
+        for name in re.findall(r"`([a-z_]\w*(?:\.\w+)+(?::\w+)?)(?:\(\))?`", text)
+        if name.rpartition(".")[2] not in SUFFIXES
+    }
+
+    assert len(named) > 20
+    assert sorted((place, name) for place, name in named if _is_stale(name)) == []
+
+
+def test_the_functions_of_the_walk_are_in_the_files_it_names() -> None:
+    """`name` in `path.py`, as the walk says it."""
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    pairs = re.findall(r"`([\w.]+)`\s+in\s+`(?:src/)?([\w/]+)\.py`", text)
+    wrong = []
+    for name, path in pairs:
+        found = [tree for module, tree in MODULES.items() if f".{module}".endswith("." + path.replace("/", "."))]
+        if len(found) != 1 or not set(name.split(".")) <= _list_names(found[0]):
+            wrong.append((name, path))
+
+    assert len(pairs) > 20
+    assert wrong == []
+
+
+def test_the_table_of_rooms_is_that_of_the_declarations(tmp_path: Path) -> None:
+    """`make docs` writes it."""
+    page = ROOT / "docs/architecture.md"
+    (tmp_path / page.name).write_bytes(page.read_bytes())
+    write_room_rows(tmp_path)
+
+    assert (tmp_path / page.name).read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
+
+
+def test_the_page_of_every_room_is_there() -> None:
+    assert [room.feature.name for room in read_rooms() if not (ROOT / room.feature.page).is_file()] == []
