@@ -84,7 +84,8 @@ def test_every_path_that_is_named_is_there() -> None:
     missing = [(place, path) for place, path in named if not any(end.endswith(f"/{path.rstrip('/')}") for end in ends)]
 
     assert len(named) > 60
-    assert sorted(missing) == []
+    wrong = sorted(missing)
+    assert not wrong, "\n".join(map(str, wrong))
 
 
 def test_every_function_of_a_module_that_is_named_is_there() -> None:
@@ -96,7 +97,8 @@ def test_every_function_of_a_module_that_is_named_is_there() -> None:
     }
 
     assert len(named) > 20
-    assert sorted((place, name) for place, name in named if _is_stale(name)) == []
+    wrong = sorted((place, name) for place, name in named if _is_stale(name))
+    assert not wrong, "\n".join(map(str, wrong))
 
 
 def test_the_functions_of_the_walk_are_in_the_files_it_names() -> None:
@@ -110,7 +112,8 @@ def test_the_functions_of_the_walk_are_in_the_files_it_names() -> None:
             wrong.append((name, path))
 
     assert len(pairs) > 20
-    assert wrong == []
+    wrong = wrong
+    assert not wrong, "\n".join(map(str, wrong))
 
 
 def test_the_table_of_rooms_is_that_of_the_declarations(tmp_path: Path) -> None:
@@ -123,4 +126,5 @@ def test_the_table_of_rooms_is_that_of_the_declarations(tmp_path: Path) -> None:
 
 
 def test_the_page_of_every_room_is_there() -> None:
-    assert [room.feature.name for room in read_rooms() if not (ROOT / room.feature.page).is_file()] == []
+    wrong = [room.feature.name for room in read_rooms() if not (ROOT / room.feature.page).is_file()]
+    assert not wrong, "\n".join(map(str, wrong))

@@ -64,4 +64,4 @@ def test_the_way_into_every_folder_runs(chartered: Path, monkeypatch: pytest.Mon
         except BaseException as error:  # the commands of an extra that is missing exit
             failed[name] = f"{type(error).__name__}: {error}"
 
-    assert failed == {}
+    assert not failed, "\n".join(map(str, failed.items()))

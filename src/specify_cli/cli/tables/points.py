@@ -35,7 +35,7 @@ _loaded: dict[str, dict[str, Any]] = {}
 
 
 def load_compiled(name: str) -> Mapping[str, Any]:
-    """Return the tables of `compiled/NAME.json`, as they are declared now."""
+    """Return the tables of a file of `compiled/`, as they are declared now."""
     tables = _loaded.get(name) or _read_compiled(name)
     if tables is None or (tables["STAMP"] is not None and tables["STAMP"] != read_stamp()):
         tables = _make_anew(name)

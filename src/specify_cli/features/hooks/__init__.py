@@ -3,7 +3,7 @@
     from specify_cli.features.hooks.handler import run_hook
     run_hook("claude-code", b'{"hook_event_name": "Stop", "session_id": "s"}', root, None)
 
-Reading order: `entry.py` (the command `hook`), `handler.py` (its steps), `payload/` (what a harness tells),
+Reading order: `handler.py` (the command `hook`, in steps), `harnesses/` and `payload/` (what programs send),
 `direct.py` (the ordinary call), `conversation/` (the rest of a session), `search.py` (which record), `losses.py` (what
 could not be recorded), `settings/` (install, status); `rehearsal.py`, `checks.py`, `silence.py`, `commands.py`.
 

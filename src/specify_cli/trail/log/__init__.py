@@ -4,10 +4,9 @@
     hash_leaf(b"an entry")
 
 Reading order: `entries.py` (add a leaf for a line), `leaves.py` (leaves and the folder they lie in), `merkle.py` (RFC
-6962), `signing.py` (checkpoints), `notes.py` (C2SP notes, cosignatures, policies), `completeness.py` (records and logs
-held against each other), `published.py` (the part that a committed trail carries), `automatic.py` (sign behind an
-answer).
+6962), `signing.py` (checkpoints), `notes.py` (C2SP notes, cosignatures, policies), `published.py` (the part that a
+committed trail carries), `automatic.py` (sign behind an answer).
 
-A leaf is durable before the answer. What a crash leaves half done the next command finishes. `merkle.py`, `notes.py`
-and `completeness.py` are pure. It lies in the git directory, out of a branch's reach.
+A leaf is durable before the answer. What a crash leaves half done the next command finishes. `merkle.py` and `notes.py`
+are pure. It lies in the git directory, out of a branch's reach.
 """

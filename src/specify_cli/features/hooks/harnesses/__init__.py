@@ -1,7 +1,7 @@
 """The harnesses whose hooks fill the record: one module each, in the order of its program's own documentation.
 
-    sender = find_sender("claude-code", payload)       # several programs run the hooks in one settings file
-    call = translate(sender, payload)
+    from specify_cli.features.hooks.harnesses import translate
+    translate("claude-code", {"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Read"}).events
 
 `codex.py` says what Codex sends and how its payloads are read, as a `Dialect` under the name HARNESS; `codex.json`
 beside it says where its settings are and what is put there (`settings/harnesses.py`). What programs have in common

@@ -1,8 +1,7 @@
 """The programs whose sessions can be imported: one module each, with where it keeps them and what its lines mean.
 
-    for transcript in find_transcripts("codex", home, os.environ):
-        main, others = transcript.read()
-        session = read_session("codex", main, others, transcript.cwd)
+    from specify_cli.features.sessions.readers import read_session
+    read_session("codex", b"", {})
 
 `codex.py` holds Codex' TRANSCRIPTS: a function that finds them, and a `SessionReader`. What programs have in common
 stands in `reading.py` (pure) and `transcripts.py`. A package of others brings one by
