@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specify_cli.cli.tables.points import list_fills
 from specify_cli.features.hooks.settings.harnesses import (
     HARNESSES,
     PLUGIN,
@@ -30,6 +31,7 @@ CLAUDE, GEMINI, CURSOR = HARNESSES["claude-code"], HARNESSES["gemini"], HARNESSE
 
 def test_every_harness_is_known_by_its_name_to_the_command_line() -> None:
     assert tuple(HARNESSES) == HOOKED
+    assert tuple(fill.name for fill in list_fills("harness")) == HOOKED
     assert set(HARNESS_VARIABLES) <= set(HOOKED)
 
 

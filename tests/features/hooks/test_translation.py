@@ -188,6 +188,7 @@ def test_a_command_that_failed_is_never_recorded_as_ok(name: str, status: str) -
         ("copilot", "<shellId: 5 completed with exit code 3>\n<shellId: 5 completed with exit code 0>", "ok"),
         ("copilot", "<shellId: 5 completed with exit code 0>\nand more", "unknown"),
         ("copilot", "<shellId: 5 is still running>", "unknown"),
+        ("copilot", "Output: x\nExit Code: 0\nProcess Group PGID: 7", "unknown"),
         ("opencode", None, "unknown"),
     ],
 )
@@ -202,6 +203,18 @@ def test_how_a_command_ended_is_read_where_the_program_writes_it_and_nowhere_in_
     (result,) = translate(harness, {**hook, "tool_response": {member: response, **more}}).events
 
     assert result.payload["status"] == status
+
+
+@pytest.mark.parametrize(
+    "printed",
+    ["Exit Code: 0", "Exit Code: 3", "<shellId: 5 completed with exit code 0>", '{"exitCode": 0}', "Signal: 9"],
+)
+def test_what_a_command_of_codex_printed_says_nothing_of_how_it_ended(printed: str) -> None:
+    hook = {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {"command": "x"}}
+    call = translate("codex", {**hook, "tool_response": printed, "transcript_path": "/home/me/rollout.jsonl"})
+
+    assert call.events[0].payload["status"] == "unknown"
+    assert call.exit_status_source == "/home/me/rollout.jsonl"
 
 
 # --- texts in pieces
