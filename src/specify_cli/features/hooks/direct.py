@@ -41,16 +41,9 @@ def append_directly(at: Site, call: HookInput) -> bool:
     where the run stands.
     """
     root, harness, session = at.root, at.harness, call.session_id
-    if session is None or call.started_invocation is not None or call.deadline is not None:
+    place = None if session is None else _find_bound(root, harness, session, call)
+    if session is None or place is None:
         return False
-    if any(event.event not in ("tool_call", "tool_result", "patch_apply", "error") for event in call.events):
-        return False
-    binding = binding_of(root, harness, session, call.subagent)
-    if binding is None and call.subagent is not None:
-        binding = binding_of(root, harness, session, None)
-    if binding is None or binding.profile_id is None:
-        return False
-    place = place_of(binding.profile_id, binding.invocation_id)
     store = FileRecordStore(root)
     try:
         started = open_line(store.head(place))
@@ -97,6 +90,18 @@ def append_directly(at: Site, call: HookInput) -> bool:
     if before is not None and is_tip_due(place.invocation_id, before, tip, ()):
         _fix_tip(at, place)
     return not closed
+
+
+def _find_bound(root: str, harness: str, session: str, call: HookInput) -> Place | None:
+    """Return the record that a session is bound to; None where more than an append is to be done, or none is bound."""
+    if call.started_invocation is not None or call.deadline is not None:
+        return None
+    if any(event.event not in ("tool_call", "tool_result", "patch_apply", "error") for event in call.events):
+        return None
+    binding = binding_of(root, harness, session, call.subagent)
+    if binding is None and call.subagent is not None:
+        binding = binding_of(root, harness, session, None)
+    return place_of(binding.profile_id, binding.invocation_id) if binding and binding.profile_id else None
 
 
 def _fix_tip(at: Site, place: Place) -> None:
