@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from specify_cli.cli.tables.assemble import read_errors
-from specify_cli.features.replay.judge import FINDINGS
+from specify_cli.features.replay.outcomes import FINDINGS
 from support import environment, valid
 
 PAGE = (Path(__file__).parents[2] / "docs" / "replay.md").read_text(encoding="utf-8")

@@ -36,21 +36,12 @@ from replaying import (
 )
 from specify_cli.errors import InvocationError
 from specify_cli.features.programs.run import Run
-from specify_cli.features.replay.judge import (
-    Code,
-    Finding,
-    Outcome,
-    Replayed,
-    Retrieval,
-    capture_mode,
-    judge_retrieval,
-    parse_epsilon,
-    plain,
-)
+from specify_cli.features.replay.judge import Replayed, capture_mode, judge_retrieval, parse_epsilon, plain
+from specify_cli.features.replay.outcomes import Code, Finding, Outcome, Retrieval
 from specify_cli.features.replay.quiet import NetworkDenied, network_denied
 from specify_cli.features.replay.replay import replay
-from specify_cli.features.replay.report import report_bytes, report_value
-from specify_cli.features.replay.report_page import first_screen, page_of
+from specify_cli.features.replay.reports.page import first_screen, page_of
+from specify_cli.features.replay.reports.report import report_bytes, report_value
 from specify_cli.invocation import gates
 from specify_cli.invocation.ends.opening import Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor

@@ -32,7 +32,7 @@ from replaying import (
 )
 from specify_cli.errors import InvocationError
 from specify_cli.features.programs.run import open_invocation
-from specify_cli.features.replay.judge import Outcome
+from specify_cli.features.replay.outcomes import Outcome
 from specify_cli.features.replay.replay import replay
 from specify_cli.features.what_if.claims import CLAIMS
 from specify_cli.features.what_if.current import diff_of, replay_against

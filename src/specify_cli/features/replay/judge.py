@@ -7,242 +7,39 @@ retrieval and the rules again on frozen inputs is `replay`'s part; putting it in
 
 from __future__ import annotations
 
-import hashlib
-import posixpath
 import re
-from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
 from doctrine.text import say
-from specify_cli.features.replay.strict_patch import PatchError, apply_diff
+from specify_cli.features.replay.outcomes import (
+    ERROR,
+    VERSIONS,
+    Code,
+    Fields,
+    Finding,
+    Get,
+    Outcome,
+    Point,
+    Retrieval,
+    SortedRecord,
+    get_seq,
+    make_finding,
+    shorten,
+)
+from specify_cli.features.replay.patches import Applied
 from specify_cli.invocation.gates import GateRule
 from specify_cli.record import snapshot
-from specify_cli.record.event_table import EVENTS
-from specify_cli.record.reading.views import View, pick
-from specify_cli.record.record import is_stand_in
 from specify_cli.record.seal import digest_of
 from specify_cli.record.state import StateFold
 from specify_cli.redaction.captured import read_captured_text
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
 
-Fields = Mapping[str, object]
-Get = Callable[[str], bytes]
-ERROR, WARNING = "error", "warning"
-# code → (severity, what it means); docs/replay.md holds the same table and a test compares them.
-FINDINGS: Mapping[str, tuple[str, str]] = {
-    "HIT_MISSING": (ERROR, "an artifact that was found is not found again"),
-    "HIT_EXTRA": (ERROR, "an artifact is found that was not found before"),
-    "HIT_CHANGED": (ERROR, "an artifact is found again with other bytes"),
-    "SCORE_MISMATCH": (ERROR, "a score differs by more than epsilon"),
-    "ORDER_CHANGED": (WARNING, "hits whose scores are within epsilon of each other changed places"),
-    "EXPLAIN_MISMATCH": (ERROR, "the explanation of a score differs"),
-    "DECISION_MISMATCH": (ERROR, "the router, the policy or a gate decides otherwise"),
-    "PATCH_MISMATCH": (ERROR, "a recorded change does not give the recorded file"),
-    "PATCH_GAP": (WARNING, "a file was not, before a change, what the recorded change before it had left"),
-    "CONTEXT_MISMATCH": (ERROR, "on another corpus the governance context is another"),
-    "NOT_REPRODUCED": (ERROR, "the same code gives another result on the same inputs"),
-    "CODE_DRIFT": (ERROR, "other code gives another result on the same inputs"),
-    "CONTRADICTED": (ERROR, "the record contradicts itself"),
-}
 DEFAULT_EPSILON = "0.000000001"
-# The versions of the snapshot a part of the replay depends on.
-_VERSIONS: Mapping[str, tuple[str, ...]] = {
-    "router": ("router",),
-    "retrieval": ("retrieval",),
-    "context": ("retrieval", "context"),
-    "state": (),
-}
 _COMPONENTS = ("lexical", "graph", "tag")
 # (event, captured field, side of `started.capture`) of what a model was asked and answered.
 MODEL_SIDES = ("prompt", "response")
-
-
-class Finding(NamedTuple):
-    """One difference at one line; `part` is what was run again there."""
-
-    code: str
-    severity: str
-    seq: int | None
-    part: str
-    message: str
-    expected: object
-    actual: object
-
-    def as_value(self) -> dict[str, object]:
-        """Return the JSON shape inside `docs/schemas/replay-report.json`."""
-        return self._asdict()
-
-
-class Outcome(NamedTuple):
-    """What a retrieval came to, recorded or again. `text_hash` is there for the governance context alone."""
-
-    hits: tuple[Fields, ...]
-    filters_applied: tuple[Fields, ...]
-    error: str | None = None
-    query: str | None = None
-    text_hash: str | None = None
-    failure: str | None = None
-
-
-class Code(NamedTuple):
-    """The versions of the code that decided and of the code that decides now, `build` among them."""
-
-    recorded: Mapping[str, object]
-    current: Mapping[str, object]
-
-    def drift(self, part: str) -> tuple[str, ...]:
-        """Return where the code behind a part is not the one that decided, each as `name then -> now`."""
-        names = (*_VERSIONS[part], "build")
-        pairs = ((name, self.recorded.get(name), self.current.get(name)) for name in names)
-        return tuple(f"{name} {_shorten(then)} -> {_shorten(now)}" for name, then, now in pairs if then != now)
-
-    @property
-    def changes(self) -> tuple[str, ...]:
-        """Return every part of the code that is not the one that decided."""
-        return tuple(dict.fromkeys(change for part in _VERSIONS for change in self.drift(part)))
-
-
-class Retrieval(NamedTuple):
-    """A request and its answer; `response` is None where the run ended between the two."""
-
-    request: Fields
-    response: Fields | None
-
-    @property
-    def seq(self) -> int:
-        return _get_seq(self.request)
-
-    @property
-    def request_id(self) -> str:
-        return str(self.request.get("request_id"))
-
-    @property
-    def is_context(self) -> bool:
-        return self.request_id == "context"
-
-
-class Point(NamedTuple):
-    """A checkpoint: where it stands, the corpus in force there, and the stage it begins, if it begins one."""
-
-    seq: int
-    label: str | None
-    corpus: str
-    stage: str | None = None
-
-
-class SortedRecord(NamedTuple):
-    """The lines of a record by what a replay does with them."""
-
-    started: Fields
-    completed: Fields | None
-    references: Sequence[Fields]
-    retrievals: tuple[Retrieval, ...]
-    points: tuple[Point, ...]
-    gates: Sequence[Fields]
-    patches: Sequence[Fields]
-    tools: Sequence[tuple[Fields, Fields | None]]
-    models: Sequence[Fields]
-    steps: Sequence[Fields]
-    gaps: Sequence[Fields]
-    unknown: Sequence[Fields]
-    withheld: Sequence[Fields]
-    lines: int
-
-    @property
-    def invocation_id(self) -> str:
-        return str(self.started.get("invocation_id"))
-
-    def point(self, text: str, corpus: str) -> Point | None:
-        """Return the checkpoint a text names: `start` with its corpus, a seq, `<id>:<seq>`, a label, a stage.
-
-        Of several under one label or stage it is the newest.
-        """
-        head, colon, tail = text.partition(":")
-        name = text
-        if colon:
-            if head.upper() != self.invocation_id:
-                return None
-            name = tail
-        if name in ("start", "0"):
-            return Point(0, "start", corpus)
-        if name.isascii() and name.isdigit():
-            return next((point for point in self.points if str(point.seq) == name), None)
-        named = [point for point in self.points if point.label == name and not colon]
-        named = named or [point for point in self.points if point.stage == name and not colon]
-        return named[-1] if named else None
-
-
-def read_past(lines: Sequence[Fields]) -> SortedRecord:
-    """Return a record's lines sorted out. Events this reader does not know are listed and otherwise passed over."""
-    places: dict[str, array[int]] = {}
-    retrievals, tools = _Pairs("request_id"), _Pairs("call_id")
-    points: list[Point] = []
-    stage: str | None = None
-    for place, fields in enumerate(lines):
-        event = _WITHHELD if is_stand_in(fields) else str(fields.get("event"))
-        places.setdefault(event if event in EVENTS or event is _WITHHELD else _UNKNOWN, array("I")).append(place)
-        if event in ("retrieval_request", "retrieval_response"):
-            retrievals.take(place, fields, asks=event == "retrieval_request")
-        elif event in ("tool_call", "tool_result"):
-            tools.take(place, fields, asks=event == "tool_call")
-        elif event == "stage_transition":
-            stage = str(fields.get("to"))
-        elif event == "checkpoint":
-            points.append(_read_point(fields, None if fields.get("manual") is True else stage))
-
-    def of(event: str) -> Sequence[Fields]:
-        return pick(lines, places.get(event, ()))
-
-    closing = of("completed")
-    return SortedRecord(
-        started=of("started")[0],
-        completed=closing[-1] if closing else None,
-        references=of("policy_snapshot_ref"),
-        retrievals=tuple(Retrieval(asked, answer) for asked, answer in retrievals.among(lines)),
-        points=tuple(points),
-        gates=of("gate_decision"),
-        patches=of("patch_apply"),
-        tools=tools.among(lines),
-        models=of("model_call"),
-        steps=of("step_completed"),
-        gaps=of("capture_gap"),
-        unknown=of(_UNKNOWN),
-        withheld=of(_WITHHELD),
-        lines=len(lines),
-    )
-
-
-# No event is called so.
-_UNKNOWN, _WITHHELD = "", "~"
-
-
-class _Pairs:
-    """Questions with their answers, in order; an id asked again is another question."""
-
-    def __init__(self, key: str) -> None:
-        self._key = key
-        self._asked, self._answers = array("I"), array("I")
-        self._open: dict[str, int] = {}
-
-    def take(self, place: int, fields: Fields, *, asks: bool) -> None:
-        name = str(fields.get(self._key))
-        if asks:
-            self._open[name] = len(self._asked)
-            self._asked.append(place)
-            self._answers.append(0)
-        elif name in self._open:
-            self._answers[self._open.pop(name)] = place
-
-    def among(self, lines: Sequence[Fields]) -> Sequence[tuple[Fields, Fields | None]]:
-        asked, answers = self._asked, self._answers
-        return View(len(asked), lambda at: (lines[asked[at]], lines[answers[at]] if answers[at] else None))
-
-
-def _read_point(fields: Fields, stage: str | None) -> Point:
-    label = fields.get("label")
-    return Point(_get_seq(fields), None if label is None else str(label), str(fields.get("corpus")), stage)
 
 
 # --- numbers
@@ -289,7 +86,7 @@ def judge_router(started: Fields, again: Mapping[str, object], code: Code) -> li
     """Return the recorded routing against the one that came out again; both give the same four fields."""
     differing = [name for name in again if started.get(name) != again[name]]
     findings = [
-        _make_finding("DECISION_MISMATCH", 0, "router", f"router: {name}", started.get(name), again[name])
+        make_finding("DECISION_MISMATCH", 0, "router", f"router: {name}", started.get(name), again[name])
         for name in differing
     ]
     return [*findings, *_report_drift("router", code, 0, differing)]
@@ -324,7 +121,7 @@ def judge_execution(started: Fields, again: str | None) -> list[Finding]:
     recorded = started.get("execution_hash")
     if again is None or recorded == again:
         return []
-    return [_make_finding("NOT_REPRODUCED", 0, "execution", "started: execution_hash", recorded, again)]
+    return [make_finding("NOT_REPRODUCED", 0, "execution", "started: execution_hash", recorded, again)]
 
 
 def judge_notes(integrity: Integrity, findings: Sequence[Finding]) -> list[Finding]:
@@ -334,7 +131,7 @@ def judge_notes(integrity: Integrity, findings: Sequence[Finding]) -> list[Findi
     named |= {item.seq + 1 for item in findings if item.part in ("retrieval", "context") and item.seq in named}
     codes = ("DIGEST_CONTRADICTED", "PAIR_CONTRADICTED")
     notes = [note for note in integrity.notes if note[0] in codes and note[2] not in named]
-    return [_make_finding("CONTRADICTED", seq, "record", message, None, None) for _, _, seq, message in notes]
+    return [make_finding("CONTRADICTED", seq, "record", message, None, None) for _, _, seq, message in notes]
 
 
 # --- retrieval
@@ -386,7 +183,7 @@ def judge_retrieval(
     if code is None:
         return [
             *findings,
-            *(_make_finding("CONTEXT_MISMATCH", seq, part, f"{where}: {n}", a, b) for n, a, b in unexplained),
+            *(make_finding("CONTEXT_MISMATCH", seq, part, f"{where}: {n}", a, b) for n, a, b in unexplained),
         ]
     differing = [
         *dict.fromkeys(item.code for item in findings if item.severity == ERROR),
@@ -395,7 +192,7 @@ def judge_retrieval(
     drifted = _report_drift(part, code, seq, differing, where)
     if drifted:
         return [*findings, *drifted]
-    return [*findings, *(_make_finding("NOT_REPRODUCED", seq, part, f"{where}: {n}", a, b) for n, a, b in unexplained)]
+    return [*findings, *(make_finding("NOT_REPRODUCED", seq, part, f"{where}: {n}", a, b) for n, a, b in unexplained)]
 
 
 def _is_inconsistent(retrieval: Retrieval, expected: Outcome, actual: Outcome) -> bool:
@@ -416,24 +213,24 @@ def _compare_hits(seq: int, where: str, expected: Outcome, actual: Outcome, epsi
     apart: set[str] = set()
     for uri, hit in then.items():
         if uri not in now:
-            findings.append(_make_finding("HIT_MISSING", seq, "retrieval", f"{where}: {uri}", _describe_hit(hit), None))
+            findings.append(make_finding("HIT_MISSING", seq, "retrieval", f"{where}: {uri}", _describe_hit(hit), None))
             continue
         again = now[uri]
         if hit.get("digest") != again.get("digest"):
             one, two = hit.get("digest"), again.get("digest")
-            findings.append(_make_finding("HIT_CHANGED", seq, "retrieval", f"{where}: {uri}", one, two))
+            findings.append(make_finding("HIT_CHANGED", seq, "retrieval", f"{where}: {uri}", one, two))
         differs, by = _compare_numbers(hit.get("score"), again.get("score"), epsilon)
         if differs:
             apart.add(uri)
             detail = f"{where}: {uri}: {say(hit.get('score'))} then, {say(again.get('score'))} now"
             detail += "" if by is None else f", {by} apart"
             findings.append(
-                _make_finding("SCORE_MISMATCH", seq, "retrieval", detail, hit.get("score"), again.get("score"))
+                make_finding("SCORE_MISMATCH", seq, "retrieval", detail, hit.get("score"), again.get("score"))
             )
         findings += _compare_explanations(seq, f"{where}: {uri}", hit.get("explain"), again.get("explain"), epsilon)
     for uri, hit in now.items():
         if uri not in then:
-            findings.append(_make_finding("HIT_EXTRA", seq, "retrieval", f"{where}: {uri}", None, _describe_hit(hit)))
+            findings.append(make_finding("HIT_EXTRA", seq, "retrieval", f"{where}: {uri}", None, _describe_hit(hit)))
     return [*findings, *_order(seq, where, then, now, apart, epsilon)]
 
 
@@ -448,7 +245,7 @@ def _compare_explanations(seq: int, where: str, one: object, two: object, epsilo
     for name in (*_COMPONENTS, *names):
         if _compare_numbers(then.get(name), now.get(name), epsilon)[0]:
             findings.append(
-                _make_finding("EXPLAIN_MISMATCH", seq, "retrieval", f"{where}: {name}", then.get(name), now.get(name))
+                make_finding("EXPLAIN_MISMATCH", seq, "retrieval", f"{where}: {name}", then.get(name), now.get(name))
             )
     return findings
 
@@ -468,7 +265,7 @@ def _order(
                 differs, _ = _compare_numbers(then[first].get("score"), then[second].get("score"), 2 * epsilon)
                 explained = explained and not differs
     moved = [uri for uri, other in zip(before, after, strict=True) if uri != other]
-    item = _make_finding("ORDER_CHANGED", seq, "retrieval", f"{where}: {', '.join(moved[:4])}", before, after)
+    item = make_finding("ORDER_CHANGED", seq, "retrieval", f"{where}: {', '.join(moved[:4])}", before, after)
     return [item if explained else item._replace(severity=ERROR)]
 
 
@@ -480,7 +277,7 @@ def _compare_filters(seq: int, where: str, expected: Outcome, actual: Outcome) -
     for (rule_id, uri, action), was in (*gone, *added):
         detail, described = f"{where}: policy: {uri}", f"{action} by {rule_id}"
         one, two = (described, None) if was else (None, described)
-        findings.append(_make_finding("DECISION_MISMATCH", seq, "policy", detail, one, two))
+        findings.append(make_finding("DECISION_MISMATCH", seq, "policy", detail, one, two))
     return findings
 
 
@@ -497,10 +294,10 @@ def _report_drift(part: str, code: Code, seq: int, differing: Sequence[str], whe
     drift = code.drift(part)
     if not differing or not drift:
         return []
-    names = (*_VERSIONS[part], "build")
+    names = (*VERSIONS[part], "build")
     detail = f"{where or part}: {', '.join(differing)} with other code ({'; '.join(drift)})"
     then, now = ({name: side.get(name) for name in names} for side in (code.recorded, code.current))
-    return [_make_finding("CODE_DRIFT", seq, part, detail, then, now)]
+    return [make_finding("CODE_DRIFT", seq, part, detail, then, now)]
 
 
 # --- gates
@@ -527,7 +324,7 @@ def ask_gate(fields: Fields, rule: GateRule | None, get: Get, *, any_version: bo
     if rule is None:
         return Asked(fields, "not_reevaluated", f"no rule {name} is registered; --rules MODULE names one", None, None)
     if rule.digest != recorded and not any_version:
-        why = f"rule {name} is another one now (digest {_shorten(rule.digest)}, recorded {_shorten(recorded)})"
+        why = f"rule {name} is another one now (digest {shorten(rule.digest)}, recorded {shorten(recorded)})"
         return Asked(fields, "not_reevaluated", why, None, None)
     if not isinstance(fields.get("inputs"), str):
         return Asked(fields, "not_reevaluated", "its inputs were not kept (capture mode of tool_args)", None, None)
@@ -555,113 +352,13 @@ def judge_gate(asked: Asked) -> list[Finding]:
     fields, where = asked.fields, f"gate {say(asked.fields.get('gate'))}"
     pairs = [("outcome", asked.outcome), ("reason_code", asked.reason_code)]
     return [
-        _make_finding("DECISION_MISMATCH", _get_seq(fields), "gate", f"{where}: {name}", fields.get(name), value)
+        make_finding("DECISION_MISMATCH", get_seq(fields), "gate", f"{where}: {name}", fields.get(name), value)
         for name, value in pairs
         if fields.get(name) != value
     ]
 
 
 # --- patches
-
-
-class Applied(NamedTuple):
-    """A patch applied again: `reproduced`, `differs`, or `not_reapplied` and why.
-
-    `text` is the file after it, if known. With `gap` it was made of another file than the patch before it had left.
-    """
-
-    fields: Fields
-    status: str
-    why: str
-    after_hash: str | None
-    text: str | None = None
-    gap: bool = False
-
-
-def apply_patches(patches: Iterable[Fields], get: Get) -> tuple[Applied, ...]:
-    """Return the recorded changes made again in memory, each where what was before it, or its result, is held.
-
-    The patches of one path are a chain: what one left is before the next, where that does not say so itself.
-    """
-    left: dict[str, str | None] = {}
-    there: dict[str, bool] = {}  # whether the change before left a file of the path
-    applied_patches = []
-    for fields in patches:
-        path, kind = posixpath.normpath(str(fields.get("path"))), fields.get("kind")
-        known = left.get(path)
-        done = _apply_patch(fields, known, get)
-        before = fields.get("before_hash")
-        if fields.get("ok") is True:
-            differs = known is not None and before is not None and "digest_key" not in fields
-            gap = there.get(path, kind != "create") != (kind != "create") or (
-                differs and _digest(known or "") != before
-            )
-            done = done._replace(gap=gap)
-            there[path] = kind != "delete"
-        left[path] = done.text
-        applied_patches.append(done)
-    return tuple(applied_patches)
-
-
-def _apply_patch(fields: Fields, known: str | None, get: Get) -> Applied:
-    """Return one recorded change made again: from its diff, or from the whole file after it."""
-
-    def not_again(why: str) -> Applied:
-        return Applied(fields, "not_reapplied", why, None)
-
-    if fields.get("ok") is not True:
-        return not_again("it did not apply when it was recorded")._replace(text=known)
-    if fields.get("redactions"):
-        return not_again("a secret in it was masked")
-    kind = fields.get("kind")
-    diff, why_diff = read_captured_text(fields, "diff", get)
-    after, why_after = read_captured_text(fields, "after", get)
-    before, why_before = read_captured_text(fields, "before", get)
-    if kind == "create" and "before" not in fields:
-        before = ""
-    if before is not None and fields.get("before_hash") not in (None, _digest(before)):
-        return Applied(fields, "differs", "the file before it is not the one its digest names", None)
-    expected = fields.get("after_hash")
-    if diff is None:
-        after = "" if kind == "delete" else after
-        if before is None or after is None:
-            part, why = ("file before it", why_before) if before is None else ("file after it", why_after)
-            return not_again(f"its diff is not held: {why_diff}; nor is the {part}: {why}")
-    else:
-        start = known if before is None else before
-        if start is None:
-            return not_again(f"the file before it is not held: {why_before}")
-        try:
-            after = apply_diff(start, diff)
-        except PatchError as error:
-            if before is None:
-                return not_again(f"the file before it is not held, and the diff does not fit what is known: {error}")
-            return Applied(fields, "differs", f"the diff does not apply: {error}", None)
-        if expected not in (None, _digest(after)) and "\n\\" not in diff:
-            # Some writers of diffs never say that a file ends without a line feed; the digest tells.
-            other = after[:-1] if after.endswith("\n") else after + "\n"
-            after = other if _digest(other) == expected else after
-    if expected is None and kind == "delete":
-        expected = _digest("")
-    same = expected in (None, _digest(after))
-    return Applied(fields, "reproduced" if same else "differs", "", _digest(after), after)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
-def judge_patch(applied: Applied) -> list[Finding]:
-    """Return where a change made again gives another file, and where it was made of another than was left."""
-    fields, where = applied.fields, f"patch {say(applied.fields.get('path'))}"
-    findings = []
-    if applied.gap:
-        findings.append(_make_finding("PATCH_GAP", _get_seq(fields), "patch", where, None, fields.get("before_hash")))
-    if applied.status == "differs":
-        detail = where + (f": {applied.why}" if applied.why else "")
-        pair = fields.get("after_hash"), applied.after_hash
-        findings.append(_make_finding("PATCH_MISMATCH", _get_seq(fields), "patch", detail, *pair))
-    return findings
 
 
 # --- what was captured
@@ -710,9 +407,9 @@ def judge_states(lines: Iterable[Fields], code: Code) -> tuple[int, list[Finding
             count += 1
             again = folded.state().state_hash
             if again != recorded:
-                seq, what = _get_seq(fields), str(fields["event"])
+                seq, what = get_seq(fields), str(fields["event"])
                 drifted = _report_drift("state", code, seq, ["state_hash"], what)
-                same = [_make_finding("NOT_REPRODUCED", seq, "state", f"{what}: state_hash", recorded, again)]
+                same = [make_finding("NOT_REPRODUCED", seq, "state", f"{what}: state_hash", recorded, again)]
                 findings += drifted or same
         folded.apply(fields)
     return count, findings
@@ -743,7 +440,7 @@ def list_not_evaluated(
     parts: list[NotEvaluated] = []
 
     def note(fields: Fields, what: str, reason: str) -> None:
-        parts.append(NotEvaluated(_get_seq(fields), what, reason))
+        parts.append(NotEvaluated(get_seq(fields), what, reason))
 
     for rerun in reruns:
         if rerun.expected is None:
@@ -773,7 +470,7 @@ def list_not_evaluated(
         note(
             fields, f"line {say(fields.get('seq'))}", f"a safe export left the line out: {say(fields.get('withheld'))}"
         )
-    hidden = [_get_seq(fields) for fields in past.withheld]
+    hidden = [get_seq(fields) for fields in past.withheld]
     for point in past.points if hidden else ():
         if point.seq > min(hidden):
             reason = f"the line at seq {min(hidden)}, before it, was left out"
@@ -832,17 +529,3 @@ class Replayed(NamedTuple):
 
 
 # --- findings
-
-
-def _make_finding(code: str, seq: int | None, part: str, detail: str, expected: object, actual: object) -> Finding:
-    severity, meaning = FINDINGS[code]
-    return Finding(code, severity, seq, part, f"{meaning}: {detail}", expected, actual)
-
-
-def _get_seq(fields: Fields) -> int:
-    seq = fields.get("seq")
-    return seq if type(seq) is int else -1
-
-
-def _shorten(value: object) -> str:
-    return str(value)[:12] if value is not None else "unknown"

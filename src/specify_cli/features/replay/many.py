@@ -14,7 +14,7 @@ from specify_cli.errors import InvocationError
 from specify_cli.features.replay.judge import DEFAULT_EPSILON
 from specify_cli.features.replay.quiet import spare_running_threads
 from specify_cli.features.replay.replay import replay_bytes
-from specify_cli.features.replay.report import describe_verdict
+from specify_cli.features.replay.reports.report import describe_verdict
 from specify_cli.libraries.work.sharing import HERE, Engine, share_out
 from specify_cli.libraries.work.sources import Item, Source, iter_opened, list_items
 from specify_cli.storage.objects import FileObjectStore

@@ -25,35 +25,36 @@ from specify_cli.cli.tables.points import call_fill, list_fills
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.features.replay.judge import (
     DEFAULT_EPSILON,
-    Code,
-    Fields,
-    Finding,
     Integrity,
-    Outcome,
-    Point,
     Replayed,
     Rerun,
-    Retrieval,
-    SortedRecord,
-    apply_patches,
     ask_gate,
     execution_hash_of,
     judge_execution,
     judge_gate,
     judge_notes,
-    judge_patch,
     judge_retrieval,
     judge_router,
     judge_states,
     list_not_evaluated,
     model_gaps,
     parse_epsilon,
-    read_past,
     recorded_outcome,
 )
+from specify_cli.features.replay.outcomes import (
+    Code,
+    Fields,
+    Finding,
+    Outcome,
+    Point,
+    Retrieval,
+    SortedRecord,
+    read_past,
+)
+from specify_cli.features.replay.patches import apply_patches, judge_patch
 from specify_cli.features.replay.quiet import network_denied
-from specify_cli.features.replay.report import report_bytes, view_report
-from specify_cli.features.replay.report_page import page_of
+from specify_cli.features.replay.reports.page import page_of
+from specify_cli.features.replay.reports.report import report_bytes, view_report
 from specify_cli.invocation import gates
 from specify_cli.invocation.ends.opening import build_digest
 from specify_cli.project.config import Project

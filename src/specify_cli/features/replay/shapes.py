@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from specify_cli.cli.schemas.shapes import Shape, derived, one_of, shape_of
-from specify_cli.features.replay import citation, judge
+from specify_cli.features.replay import citation
+from specify_cli.features.replay.outcomes import FINDINGS, Finding
 from specify_cli.record.event_models import FilterApplied
 
 
-@derived(judge.Finding)
+@derived(Finding)
 class ReplayFinding:
     """One difference between what was recorded and what came out again."""
 
-    code: Annotated[str, one_of(judge.FINDINGS)]
+    code: Annotated[str, one_of(FINDINGS)]
     severity: Literal["error", "warning"]
     part: Literal["router", "execution", "retrieval", "context", "policy", "gate", "patch", "state"]
     expected: Any

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.replay.replay import replay
-from specify_cli.features.replay.report import describe_verdict
+from specify_cli.features.replay.reports.report import describe_verdict
 from specify_cli.libraries.archive.archive import create_file, require_whole
 from specify_cli.libraries.web.document import make_page, read_script
 from specify_cli.project.config import Project

@@ -30,7 +30,8 @@ from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepo
 from doctrine.artifact import Artifact
 from doctrine.load import ParseCache, ShippedBundle, SourceError, read_source, shipped_bundle
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
-from specify_cli.features.replay.judge import Outcome, Retrieval, ask_gate, recorded_outcome
+from specify_cli.features.replay.judge import ask_gate, recorded_outcome
+from specify_cli.features.replay.outcomes import Outcome, Retrieval
 from specify_cli.features.replay.quiet import network_denied, spare_running_threads
 from specify_cli.features.replay.replay import (
     Opened,

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from charter.context import CharterContextResult
 from charter.inputs import POLICY_PATH, ContextInputs, load_inputs
 from doctrine.load import ParseCache
 from specify_cli.errors import CallerError, InvocationError
-from specify_cli.features.replay.judge import Code, Fields, Outcome, Retrieval, recorded_outcome
+from specify_cli.features.replay.judge import recorded_outcome
+from specify_cli.features.replay.outcomes import Outcome, Retrieval
 from specify_cli.features.replay.quiet import network_denied
 from specify_cli.features.replay.replay import (
     Opened,
@@ -27,7 +27,6 @@ from specify_cli.features.replay.replay import (
     read_intact,
     refusal,
     routed_again,
-    routing_of,
 )
 from specify_cli.features.what_if.backtest import (
     Answer,
@@ -37,6 +36,7 @@ from specify_cli.features.what_if.backtest import (
     judge_retrievals,
     show_rule_change,
 )
+from specify_cli.features.what_if.causes import Today, find_causes, read_config_then, read_settings_then
 from specify_cli.features.what_if.claims import Child, claim, claimed
 from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
@@ -44,12 +44,11 @@ from specify_cli.invocation.ends.closing import make_projections
 from specify_cli.invocation.ends.opening import Asked, Routed, Terms, compose_opening, context_object, snapshot_of
 from specify_cli.project.config import Project
 from specify_cli.project.languages import detect_facts
-from specify_cli.record import layout, snapshot, tiers
+from specify_cli.record import layout, tiers
 from specify_cli.record.findings import LAST_OPENING_SEQ
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import chain, fold, genesis_tip
 from specify_cli.record.seal import open_line
-from specify_cli.redaction.capture import MODES, narrower
 from specify_cli.redaction.redact import Redacted
 from specify_cli.routing.registry import ProfileRegistry, shipped_table
 from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, route
@@ -60,18 +59,7 @@ from specify_cli.storage.publishing import prepare
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import open_log
 
-CAUSES = ("code", "data", "policy", "config")
 _DRAWS = 100
-
-
-class Today(NamedTuple):
-    """R2: what the request comes to now under the recorded policy and config; `inputs` are what it saw."""
-
-    routed: Routed
-    context: CharterContextResult
-    outcome: Outcome
-    live: ContextInputs
-    inputs: ContextInputs
 
 
 def replay_against(
@@ -112,7 +100,7 @@ def replay_against(
         then, first = _run_frozen(opened, retrieval)
         today = _run_today(project, cache, opened, retrieval)
         others = _ask_others(opened, today)
-    causes = _find_causes(project, opened, (recorded, first, today), then)
+    causes = find_causes(project, opened, (recorded, first, today), then)
     envelope = _make_envelope(opened, today, diff_of(recorded, today.outcome), causes, others)
     if not trail:
         return {**envelope, "reason": "SPEC_KITTY_TRAIL is off: nothing is recorded"}
@@ -217,7 +205,7 @@ def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: R
             candidates=[dict(item) for item in decision.candidates],
         )
     live = load_inputs(project.root, cache, settings=project.config.document)
-    inputs = under_policy(live, inputs_of_corpus(opened.objects, opened.corpus), _read_settings_then(opened), cache)
+    inputs = under_policy(live, inputs_of_corpus(opened.objects, opened.corpus), read_settings_then(opened), cache)
     profile = next(item for item in profiles if item.profile_id == decision.profile_id)
     context = assembled(opened, inputs, retrieval, profile=profile, action=decision.action)
     if isinstance(context, str):
@@ -257,16 +245,6 @@ def under_policy(
     )
 
 
-def _read_config_then(opened: Opened) -> Mapping[str, object]:
-    config = opened.manifest.get("config")
-    return config if isinstance(config, dict) else {}
-
-
-def _read_settings_then(opened: Opened) -> Mapping[str, object]:
-    settings = _read_config_then(opened).get("settings")
-    return settings if isinstance(settings, dict) else {}
-
-
 # --- the answer
 
 
@@ -304,150 +282,6 @@ def _filter(item: tuple[str, ...]) -> dict[str, str]:
     return dict(zip(("rule_id", "uri", "action"), item, strict=True))
 
 
-def _find_causes(
-    project: Project, opened: Opened, outcomes: tuple[Outcome, Outcome, Today], then: RouterDecision | str
-) -> list[dict[str, object]]:
-    """Return why the answer differs, and what was held fixed though it differs today."""
-    recorded, first, today = outcomes
-    started = opened.past.started
-    routing_then = {key: started.get(key) for key in routing_of(today.routed.decision)}
-    routing_first = {"refused": then} if isinstance(then, str) else routing_of(then)
-    routing_now = routing_of(today.routed.decision)
-    causes: dict[str, tuple[bool, str, list[dict[str, object]]]] = {}
-    if not _is_same(recorded, first) or routing_then != routing_first:
-        detail = "the recorded inputs give another result with today's code"
-        moved = _compare_hits(recorded, first)
-        causes["code"] = (
-            True,
-            detail,
-            [*_compare_routing(routing_then, routing_first), *_compare_code(opened.code), *moved],
-        )
-    if not _is_same(first, today.outcome) or routing_first != routing_now:
-        detail = "today's doctrine, charter, profiles or project give another result than the recorded ones"
-        moved = _compare_hits(first, today.outcome)
-        causes["data"] = (
-            True,
-            detail,
-            [*_compare_routing(routing_first, routing_now), *_compare_data(opened, today), *moved],
-        )
-    policy = _compare_policy(opened, today.live)
-    if policy:
-        causes["policy"] = (False, "the policy is another one today; the recorded one was applied", policy)
-    config = _compare_config(project, opened, today.live)
-    if config:
-        causes["config"] = (False, "the config is another one today; the recorded one was applied", config)
-    return [
-        {"cause": cause, "applied": causes[cause][0], "message": causes[cause][1], "changed": causes[cause][2]}
-        for cause in CAUSES
-        if cause in causes
-    ]
-
-
-def _is_same(one: Outcome, two: Outcome) -> bool:
-    return (one.hits, one.filters_applied, one.text_hash, one.failure) == (
-        two.hits,
-        two.filters_applied,
-        two.text_hash,
-        two.failure,
-    )
-
-
-def _describe_change(what: str, name: str, original: object, today: object) -> dict[str, object]:
-    values = [None if value is None else str(value) for value in (original, today)]
-    return {"what": what, "name": name, "original": values[0], "today": values[1]}
-
-
-def _list_changes(what: str, then: Mapping[str, object], now: Mapping[str, object]) -> Iterable[dict[str, object]]:
-    for name in sorted({*then, *now}):
-        if then.get(name) != now.get(name):
-            yield _describe_change(what, name, then.get(name), now.get(name))
-
-
-def _compare_routing(then: Fields, now: Fields) -> list[dict[str, object]]:
-    return list(_list_changes("routing", then, now))
-
-
-def _compare_hits(then: Outcome, now: Outcome) -> list[dict[str, object]]:
-    """Return the ranks and scores that differ, where both found the same entries: else those say enough."""
-    one, two = ({str(hit.get("uri")): hit for hit in side.hits} for side in (then, now))
-    if one.keys() != two.keys():
-        return []
-    return [
-        change
-        for name in ("rank", "score")
-        for change in _list_changes(name, *({uri: hit.get(name) for uri, hit in side.items()} for side in (one, two)))
-    ]
-
-
-def _compare_code(code: Code) -> list[dict[str, object]]:
-    return list(_list_changes("code", code.recorded, code.current))
-
-
-def _compare_data(opened: Opened, today: Today) -> list[dict[str, object]]:
-    inputs, routed = today.context.inputs, today.routed
-    frozen = inputs_of_corpus(opened.objects, opened.corpus)
-    profiles = {item.profile_id: item.digest for item in opened.frozen.profiles}
-    return [
-        *_list_changes("artifact", frozen.corpus, inputs.corpus),
-        *_list_changes(
-            "unreadable",
-            {path: why[0] for path, why in frozen.unreadable.items()},
-            {path: why[0] for path, why in inputs.unreadable.items()},
-        ),
-        *_list_changes("shipped", {"doctrine": frozen.bundle.digest}, {"doctrine": inputs.bundle.digest}),
-        *_list_changes("profile", profiles, {item.profile_id: item.digest for item in routed.profiles}),
-        *_list_changes("router", {"table": opened.frozen.table.digest}, {"table": routed.table.digest}),
-        *_list_changes(
-            "facts",
-            {"languages": ", ".join(opened.frozen.facts.languages)},
-            {"languages": ", ".join(routed.facts.languages)},
-        ),
-    ]
-
-
-def _compare_policy(opened: Opened, live: ContextInputs) -> list[dict[str, object]]:
-    """Return how the policy differs today; one that was only laid out anew is the same."""
-    first = opened.past.references[0]
-    then = (opened.manifest.get("policy_state"), first.get("policy_hash"))
-    bundle, policy_hash = snapshot.policy_digests(live.policy_bytes, live.policy_state, live.policy_document)
-    now = (live.policy_state, policy_hash)
-    if then == now and (then[1] is not None or opened.manifest.get("policy") == bundle):
-        return []
-    return [
-        _describe_change("policy", "policy.yaml", then[1] or opened.manifest.get("policy"), policy_hash or bundle),
-        *_list_changes("policy", {"state": then[0]}, {"state": now[0]}),
-    ]
-
-
-def _compare_config(project: Project, opened: Opened, live: ContextInputs) -> list[dict[str, object]]:
-    """Return where the config of today would have recorded or retrieved otherwise."""
-    then = _read_config_then(opened)
-    settings = _flatten(_read_settings_then(opened))
-    changes = list(_list_changes("settings", settings, _flatten(live.settings)))
-    rules = project.config.redaction.digest
-    # With other code the shipped rules may be others; that is no config.
-    same_code = opened.code.recorded == opened.code.current
-    if then.get("redaction") != rules and (same_code or "redaction" in project.config.document):
-        changes.append(_describe_change("redaction", "rules", then.get("redaction"), rules))
-    capture = then.get("capture")
-    for side, ceiling in sorted(project.config.capture_ceiling.items()):
-        mode = capture.get(side) if isinstance(capture, dict) else None
-        # A run may have asked for less than the config allows; only what it would not be allowed today is drift.
-        if mode in MODES and narrower(str(mode), ceiling) != mode:
-            changes.append(_describe_change("capture", side, mode, ceiling))
-    return changes
-
-
-def _flatten(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    flat: dict[str, object] = {}
-    for key, item in value.items():
-        if isinstance(item, Mapping):
-            flat.update(_flatten(item, f"{prefix}{key}."))
-        else:
-            flat[f"{prefix}{key}"] = item
-    return flat
-
-
 # --- the child
 
 
@@ -455,7 +289,7 @@ def _compose_child(
     opened: Opened, retrieval: Retrieval, today: Today, invocation_id: str, millis: int, caller: Caller
 ) -> Child:
     started, routed, context = opened.past.started, today.routed, today.context
-    config = {**_read_config_then(opened), "retrieval": retrieval.request.get("config")}
+    config = {**read_config_then(opened), "retrieval": retrieval.request.get("config")}
     frozen = snapshot_of(routed, context.inputs, config)
     limits, tools, capture = (started.get(key) for key in ("limits", "tools", "capture"))
     program, hint = started.get("program"), started.get("requested_profile")

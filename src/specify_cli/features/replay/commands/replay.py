@@ -14,8 +14,8 @@ from specify_cli.features.replay import replay as replays
 from specify_cli.features.replay.commands.options import EXACT_ONLY
 from specify_cli.features.replay.judge import DEFAULT_EPSILON
 from specify_cli.features.replay.many import DIFFERS, MATCH, NOT_EVALUATED, REFUSED, VERDICTS, replay_again
-from specify_cli.features.replay.report import view_report
-from specify_cli.features.replay.report_page import first_screen
+from specify_cli.features.replay.reports.page import first_screen
+from specify_cli.features.replay.reports.report import view_report
 from specify_cli.libraries.archive.unpacking import check_manifest, unpacked
 from specify_cli.libraries.work.options import list_sources, open_engine
 from specify_cli.project.config import Project

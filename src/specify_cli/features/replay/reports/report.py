@@ -10,16 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from doctrine.text import say
-from specify_cli.features.replay.judge import (
-    ERROR,
-    Asked,
-    Fields,
-    Outcome,
-    Point,
-    Replayed,
-    Rerun,
-    plain,
-)
+from specify_cli.features.replay.judge import Asked, Replayed, Rerun, plain
+from specify_cli.features.replay.outcomes import ERROR, Fields, Outcome, Point
 from specify_cli.record.reading.views import as_lists, change, find_places, join, json_pieces, pick
 
 REPORT_VERSION = 1

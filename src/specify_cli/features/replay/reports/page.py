@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from specify_cli.features.replay.report import REQUEST, count
+from specify_cli.features.replay.reports.report import REQUEST, count
 
 _SHOWN = 300
 _LISTED = 20
