@@ -15,7 +15,7 @@ from specify_cli.cli.terminal.output import write_note
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.invocation.bindings import list_left_open, nesting
-from specify_cli.invocation.caller import CALL_VARIABLES, HARNESS_VARIABLES, HOOKED, Actor, Caller
+from specify_cli.invocation.caller import CALL_VARIABLES, HARNESS_VARIABLES, Actor, Caller
 from specify_cli.project.config import Project, load_project
 from specify_cli.project.root import find_root
 from specify_cli.record.ids import rfc3339
@@ -217,7 +217,7 @@ def find_left_open(caller: Caller) -> tuple[str, ...]:
 def warn_closed(caller: Caller, profile_id: str, invocation_id: str) -> tuple[str, ...]:
     """Return what rooms say of a record that an agent closed without a call on it."""
     root, _ = find_root(here(), home())
-    if caller.actor.tool not in HOOKED:
+    if caller.actor.actor_type != "llm":
         return ()
     place = place_of(profile_id, invocation_id)
     if b'"event":"tool_call"' in FileRecordStore(root).read(place):

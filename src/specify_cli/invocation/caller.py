@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
 
 ACTOR_TYPES = ("human", "llm", "service")
-# The harnesses whose hooks fill the record (`hooks.settings.harnesses`).
-HOOKED = ("claude-code", "codex", "cursor", "copilot", "gemini", "antigravity", "opencode", "qwen")
 # harness → the variables by which its commands can be told, the session's own id first, then marks without an id.
 HARNESS_VARIABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "claude-code": (("CLAUDE_CODE_SESSION_ID",), ("CLAUDECODE",)),

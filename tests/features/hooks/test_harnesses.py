@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specify_cli.cli.tables.points import list_fills
+from specify_cli.features.hooks.feature import HARNESS_NAMES
 from specify_cli.features.hooks.settings.harnesses import (
     HARNESSES,
     PLUGIN,
@@ -23,16 +24,16 @@ from specify_cli.features.hooks.settings.harnesses import (
     without_hooks,
 )
 from specify_cli.features.hooks.settings.json_text import JsonTextError, read
-from specify_cli.invocation.caller import HARNESS_VARIABLES, HOOKED
+from specify_cli.invocation.caller import HARNESS_VARIABLES
 
 JSON_HARNESSES = [harness for harness in HARNESSES.values() if harness.form != "plugin"]
 CLAUDE, GEMINI, CURSOR = HARNESSES["claude-code"], HARNESSES["gemini"], HARNESSES["cursor"]
 
 
 def test_every_harness_is_known_by_its_name_to_the_command_line() -> None:
-    assert tuple(HARNESSES) == HOOKED
-    assert tuple(fill.name for fill in list_fills("harness")) == HOOKED
-    assert set(HARNESS_VARIABLES) <= set(HOOKED)
+    assert tuple(HARNESSES) == HARNESS_NAMES
+    assert tuple(fill.name for fill in list_fills("harness")) == HARNESS_NAMES
+    assert set(HARNESS_VARIABLES) <= set(HARNESS_NAMES)
 
 
 each = pytest.mark.parametrize("harness", JSON_HARNESSES, ids=lambda harness: harness.name)

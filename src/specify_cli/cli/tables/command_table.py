@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.cli.tables.points import read_tables
+from specify_cli.errors import CallerError
 from specify_cli.room import Param, Values
 
 if TYPE_CHECKING:
@@ -46,13 +47,23 @@ def _make_command(row: Sequence[Any]) -> Command:
 
 
 def choose_run(command: Command, values: Values) -> str:
-    """Return the function for these values: of the first form whose option was given, else the command's own."""
+    """Return the function for these values: of the form whose option was given, else the command's own.
+
+    Raises CallerError USAGE where options of two forms were given.
+    """
+    chosen: dict[str, str] = {}
     for by, run in command.forms:
         for one in by:
             name, equals, value = one.partition("=")
-            if not name or (values[name] == value if equals else values[name] not in (None, False, [])):
-                return run
-    return command.run
+            if not name:
+                chosen.setdefault(run, "")
+            elif values[name] == value if equals else values[name] not in (None, False, []):
+                chosen.setdefault(run, f"--{name.replace('_', '-')}{f' {value}' * bool(equals)}")
+    options = [option for option in chosen.values() if option]
+    if len(options) > 1:
+        path = " ".join(("spec-kitty", *command.path, "--help"))
+        raise CallerError("USAGE", f"{options[0]} and {options[1]} exclude each other", path)
+    return next(iter(chosen), command.run)
 
 
 def find_command(argv: list[str]) -> tuple[Command, list[str]] | None:

@@ -12,7 +12,7 @@ _HARNESS = option(
     choices=("*harness", "all-detected"),
 )
 # The names of our harnesses: `claude-code` is the module `harnesses/claude_code.py` and the JSON file beside it.
-_HARNESSES = ("claude-code", "codex", "cursor", "copilot", "gemini", "antigravity", "opencode", "qwen")
+HARNESS_NAMES = ("claude-code", "codex", "cursor", "copilot", "gemini", "antigravity", "opencode", "qwen")
 _PAYLOADS = tuple(f"payload.{name}" for name in ("values", "calls", "outputs", "patches", "moments", "dialect"))
 
 FEATURE = Feature(
@@ -81,7 +81,7 @@ FEATURE = Feature(
         Fill("hooks_off", "settings.detection:describe_off"),
         Fill("closed", "silence:warn_of_silence"),
         Fill("opened", "conversation.take_in:take_in_beside", marker=".kittify/local/hook-orphans.jsonl"),
-        *(Fill("harness", f"harnesses.{name.replace('-', '_')}:HARNESS", name) for name in _HARNESSES),
+        *(Fill("harness", f"harnesses.{name.replace('-', '_')}:HARNESS", name) for name in HARNESS_NAMES),
     ),
     shapes="shapes",
     pure=("settings.json_text", "settings.harnesses", *_PAYLOADS),

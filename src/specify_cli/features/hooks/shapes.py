@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from specify_cli.cli.schemas.shapes import Shape, derived, one_of, shape_of
+from specify_cli.features.hooks.feature import HARNESS_NAMES
 from specify_cli.features.hooks.settings import detection
-from specify_cli.invocation.caller import HOOKED
 
-HarnessName = Annotated[str, one_of(HOOKED)]
+HarnessName = Annotated[str, one_of(HARNESS_NAMES)]
 
 
 @derived(detection.HarnessStatus)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
+from specify_cli.features.hooks.feature import HARNESS_NAMES
 from specify_cli.features.hooks.settings.json_text import (
     JsonTextError,
     Node,
@@ -23,7 +24,6 @@ from specify_cli.features.hooks.settings.json_text import (
     remove,
     style_of,
 )
-from specify_cli.invocation.caller import HOOKED
 
 SCOPES: tuple[Literal["project", "user"], ...] = ("project", "user")
 _KEY = "spec-kitty"
@@ -80,7 +80,7 @@ def read_row(path: str) -> Harness:
 _LISTS = ("events", "matched", "programs", "traces", "home_traces")
 _HERE = __file__.rpartition("/")[0]
 _ROWS = f"{_HERE.rpartition('/')[0]}/harnesses"
-HARNESSES: Mapping[str, Harness] = {name: read_row(f"{_ROWS}/{name.replace('-', '_')}.json") for name in HOOKED}
+HARNESSES: Mapping[str, Harness] = {name: read_row(f"{_ROWS}/{name.replace('-', '_')}.json") for name in HARNESS_NAMES}
 with open(f"{_HERE}/opencode.ts", encoding="utf-8") as _plugin:
     PLUGIN = _plugin.read()
 PLUGIN_MARK = PLUGIN.partition("\n")[0] + "\n"
