@@ -10,7 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from absent_rooms import ABSENT, asks_in_import, asks_in_text, read_text_of
+from absent_rooms import ABSENT, OF_THE_WHOLE, asks_in_import, asks_in_text, read_text_of
 from postgres import Server, serving_postgres
 from specify_cli.cli.terminal import person
 from support import CHARTER, FULL, Cli, Ran, git, run_main, run_process
@@ -49,7 +49,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items if ABSENT else ():
         name = getattr(item, "originalname", item.name)
         extended = any(f"[{command.replace(' ', '-')}]" in item.name for command in ABSENT["extended"])
-        if extended or asks_in_text(read_text_of(item.path, name)):
+        if OF_THE_WHOLE & {item.path.name, name}:
+            item.add_marker(pytest.mark.skip(reason="it speaks of all rooms together"))
+        elif extended or asks_in_text(read_text_of(item.path, name)):
             item.add_marker(pytest.mark.skip(reason=f"asks for a room that is not here: {ABSENT['rooms']}"))
 
 
