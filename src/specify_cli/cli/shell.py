@@ -54,6 +54,13 @@ def reading_project() -> tuple[Project, ParseCache]:
     return project, cache
 
 
+def read_project() -> Project:
+    """Return the project for a command that only reads, once what was parsed of it is kept."""
+    project, cache = reading_project()
+    cache.save()
+    return project
+
+
 def judge_exit(match: bool | None, values: Values) -> int:
     """Return the exit code of a verdict: what could not be evaluated counts as a difference where that is asked for."""
     return 0 if match or (match is None and not values["strict"]) else 1

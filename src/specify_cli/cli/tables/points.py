@@ -1,7 +1,7 @@
-"""What the rooms brought, for whoever asks: the functions at a point, and the first words that a room answers alone.
+"""What the rooms brought, for whoever asks: the functions at a point.
 
     for fill in list_fills("after"):
-        load(fill.run)(root, git_dir)
+        call_fill(fill, root)
 
 Reads one compiled file. In a checkout it is made anew where a declaration has changed since.
 """

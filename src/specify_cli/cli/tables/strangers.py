@@ -127,10 +127,8 @@ def find_strangers() -> tuple[Strangers, bool]:
     for point in points:
         source = _find_source(point)
         if _is_ours_to_judge(source):
-            broken[point.name], is_whole = (
-                "it is developed in this work tree, which must not say what is run here",
-                False,
-            )
+            broken[point.name] = "it is developed in this work tree, which must not say what is run here"
+            is_whole = False
             continue
         try:
             room = _load_room(point, [room.feature.name for room in rooms])

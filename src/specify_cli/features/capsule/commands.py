@@ -14,8 +14,7 @@ from specify_cli.room import Values
 
 def capsule(values: Values) -> int:
     """Fill the capsule and print what it holds; 1 where it was held against the files and differs."""
-    project, cache = shell.reading_project()
-    cache.save()
+    project = shell.read_project()
     with bar_when_long("filling the capsule") as tell:
         filled = filling.fill_capsule(project, tell)
     found = filling.Capsule(filled, filling.check_capsule(project) if values["check"] else None)

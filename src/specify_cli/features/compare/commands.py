@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
-from specify_cli.cli.commands.records.invocations import read_project
 from specify_cli.cli.terminal.output import write_json, write_lines
 from specify_cli.errors import CallerError
 from specify_cli.libraries.comparison.chains import run_chain
@@ -20,7 +19,7 @@ def compare(values: Values) -> int:
     if targets == ["-"]:
         one, two = _read_chains(shell.stdin_bytes())
     elif len(targets) == 2:
-        project = read_project()
+        project = shell.read_project()
         one, two = (
             run_chain(project, target, side) for target, side in zip(targets, ("original", "replay"), strict=True)
         )

@@ -36,8 +36,7 @@ def ask_other(values: Values) -> int:
         headers = {"Authorization": f"Bearer {key}", "x-api-key": key}
     if find_dialect(endpoint) == MESSAGES:
         headers["anthropic-version"] = "2023-06-01"
-    project, cache = shell.reading_project()
-    cache.save()
+    project = shell.read_project()
     replayed = ask_other_model(
         project,
         str(values["invocation_id"]),

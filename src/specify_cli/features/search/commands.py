@@ -42,8 +42,7 @@ def list_rows(project: Project, values: Values, limit: int) -> Listing:
 
 def search(values: Values) -> int:
     """Print the lines that fit, the newest record first."""
-    project, cache = shell.reading_project()
-    cache.save()
+    project = shell.read_project()
     limit = values["limit"]
     with open_index(project) as index:
         hits, unread = index.find(read_query(values), limit if isinstance(limit, int) else 20)

@@ -17,8 +17,7 @@ _RULES = 6
 
 def why(values: Values) -> int:
     """Tell where a file's lines come from."""
-    project, cache = shell.reading_project()
-    cache.save()
+    project = shell.read_project()
     path, colon, number = str(values["place"]).rpartition(":")
     line = int(number) if colon and number.isdecimal() and len(number) < 10 else None
     with open_index(project) as index:

@@ -15,8 +15,7 @@ from specify_cli.storage.index import Index
 
 def view(values: Values) -> int:
     """Serve until told to stop."""
-    project, cache = shell.reading_project()
-    cache.save()
+    project = shell.read_project()
     asked_id = shell.get_text(values, "invocation_id")
     chosen = None if asked_id is None else Index(project.root).resolve(asked_id).invocation_id
     port = values["port"]

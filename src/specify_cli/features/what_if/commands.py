@@ -35,8 +35,7 @@ def backtest(values: Values) -> int:
     with open_engine(values, "asking records") as engine:
         if values["source"]:
             return _backtest_sources(values, candidate, moment, rules, engine)
-        project, cache = shell.reading_project()
-        cache.save()
+        project = shell.read_project()
         report = run_backtest(project, candidate, since=moment, rules=rules, engine=engine)
     if values["json"]:
         write_json(report)
@@ -122,8 +121,7 @@ def _shorten(value: str | None) -> str:
 
 def bisect(values: Values) -> int:
     """Print which commit first changes a record's decision; 1 where one does."""
-    project, cache = shell.reading_project()
-    cache.save()
+    project = shell.read_project()
     culprit = bisecting.find_culprit(project, str(values["invocation_id"]))
     if values["json"]:
         write_json(culprit)

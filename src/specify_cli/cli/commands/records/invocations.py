@@ -37,7 +37,7 @@ _FOLLOW_PAUSE = 0.2
 
 def show(values: Values) -> int:
     """Show one invocation whole."""
-    value = invocations.view_invocation(read_project(), str(values["invocation_id"]))
+    value = invocations.view_invocation(shell.read_project(), str(values["invocation_id"]))
     if values["json"]:
         write_json_pieces(json_pieces(value))
         return 0
@@ -47,7 +47,7 @@ def show(values: Values) -> int:
 
 def tail(values: Values) -> int:
     """Show the newest events, and with --follow those to come until the record is closed."""
-    project = read_project()
+    project = shell.read_project()
     target = shell.get_text(values, "invocation_id") or invocations.newest_id(project)
     if target is None:
         raise CallerError("INVOCATION_NOT_FOUND", "there is no record yet", 'spec-kitty do "…"')
@@ -87,7 +87,7 @@ def read_target(values: Values) -> tuple[Project, str | None, list[str]]:
 
     Raises CallerError USAGE, INVALID_VALUE.
     """
-    project, target = read_project(), shell.get_text(values, "target")
+    project, target = shell.read_project(), shell.get_text(values, "target")
     if target is not None and values["all"]:
         raise CallerError("USAGE", "a target and --all exclude each other", "give one of the two")
     anchors = _read_anchors(values["anchor"])
@@ -147,7 +147,7 @@ def describe_verdict(judged: SetReport) -> str:
 
 def reindex(values: Values) -> int:
     """Make index and stamp anew, with the records that removed worktrees left behind."""
-    project = read_project()
+    project = shell.read_project()
     adopted = take_in(project)
     keep_all(project.root)
     index = Index(project.root)
@@ -194,10 +194,3 @@ def _print_events(events: Iterable[dict[str, object]], as_json: bool) -> None:
         write_json_lines(events)
     else:
         write_lines(event_line(event) for event in events)
-
-
-def read_project() -> Project:
-    """Return the project for a command that only reads."""
-    project, cache = shell.reading_project()
-    cache.save()
-    return project

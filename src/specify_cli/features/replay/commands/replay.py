@@ -67,8 +67,7 @@ def _replay_again(values: Values) -> int:
 
 
 def _find_root() -> str:
-    project, cache = shell.reading_project()
-    cache.save()
+    project = shell.read_project()
     return project.root
 
 
