@@ -1,4 +1,5 @@
-"""Build hook: what an installed package needs beside its sources, for wheels and editable installs alike."""
+"""Build hook: what an installed package needs beside its sources, for wheels and editable installs
+alike."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
-    """Compiles the shipped doctrine and what the rooms declare; of a wheel it names the build by its sources and
-    lists what it depends on.
+    """Compiles the shipped doctrine and what the rooms declare; of a wheel it names the build by
+    its sources and lists what it depends on.
 
     The list is a CycloneDX SBOM in `*.dist-info/sboms/` (PEP 770), made from constraints.txt.
 
@@ -43,7 +44,11 @@ class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
             sbom.parent.mkdir(exist_ok=True)
             constraints = (Path(self.root) / "constraints.txt").read_text(encoding="ascii")
             core = self.metadata.core
-            extras = {extra: names for extra, names in core.optional_dependencies.items() if extra != "dev"}
+            extras = {
+                extra: names
+                for extra, names in core.optional_dependencies.items()
+                if extra != "dev"
+            }
             wanted = [*core.dependencies, *(name for names in extras.values() for name in names)]
             listed = _sbom(constraints, self.metadata.version, wanted)
             sbom.write_text(json.dumps(listed, indent=1) + "\n", encoding="ascii")
@@ -51,7 +56,8 @@ class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
 
 
 def _sbom(constraints: str, version: str, wanted: list[str]) -> dict[str, Any]:
-    """Return a CycloneDX 1.6 document of the tested versions of these requirements and of what they need in turn."""
+    """Return a CycloneDX 1.6 document of the tested versions of these requirements and of what they
+    need in turn."""
     parts = re.split(r"^(?=[a-z0-9])", constraints, flags=re.M)[1:]
     packages: dict[str, tuple[str, list[str], set[str]]] = {}
     for part in parts:
@@ -59,7 +65,9 @@ def _sbom(constraints: str, version: str, wanted: list[str]) -> dict[str, Any]:
         if head is not None:
             needed_by = set(re.findall(r"^ +# +(?:via )?([a-z0-9.-]+)", part, flags=re.M)) - {"via"}
             packages[head[1]] = (head[2], re.findall(r"sha256:([0-9a-f]{64})", part), needed_by)
-    taken = {re.split(r"[^A-Za-z0-9.-]", name, maxsplit=1)[0].lower() for name in wanted} & packages.keys()
+    taken = {
+        re.split(r"[^A-Za-z0-9.-]", name, maxsplit=1)[0].lower() for name in wanted
+    } & packages.keys()
     while more := {name for name, (_, _, by) in packages.items() if by & taken} - taken:
         taken |= more
     return {

@@ -1,9 +1,9 @@
 """The governance context: what a project's charter puts in front of an agent, and why.
 
 `build_charter_context` is `load_inputs` (the only I/O: each file is read once) followed by
-`assemble_context`, which is pure.  A replay calls the second with inputs rebuilt by `ContextInputs.from_bytes`,
-so the text, the hits and the filters depend on nothing but those bytes.  The text holds no path of this machine
-and no time.  `docs/context.md` says how it is built.
+`assemble_context`, which is pure. A replay calls the second with inputs rebuilt by
+`ContextInputs.from_bytes`, so the text, the hits and the filters depend on nothing but those bytes.
+The text holds no path of this machine and no time. `docs/context.md` says how it is built.
 """
 
 from __future__ import annotations
@@ -11,7 +11,14 @@ from __future__ import annotations
 import os
 import time
 
-from charter.inputs import CHARTER_MARKDOWN, CHARTER_YAML, ContextInputs, exposures, files_of, load_inputs
+from charter.inputs import (
+    CHARTER_MARKDOWN,
+    CHARTER_YAML,
+    ContextInputs,
+    exposures,
+    files_of,
+    load_inputs,
+)
 from charter.retrieval import (
     MAX_QUERY,
     Hit,
@@ -62,7 +69,9 @@ _LISTED_OMISSIONS = 8
 _CHARTER_SHARE = 60
 _SMALLEST_PART = 400
 
-NO_CHARTER = "no charter: this project states no rules; write one with `spec-kitty charter synthesize`"
+NO_CHARTER = (
+    "no charter: this project states no rules; write one with `spec-kitty charter synthesize`"
+)
 
 
 class CharterContextResult(NamedTuple):
@@ -100,10 +109,10 @@ def build_charter_context(
 ) -> CharterContextResult:
     """Return the governance context of one action in one project.
 
-    `profile` is a profile or the id of one that ships or is the project's own.
-    `settings` is the parsed config.yaml where the caller has it already; without it the file is read here.
-    With `secrets` the files read, and those `beside` them, are looked through, and what looks secret is a warning.
-    `mark_loaded` notes the first load of the action, after which its context is compact.
+    `profile` is a profile or the id of one that ships or is the project's own. `settings` is the
+    parsed config.yaml where the caller has it already; without it the file is read here. With
+    `secrets` the files read, and those `beside` them, are looked through, and what looks secret is
+    a warning. `mark_loaded` notes the first load of the action, after which its context is compact.
 
     Without a cache the project's own is used.
 
@@ -114,7 +123,9 @@ def build_charter_context(
     if isinstance(profile, str):
         profile = _find_profile(root, profile, parse_cache)
     inputs = load_inputs(root, parse_cache, settings=settings)
-    exposed = () if secrets is None else exposures((*files_of(inputs), *beside), secrets, parse_cache)
+    exposed = (
+        () if secrets is None else exposures((*files_of(inputs), *beside), secrets, parse_cache)
+    )
     if cache is None:
         parse_cache.save()
     first_load = is_first_load(root, action)
@@ -122,7 +133,9 @@ def build_charter_context(
         inputs, profile=profile, action=action, request=request, first_load=first_load, depth=depth
     )
     if exposed:
-        result = result._replace(warnings=(*result.warnings, *(problem.describe() for problem in exposed)))
+        result = result._replace(
+            warnings=(*result.warnings, *(problem.describe() for problem in exposed))
+        )
     if mark_loaded and first_load and result.mode != "missing":
         mark_action_loaded(root, action, at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
     return result
@@ -144,7 +157,8 @@ def _find_profile(root: str, profile_id: str, cache: ParseCache) -> AgentProfile
 
 
 def _complete_config(inputs: ContextInputs, depth: int) -> dict[str, Any]:
-    """Return everything the result depends on besides the inputs and the request: what a replay is given back."""
+    """Return everything the result depends on besides the inputs and the request: what a replay is
+    given back."""
     plain = RetrievalConfig()
     return {
         "scorer": SCORER,
@@ -156,7 +170,10 @@ def _complete_config(inputs: ContextInputs, depth: int) -> dict[str, Any]:
         "k": inputs.settings["k"],
         "depth": depth,
         "budget": inputs.settings["context_budget"],
-        "filters": {"policy": inputs.policy_state, "rules": [rule.id for rule in inputs.policy.rules]},
+        "filters": {
+            "policy": inputs.policy_state,
+            "rules": [rule.id for rule in inputs.policy.rules],
+        },
         "clock": None,
     }
 
@@ -197,11 +214,11 @@ def assemble_context(
 
     `config` is that of an earlier result, to reproduce it; without it the inputs' settings hold.
 
-    With a policy that cannot be read nothing is shown that a rule could withhold, and a rule can name
-    anything: charter sections, project and shipped doctrine alike.  The text is then a notice that says so,
-    `available` is false, and `error` begins with `policy lookup failed`.  Showing the charter regardless would
-    turn a typing mistake in the policy into a disclosure; showing nothing without a word would look like having
-    no rules.
+    With a policy that cannot be read nothing is shown that a rule could withhold, and a rule can
+    name anything: charter sections, project and shipped doctrine alike. The text is then a notice
+    that says so, `available` is false, and `error` begins with `policy lookup failed`. Showing the
+    charter regardless would turn a typing mistake in the policy into a disclosure; showing nothing
+    without a word would look like having no rules.
 
     Raises ValueError for a depth or config out of range.
     """
@@ -211,7 +228,21 @@ def assemble_context(
     query = request[:MAX_QUERY]
     warnings = tuple(problem.describe() for problem in inputs.problems)
     bare = CharterContextResult(
-        action, mode, first_load, "", 0, depth, False, warnings, query, full, (), (), (), None, inputs
+        action,
+        mode,
+        first_load,
+        "",
+        0,
+        depth,
+        False,
+        warnings,
+        query,
+        full,
+        (),
+        (),
+        (),
+        None,
+        inputs,
     )
     # 1. Without a charter there is nothing to go by.
     if inputs.charter_state != "present":
@@ -226,9 +257,13 @@ def assemble_context(
     if not inputs.charter.sections:
         warnings = (*warnings, "the charter has no sections: it states no rules")
     seeds = _find_seeds(inputs, profile, action, depth)
-    retrieval = retrieve(collection, query=query, seeds=seeds, config=settings, policy=inputs.policy)
+    retrieval = retrieve(
+        collection, query=query, seeds=seeds, config=settings, policy=inputs.policy
+    )
     # 4. What fits the budget becomes the text.
-    page, in_full, omitted = _write_page(inputs, collection, retrieval, profile, action, full["budget"])
+    page, in_full, omitted = _write_page(
+        inputs, collection, retrieval, profile, action, full["budget"]
+    )
     return bare._replace(
         text=page,
         available=True,
@@ -242,7 +277,8 @@ def assemble_context(
 
 
 class Fetched(NamedTuple):
-    """One artifact or charter section whole, as policy shows it, or the reason why there is none to show."""
+    """One artifact or charter section whole, as policy shows it, or the reason why there is none to
+    show."""
 
     uri: str
     artifact: Artifact | None
@@ -251,9 +287,11 @@ class Fetched(NamedTuple):
 
 
 def fetch_artifact(inputs: ContextInputs, uri: str) -> Fetched:
-    """Return what a uri names, under the same policy as a context. `refusal` says why nothing is shown.
+    """Return what a uri names, under the same policy as a context. `refusal` says why nothing is
+    shown.
 
-    An artifact the policy denies is there and has a `rule`; one that is not in force or not there has none.
+    An artifact the policy denies is there and has a `rule`; one that is not in force or not there
+    has none.
     """
     if inputs.policy_state == "unreadable":
         return Fetched(uri, None, None, str(inputs.policy_error))
@@ -268,16 +306,24 @@ def fetch_artifact(inputs: ContextInputs, uri: str) -> Fetched:
     if rule is not None and rule.action == "deny":
         because = f": {rule.reason}" if rule.reason else ""
         return Fetched(uri, None, rule, f"denied by rule {rule.id}{because}")
-    return Fetched(uri, redacted(match, rule) if rule is not None and rule.action == "redact" else match, rule)
+    return Fetched(
+        uri, redacted(match, rule) if rule is not None and rule.action == "redact" else match, rule
+    )
 
 
 def in_force(inputs: ContextInputs) -> tuple[str, ...]:
-    """Return the uris of all that can be shown: charter sections and artifacts in force that policy does not deny."""
-    return tuple(artifact.uri for artifact in _collect_artifacts(inputs) if not is_denied(inputs.policy, artifact))
+    """Return the uris of all that can be shown: charter sections and artifacts in force that policy
+    does not deny."""
+    return tuple(
+        artifact.uri
+        for artifact in _collect_artifacts(inputs)
+        if not is_denied(inputs.policy, artifact)
+    )
 
 
 def charter_room(budget: int) -> int:
-    """Return how many characters of charter sections a context of this budget surely has room for."""
+    """Return how many characters of charter sections a context of this budget surely has room
+    for."""
     return (budget - _reserve_footer(budget)) * _CHARTER_SHARE // 100
 
 
@@ -292,9 +338,11 @@ def _reserve_footer(budget: int) -> int:
 
 
 def _collect_artifacts(inputs: ContextInputs) -> list[Artifact]:
-    """Return every artifact in force: the project's shadow shipped ones, and the charter may activate only some.
+    """Return every artifact in force: the project's shadow shipped ones, and the charter may
+    activate only some.
 
-    Where the file that says which are in force cannot be read, none is: one it put out of force must not come back.
+    Where the file that says which are in force cannot be read, none is: one it put out of force
+    must not come back.
     """
     if inputs.charter_error:
         return list(inputs.charter.sections)
@@ -309,14 +357,18 @@ def _collect_artifacts(inputs: ContextInputs) -> list[Artifact]:
     return [*inputs.charter.sections, *in_force]
 
 
-def _find_seeds(inputs: ContextInputs, profile: AgentProfile | None, action: str, depth: int) -> Seeds:
+def _find_seeds(
+    inputs: ContextInputs, profile: AgentProfile | None, action: str, depth: int
+) -> Seeds:
     shipped = inputs.bundle.files.get(GRAPH_FILE)
     graph = Graph((*(parse_edges(shipped.document) if shipped else ()), *inputs.edges))
     from_action = dict(graph.distances([f"action:{action}"], limit=depth))
     starts = ["charter"]
     words: tuple[str, ...] = ()
     near: list[str] = [
-        f"doctrine://{kind}/{identifier}" for kind, ids in inputs.charter.selected.items() for identifier in ids
+        f"doctrine://{kind}/{identifier}"
+        for kind, ids in inputs.charter.selected.items()
+        for identifier in ids
     ]
     if profile is not None:
         starts += [f"profile:{profile.profile_id}", *(f"role:{role}" for role in profile.roles)]
@@ -350,7 +402,8 @@ class _Page:
 
 
 def _choose_mode(action: str, first_load: bool, depth: int | None) -> tuple[Mode, int]:
-    """Return the mode of a context, and how far its graph is followed. Raises ValueError for a depth out of range."""
+    """Return the mode of a context, and how far its graph is followed. Raises ValueError for a
+    depth out of range."""
     mode: Mode = "bootstrap" if first_load and action in BOOTSTRAP_ACTIONS else "compact"
     if depth is None:
         depth = BOOTSTRAP_DEPTH if mode == "bootstrap" else COMPACT_DEPTH
@@ -379,13 +432,18 @@ def _write_page(
     return page.text(), in_full, omitted
 
 
-def _write_opening(inputs: ContextInputs, profile: AgentProfile | None, action: str, budget: int) -> str:
-    """Return what this is and for whom; a small budget leaves less of it, so that the charter has its room."""
+def _write_opening(
+    inputs: ContextInputs, profile: AgentProfile | None, action: str, budget: int
+) -> str:
+    """Return what this is and for whom; a small budget leaves less of it, so that the charter has
+    its room."""
     action, size = _truncate(action, 60), min(400, budget // 40)
     lines = [f"# Governance context: {action}", ""]
     if profile is not None:
         name = _truncate(profile.name, 80)
-        lines.append(f"You act as {name} (profile `{profile.profile_id}`); the action is `{action}`.")
+        lines.append(
+            f"You act as {name} (profile `{profile.profile_id}`); the action is `{action}`."
+        )
         document = profile.document
         specialization = document.get("specialization")
         part = specialization if isinstance(specialization, dict) else {}
@@ -399,11 +457,15 @@ def _write_opening(inputs: ContextInputs, profile: AgentProfile | None, action: 
                 lines.append(f"- {label}: {_truncate(' '.join(value.split()), size)}")
         lines.append("")
     lines.append(
-        "The charter is what this project demands: it binds, and wins where anything below it disagrees."
+        "The charter is what this project demands: it binds, and wins where anything below it "
+        "disagrees."
         " The doctrine after it is ranked by how much it bears on the action and the request."
     )
     if any(problem.path in (CHARTER_MARKDOWN, CHARTER_YAML) for problem in inputs.problems):
-        lines.append("One of the charter's files could not be read: rules may be missing here. Say so when you report.")
+        lines.append(
+            "One of the charter's files could not be read: rules may be missing here. Say so "
+            "when you report."
+        )
     if inputs.charter_error:
         lines.append("It is the one that says which doctrine is in force, so none is shown.")
     return "\n".join(lines)
@@ -412,10 +474,13 @@ def _write_opening(inputs: ContextInputs, profile: AgentProfile | None, action: 
 def _describe_withheld(action: str, inputs: ContextInputs) -> str:
     return (
         f"# Governance context: {action}\n\n"
-        "This project has a charter and a policy on what of it may be shown, and the policy cannot be read:"
+        "This project has a charter and a policy on what of it may be shown, and the policy "
+        "cannot be read:"
         f" {inputs.policy_error}.\n\n"
-        "So the charter and all doctrine are withheld. This does not mean that there are no rules. Do nothing"
-        " that is hard to undo; ask for the policy to be mended (`spec-kitty charter lint` names file, line and"
+        "So the charter and all doctrine are withheld. This does not mean that there are no "
+        "rules. Do nothing"
+        " that is hard to undo; ask for the policy to be mended (`spec-kitty charter lint` "
+        "names file, line and"
         " repair), then ask for this context again.\n"
     )
 
@@ -431,10 +496,15 @@ def _describe_denied(inputs: ContextInputs, collection: Sequence[Artifact]) -> s
             gone.append(what)
     if not gone:
         return ""
-    return f"The policy denies all of {' and '.join(gone)}. This does not mean that there are no rules: ask for them."
+    return (
+        f"The policy denies all of {' and '.join(gone)}. This does not mean that there are "
+        "no rules: ask for them."
+    )
 
 
-def _lay_out(page: _Page, hits: tuple[Hit, ...], share: int) -> tuple[list[Hit], list[dict[str, Any]]]:
+def _lay_out(
+    page: _Page, hits: tuple[Hit, ...], share: int
+) -> tuple[list[Hit], list[dict[str, Any]]]:
     """Fill the page; give the hits shown, in rank order, and what had no room."""
     sections = [hit for hit in hits if hit.artifact.origin == "charter"]
     others = [hit for hit in hits if hit.artifact.origin != "charter"]
@@ -451,7 +521,8 @@ def _lay_out(page: _Page, hits: tuple[Hit, ...], share: int) -> tuple[list[Hit],
         if not page.fits(part, room):
             if not opened or min(room, page.room) < _SMALLEST_PART:
                 return False
-            # What is too long on its own still opens: an agent with half a rule knows that there is one.
+            # What is too long on its own still opens: an agent with half a rule knows that there is
+            # one.
             part, rest = _clip_to_room(hit.artifact, min(room, page.room))
             omitted.append({**_describe_omission(hit.artifact, "budget"), "chars": rest})
         texts[hit.artifact.uri] = part
@@ -462,7 +533,9 @@ def _lay_out(page: _Page, hits: tuple[Hit, ...], share: int) -> tuple[list[Hit],
     for hit in sections:
         before = page.room
         # The summary takes whatever room there is, the others their share of it.
-        if not place(hit, page.room if _is_summary(hit.artifact) else share, opened=_is_summary(hit.artifact)):
+        if not place(
+            hit, page.room if _is_summary(hit.artifact) else share, opened=_is_summary(hit.artifact)
+        ):
             waiting.append(hit)
         share -= before - page.room
     if waiting and place(waiting[0], share, opened=True):
@@ -473,7 +546,9 @@ def _lay_out(page: _Page, hits: tuple[Hit, ...], share: int) -> tuple[list[Hit],
             omitted.append(_describe_omission(hit.artifact, "budget"))
     in_full = [hit for hit in hits if hit.artifact.uri in texts]
     charter_texts = [texts[hit.artifact.uri] for hit in _order_for_reading(in_full)]
-    doctrine_texts = [texts[hit.artifact.uri] for hit in in_full if hit.artifact.origin != "charter"]
+    doctrine_texts = [
+        texts[hit.artifact.uri] for hit in in_full if hit.artifact.origin != "charter"
+    ]
     for heading, parts in zip(headings, (charter_texts, doctrine_texts), strict=True):
         if parts:
             page.parts += [heading, *parts]
@@ -497,7 +572,8 @@ def _render_artifact(artifact: Artifact) -> str:
 
 
 def _clip_to_room(artifact: Artifact, room: int) -> tuple[str, int]:
-    """As many whole paragraphs, lines or words as fit, the command that prints the rest, and how long that is."""
+    """As many whole paragraphs, lines or words as fit, the command that prints the rest, and how
+    long that is."""
     head = f"### {artifact.title}\n`{artifact.uri}`\n\n"
     tail = f"more characters are left out: `{_describe_fetch(artifact.uri)}`]"
     size = max(0, room - len(head) - len(tail) - 14)
@@ -522,9 +598,13 @@ def _describe_omitted(omitted: list[dict[str, Any]], action: str, room: int) -> 
     lines = [
         "## Left out",
         "",
-        f"To keep this readable, the following is not shown; `{_describe_fetch(omitted[0]['uri'])}` prints it whole:",
+        "To keep this readable, the following is not shown; "
+        f"`{_describe_fetch(omitted[0]['uri'])}` prints it whole:",
     ]
-    more = f"- and {len(omitted)} more: `spec-kitty charter context --action {_word(action)} --explain` lists them"
+    more = (
+        f"- and {len(omitted)} more: `spec-kitty charter context --action {_word(action)} "
+        "--explain` lists them"
+    )
     room -= len("\n".join(lines)) + len(more) + 3
     named = 0
     for entry in omitted[:_LISTED_OMISSIONS]:
@@ -548,7 +628,12 @@ def _truncate(text: str, size: int) -> str:
 
 
 def _describe_omission(artifact: Artifact, reason: str) -> dict[str, Any]:
-    return {"uri": artifact.uri, "title": artifact.title, "chars": len(artifact.body), "reason": reason}
+    return {
+        "uri": artifact.uri,
+        "title": artifact.title,
+        "chars": len(artifact.body),
+        "reason": reason,
+    }
 
 
 def _record_hit(rank: int, hit: Hit) -> dict[str, Any]:
@@ -557,5 +642,9 @@ def _record_hit(rank: int, hit: Hit) -> dict[str, Any]:
         "digest": hit.artifact.digest,
         "rank": rank,
         "score": decimal(hit.score),
-        "explain": {"lexical": decimal(hit.lexical), "graph": decimal(hit.graph), "tag": decimal(hit.tag)},
+        "explain": {
+            "lexical": decimal(hit.lexical),
+            "graph": decimal(hit.graph),
+            "tag": decimal(hit.tag),
+        },
     }

@@ -1,11 +1,17 @@
-"""What a context is made from: charter, policy, doctrine and settings, each read once with its problems."""
+"""What a context is made from: charter, policy, doctrine and settings, each read once with its
+problems."""
 
 from __future__ import annotations
 
 import os
 
 from charter.model import Charter, CharterError, Policy
-from charter.parse import join_charters, parse_charter_document, parse_charter_markdown, parse_policy
+from charter.parse import (
+    join_charters,
+    parse_charter_document,
+    parse_charter_markdown,
+    parse_policy,
+)
 from charter.retrieval import (
     UNIT,
     RetrievalConfig,
@@ -87,24 +93,33 @@ class ContextInputs(NamedTuple):
         unreadable: Mapping[str, Sequence[str]] | None = None,
         cache: ParseCache | None = None,
     ) -> ContextInputs:
-        """Return the inputs these files make: by name below the project root, as in `files` of the original.
+        """Return the inputs these files make: by name below the project root, as in `files` of the
+        original.
 
-        `unreadable` holds reason and repair for each file that was there and could not be read.  `settings`
-        is the document of config.yaml; `{"governance": original.settings}` does as well.
+        `unreadable` holds reason and repair for each file that was there and could not be read.
+        `settings` is the document of config.yaml; `{"governance": original.settings}` does as well.
         """
         sources = [SourceFile(path, data, sha256(data).hexdigest()) for path, data in files.items()]
-        lost = [Problem(path, None, reason, repair) for path, (reason, repair) in (unreadable or {}).items()]
+        lost = [
+            Problem(path, None, reason, repair)
+            for path, (reason, repair) in (unreadable or {}).items()
+        ]
         shipped = parse_bundle(bundle) if isinstance(bundle, bytes) else bundle
         return _build_inputs(sources, lost, settings, shipped, cache or ParseCache(None))
 
 
 def files_of(inputs: ContextInputs) -> tuple[SourceFile, ...]:
     """Return the project's files behind the inputs, as they were read."""
-    return tuple(SourceFile(path, inputs.blobs[digest], digest) for path, digest in inputs.files.items())
+    return tuple(
+        SourceFile(path, inputs.blobs[digest], digest) for path, digest in inputs.files.items()
+    )
 
 
-def exposures(files: Iterable[SourceFile], secrets: SecretFinder, cache: ParseCache) -> tuple[Problem, ...]:
-    """Return where a file holds what looks secret: agents are shown it, and every record keeps the file."""
+def exposures(
+    files: Iterable[SourceFile], secrets: SecretFinder, cache: ParseCache
+) -> tuple[Problem, ...]:
+    """Return where a file holds what looks secret: agents are shown it, and every record keeps the
+    file."""
     repair = "remove it and revoke it: records and the repository's history keep it"
     return tuple(
         Problem(file.path, line, f"this looks like a secret ({rule})", repair)
@@ -119,7 +134,8 @@ def load_inputs(
     *,
     settings: Mapping[str, Any] | None = None,
 ) -> ContextInputs:
-    """Return everything a context depends on, read from a project: each file once, no link followed."""
+    """Return everything a context depends on, read from a project: each file once, no link
+    followed."""
     root = os.fspath(repo_root)
     cache = cache or ParseCache(None)
     sources: list[SourceFile] = []
@@ -138,9 +154,13 @@ def load_inputs(
         if source is not None:
             sources.append(source)
     files, problems = read_folder(
-        root, DOCTRINE_FOLDER, (".yaml", ".yml", ".md"), skip=(".agent.yaml", ".agent.yml", "README.md")
+        root,
+        DOCTRINE_FOLDER,
+        (".yaml", ".yml", ".md"),
+        skip=(".agent.yaml", ".agent.yml", "README.md"),
     )
-    # An overlay of an older layout changes another artifact and is none itself; `charter lint` names it.
+    # An overlay of an older layout changes another artifact and is none itself; `charter lint`
+    # names it.
     sources += [file for file in files if not file.path.startswith(OVERLAYS)]
     lost += [problem for problem in problems if not problem.path.startswith(OVERLAYS)]
     if settings is None:
@@ -173,7 +193,9 @@ def _build_inputs(
     problems += config_problems
     normal = _read_settings(settings or {}, problems)
     charter, charter_state, charter_error = _read_charter(by_path, unreadable, problems, cache)
-    policy, policy_state, policy_document, policy_error = _read_policy(by_path, unreadable, problems, cache)
+    policy, policy_state, policy_document, policy_error = _read_policy(
+        by_path, unreadable, problems, cache
+    )
     artifacts, edges = _read_doctrine(by_path, problems, cache)
     corpus = {artifact.uri: artifact.digest for artifact in (*charter.sections, *artifacts)}
     policy_source = by_path.get(POLICY_PATH)
@@ -193,7 +215,9 @@ def _build_inputs(
         edges=edges,
         bundle=bundle,
         settings=normal,
-        problems=tuple(sorted(problems, key=lambda problem: (problem.path, problem.line or 0, problem.reason))),
+        problems=tuple(
+            sorted(problems, key=lambda problem: (problem.path, problem.line or 0, problem.reason))
+        ),
         unreadable=dict(sorted(unreadable.items())),
     )
 
@@ -204,7 +228,8 @@ def _read_charter(
     problems: list[Problem],
     cache: ParseCache,
 ) -> tuple[Charter, Literal["missing", "present", "unreadable"], str | None]:
-    """Return the charter, whether there is one, and why what it says of doctrine is not known, where that is so."""
+    """Return the charter, whether there is one, and why what it says of doctrine is not known,
+    where that is so."""
     charters: list[Charter] = []
     broken = any(path in unreadable for path in (CHARTER_MARKDOWN, ".kittify", ".kittify/charter"))
     prose = by_path.get(CHARTER_MARKDOWN)
@@ -225,7 +250,9 @@ def _read_charter(
             lost = Problem(listed.path, error.line, error.reason, _suggest_repair(listed.path))
             problems.append(lost)
         except CharterError as error:
-            lost = _document_problem(listed, cache, error.path, error.reason, error.repair, CHARTER_BYTES)
+            lost = _document_problem(
+                listed, cache, error.path, error.reason, error.repair, CHARTER_BYTES
+            )
             problems.append(lost)
     why = f"charter lookup failed: {lost.place}: {lost.reason}" if lost else None
     if not charters:
@@ -239,10 +266,16 @@ def _read_policy(
     problems: list[Problem],
     cache: ParseCache,
 ) -> tuple[Policy, PolicyState, Any, str | None]:
-    """Return the policy, or why there is none to go by: absent and unreadable are two different answers."""
+    """Return the policy, or why there is none to go by: absent and unreadable are two different
+    answers."""
     for path in (POLICY_PATH, ".kittify/charter", ".kittify"):
         if path in unreadable:
-            return Policy(), "unreadable", None, f"policy lookup failed: {path}: {unreadable[path][0]}"
+            return (
+                Policy(),
+                "unreadable",
+                None,
+                f"policy lookup failed: {path}: {unreadable[path][0]}",
+            )
     source = by_path.get(POLICY_PATH)
     if source is None:
         return Policy(), "none", None, None
@@ -252,7 +285,9 @@ def _read_policy(
     except YamlError as error:
         problem = Problem(source.path, error.line, error.reason, _suggest_repair(source.path))
     except CharterError as error:
-        problem = _document_problem(source, cache, error.path, error.reason, error.repair, MAX_BYTES)
+        problem = _document_problem(
+            source, cache, error.path, error.reason, error.repair, MAX_BYTES
+        )
     problems.append(problem)
     return Policy(), "unreadable", None, f"policy lookup failed: {problem.place}: {problem.reason}"
 
@@ -269,23 +304,31 @@ def _read_doctrine(
         try:
             if path.endswith(".md"):
                 text = decode_utf8(source.data, path)
-                artifact = parse_markdown_artifact(text, path=path, digest=source.digest, origin="project")
+                artifact = parse_markdown_artifact(
+                    text, path=path, digest=source.digest, origin="project"
+                )
             elif path in GRAPH_PATHS:
                 edges += parse_edges(cache.parse(source))
                 continue
             else:
                 document = cache.parse(source)
-                artifact = parse_artifact(document, path=path, digest=source.digest, origin="project")
+                artifact = parse_artifact(
+                    document, path=path, digest=source.digest, origin="project"
+                )
         except YamlError as error:
             problems.append(Problem(path, error.line, error.reason, _suggest_repair(path)))
             continue
         except ArtifactError as error:
             where = (error.field,) if path.endswith((".yaml", ".yml")) else ()
-            problems.append(_document_problem(source, cache, where, str(error), error.repair, MAX_BYTES))
+            problems.append(
+                _document_problem(source, cache, where, str(error), error.repair, MAX_BYTES)
+            )
             continue
         except GraphError as error:
             repair = "write each edge as {from: action:review, to: [uri, ...]}"
-            problems.append(_document_problem(source, cache, error.path, error.reason, repair, MAX_BYTES))
+            problems.append(
+                _document_problem(source, cache, error.path, error.reason, repair, MAX_BYTES)
+            )
             continue
         first = origins.setdefault(artifact.uri, path)
         if first != path:
@@ -298,7 +341,12 @@ def _read_doctrine(
 
 
 def _document_problem(
-    source: SourceFile, cache: ParseCache, path: tuple[str | int, ...], reason: str, repair: str, limit: int
+    source: SourceFile,
+    cache: ParseCache,
+    path: tuple[str | int, ...],
+    reason: str,
+    repair: str,
+    limit: int,
 ) -> Problem:
     """Return a problem at the line of the nearest node there is on the way to the one at fault."""
 
@@ -307,7 +355,9 @@ def _document_problem(
             lines = locate_yaml(source.data, name=source.path, max_bytes=limit)
         except YamlError:
             return 1
-        return next((lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in lines), 1)
+        return next(
+            (lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in lines), 1
+        )
 
     if source.path.endswith(".md"):
         return Problem(source.path, 1, reason, repair)
@@ -320,7 +370,8 @@ def _suggest_repair(path: str) -> str:
 
 
 def _read_settings(document: Mapping[str, Any], problems: list[Problem]) -> dict[str, Any]:
-    """Return the retrieval settings of a config.yaml, complete: a default for each value that cannot be used."""
+    """Return the retrieval settings of a config.yaml, complete: a default for each value that
+    cannot be used."""
     plain = RetrievalConfig()
     weights = {"lexical": plain.lexical, "graph": plain.graph, "tag": plain.tag}
     settings: dict[str, Any] = {"context_budget": DEFAULT_BUDGET, "k": plain.k}
@@ -335,10 +386,14 @@ def _read_settings(document: Mapping[str, Any], problems: list[Problem]) -> dict
         if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
             settings[key] = value
         else:
-            problems.append(_setting_problem(f"governance.{key}", f"a whole number from {low} to {high}"))
+            problems.append(
+                _setting_problem(f"governance.{key}", f"a whole number from {low} to {high}")
+            )
     chosen = section.get("weights")
     if chosen is not None and not isinstance(chosen, dict):
-        problems.append(_setting_problem("governance.weights", "a mapping of lexical, graph and tag"))
+        problems.append(
+            _setting_problem("governance.weights", "a mapping of lexical, graph and tag")
+        )
     for key, value in (chosen if isinstance(chosen, dict) else {}).items():
         units = from_decimal(value)
         if key in weights and units is not None and units <= UNIT:
@@ -351,4 +406,6 @@ def _read_settings(document: Mapping[str, Any], problems: list[Problem]) -> dict
 
 
 def _setting_problem(key: str, expected: str) -> Problem:
-    return Problem(CONFIG_PATH, None, f"{key} is not usable; the default is", f"set {key} to {expected}")
+    return Problem(
+        CONFIG_PATH, None, f"{key} is not usable; the default is", f"set {key} to {expected}"
+    )

@@ -1,8 +1,8 @@
 """The values a governance context is made of.  [pure]
 
-`Charter` is what a project demands, section by section, whichever file form it was written in.  `Policy`
-says what may be put in front of an agent.  Both are plain values: parsing is in `parse`, using them in
-`retrieval`.
+`Charter` is what a project demands, section by section, whichever file form it was written in.
+`Policy` says what may be put in front of an agent. Both are plain values: parsing is in `parse`,
+using them in `retrieval`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ SECTION_KIND = "charter"
 
 
 class Remark(NamedTuple):
-    """Something in a charter.yaml that is used and looks like a mistake: the node, what, and what fixes it."""
+    """Something in a charter.yaml that is used and looks like a mistake: the node, what, and what
+    fixes it."""
 
     path: tuple[str | int, ...]
     what: str
@@ -31,8 +32,8 @@ class Remark(NamedTuple):
 class Charter(NamedTuple):
     """The sections of a charter, and its say over doctrine.
 
-    `activated` holds, by kind, the only artifacts in force; a kind that is not in it is unrestricted.
-    `selected` names artifacts, by kind, that the charter draws on by itself.
+    `activated` holds, by kind, the only artifacts in force; a kind that is not in it is
+    unrestricted. `selected` names artifacts, by kind, that the charter draws on by itself.
     """
 
     sections: tuple[Artifact, ...] = ()
@@ -42,7 +43,8 @@ class Charter(NamedTuple):
 
 
 class PolicyRule(NamedTuple):
-    """One rule: every property it names must match; of several patterns for one property any may."""
+    """One rule: every property it names must match; of several patterns for one property any
+    may."""
 
     id: str
     action: PolicyAction

@@ -1,8 +1,8 @@
 """Charter and policy files to values.  [pure]
 
-Two charter forms are read.  `charter.md` is prose: each `##` section is one artifact, what stands before the
-first is the preamble.  `charter.yaml` (schema_version 2.0.0) lists directives and the doctrine selected or
-activated.  Neither is ever rewritten here.
+Two charter forms are read. `charter.md` is prose: each `##` section is one artifact, what stands
+before the first is the preamble. `charter.yaml` (schema_version 2.0.0) lists directives and the
+doctrine selected or activated. Neither is ever rewritten here.
 """
 
 from __future__ import annotations
@@ -77,7 +77,12 @@ def parse_charter_document(document: object) -> Charter:
     names = _Slugs()
     sections: list[Artifact] = []
     for key, value in document.items():
-        if isinstance(value, str) and key not in _NOT_PROSE and not key.startswith(_LISTS) and value.strip():
+        if (
+            isinstance(value, str)
+            and key not in _NOT_PROSE
+            and not key.startswith(_LISTS)
+            and value.strip()
+        ):
             title = key.replace("_", " ").replace("-", " ").capitalize()
             sections.append(_make_section(names.take(title), title, value))
     remarks: list[Remark] = []
@@ -87,13 +92,16 @@ def parse_charter_document(document: object) -> Charter:
     for path, block in _split_blocks(document):
         for key, value in block.items():
             for prefix, kinds in (("activated_", activated), ("selected_", selected)):
-                # An absent list (or a null one) restricts nothing; an empty one leaves nothing in force.
+                # An absent list (or a null one) restricts nothing; an empty one leaves nothing in
+                # force.
                 if key.startswith(prefix) and value is not None:
                     kind = _make_singular(key.removeprefix(prefix))
                     if kind in kinds:
                         what = f"{key} stands in more than one place; the ids of all of them count"
                         remarks.append(Remark((*path, key), what, "keep one list"))
-                    kinds[kind] = tuple(dict.fromkeys((*kinds.get(kind, ()), *_read_ids(value, (*path, key)))))
+                    kinds[kind] = tuple(
+                        dict.fromkeys((*kinds.get(kind, ()), *_read_ids(value, (*path, key))))
+                    )
     if selected:
         lines = [f"- {kind}: {', '.join(ids) or 'none'}" for kind, ids in sorted(selected.items())]
         body = "The charter draws on this doctrine:\n" + "\n".join(lines)
@@ -109,22 +117,29 @@ def join_charters(first: Charter, second: Charter) -> Charter:
         for section in (*first.sections, *second.sections)
         for slug in (names.take(section.id),)
     )
-    activated, selected = {**first.activated, **second.activated}, {**first.selected, **second.selected}
+    activated, selected = (
+        {**first.activated, **second.activated},
+        {**first.selected, **second.selected},
+    )
     return Charter(sections, activated, selected, (*first.remarks, *second.remarks))
 
 
 def parse_policy(document: object) -> Policy:
     """Return the rules of a parsed policy.yaml; an empty file has none.
 
-    Raises CharterError: a rule that is not understood makes the whole policy unusable, because leaving it out
-    would show what it was written to withhold.
+    Raises CharterError: a rule that is not understood makes the whole policy unusable, because
+    leaving it out would show what it was written to withhold.
     """
     if document is None:
         return Policy()
     if not isinstance(document, dict):
-        raise CharterError((), "expected a mapping with a list `rules`", "start the file with `rules:`")
+        raise CharterError(
+            (), "expected a mapping with a list `rules`", "start the file with `rules:`"
+        )
     if "rules" not in document:
-        raise CharterError((), "there is no list `rules`", "add `rules: []`, or remove the file to have no policy")
+        raise CharterError(
+            (), "there is no list `rules`", "add `rules: []`, or remove the file to have no policy"
+        )
     listed = document["rules"]
     if listed is None:
         return Policy()
@@ -135,7 +150,9 @@ def parse_policy(document: object) -> Policy:
         rule = _read_rule(entry, ("rules", position))
         if any(rule.id == other.id for other in rules):
             path = ("rules", position, "id")
-            raise CharterError(path, f"the rule id {rule.id!r} is there twice", "give each rule its own id")
+            raise CharterError(
+                path, f"the rule id {rule.id!r} is there twice", "give each rule its own id"
+            )
         rules.append(rule)
     return Policy(tuple(rules))
 
@@ -197,14 +214,18 @@ def _make_singular(word: str) -> str:
     return word.replace("_", "-").removesuffix("s")
 
 
-def _split_blocks(document: Mapping[str, object]) -> Iterable[tuple[tuple[str, ...], Mapping[str, object]]]:
+def _split_blocks(
+    document: Mapping[str, object],
+) -> Iterable[tuple[tuple[str, ...], Mapping[str, object]]]:
     """Return the places where lists of doctrine may stand."""
     yield (), document
     governance = document.get("governance")
     if governance is None:
         return
     if not isinstance(governance, dict):
-        raise CharterError(("governance",), "`governance` is not a mapping", "write keys below it, indented")
+        raise CharterError(
+            ("governance",), "`governance` is not a mapping", "write keys below it, indented"
+        )
     yield ("governance",), governance
     for name in ("doctrine", "charter"):
         block = governance.get(name)
@@ -227,7 +248,9 @@ def _read_ids(value: object, path: tuple[str | int, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 
 
-def _read_directives(document: Mapping[str, object], names: _Slugs, remarks: list[Remark]) -> list[Artifact]:
+def _read_directives(
+    document: Mapping[str, object], names: _Slugs, remarks: list[Remark]
+) -> list[Artifact]:
     block = document.get("directives")
     path: tuple[str | int, ...] = ("directives",)
     if isinstance(block, dict):
@@ -243,7 +266,11 @@ def _read_directives(document: Mapping[str, object], names: _Slugs, remarks: lis
             entry = {"id": entry}
         if not isinstance(entry, dict) or not isinstance(entry.get("id"), (str, int)):
             raise CharterError((*path, position), "a directive without an id", "add `id:` to it")
-        texts = {key: " ".join(str(value).split()) for key, value in entry.items() if isinstance(value, (str, int))}
+        texts = {
+            key: " ".join(str(value).split())
+            for key, value in entry.items()
+            if isinstance(value, (str, int))
+        }
         if texts["id"] in seen:
             what = f"a directive {texts['id']!r} stands above already; both are shown"
             remarks.append(Remark((*path, position), what, "join the two, or give one another id"))
@@ -253,7 +280,9 @@ def _read_directives(document: Mapping[str, object], names: _Slugs, remarks: lis
         if texts.get("severity"):
             lines.append(f"Severity: {texts['severity']}.")
         name = names.take(f"directive {texts['id']}")
-        sections.append(_make_section(name, f"{texts['id']}: {title}", "\n".join(lines), ("directive",)))
+        sections.append(
+            _make_section(name, f"{texts['id']}: {title}", "\n".join(lines), ("directive",))
+        )
     return sections
 
 
@@ -265,7 +294,11 @@ def _read_rule(entry: object, path: tuple[str | int, ...]) -> PolicyRule:
         if key not in _RULE_KEYS:
             raise CharterError((*path, key), f"{key!r} is not part of a rule", example)
     identifier = entry.get("id")
-    if not isinstance(identifier, (str, int)) or isinstance(identifier, bool) or not str(identifier).strip():
+    if (
+        not isinstance(identifier, (str, int))
+        or isinstance(identifier, bool)
+        or not str(identifier).strip()
+    ):
         raise CharterError(path, "a rule without an id", "add `id:` to it")
     action = _ACTIONS.get(str(entry.get("action")))
     if action is None:
@@ -273,14 +306,18 @@ def _read_rule(entry: object, path: tuple[str | int, ...]) -> PolicyRule:
         raise CharterError((*path, "action"), reason, "use allow, deny or redact")
     match = entry.get("match")
     if not isinstance(match, dict) or not match:
-        raise CharterError((*path, "match"), f"rule {identifier} matches nothing", "name a uri, kind or tag")
+        raise CharterError(
+            (*path, "match"), f"rule {identifier} matches nothing", "name a uri, kind or tag"
+        )
     for key in match:
         if key not in _MATCH_KEYS:
             reason = f"rule {identifier} matches by {key!r}"
             raise CharterError((*path, "match", key), reason, "match by uri, kind or tag")
     text = entry.get("reason")
     if text is not None and not isinstance(text, (str, int)):
-        raise CharterError((*path, "reason"), f"the reason of rule {identifier} is not text", "write one sentence")
+        raise CharterError(
+            (*path, "reason"), f"the reason of rule {identifier} is not text", "write one sentence"
+        )
     return PolicyRule(
         id=str(identifier).strip(),
         action=action,
@@ -291,12 +328,16 @@ def _read_rule(entry: object, path: tuple[str | int, ...]) -> PolicyRule:
     )
 
 
-def _read_patterns(match: Mapping[str, object], key: str, path: tuple[str | int, ...]) -> tuple[str, ...]:
+def _read_patterns(
+    match: Mapping[str, object], key: str, path: tuple[str | int, ...]
+) -> tuple[str, ...]:
     if key not in match:
         return ()
     value = match[key]
     items = value if isinstance(value, list) else [value]
     if not items or not all(isinstance(item, (str, int)) and str(item).strip() for item in items):
         reason = f"`{key}` holds no pattern"
-        raise CharterError((*path, "match", key), reason, "write a name; * stands for any characters")
+        raise CharterError(
+            (*path, "match", key), reason, "write a name; * stands for any characters"
+        )
     return tuple(str(item).strip() for item in items)

@@ -1,8 +1,9 @@
-"""Which doctrine belongs in front of an agent: deterministic, explained, filtered by policy.  [pure]
+"""Which doctrine belongs in front of an agent: deterministic, explained, filtered by policy. [pure]
 
-Scores are integers in units of 1e-9 and every step is integer arithmetic, so the same inputs rank the same in
-every process and on every machine.  `docs/context.md` is normative for the formulas; the steps in `retrieve`
-carry its numbers.  What is done with the result (layout, budget) is left to `context`.
+Scores are integers in units of 1e-9 and every step is integer arithmetic, so the same inputs rank
+the same in every process and on every machine. `docs/context.md` is normative for the formulas; the
+steps in `retrieve` carry its numbers. What is done with the result (layout, budget) is left to
+`context`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ _FILLER = (
     " would could should may might must can please kindly and or but if then else of to in on at by"
     " for from with without into onto it its as not no so we i you he she they me my our your their"
     " us them there here what which who how why when where all any some each let lets need want up"
-    " out about over under again just only also very new make add build create use using change changes changed code"
+    " out about over under again just only also very new make add build create use using change "
+    "changes changed code"
     " write one two three four five six seven eight nine ten"
 )
 _STOP_WORDS = frozenset(_FILLER.split())
@@ -60,8 +62,8 @@ class RetrievalConfig(NamedTuple):
 class Seeds(NamedTuple):
     """What a context starts from besides the request.
 
-    Distances from the action and from the profile by uri, the profile's own words, and the name of the
-    action, which is no term of the request: the graph speaks for it.
+    Distances from the action and from the profile by uri, the profile's own words, and the name of
+    the action, which is no term of the request: the graph speaks for it.
     """
 
     action: Mapping[str, int]
@@ -102,15 +104,23 @@ def retrieve(
     terms = tuple(term for term in terms if term != stem(seeds.name)) or terms
     asked_terms = frozenset(terms)
     spoken = frozenset(stem(word) for text in seeds.words for word in words(text)) - asked_terms
-    # 2. Every artifact is scored on three counts, by what of it may be shown: a score must not tell of a hidden text.
-    seen = [_redact_artifact(artifact, policy) for artifact in collection] if policy.rules else collection
+    # 2. Every artifact is scored on three counts, by what of it may be shown: a score must not tell
+    # of a hidden text.
+    seen = (
+        [_redact_artifact(artifact, policy) for artifact in collection]
+        if policy.rules
+        else collection
+    )
     lexical = lexical_scores(seen, terms, config)
     by_request, by_profile = _collect_labels(seen, asked_terms), _collect_labels(seen, spoken)
     scored: list[Hit] = []
     for original, artifact, lexical_score in zip(collection, seen, lexical, strict=True):
         named = _count_named(artifact, by_request)
-        graph_score = _score_graph(artifact, seeds, config.depth, named=bool(named), spoken_of=lexical_score > 0)
-        # 3. A candidate is the charter's, the project's, near in the graph, or what the request is about.
+        graph_score = _score_graph(
+            artifact, seeds, config.depth, named=bool(named), spoken_of=lexical_score > 0
+        )
+        # 3. A candidate is the charter's, the project's, near in the graph, or what the request is
+        # about.
         if not graph_score and not named and lexical_score < config.entry:
             continue
         tag_score = _score_tags(2 * named + _count_named(artifact, by_profile))
@@ -120,10 +130,12 @@ def retrieve(
     scored.sort(key=lambda hit: (-hit.score, hit.artifact.origin == "shipped", hit.artifact.uri))
     # 5. Policy decides on each, the first matching rule for good.
     allowed, applied = apply_policy(scored, policy)
-    # 6. What hardly bears on the request is left out; the charter's own sections never are.  A request of which
-    #    no text holds a word says nothing about what bears on it.
+    # 6. What hardly bears on the request is left out; the charter's own sections never are. A
+    # request of which no text holds a word says nothing about what bears on it.
     if any(lexical):
-        allowed = [hit for hit in allowed if hit.score >= config.floor or hit.artifact.origin == "charter"]
+        allowed = [
+            hit for hit in allowed if hit.score >= config.floor or hit.artifact.origin == "charter"
+        ]
     # 7. The best k artifacts stay; charter sections do not count.
     allowed_hits: list[Hit] = []
     cut: list[Hit] = []
@@ -140,7 +152,8 @@ def retrieve(
 
 
 def apply_policy(hits: Sequence[Hit], policy: Policy) -> tuple[list[Hit], list[dict[str, str]]]:
-    """Return the hits a policy lets through, and each decision it took; a redacted hit is a copy."""
+    """Return the hits a policy lets through, and each decision it took; a redacted hit is a
+    copy."""
     if not policy.rules:
         return list(hits), []
     allowed: list[Hit] = []
@@ -179,7 +192,11 @@ def redacted(artifact: Artifact, rule: PolicyRule) -> Artifact:
 
 def _redact_artifact(artifact: Artifact, policy: Policy) -> Artifact:
     rule = deciding(policy, artifact)
-    return artifact if rule is None or rule.action == "allow" else artifact._replace(body="", keywords=())
+    return (
+        artifact
+        if rule is None or rule.action == "allow"
+        else artifact._replace(body="", keywords=())
+    )
 
 
 def matches(rule: PolicyRule, artifact: Artifact) -> bool:
@@ -190,11 +207,16 @@ def matches(rule: PolicyRule, artifact: Artifact) -> bool:
         return False
     if not rule.tags:
         return True
-    return bool(artifact.tags) and any(match_glob(pattern, tag) for pattern in rule.tags for tag in artifact.tags)
+    return bool(artifact.tags) and any(
+        match_glob(pattern, tag) for pattern in rule.tags for tag in artifact.tags
+    )
 
 
-def lexical_scores(collection: Sequence[Artifact], terms: tuple[str, ...], config: RetrievalConfig) -> list[int]:
-    """Return how well each text answers the terms, 0 to 1e9: BM25 as a share of the best a text could reach."""
+def lexical_scores(
+    collection: Sequence[Artifact], terms: tuple[str, ...], config: RetrievalConfig
+) -> list[int]:
+    """Return how well each text answers the terms, 0 to 1e9: BM25 as a share of the best a text
+    could reach."""
     if not terms or not collection:
         return [0] * len(collection)
     bodies = [fold(artifact.body) for artifact in collection]
@@ -235,7 +257,8 @@ def lexical_scores(collection: Sequence[Artifact], terms: tuple[str, ...], confi
 
 
 def query_terms(query: str) -> tuple[str, ...]:
-    """Return the stems a request is matched by: at most 48, in order, from its first 4,096 characters."""
+    """Return the stems a request is matched by: at most 48, in order, from its first 4,096
+    characters."""
     terms: dict[str, None] = {}
     for word in words(query[:MAX_QUERY]):
         if (len(word) > 1 or word.isdigit()) and word not in _STOP_WORDS:
@@ -256,7 +279,8 @@ def fold(text: str) -> str:
 
 
 def stem(word: str) -> str:
-    """Return a word without its inflection; always a beginning of the word, so a text can be searched for it."""
+    """Return a word without its inflection; always a beginning of the word, so a text can be
+    searched for it."""
     known = _stems.get(word)
     if known is None:
         if len(_stems) > 20_000:
@@ -278,7 +302,8 @@ def _strip_ending(word: str) -> str:
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _MIN_STEM:
             word = word[: -len(ending)]
-            # "migration" and "migrate", "planning" and "plan", meet in the same stem; "format" and "form" do not.
+            # "migration" and "migrate", "planning" and "plan", meet in the same stem; "format" and
+            # "form" do not.
             if word.endswith("at") and len(word) - 2 > _MIN_STEM:
                 word = word[:-2]
             break
@@ -288,7 +313,8 @@ def _strip_ending(word: str) -> str:
 
 
 def log2(numerator: int, denominator: int) -> int:
-    """Return the binary logarithm of a ratio of at least one, in units of 2**-20, by integers alone."""
+    """Return the binary logarithm of a ratio of at least one, in units of 2**-20, by integers
+    alone."""
     whole = 0
     while numerator >= 2 * denominator:
         denominator *= 2
@@ -319,11 +345,13 @@ def from_decimal(value: object) -> int | None:
     return int(matched.group(1)) * UNIT + int((matched.group(2) or "").ljust(9, "0"))
 
 
-def _count_terms(terms: Sequence[str], texts: Sequence[str], weight: int, counts: list[dict[str, int]]) -> None:
+def _count_terms(
+    terms: Sequence[str], texts: Sequence[str], weight: int, counts: list[dict[str, int]]
+) -> None:
     """Add to the counts of each folded text how many of its words have each stem.
 
-    A stem begins its word, so only the places where it stands are looked at, in all texts as one: a word never goes
-    over the line feed between two of them.
+    A stem begins its word, so only the places where it stands are looked at, in all texts as one: a
+    word never goes over the line feed between two of them.
     """
     whole = "\n".join(texts)
     ends = list(accumulate(len(text) + 1 for text in texts))
@@ -350,7 +378,8 @@ def _count_named(artifact: Artifact, labels: frozenset[str]) -> int:
 
 
 def _collect_labels(collection: Sequence[Artifact], terms: frozenset[str]) -> frozenset[str]:
-    """Return the tags and keywords that name something wanted: all their words have one of the stems."""
+    """Return the tags and keywords that name something wanted: all their words have one of the
+    stems."""
     labels: set[str] = set()
     for artifact in collection:
         labels.update(artifact.keywords, artifact.tags)
@@ -359,7 +388,10 @@ def _collect_labels(collection: Sequence[Artifact], terms: frozenset[str]) -> fr
     return frozenset(
         label
         for label in labels
-        if (label.startswith(starts) or not (label.isascii() and label.islower() and label[0].isalnum()))
+        if (
+            label.startswith(starts)
+            or not (label.isascii() and label.islower() and label[0].isalnum())
+        )
         and terms.issuperset(_split_label(label))
     )
 
@@ -381,15 +413,18 @@ def _score_tags(named: int) -> int:
     return UNIT * named // (named + 2)
 
 
-def _score_graph(artifact: Artifact, seeds: Seeds, depth: int, *, named: bool, spoken_of: bool) -> int:
+def _score_graph(
+    artifact: Artifact, seeds: Seeds, depth: int, *, named: bool, spoken_of: bool
+) -> int:
     if artifact.origin == "charter":
         return UNIT
     near = _score_distance(seeds.action.get(artifact.uri), depth)
     own = _score_distance(seeds.profile.get(artifact.uri), depth)
     score = (2 * near + own) // 3
     if artifact.origin == "project":
-        # The project's own are in force without an edge. What the request names outranks what ships on the same matter;
-        # a directive it speaks of counts as if tied to the action; the rest gives way, a guide before a directive.
+        # The project's own are in force without an edge. What the request names outranks what ships
+        # on the same matter; a directive it speaks of counts as if tied to the action; the rest
+        # gives way, a guide before a directive.
         directive = artifact.kind == "directive"
         tied = 5 if named else 4 if directive and spoken_of else 2 if directive else 1
         score = max(score, tied * UNIT // 6)

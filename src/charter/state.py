@@ -1,8 +1,8 @@
 """Which actions have had their first governance context: `.kittify/charter/context-state.json`.
 
-Flows that mark loads write it; an invocation never does.  It is convenience, not evidence: deleting or
-editing it makes a context longer or shorter, nothing else.  Corrupt or unreadable means nothing was loaded yet.
-It speaks of this checkout, so the folder's own `.gitignore` keeps it out of git.
+Flows that mark loads write it; an invocation never does. It is convenience, not evidence: deleting
+or editing it makes a context longer or shorter, nothing else. Corrupt or unreadable means nothing
+was loaded yet. It speaks of this checkout, so the folder's own `.gitignore` keeps it out of git.
 """
 
 from __future__ import annotations
@@ -46,7 +46,11 @@ def _read(root: str) -> dict[str, object] | Problem:
     except (ValueError, RecursionError):
         return Problem(STATE_PATH, None, "not JSON", forget)
     actions = state.get("actions") if isinstance(state, dict) else None
-    return actions if isinstance(actions, dict) else Problem(STATE_PATH, None, "no mapping `actions` in it", forget)
+    return (
+        actions
+        if isinstance(actions, dict)
+        else Problem(STATE_PATH, None, "no mapping `actions` in it", forget)
+    )
 
 
 def _lock_path(root: str) -> str:
@@ -76,7 +80,11 @@ def mark_loaded(root: str, action: str, *, at: str) -> None:
             raise OSError(f"{os.path.relpath(part, root)} is a symbolic link; it is not followed")
     # A .gitignore that is there is somebody's own and stays as it is.
     try:
-        ignore = os.open(os.path.join(folder, ".gitignore"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        ignore = os.open(
+            os.path.join(folder, ".gitignore"),
+            os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
+            0o644,
+        )
         with open(ignore, "wb") as file:
             file.write(_IGNORE)
     except FileExistsError:

@@ -1,7 +1,9 @@
-"""One doctrine artifact: a rule or a way of working that a context can put in front of an agent.  [pure]
+"""One doctrine artifact: a rule or a way of working that a context can put in front of an agent.
+[pure]
 
-An artifact is a directive (what must hold), a tactic (how to go about it), a styleguide or a toolguide.  The
-vocabulary of kinds is open.  Its uri, `doctrine://<kind>/<id>`, is what policy rules match and records name.
+An artifact is a directive (what must hold), a tactic (how to go about it), a styleguide or a
+toolguide. The vocabulary of kinds is open. Its uri, `doctrine://<kind>/<id>`, is what policy rules
+match and records name.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ _NOT_PROSE = frozenset(
 
 
 class Artifact(NamedTuple):
-    """A candidate for a governance context; `digest` is that of its file, for a charter section that of its text."""
+    """A candidate for a governance context; `digest` is that of its file, for a charter section
+    that of its text."""
 
     uri: str
     kind: str
@@ -62,7 +65,8 @@ class ArtifactError(ValueError):
 
 
 def parse_artifact(document: object, *, path: str, digest: str, origin: str) -> Artifact:
-    """Return the artifact a parsed YAML document describes; kind and id default to its folder and file name.
+    """Return the artifact a parsed YAML document describes; kind and id default to its folder and
+    file name.
 
     Raises ArtifactError.
     """
@@ -75,15 +79,21 @@ def parse_artifact(document: object, *, path: str, digest: str, origin: str) -> 
         repair = "write an `id:` of letters, digits, dots, - and _, at most 128"
         if "id" not in document and "code" not in document:
             repair += ", or rename the file, which gives the id where there is none"
-        raise ArtifactError("id", f"expected letters, digits, dots, - and _, found {identifier[:60]!r}", repair)
+        raise ArtifactError(
+            "id", f"expected letters, digits, dots, - and _, found {identifier[:60]!r}", repair
+        )
     title = _read_line(document, "title", "name") or identifier
     body = document.get("body")
     if body is not None and not isinstance(body, str):
-        raise ArtifactError("body", "expected text", "write `body: |` and the text below it, indented")
+        raise ArtifactError(
+            "body", "expected text", "write `body: |` and the text below it, indented"
+        )
     body = (body or "").strip() or _compose(document)
     if not body:
         raise ArtifactError(
-            "body", "nothing in it to tell an agent", "write the rule under `body: |`, or remove the file"
+            "body",
+            "nothing in it to tell an agent",
+            "write the rule under `body: |`, or remove the file",
         )
     tags = _read_words(document, "tags")
     keywords = _read_words(document, "keywords")
@@ -92,7 +102,8 @@ def parse_artifact(document: object, *, path: str, digest: str, origin: str) -> 
 
 
 def parse_markdown_artifact(text: str, *, path: str, digest: str, origin: str) -> Artifact:
-    """Return the artifact a Markdown file holds: its first heading is the title, its folder the kind.
+    """Return the artifact a Markdown file holds: its first heading is the title, its folder the
+    kind.
 
     Raises ArtifactError.
     """
@@ -120,12 +131,23 @@ def _read_kind(document: Mapping[str, object], path: str) -> str:
     if not kind:
         folders = path.split("/")[:-1]
         name = path.rsplit("/", 1)[-1].split(".")
-        named = [_make_singular(part) for part in (*name[1:-1], *reversed(folders)) if _make_singular(part) in KINDS]
+        named = [
+            _make_singular(part)
+            for part in (*name[1:-1], *reversed(folders))
+            if _make_singular(part) in KINDS
+        ]
         # A folder right below `doctrine/` names a kind of its own, such as `procedure`.
         own = folders[folders.index("doctrine") + 1 :][:1] if "doctrine" in folders else []
-        kind = named[0] if named else "".join(_make_singular(part) for part in own if _KIND.match(part))
+        kind = (
+            named[0]
+            if named
+            else "".join(_make_singular(part) for part in own if _KIND.match(part))
+        )
     if not kind:
-        repair = "move the file to directives/, tactics/, styleguides/ or toolguides/, or write `kind:` in it"
+        repair = (
+            "move the file to directives/, tactics/, styleguides/ or toolguides/, or write "
+            "`kind:` in it"
+        )
         raise ArtifactError("kind", "neither the file nor its folder says which", repair)
     if not _KIND.match(kind):
         repair = f"write one of {', '.join(KINDS)}"
@@ -140,7 +162,9 @@ def _read_line(document: Mapping[str, object], *keys: str) -> str:
             return " ".join(str(value).split())
         if value is not None:
             raise ArtifactError(
-                key, "expected text", f"write `{key}:` and one line of text; quote it if it is a number"
+                key,
+                "expected text",
+                f"write `{key}:` and one line of text; quote it if it is a number",
             )
     return ""
 
@@ -150,20 +174,28 @@ def _read_words(document: Mapping[str, object], key: str) -> tuple[str, ...]:
     items = value if isinstance(value, list) else [] if value is None else [value]
     for item in items:
         if not isinstance(item, (str, int)):
-            repair = f"write `{key}: [one, two]`; quote an item that YAML takes for a value, as in 'null'"
+            repair = (
+                f"write `{key}: [one, two]`; quote an item that YAML takes for a value, as "
+                "in 'null'"
+            )
             raise ArtifactError(key, "expected a list of texts", repair)
     return tuple(dict.fromkeys(" ".join(str(item).lower().split()) for item in items))
 
 
 def _compose(document: Mapping[str, object]) -> str:
-    """Return a body from the text fields of an artifact that has none: the forms in the field name theirs freely."""
+    """Return a body from the text fields of an artifact that has none: the forms in the field name
+    theirs freely."""
     parts: list[str] = []
     for key, value in document.items():
         if key in _NOT_PROSE:
             continue
         if isinstance(value, str) and len(value.split()) > 1:
             parts.append(value.strip())
-        elif isinstance(value, list) and value and all(isinstance(item, (str, dict)) for item in value):
+        elif (
+            isinstance(value, list)
+            and value
+            and all(isinstance(item, (str, dict)) for item in value)
+        ):
             label = key.replace("_", " ").replace("-", " ").capitalize()
             parts.append("\n".join([f"{label}:", *(f"- {_read_entry(item)}" for item in value)]))
     return "\n\n".join(parts)
@@ -172,5 +204,7 @@ def _compose(document: Mapping[str, object]) -> str:
 def _read_entry(item: str | Mapping[str, object]) -> str:
     if isinstance(item, str):
         return " ".join(item.split())
-    texts = [" ".join(str(value).split()) for value in item.values() if isinstance(value, (str, int))]
+    texts = [
+        " ".join(str(value).split()) for value in item.values() if isinstance(value, (str, int))
+    ]
     return ": ".join(texts)

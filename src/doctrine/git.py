@@ -1,7 +1,8 @@
-"""Find a worktree's git directory by reading files, and ask git safely where only git knows the answer.
+"""Find a worktree's git directory by reading files, and ask git safely where only git knows the
+answer.
 
-`ask_git` is the one place that starts git: without network, hooks of the index, discovery of other repositories, or
-anything the caller's environment points at.
+`ask_git` is the one place that starts git: without network, hooks of the index, discovery of other
+repositories, or anything the caller's environment points at.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def own_git_directory(top: str) -> str | None:
 
 
 def ask_git(top: str, *words: str) -> str | None:
-    """Return what a git command prints for the worktree at `top`; None where it fails. Raises OSError without git."""
+    """Return what a git command prints for the worktree at `top`; None where it fails. Raises
+    OSError without git."""
     output = read_git(top, *words)
     return None if output is None else output.decode("utf-8", "surrogateescape")
 

@@ -1,8 +1,8 @@
 """Which doctrine bears on which work: a small directed graph.  [pure]
 
-Nodes are names: `action:review`, `role:REVIEWER`, `profile:<id>` and artifact uris.  An edge may name its
-relation, which is shown to people and does not change a distance.  Distances depend on the set of edges only,
-never on their order.
+Nodes are names: `action:review`, `role:REVIEWER`, `profile:<id>` and artifact uris. An edge may
+name its relation, which is shown to people and does not change a distance. Distances depend on the
+set of edges only, never on their order.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Graph:
         return tuple(dict.fromkeys(self._targets.get(node, ())))
 
     def distances(self, starts: Iterable[str], *, limit: int) -> Mapping[str, int]:
-        """Return how many edges from the nearest start each node is, up to the limit; the starts are at 0."""
+        """Return how many edges from the nearest start each node is, up to the limit; the starts
+        are at 0."""
         distances = dict.fromkeys(sorted(set(starts)), 0)
         frontier = list(distances)
         for distance in range(1, limit + 1):
@@ -61,7 +62,8 @@ class Graph:
 
 
 def parse_edges(document: object) -> tuple[Edge, ...]:
-    """Return the edges of a parsed graph document: `edges: [{from, to, relation}]`, where `to` may be a list.
+    """Return the edges of a parsed graph document: `edges: [{from, to, relation}]`, where `to` may
+    be a list.
 
     Raises GraphError.
     """

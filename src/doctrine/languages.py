@@ -1,4 +1,5 @@
-"""By which files a language shows: the one table that routing's facts, a first charter and a profile go by.  [pure]"""
+"""By which files a language shows: the one table that routing's facts, a first charter and a
+profile go by. [pure]"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""NamedTuple, Protocol and SHA-256 as the standard library has them, without the libraries they come in.
+"""NamedTuple, Protocol and SHA-256 as the standard library has them, without the libraries they
+come in.
 
-A command and a hook live for some tens of milliseconds, and a tenth of them each would go into importing `typing` and
-into loading OpenSSL for `hashlib`. Type checkers see the originals. A module that makes a NamedTuple of this puts off
-its annotations (`from __future__ import annotations`); what they say is for checkers and readers alone.
+A command and a hook live for some tens of milliseconds, and a tenth of them each would go into
+importing `typing` and into loading OpenSSL for `hashlib`. Type checkers see the originals. A module
+that makes a NamedTuple of this puts off its annotations (`from __future__ import annotations`);
+what they say is for checkers and readers alone.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ else:
         return dict(zip(self._fields, self, strict=True))
 
     def _repr(self):
-        members = ", ".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
+        members = ", ".join(
+            f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True)
+        )
         return f"{type(self).__name__}({members})"
 
     # What `collections.namedtuple` gives every class.
@@ -73,8 +77,9 @@ else:
     class _Named(type):
         """Makes a named tuple of a class body, as the metaclass of `typing.NamedTuple` does.
 
-        `collections.namedtuple` compiles a constructor for each class, which is most of its cost, and many a class is
-        never used in a short process: here the first value of a class has it compiled.
+        `collections.namedtuple` compiles a constructor for each class, which is most of its cost,
+        and many a class is never used in a short process: here the first value of a class has it
+        compiled.
         """
 
         def __new__(mcs, name, _bases, body):
@@ -82,15 +87,22 @@ else:
             fields = tuple(annotations)
             defaults = {field: body.pop(field) for field in fields if field in body}
             members = {
-                field: _tuplegetter(place, f"Alias for field number {place}") for place, field in enumerate(fields)
+                field: _tuplegetter(place, f"Alias for field number {place}")
+                for place, field in enumerate(fields)
             }
             named_tuple = type(name, (tuple,), {**_SHARED, **members, **body})
-            named_tuple.__annotations__, named_tuple._fields, named_tuple.__match_args__ = annotations, fields, fields
+            named_tuple.__annotations__, named_tuple._fields, named_tuple.__match_args__ = (
+                annotations,
+                fields,
+                fields,
+            )
             named_tuple._field_defaults = defaults
 
             def construct(cls, /, *args, **kwargs):
                 names = ", ".join(fields)
-                compiled = eval(f"lambda _cls, {names}: _new(_cls, ({names},))", {"_new": tuple.__new__})
+                compiled = eval(
+                    f"lambda _cls, {names}: _new(_cls, ({names},))", {"_new": tuple.__new__}
+                )
                 compiled.__name__, compiled.__qualname__ = "__new__", f"{name}.__new__"
                 compiled.__defaults__ = tuple(defaults.values())
                 named_tuple.__new__ = staticmethod(compiled)

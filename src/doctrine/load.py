@@ -1,10 +1,11 @@
 """Bring doctrine in from disk: the shipped bundle, and a project's own files.
 
-Shipped YAML is compiled to one canonical JSON file when the package is built, so the everyday path parses no
-YAML; where that file is missing the sources are compiled in memory.  Project files are read once each (the
-bytes parsed are the bytes hashed are the bytes returned), never through a symbolic link, and their parsed
-form may be cached by the digest of those bytes.  The cache is derived: absent, corrupt or unwritable means
-parsing again.  A file that cannot be used becomes a `Problem`; it never takes the others down.
+Shipped YAML is compiled to one canonical JSON file when the package is built, so the everyday path
+parses no YAML; where that file is missing the sources are compiled in memory. Project files are
+read once each (the bytes parsed are the bytes hashed are the bytes returned), never through a
+symbolic link, and their parsed form may be cached by the digest of those bytes. The cache is
+derived: absent, corrupt or unwritable means parsing again. A file that cannot be used becomes a
+`Problem`; it never takes the others down.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class Problem(NamedTuple):
 
 
 class SourceFile(NamedTuple):
-    """A project file as it was read, once: its name below the project root, its bytes, their SHA-256."""
+    """A project file as it was read, once: its name below the project root, its bytes, their
+    SHA-256."""
 
     path: str
     data: bytes
@@ -71,7 +73,8 @@ class ShippedFile(NamedTuple):
 
 
 class ShippedBundle(NamedTuple):
-    """Everything the package ships, as one object: its bytes, their digest, the files by relative name."""
+    """Everything the package ships, as one object: its bytes, their digest, the files by relative
+    name."""
 
     data: bytes
     digest: str
@@ -79,7 +82,8 @@ class ShippedBundle(NamedTuple):
 
 
 class SecretFinder(NamedTuple):
-    """What recognises secrets, from outside: the name of its rules, and (rule id, line) of each in a text."""
+    """What recognises secrets, from outside: the name of its rules, and (rule id, line) of each in
+    a text."""
 
     name: str
     places: Callable[[str], Sequence[tuple[str, int]]]
@@ -121,7 +125,10 @@ def parse_bundle(data: bytes) -> ShippedBundle:
     document = json.loads(data)
     if not isinstance(document, dict) or document.get("format") != BUNDLE_FORMAT:
         raise ValueError("not a doctrine bundle of a known format")
-    files = {name: ShippedFile(entry["sha256"], entry["document"]) for name, entry in document["files"].items()}
+    files = {
+        name: ShippedFile(entry["sha256"], entry["document"])
+        for name, entry in document["files"].items()
+    }
     return ShippedBundle(data, sha256(data).hexdigest(), files)
 
 
@@ -208,7 +215,8 @@ def read_folder(
     skip: tuple[str, ...] = (),
     max_bytes: int = MAX_BYTES,
 ) -> tuple[tuple[SourceFile, ...], tuple[Problem, ...]]:
-    """Return every file below a relative folder whose name ends in one of the suffixes (and in none to skip)."""
+    """Return every file below a relative folder whose name ends in one of the suffixes (and in none
+    to skip)."""
     files = _Sources()
     problems: list[Problem] = []
     try:
@@ -268,7 +276,14 @@ def _read_below(
         try:
             if is_folder:
                 if level >= MAX_FOLDER_DEPTH:
-                    problems.append(Problem(_escape_path(inner_path), None, "nested too deep to be read", "move it up"))
+                    problems.append(
+                        Problem(
+                            _escape_path(inner_path),
+                            None,
+                            "nested too deep to be read",
+                            "move it up",
+                        )
+                    )
                     continue
                 inner = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
                 try:
@@ -278,11 +293,28 @@ def _read_below(
             elif name.endswith(names[0]) and not name.endswith(names[1]):
                 if len(files) >= MAX_FILES:
                     reason = f"more than {MAX_FILES} files; this one and the rest are not read"
-                    problems.append(Problem(_escape_path(inner_path), None, reason, "remove files that are not needed"))
+                    problems.append(
+                        Problem(
+                            _escape_path(inner_path),
+                            None,
+                            reason,
+                            "remove files that are not needed",
+                        )
+                    )
                     return
                 if files.size >= MAX_TOTAL_BYTES:
-                    reason = f"more than {MAX_TOTAL_BYTES >> 20} MiB in all; this one and the rest are not read"
-                    problems.append(Problem(_escape_path(inner_path), None, reason, "remove files that are not needed"))
+                    reason = (
+                        f"more than {MAX_TOTAL_BYTES >> 20} MiB in all; this one and the "
+                        "rest are not read"
+                    )
+                    problems.append(
+                        Problem(
+                            _escape_path(inner_path),
+                            None,
+                            reason,
+                            "remove files that are not needed",
+                        )
+                    )
                     return
                 source = _read_at(folder, name, inner_path, max_bytes)
                 if source is not None:
@@ -309,12 +341,19 @@ def _read_bytes(folder: int, name: str, path: str, max_bytes: int) -> bytes | No
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise SourceError(Problem(_escape_path(path), None, "not a plain file", "replace it with a plain file"))
-        # One byte more than there should be: a read that comes back short has met the end, so most files take one.
-        # The size may be outdated by the time it is read; then reading goes on, to one byte past the limit.
+            raise SourceError(
+                Problem(
+                    _escape_path(path), None, "not a plain file", "replace it with a plain file"
+                )
+            )
+        # One byte more than there should be: a read that comes back short has met the end, so most
+        # files take one. The size may be outdated by the time it is read; then reading goes on, to
+        # one byte past the limit.
         data = os.read(descriptor, min(status.st_size, max_bytes) + 1)
         if len(data) != status.st_size:
-            while len(data) <= max_bytes and (chunk := os.read(descriptor, max_bytes + 1 - len(data))):
+            while len(data) <= max_bytes and (
+                chunk := os.read(descriptor, max_bytes + 1 - len(data))
+            ):
                 data += chunk
     except OSError as error:
         raise _unreadable(path, error) from error
@@ -327,7 +366,8 @@ def _read_bytes(folder: int, name: str, path: str, max_bytes: int) -> bytes | No
 
 
 def replace_file(path: str, data: bytes, mode: int, *, sync: bool = True) -> None:
-    """Write a file that holds the new bytes or, after a crash, the old ones; never half of either. Raises OSError."""
+    """Write a file that holds the new bytes or, after a crash, the old ones; never half of either.
+    Raises OSError."""
     scratch = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
@@ -362,7 +402,9 @@ def secrets_in(file: SourceFile, finder: SecretFinder, cache: ParseCache) -> lis
     Looked for once per content.
     """
     secrets = cache.remember(
-        file, f"secrets {finder.name}", lambda: [list(p) for p in finder.places(file.data.decode("utf-8", "replace"))]
+        file,
+        f"secrets {finder.name}",
+        lambda: [list(p) for p in finder.places(file.data.decode("utf-8", "replace"))],
     )
     return [(str(rule), int(line)) for rule, line in secrets]
 
@@ -373,8 +415,8 @@ def secrets_in(file: SourceFile, finder: SecretFinder, cache: ParseCache) -> lis
 class ParseCache:
     """Parsed YAML by the digest of its bytes, in one file; without a path nothing is kept.
 
-    The file lies where no branch can plant it, and one of another user is not read: whoever can write it can make a
-    file parse as something else.
+    The file lies where no branch can plant it, and one of another user is not read: whoever can
+    write it can make a file parse as something else.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -388,7 +430,8 @@ class ParseCache:
     def parse(self, source: SourceFile, *, max_bytes: int = MAX_BYTES) -> Any:
         """Return the plain value of a YAML file.
 
-        Raises YamlError, remembered like a value: a broken file is not parsed again until it changes.
+        Raises YamlError, remembered like a value: a broken file is not parsed again until it
+        changes.
         """
         known = self._load()
         digest = source.digest
@@ -408,7 +451,8 @@ class ParseCache:
         return value
 
     def remember(self, source: SourceFile, what: str, make: Callable[[], Any]) -> Any:
-        """Return a plain value that follows from the bytes of a file, made once and kept beside their parse."""
+        """Return a plain value that follows from the bytes of a file, made once and kept beside
+        their parse."""
         self._load()
         key = f"{source.digest} {what}"
         self._used.add(key)
@@ -424,7 +468,10 @@ class ParseCache:
         self._fresh = False
         content = {"entries": self._known, "errors": self._errors, "notes": self._notes}
         if sum(map(len, content.values())) > _CACHE_ENTRIES:
-            content = {name: {key: part[key] for key in part if key in self._used} for name, part in content.items()}
+            content = {
+                name: {key: part[key] for key in part if key in self._used}
+                for name, part in content.items()
+            }
         pack = {"parser_version": PARSER_VERSION, **content}
         data = json.dumps(pack, ensure_ascii=False, separators=(",", ":")).encode()
         try:
@@ -458,7 +505,11 @@ class ParseCache:
         if not isinstance(pack, dict) or pack.get("parser_version") != PARSER_VERSION:
             return
         entries, errors, notes = pack.get("entries"), pack.get("errors"), pack.get("notes")
-        if not isinstance(entries, dict) or not isinstance(errors, dict) or not isinstance(notes, dict):
+        if (
+            not isinstance(entries, dict)
+            or not isinstance(errors, dict)
+            or not isinstance(notes, dict)
+        ):
             return
         for error in errors.values():
             line, reason = error

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import json
 
-# The inside of a character class: controls but tab and line feed, separators, surrogates, and what is invisible or
-# changes the order of what is visible (categories Cc, Cf, Cs, Zl, Zp; fillers and blanks that are letters or symbols to
-# Unicode; variation selectors). The joiners U+200C and U+200D are left out: scripts and emoji need them.
+# The inside of a character class: controls but tab and line feed, separators, surrogates, and what
+# is invisible or changes the order of what is visible (categories Cc, Cf, Cs, Zl, Zp; fillers and
+# blanks that are letters or symbols to Unicode; variation selectors). The joiners U+200C and U+200D
+# are left out: scripts and emoji need them.
 _INVISIBLE = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
     "\u2060-\u206f\u2800\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-# A pattern for one of them. The selectors U+FE0E and U+FE0F choose between two pictures of the sign before them; behind
-# another selector, a letter or a blank they choose nothing.
+# A pattern for one of them. The selectors U+FE0E and U+FE0F choose between two pictures of the sign
+# before them; behind another selector, a letter or a blank they choose nothing.
 UNSEEN = f'[{_INVISIBLE}]|(?<=[\x00-"$-),-/:-\x7f\ufe00-\ufe0f])[\ufe0e\ufe0f]'
 
 
 def spell(value: object) -> str:
-    """Return a value from a file as its author wrote it and not as Python does: `null`, `true`, `["a"]`, `"text"`."""
+    """Return a value from a file as its author wrote it and not as Python does: `null`, `true`,
+    `["a"]`, `"text"`."""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
@@ -32,26 +34,42 @@ def say(value: object) -> str:
 
 
 def make_encodable(text: str) -> str:
-    r"""Return a text that UTF-8 can write: a lone surrogate, as of a file name that is not UTF-8, is spelt `\udcff`."""
+    r"""Return a text that UTF-8 can write: a lone surrogate, as of a file name that is not UTF-8,
+    is spelt `\udcff`."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def name_kind(value: object) -> str:
     """Return what a value is in JSON's words, `null` or `an array`, and not in Python's."""
-    kinds = ((str, "text"), (bool, "true or false"), (int, "a number"), (float, "a number"), (dict, "an object"))
+    kinds = (
+        (str, "text"),
+        (bool, "true or false"),
+        (int, "a number"),
+        (float, "a number"),
+        (dict, "an object"),
+    )
     known = next((name for kind, name in kinds if isinstance(value, kind)), None)
-    return known or ("null" if value is None else "an array" if isinstance(value, list | tuple) else "no JSON value")
+    return known or (
+        "null"
+        if value is None
+        else "an array"
+        if isinstance(value, list | tuple)
+        else "no JSON value"
+    )
 
 
 def count(number: int, noun: str, nouns: str = "") -> str:
-    """Return a number with its noun: `1 file`, `2 files`; `nouns` is a plural that is not made with an s."""
+    """Return a number with its noun: `1 file`, `2 files`; `nouns` is a plural that is not made with
+    an s."""
     return f"{number} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def match_glob(pattern: str, text: str) -> bool:
-    """Return whether a pattern, in which each `*` stands for any characters, describes the whole text.
+    """Return whether a pattern, in which each `*` stands for any characters, describes the whole
+    text.
 
-    The parts between the stars are looked for from left to right, so no pattern makes it start over.
+    The parts between the stars are looked for from left to right, so no pattern makes it start
+    over.
     """
     if "*" not in pattern:
         return pattern == text

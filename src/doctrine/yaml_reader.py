@@ -1,11 +1,12 @@
 """Read one YAML document as plain values, refusing everything that makes YAML surprising.  [pure]
 
-What comes out is None, bool, int, str, list and dict with text keys: exactly what canonical JSON can carry,
-so a parsed file can be hashed and cached without loss.  Anchors, aliases, merge keys, tags, duplicate keys, a
-second document, and anything too large or too deep are errors that carry a line number.
+What comes out is None, bool, int, str, list and dict with text keys: exactly what canonical JSON
+can carry, so a parsed file can be hashed and cached without loss. Anchors, aliases, merge keys,
+tags, duplicate keys, a second document, and anything too large or too deep are errors that carry a
+line number.
 
-Plain scalars: `true`, `false`, `null`, and whole numbers without leading zeros become values; everything else
-stays text.  There are no floats (`1.0` is the text "1.0"), and "010" stays an id.
+Plain scalars: `true`, `false`, `null`, and whole numbers without leading zeros become values;
+everything else stays text. There are no floats (`1.0` is the text "1.0"), and "010" stays an id.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _CONSTANTS: dict[str, bool | None] = {
 
 
 class YamlError(ValueError):
-    """A document that is not read: which file, at which line (1-based, where there is one), and why."""
+    """A document that is not read: which file, at which line (1-based, where there is one), and
+    why."""
 
     def __init__(self, name: str, line: int | None, reason: str) -> None:
         super().__init__(f"{name}:{line}: {reason}" if line else f"{name}: {reason}")
@@ -58,7 +60,9 @@ def read_yaml(data: bytes, *, name: str, max_bytes: int = MAX_BYTES) -> Any:
     return _read(data, name, max_bytes, None)
 
 
-def locate_yaml(data: bytes, *, name: str, max_bytes: int = MAX_BYTES) -> dict[tuple[str | int, ...], int]:
+def locate_yaml(
+    data: bytes, *, name: str, max_bytes: int = MAX_BYTES
+) -> dict[tuple[str | int, ...], int]:
     """Return the 1-based line at which each node starts, by its path of keys and positions.
 
     Raises YamlError.
@@ -81,11 +85,14 @@ def decode_utf8(data: bytes, name: str) -> str:
         raise YamlError(name, line, reason) from error
 
 
-def _read(data: bytes, name: str, max_bytes: int, lines: dict[tuple[str | int, ...], int] | None) -> Any:
+def _read(
+    data: bytes, name: str, max_bytes: int, lines: dict[tuple[str | int, ...], int] | None
+) -> Any:
     if len(data) > max_bytes:
         raise YamlError(name, None, f"{len(data)} bytes, the limit is {max_bytes}")
     text = decode_utf8(data, name)
-    # Imported here because it costs more than everything else on the path of a command that reads no YAML.
+    # Imported here because it costs more than everything else on the path of a command that reads
+    # no YAML.
     from ruamel import yaml
 
     try:
@@ -102,7 +109,8 @@ def _read(data: bytes, name: str, max_bytes: int, lines: dict[tuple[str | int, .
     except (yaml.error.YAMLError, ValueError, AttributeError, TypeError, IndexError) as error:
         if isinstance(error, YamlError):
             raise
-        # The scanner answers some malformed directives with errors of the language rather than its own.
+        # The scanner answers some malformed directives with errors of the language rather than its
+        # own.
         raise YamlError(name, None, "not YAML") from error
 
 
@@ -150,9 +158,13 @@ class _Builder:
 
     def check(self, event: Any, kind: str, path: tuple[str | int, ...]) -> None:
         if kind == "AliasEvent":
-            raise self.fail(event, f"the alias *{event.anchor}; aliases are not allowed, write the value out")
+            raise self.fail(
+                event, f"the alias *{event.anchor}; aliases are not allowed, write the value out"
+            )
         if event.anchor is not None:
-            raise self.fail(event, f"the anchor &{event.anchor}; anchors are not allowed, write the value out")
+            raise self.fail(
+                event, f"the anchor &{event.anchor}; anchors are not allowed, write the value out"
+            )
         if isinstance(event.tag, str):
             raise self.fail(event, f"the tag {event.tag}; tags are not allowed")
         if kind != "ScalarEvent" and len(path) >= MAX_DEPTH:

@@ -1,9 +1,9 @@
 """The code that makes records and objects durable: create-exclusive, append, replace, lock.
 
-Every function says what is durable when it returns and what a crash inside it leaves. Folders are opened
-component by component without following symbolic links, so nothing a branch plants under `.kittify/` can
-point a write elsewhere. Errors are EnvironmentFault or StoredDataError; FileExistsError passes through
-where the caller decides.
+Every function says what is durable when it returns and what a crash inside it leaves. Folders are
+opened component by component without following symbolic links, so nothing a branch plants under
+`.kittify/` can point a write elsewhere. Errors are EnvironmentFault or StoredDataError;
+FileExistsError passes through where the caller decides.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 LOCK_WAIT_SECONDS = 10.0
-# Whether what is done behind an append is done in a process of its own. A hook asks for that: its harness waits.
+# Whether what is done behind an append is done in a process of its own. A hook asks for that: its
+# harness waits.
 IN_BACKGROUND = False
 _SEARCHED = 256 * 1024
 # The first millisecond that no time with four digits of a year holds.
@@ -32,7 +33,14 @@ SHARED = 0o644
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 REGULAR = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_UNNAMED_MISSING = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS, errno.ENOENT, errno.EACCES}
+_UNNAMED_MISSING = {
+    errno.EOPNOTSUPP,
+    errno.EISDIR,
+    errno.EINVAL,
+    errno.ENOSYS,
+    errno.ENOENT,
+    errno.EACCES,
+}
 _LINK_MISSING = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL}
 
 
@@ -46,20 +54,28 @@ def write_failed(what: str, error: OSError) -> EnvironmentFault:
     if isinstance(error, NotTakenBack):
         return EnvironmentFault(
             "WRITE_FAILED",
-            f"cannot write {what}: {reason}; what was written could not be taken back and may be there",
-            "spec-kitty invocations tail ID shows whether it is; only then run the same command again",
+            f"cannot write {what}: {reason}; what was written could not be taken back and may "
+            "be there",
+            "spec-kitty invocations tail ID shows whether it is; only then run the same command "
+            "again",
         )
     fix = "free space or make the folder writable"
     if error.errno in (errno.EROFS, errno.EPERM, errno.EACCES):
-        fix = "make the folder writable; an agent's sandbox has to let it write here (codex -s workspace-write)"
-    return EnvironmentFault("WRITE_FAILED", f"cannot write {what}: {reason}", f"{fix}, then run the same command again")
+        fix = (
+            "make the folder writable; an agent's sandbox has to let it write here (codex -s "
+            "workspace-write)"
+        )
+    return EnvironmentFault(
+        "WRITE_FAILED", f"cannot write {what}: {reason}", f"{fix}, then run the same command again"
+    )
 
 
 def open_folder(root: str, parts: Sequence[str], *, create: bool = False) -> int:
-    """Return a descriptor of `root`/`parts`; made on the way if `create`, each new entry fsynced in its parent.
+    """Return a descriptor of `root`/`parts`; made on the way if `create`, each new entry fsynced in
+    its parent.
 
-    Raises FileNotFoundError if it is absent and not to be made, StoredDataError UNSAFE_PATH if a component
-    below root is a symbolic link or not a folder.
+    Raises FileNotFoundError if it is absent and not to be made, StoredDataError UNSAFE_PATH if a
+    component below root is a symbolic link or not a folder.
     """
     here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     path = root
@@ -71,7 +87,8 @@ def open_folder(root: str, parts: Sequence[str], *, create: bool = False) -> int
             if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
                 raise StoredDataError(
                     "UNSAFE_PATH",
-                    f"{path} is a symbolic link or not a folder; the trail is never followed through one",
+                    f"{path} is a symbolic link or not a folder; the trail is never followed "
+                    "through one",
                     f"remove {path} (or move what it points to in its place), then try again",
                 ) from error
             raise
@@ -96,12 +113,15 @@ def _open_below(here: int, part: str, create: bool) -> int:
 
 
 class folder:
-    """`open_folder` for a relative name with `/`, or for the root itself: a descriptor that is closed on leaving.
+    """`open_folder` for a relative name with `/`, or for the root itself: a descriptor that is
+    closed on leaving.
 
     With `wait` it is locked until then, as `lock` does.
     """
 
-    def __init__(self, root: str, relative: str = "", *, create: bool = False, wait: float | None = None) -> None:
+    def __init__(
+        self, root: str, relative: str = "", *, create: bool = False, wait: float | None = None
+    ) -> None:
         self._fd = open_folder(root, relative.split("/") if relative else (), create=create)
         if wait is not None:
             try:
@@ -152,7 +172,8 @@ def read_all(fd: int, offset: int = 0) -> bytes:
 
 
 def read_clock(clock: Callable[[], int]) -> int:
-    """Return the milliseconds since 1970 of a clock in nanoseconds. Raises EnvironmentFault CLOCK_INVALID.
+    """Return the milliseconds since 1970 of a clock in nanoseconds. Raises EnvironmentFault
+    CLOCK_INVALID.
 
     Before 1970 there is no ULID, past 9999 no RFC 3339 time.
     """
@@ -160,14 +181,16 @@ def read_clock(clock: Callable[[], int]) -> int:
     if not 0 <= millis < _YEAR_10000:
         raise EnvironmentFault(
             "CLOCK_INVALID",
-            f"this machine's clock is {millis // 1000} seconds from 1970; expected a time from 1970 to 9999",
+            f"this machine's clock is {millis // 1000} seconds from 1970; expected a time from "
+            "1970 to 9999",
             "set the clock (look at it with: date), then run the command again",
         )
     return millis
 
 
 def holds(fd: int, needle: bytes, offset: int = 0) -> bool:
-    """Return whether a file holds these bytes from an offset on; read through one small buffer, whatever its size."""
+    """Return whether a file holds these bytes from an offset on; read through one small buffer,
+    whatever its size."""
     buffer = bytearray(_SEARCHED)
     while (count := os.preadv(fd, [buffer], offset)) > 0:
         if buffer.find(needle, 0, count) >= 0:
@@ -190,13 +213,18 @@ def read_below(root: str, relative: str, limit: int | None = None) -> bytes:
     with folder(root, head) as folder_fd:
         fd = open_regular(folder_fd, name, os.O_RDONLY, relative)
         try:
-            return read_all(fd) if limit is None else os.pread(fd, min(limit, os.fstat(fd).st_size) + 1, 0)
+            return (
+                read_all(fd)
+                if limit is None
+                else os.pread(fd, min(limit, os.fstat(fd).st_size) + 1, 0)
+            )
         finally:
             os.close(fd)
 
 
 def read_own(path: str, name: str, limit: int, *, closed: int = 0o022) -> bytes | None:
-    """Return the file `name` in a folder if this user owns it and others cannot write it; None where it is absent.
+    """Return the file `name` in a folder if this user owns it and others cannot write it; None
+    where it is absent.
 
     `closed` holds the permission bits others may not have. Raises StoredDataError NOT_OURS.
     """
@@ -210,7 +238,8 @@ def read_own(path: str, name: str, limit: int, *, closed: int = 0o022) -> bytes 
         if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & closed:
             raise StoredDataError(
                 "NOT_OURS",
-                f"{path}/{name} belongs to another user or is open to others (mode {stat.S_IMODE(state.st_mode):04o})",
+                f"{path}/{name} belongs to another user or is open to others (mode "
+                f"{stat.S_IMODE(state.st_mode):04o})",
                 f"remove {path}/{name}, or make it yours alone: chmod 600 {path}/{name}",
             )
         return os.pread(fd, limit, 0)
@@ -226,7 +255,8 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 class Staged:
-    """Bytes on stable storage without a final name yet; `publish` links them, `discard` forgets them.
+    """Bytes on stable storage without a final name yet; `publish` links them, `discard` forgets
+    them.
 
     A crash before `publish` leaves nothing (unnamed file) or one `.tmp-` file no reader looks at.
     """
@@ -256,7 +286,8 @@ class Staged:
         return os.open(self._temp, flags, mode, dir_fd=self._folder)
 
     def publish(self, name: str) -> None:
-        """Give the bytes their name; never overwrites. Raises FileExistsError, DURABILITY_UNSUPPORTED.
+        """Give the bytes their name; never overwrites. Raises FileExistsError,
+        DURABILITY_UNSUPPORTED.
 
         The name is visible afterwards and durable once the folder is fsynced.
         """
@@ -271,7 +302,13 @@ class Staged:
 
     def _link_unnamed(self, source: str, name: str) -> bool:
         try:
-            os.link(source, name, src_dir_fd=self._folder, dst_dir_fd=self._folder, follow_symlinks=self._temp is None)
+            os.link(
+                source,
+                name,
+                src_dir_fd=self._folder,
+                dst_dir_fd=self._folder,
+                follow_symlinks=self._temp is None,
+            )
         except OSError as error:
             missing = _LINK_MISSING | {errno.ENOENT} if self._temp is None else _LINK_MISSING
             if error.errno in missing:
@@ -304,7 +341,8 @@ class Staged:
 
 
 def create_exclusive(folder_fd: int, name: str, data: bytes | Iterable[bytes], mode: int) -> None:
-    """Create a file with all its bytes (or the parts of them), durable with its name on return. Raises FileExistsError.
+    """Create a file with all its bytes (or the parts of them), durable with its name on return.
+    Raises FileExistsError.
 
     A crash leaves either no file of that name or the whole file.
     """
@@ -313,7 +351,8 @@ def create_exclusive(folder_fd: int, name: str, data: bytes | Iterable[bytes], m
 
 
 def replace(folder_fd: int, name: str, data: bytes, mode: int, *, sync: bool = True) -> None:
-    """`name` holds the new bytes or, after a crash, the old ones: temp file, fsync, rename, fsync folder."""
+    """`name` holds the new bytes or, after a crash, the old ones: temp file, fsync, rename, fsync
+    folder."""
     temp = f".tmp-{os.urandom(8).hex()}"
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
     fd = os.open(temp, flags, mode, dir_fd=folder_fd)
@@ -336,11 +375,13 @@ def replace(folder_fd: int, name: str, data: bytes, mode: int, *, sync: bool = T
 
 
 def append(fd: int, data: bytes, *, sync: bool) -> int:
-    """Put `data` behind the end of a locked O_APPEND file; its size then. With `sync`, on stable storage on return.
+    """Put `data` behind the end of a locked O_APPEND file; its size then. With `sync`, on stable
+    storage on return.
 
-    A write that the file system refuses half-way, or does not bring to stable storage, is cut off again: an error
-    means that nothing was written, and nobody goes on behind bytes that may never reach the disk. A crash half-way
-    leaves a torn tail, which the next writer adopts or recovers. Raises NotTakenBack where cutting off fails too.
+    A write that the file system refuses half-way, or does not bring to stable storage, is cut off
+    again: an error means that nothing was written, and nobody goes on behind bytes that may never
+    reach the disk. A crash half-way leaves a torn tail, which the next writer adopts or recovers.
+    Raises NotTakenBack where cutting off fails too.
     """
     before = os.fstat(fd).st_size
     try:
@@ -395,7 +436,8 @@ def unlock(fd: int) -> None:
 
 
 def _rename_noreplace(folder_fd: int, source: str, name: str) -> None:
-    """renameat2(RENAME_NOREPLACE), the last rung of the ladder. Raises FileExistsError, DURABILITY_UNSUPPORTED."""
+    """renameat2(RENAME_NOREPLACE), the last rung of the ladder. Raises FileExistsError,
+    DURABILITY_UNSUPPORTED."""
     import ctypes  # for file systems that take no link
 
     libc = ctypes.CDLL(None, use_errno=True)
@@ -414,6 +456,7 @@ def _rename_noreplace(folder_fd: int, source: str, name: str) -> None:
 def _unsupported(name: str) -> EnvironmentFault:
     return EnvironmentFault(
         "DURABILITY_UNSUPPORTED",
-        f"this file system can neither link nor rename without replacing, so {name} cannot be created safely",
+        f"this file system can neither link nor rename without replacing, so {name} cannot be "
+        "created safely",
         "keep the project on a local file system (ext4, xfs, btrfs, apfs, tmpfs)",
     )

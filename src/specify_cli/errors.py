@@ -1,12 +1,14 @@
-"""The errors of the invocation runtime: one base, three families by who must act, closed lists of codes.
+"""The errors of the invocation runtime: one base, three families by who must act, closed lists of
+codes.
 
     InvocationError
     ├── CallerError        the request, id or option has to change
     ├── StoredDataError    something on disk has to be looked at or fixed
     └── EnvironmentFault   the machine, file system or permissions have to change
 
-Every error says what is wrong (`message`) and the next step (`suggestion`); `candidates` are the choices
-where there are some. `CODES` are the codes of the core; a room declares its own, and docs/errors.md holds all of them.
+Every error says what is wrong (`message`) and the next step (`suggestion`); `candidates` are the
+choices where there are some. `CODES` are the codes of the core; a room declares its own, and
+docs/errors.md holds all of them.
 """
 
 from __future__ import annotations
@@ -28,26 +30,34 @@ CODES: Mapping[str, str] = {
     "PROFILE_NOT_FOUND": "No profile has this id; candidates list what is available.",
     "PROFILE_INVALID": "A profile file cannot be read; it is named with line and reason.",
     "CONFIG_INVALID": "`.kittify/config.yaml` has a value the runtime does not know.",
-    "ACCEPT_NEEDS_PERSON": "Only a person at a terminal may weaken what protects the user, not an agent or a script.",
+    "ACCEPT_NEEDS_PERSON": "Only a person at a terminal may weaken what protects the user, not "
+    "an agent or a script.",
     "FOREIGN_OWNER": "The project's files belong to another user and are not trusted.",
-    "NOT_A_REPOSITORY": "The command keeps its answer in a git directory, and the folder is in no git repository.",
+    "NOT_A_REPOSITORY": "The command keeps its answer in a git directory, and the folder is in "
+    "no git repository.",
     "NOT_OURS": "A file in the git directory belongs to another user or can be written by others.",
-    "NO_TRAIL_REFUSED": "An agent asked for no trail; `audit.no_trail: anyone`, accepted by a person, allows that.",
-    "TRACKED_PRIVATE": "Git tracks files that hold private data; they are named and nothing was written.",
+    "NO_TRAIL_REFUSED": "An agent asked for no trail; `audit.no_trail: anyone`, accepted by a "
+    "person, allows that.",
+    "TRACKED_PRIVATE": "Git tracks files that hold private data; they are named and nothing was "
+    "written.",
     "INVOCATION_NOT_FOUND": "No record has this id.",
     "INVOCATION_AMBIGUOUS": "Several records begin with this prefix; candidates list them.",
     "DUPLICATE_ID": "Several files hold the same invocation id; candidates name them.",
     "INVALID_ID": "The text is neither a ULID nor the beginning of one.",
     "INVALID_VALUE": "An option has a value outside its closed set or form.",
-    "PAYLOAD_INVALID": "A run event's payload is not JSON or lacks its event's form; the message names the member.",
+    "PAYLOAD_INVALID": "A run event's payload is not JSON or lacks its event's form; the "
+    "message names the member.",
     "CHAIN_BREAK": "A chain that was to be compared is not intact; nothing was compared.",
-    "LABEL_TAKEN": "The record has a checkpoint with this label; `--force` makes another, found as the newest.",
+    "LABEL_TAKEN": "The record has a checkpoint with this label; `--force` makes another, found "
+    "as the newest.",
     "RUN_BUSY": "Another process is at work on the run, or has gone on with it since it was read.",
     "RULE_NOT_FOUND": "No gate rule is registered under this name.",
     "EVIDENCE_NOT_FOUND": "The evidence file does not exist or is not a regular file.",
-    "EVIDENCE_OUTSIDE": "The evidence lies outside the project and `--allow-outside` was not given.",
+    "EVIDENCE_OUTSIDE": "The evidence lies outside the project and `--allow-outside` was not "
+    "given.",
     "EVIDENCE_NOT_ALLOWED": "An advisory invocation carries no evidence.",
-    "DOCTRINE_NOT_FOUND": "No charter section or artifact in force has this uri; candidates list what is near.",
+    "DOCTRINE_NOT_FOUND": "No charter section or artifact in force has this uri; candidates "
+    "list what is near.",
     "WITHHELD": "The policy, or one that cannot be read, keeps this from being shown.",
     "ARTIFACT_NOT_FOUND": "An artifact does not exist or is not a regular file.",
     "ARTIFACT_OUTSIDE": "An artifact lies outside the project.",
@@ -58,32 +68,42 @@ CODES: Mapping[str, str] = {
     "RECORD_DAMAGED": "A line inside the record does not match its seal; nothing can be appended.",
     "RECORD_UNSEALED": "The record was written by an older writer and is read-only.",
     "RECORD_IMPORTED": "The record was imported and is read-only; it goes on where it was written.",
-    "EXPORT_INVALID": "A file is not a complete export, or what it holds does not verify; nothing was imported.",
-    "COPIES_DIFFER": "A record of this id is here already and its bytes differ; nothing was imported.",
+    "EXPORT_INVALID": "A file is not a complete export, or what it holds does not verify; "
+    "nothing was imported.",
+    "COPIES_DIFFER": "A record of this id is here already and its bytes differ; nothing was "
+    "imported.",
     "FILE_EXISTS": "The file to be written exists; nothing is overwritten.",
     "FORMAT_TOO_NEW": "The record was begun by a newer version of the format.",
-    "NOT_A_REGULAR_FILE": "A symbolic link, FIFO, device or folder stands where a file is expected.",
+    "NOT_A_REGULAR_FILE": "A symbolic link, FIFO, device or folder stands where a file is "
+    "expected.",
     "UNSAFE_PATH": "A folder under `.kittify/` is a symbolic link or not a folder.",
     "OBJECT_CORRUPT": "An object's bytes do not hash to its name.",
     "SNAPSHOT_INVALID": "A stored snapshot or corpus does not have its form.",
     "OBJECT_MISSING": "The store does not hold an object a record names.",
-    "NOTHING_LOGGED": "This clone's log holds no leaf, or no signed checkpoint covers the record yet.",
+    "NOTHING_LOGGED": "This clone's log holds no leaf, or no signed checkpoint covers the "
+    "record yet.",
     "LOG_DAMAGED": "The log of this clone is not as it was signed; nothing was signed.",
     "LOCK_TIMEOUT": "Another process held the record longer than the bounded wait.",
-    "WRITE_FAILED": "The file system refused a write; nothing was kept, unless the message says so.",
+    "WRITE_FAILED": "The file system refused a write; nothing was kept, unless the message says "
+    "so.",
     "CLOCK_INVALID": "This machine's clock is before 1970 or past 9999.",
     "DURABILITY_UNSUPPORTED": "The file system offers no way to create a file atomically.",
-    "ACCESS_FAILED": "A file, a folder or a standard stream cannot be read or written; the message names it.",
+    "ACCESS_FAILED": "A file, a folder or a standard stream cannot be read or written; the "
+    "message names it.",
     "SCHEMA_NOT_FOUND": "No JSON Schema has this name.",
-    "EXTRA_MISSING": "The command needs packages of an extra that is not installed; the next step names it.",
-    "ENGINE_UNAVAILABLE": "The cluster of `--engine` cannot be reached, has no worker, or runs another version.",
-    "ROOM_FAILED": "A room of another installed package failed; the message names it, and recording goes on.",
+    "EXTRA_MISSING": "The command needs packages of an extra that is not installed; the next "
+    "step names it.",
+    "ENGINE_UNAVAILABLE": "The cluster of `--engine` cannot be reached, has no worker, or runs "
+    "another version.",
+    "ROOM_FAILED": "A room of another installed package failed; the message names it, and "
+    "recording goes on.",
     "INTERNAL": "A defect in spec-kitty; the message names where.",
 }
 
 
 class InvocationError(Exception):
-    """Base of every error the runtime raises on purpose. `code` is a key of CODES, or of a room's `errors`."""
+    """Base of every error the runtime raises on purpose. `code` is a key of CODES, or of a room's
+    `errors`."""
 
     def __init__(
         self,
@@ -100,7 +120,8 @@ class InvocationError(Exception):
         self.candidates = None if candidates is None else tuple(dict(item) for item in candidates)
 
     def as_value(self) -> dict[str, object]:
-        """Return the error as JSON: error_code, message, suggestion and, where there are some, candidates."""
+        """Return the error as JSON: error_code, message, suggestion and, where there are some,
+        candidates."""
         value: dict[str, object] = {
             "error_code": self.code,
             "message": self.message,

@@ -19,15 +19,17 @@ DISTRIBUTION = "spec-kitty-recorder"
 def advise_install(extra: str) -> str:
     """Return the shell command that adds an extra to this installation.
 
-    pipx and uv each leave a note of their own in the environments they make; `direct_url.json` (PEP 610) says
-    from which file or folder a package was installed.
+    pipx and uv each leave a note of their own in the environments they make; `direct_url.json` (PEP
+    610) says from which file or folder a package was installed.
     """
     try:
         where, is_editable = _find_source(distribution(DISTRIBUTION))
     except PackageNotFoundError:  # run from its sources
         where, is_editable = str(Path(__file__).parents[2]), True
     named = f"{DISTRIBUTION}[{extra}]"
-    target = shlex.quote(f"{named} @ {where}" if "://" in where else f"{where}[{extra}]" if where else named)
+    target = shlex.quote(
+        f"{named} @ {where}" if "://" in where else f"{where}[{extra}]" if where else named
+    )
     editable = "--editable " if is_editable else ""
     prefix = Path(sys.prefix)
     if (prefix / "pipx_metadata.json").exists():
@@ -38,7 +40,8 @@ def advise_install(extra: str) -> str:
 
 
 def list_extras(package: str) -> list[str]:
-    """Return the extras that list a package, which is named as it is imported; empty where none does."""
+    """Return the extras that list a package, which is named as it is imported; empty where none
+    does."""
     name = package.partition(".")[0].replace("_", "-")
     try:
         requires = distribution(DISTRIBUTION).requires or ()
@@ -49,7 +52,8 @@ def list_extras(package: str) -> list[str]:
 
 
 def _find_source(installed: Distribution) -> tuple[str, bool]:
-    """Return the URL a package was installed from, a folder's path where it is editable, or "" for an index."""
+    """Return the URL a package was installed from, a folder's path where it is editable, or "" for
+    an index."""
     stated = json.loads(installed.read_text("direct_url.json") or "{}")
     url = str(stated.get("url", ""))
     is_editable = bool(stated.get("dir_info", {}).get("editable"))

@@ -1,16 +1,17 @@
-"""What a room declares of itself: one plain value, from which the command line and every other table is made.
+"""What a room declares of itself: one plain value, from which the command line and every other
+table is made.
 
     FEATURE = Feature(
         name="search",
         about="Find records by what stands in them.",
         page="docs/search.md",
-        commands=(Command(("why",), "why_command:why", "Tell which invocation wrote a line.", (…), (…), "0 told · …"),),
+        commands=(Command(("why",), "why_command:why", "Tell who wrote it.", (…), (…), "0"),),
     )
 
-A room is a folder below `specify_cli/features` or an installed package (docs/extending.md). Its module `feature`
-holds this value and imports nothing but this module and `specify_cli.cli.tables.params`, so declarations can be read
-without running anything of a room. Functions are named as `module:function` below the room's own package and
-imported when they run.
+A room is a folder below `specify_cli/features` or an installed package (docs/extending.md). Its
+module `feature` holds this value and imports nothing but this module and
+`specify_cli.cli.tables.params`, so declarations can be read without running anything of a room.
+Functions are named as `module:function` below the room's own package and imported when they run.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Values = dict[str, object]
-# Stands among a command's examples where those of other rooms' forms go; without it they go to the end.
+# Stands among a command's examples where those of other rooms' forms go; without it they go to the
+# end.
 EXAMPLES_OF_FORMS = "\0"
 # The `by` of a form that always runs in the command's place.
 ALWAYS = ("",)
@@ -52,7 +54,8 @@ class Param(NamedTuple):
 
 
 class Command(NamedTuple):
-    """One command: its words, what runs it, what it says of itself; each takes `--json` besides its params.
+    """One command: its words, what runs it, what it says of itself; each takes `--json` besides its
+    params.
 
     The lists of help show commands by `rank`, then in the order they are declared in.
     """
@@ -69,10 +72,11 @@ class Command(NamedTuple):
 class Form(NamedTuple):
     """What a room adds to another room's command.
 
-    `by` names the options that choose it: `html` is chosen where that option is given, `format=otlp` where the option
-    has this value, which the form adds to the option's choices with `about` as its help. `ALWAYS` takes the command
-    over; without `by` the form only adds options, which the command's own function asks for. `params` are placed
-    behind the option `after`. `help` and `exits` replace the command's own.
+    `by` names the options that choose it: `html` is chosen where that option is given,
+    `format=otlp` where the option has this value, which the form adds to the option's choices with
+    `about` as its help. `ALWAYS` takes the command over; without `by` the form only adds options,
+    which the command's own function asks for. `params` are placed behind the option `after`. `help`
+    and `exits` replace the command's own.
     """
 
     path: tuple[str, ...]
@@ -90,8 +94,9 @@ class Form(NamedTuple):
 class Fill(NamedTuple):
     """What a room does at a point of the core or of a library (docs/extending.md lists the points).
 
-    Where `marker` is given, the point is only run where that path is there: below the git directory for `after`, below
-    the project for the others. `name` tells what fills one point apart, such as the names of harnesses.
+    Where `marker` is given, the point is only run where that path is there: below the git directory
+    for `after`, below the project for the others. `name` tells what fills one point apart, such as
+    the names of harnesses.
     """
 
     point: str
@@ -112,10 +117,11 @@ class Group(NamedTuple):
 class Feature(NamedTuple):
     """A room: what it is for, what it needs, and what it brings.
 
-    `needs` are other rooms by name, `libraries` those of `specify_cli/libraries`. `direct` maps a first word of the
-    command line to a function that takes the rest of it and answers for everything itself. `shapes` is the module
-    with `SHAPES`, the JSON of its commands, `findings` the one with `FINDINGS`, what verify can find of it; `errors`
-    maps its error codes to what they mean; `pure` names modules that do no I/O and read no clock.
+    `needs` are other rooms by name, `libraries` those of `specify_cli/libraries`. `direct` maps a
+    first word of the command line to a function that takes the rest of it and answers for
+    everything itself. `shapes` is the module with `SHAPES`, the JSON of its commands, `findings`
+    the one with `FINDINGS`, what verify can find of it; `errors` maps its error codes to what they
+    mean; `pure` names modules that do no I/O and read no clock.
     """
 
     name: str

@@ -1,9 +1,10 @@
 """One agent profile: who can be asked to do a piece of work, and what that work is.  [pure]
 
-`parse_profile` turns a parsed `.agent.yaml` document into a value.  It is lenient about form (a list may be a
-scalar, a reference may be a mapping, keys may be kebab-case or snake_case) and strict about the little that
-routing cannot do without: an id that is safe as a file name, a name, and at least one role.  Keys it does not
-know are kept in `document`, so a profile survives a round trip.  Reading files is left to `repository`.
+`parse_profile` turns a parsed `.agent.yaml` document into a value. It is lenient about form (a list
+may be a scalar, a reference may be a mapping, keys may be kebab-case or snake_case) and strict
+about the little that routing cannot do without: an id that is safe as a file name, a name, and at
+least one role. Keys it does not know are kept in `document`, so a profile survives a round trip.
+Reading files is left to `repository`.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ def parse_profile(document: object, *, digest: str, origin: str) -> AgentProfile
         raise ProfileError("document", "a mapping of profile fields", _describe_kind(document))
     profile_id = _read_text(document, "profile-id", required=True)
     if not PROFILE_ID.match(profile_id):
-        raise ProfileError("profile-id", "lower-case letters, digits, - and _, at most 64", repr(profile_id))
+        raise ProfileError(
+            "profile-id", "lower-case letters, digits, - and _, at most 64", repr(profile_id)
+        )
     sentinel = _read_flag(document, "sentinel")
     roles = _read_roles(document, sentinel=sentinel)
     collaboration = _read_section(document, "collaboration")
@@ -173,7 +176,8 @@ def _read_section(mapping: Mapping[str, object], key: str) -> Mapping[str, objec
 
 
 def _read_texts(mapping: Mapping[str, object], key: str) -> tuple[str, ...]:
-    """Return a list of names: each may be a scalar or a mapping that names itself; a lone one needs no list."""
+    """Return a list of names: each may be a scalar or a mapping that names itself; a lone one needs
+    no list."""
     value = _look(mapping, key)
     if value is None:
         return ()
@@ -181,7 +185,9 @@ def _read_texts(mapping: Mapping[str, object], key: str) -> tuple[str, ...]:
     for item in value if isinstance(value, list) else [value]:
         named = item
         if isinstance(item, dict):
-            named = next((item[name] for name in _REFERENCE_KEYS if item.get(name) is not None), item)
+            named = next(
+                (item[name] for name in _REFERENCE_KEYS if item.get(name) is not None), item
+            )
         text = _read_scalar(named)
         if text is None:
             raise ProfileError(key, "a list of texts", f"{_describe_kind(item)} in it")
@@ -194,7 +200,9 @@ def _read_roles(document: Mapping[str, object], *, sentinel: bool) -> tuple[str,
     roles = _read_texts(document, "roles") or _read_texts(document, "role")
     if not roles and not sentinel:
         raise ProfileError(
-            "roles", "at least one role, for example [IMPLEMENTER]", _describe_kind(_look(document, "roles"))
+            "roles",
+            "at least one role, for example [IMPLEMENTER]",
+            _describe_kind(_look(document, "roles")),
         )
     return tuple(dict.fromkeys(role.upper() for role in roles))
 
@@ -204,7 +212,9 @@ def _read_priority(document: Mapping[str, object]) -> int:
     if value is None:
         return 50
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
-        raise ProfileError("routing-priority", "a whole number from 0 to 100", _describe_kind(value))
+        raise ProfileError(
+            "routing-priority", "a whole number from 0 to 100", _describe_kind(value)
+        )
     return value
 
 

@@ -1,7 +1,8 @@
 """All agent profiles there are: the shipped ones, shadowed by the project's own.
 
-A project profile replaces the shipped one of the same profile-id.  A missing folder is fine.  A file that
-cannot be used is listed in `problems`, by name, line, reason and repair, and the others are still there.
+A project profile replaces the shipped one of the same profile-id. A missing folder is fine. A file
+that cannot be used is listed in `problems`, by name, line, reason and repair, and the others are
+still there.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ class AgentProfileRepository:
     ) -> None:
         """Load the profiles.
 
-        Without `shipped_dir` the compiled bundle is used.  Of several project folders a later one wins.  With
-        `root`, project folders are relative to it, problems name files below it, and no link on the way is
-        followed.
+        Without `shipped_dir` the compiled bundle is used. Of several project folders a later one
+        wins. With `root`, project folders are relative to it, problems name files below it, and no
+        link on the way is followed.
         """
         self._profiles: dict[str, AgentProfile] = {}
         self._problems: list[Problem] = []
@@ -78,10 +79,13 @@ class AgentProfileRepository:
 
     @property
     def files(self) -> tuple[SourceFile, ...]:
-        """Return the project's profile files as they were read, those that cannot be used among them."""
+        """Return the project's profile files as they were read, those that cannot be used among
+        them."""
         return tuple(self._files)
 
-    def _take_folder(self, root: str, path: str, prefix: str, origin: str, cache: ParseCache) -> None:
+    def _take_folder(
+        self, root: str, path: str, prefix: str, origin: str, cache: ParseCache
+    ) -> None:
         files, problems = read_folder(root, path, SUFFIXES)
         self._problems += [problem._replace(path=prefix + problem.path) for problem in problems]
         seen: dict[str, str] = {}
@@ -101,7 +105,9 @@ class AgentProfileRepository:
             if first != named.path:
                 reason = f"profile-id {profile.profile_id!r} is already taken by {first}"
                 line = _find_line(named, "profile-id", cache)
-                self._problems.append(Problem(named.path, line, reason, "give one of the two another profile-id"))
+                self._problems.append(
+                    Problem(named.path, line, reason, "give one of the two another profile-id")
+                )
                 continue
             self._profiles[profile.profile_id] = profile
             if origin == "project":
@@ -118,8 +124,11 @@ def _list_folders(
     return project_dir
 
 
-def _split(folder: str | os.PathLike[str], root: str | os.PathLike[str] | None) -> tuple[str, str, str]:
-    """Return where to start, the way below it, and what to put before that way when a file is named."""
+def _split(
+    folder: str | os.PathLike[str], root: str | os.PathLike[str] | None
+) -> tuple[str, str, str]:
+    """Return where to start, the way below it, and what to put before that way when a file is
+    named."""
     if root is not None:
         return os.fspath(root), os.fspath(folder).replace(os.sep, "/").strip("/"), ""
     parent, name = os.path.split(os.path.normpath(os.fspath(folder)))
@@ -140,7 +149,10 @@ def _find_line(file: SourceFile, field: str, cache: ParseCache) -> int:
             lines = locate_yaml(file.data, name=file.path)
         except YamlError:
             return 1
-        return next((line for path, line in lines.items() if path and path[-1] in keys and len(path) <= 2), 1)
+        return next(
+            (line for path, line in lines.items() if path and path[-1] in keys and len(path) <= 2),
+            1,
+        )
 
     line = cache.remember(file, f"line {field}", place)
     return line if isinstance(line, int) else 1

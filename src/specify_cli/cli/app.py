@@ -37,15 +37,22 @@ def build_app() -> typer.Typer:
     @app.callback()
     def root(
         version: Annotated[
-            bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+            bool,
+            typer.Option(
+                "--version", help="Print the version.", callback=_print_version, is_eager=True
+            ),
         ] = False,
     ) -> None:
         """A flight recorder for AI agents' governed work."""
 
-    groups = {path: typer.Typer(help=text, no_args_is_help=True) for path, text in list_groups().items()}
+    groups = {
+        path: typer.Typer(help=text, no_args_is_help=True) for path, text in list_groups().items()
+    }
     for command in list_commands():
         parent = app if len(command.path) == 1 else groups[" ".join(command.path[:-1])]
-        parent.command(command.path[-1], help=_render_help(command), short_help=command.help)(_make_callback(command))
+        parent.command(command.path[-1], help=_render_help(command), short_help=command.help)(
+            _make_callback(command)
+        )
     for path, group in groups.items():
         above, _, name = path.rpartition(" ")
         (groups[above] if above else app).add_typer(group, name=name)
@@ -85,7 +92,8 @@ def run_typer(argv: list[str]) -> int:
 
 
 def _find_deeper(message: str) -> list[str]:
-    """Return the commands of a group that have the name for which there is no command at the top."""
+    """Return the commands of a group that have the name for which there is no command at the
+    top."""
     match = re.match(r"No such command '([\w-]+)'", message)
     paths = (command.path for command in list_commands() if len(command.path) > 1)
     return [" ".join(path) for path in paths if match is not None and path[-1] == match[1]]
@@ -93,7 +101,9 @@ def _find_deeper(message: str) -> list[str]:
 
 def _reword(message: str) -> str:
     """Return a usage error without the phrases of the validator that Typer uses."""
-    message = re.sub(r"Input should be a valid (integer|number)[^.]*", r"expected a whole number", message)
+    message = re.sub(
+        r"Input should be a valid (integer|number)[^.]*", r"expected a whole number", message
+    )
     message = re.sub(r"Input should be ([^.]+)", r"expected a value \1", message)
     return message.replace("Value error, ", "")
 
@@ -123,7 +133,12 @@ def _make_callback(command: Command) -> Callable[..., int]:
                 values[param.name] = values[param.name] or spelled
                 if values[param.name] is None:
                     path = " ".join(("spec-kitty", *command.path))
-                    write_error(CallerError("USAGE", f"Missing argument '{param.metavar}'.", f"{path} --help"), False)
+                    write_error(
+                        CallerError(
+                            "USAGE", f"Missing argument '{param.metavar}'.", f"{path} --help"
+                        ),
+                        False,
+                    )
                     return 2
         return run(command, values)
 
@@ -146,7 +161,8 @@ def _make_choice(choices: tuple[str, ...]) -> Any:
 
 
 def _make_parameters(param: Param) -> Iterator[inspect.Parameter]:
-    """Yield a param as Typer takes it; an argument that is also taken as an option needs a hidden one beside it."""
+    """Yield a param as Typer takes it; an argument that is also taken as an option needs a hidden
+    one beside it."""
     if param.spelled_out:
         yield _make_parameter(param._replace(required=False))
         hidden: Any = Annotated[str | None, typer.Option(param.option, hidden=True)]

@@ -1,7 +1,8 @@
-"""Complete a command line at the Tab key: commands, options, choices, ids, profiles, actions, schemas.
+"""Complete a command line at the Tab key: commands, options, choices, ids, profiles, actions,
+schemas.
 
-Answers the scripts that `spec-kitty --install-completion` puts into bash, zsh and fish, from the command table and
-without Typer: a Tab costs what reading the index costs.
+Answers the scripts that `spec-kitty --install-completion` puts into bash, zsh and fish, from the
+command table and without Typer: a Tab costs what reading the index costs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 SHELLS = ("complete_bash", "complete_zsh", "complete_fish")
 
 _IDS = 30
-# zsh evaluates what it is given, and a record can say anything: of a description only these characters are kept.
+# zsh evaluates what it is given, and a record can say anything: of a description only these
+# characters are kept.
 _UNSAFE = re.compile(r"[^A-Za-z0-9 .,_-]+")
 _VALUE = re.compile(r"[A-Za-z0-9@._:/-]+")
 
@@ -34,7 +36,8 @@ Item = tuple[str, str]
 
 
 def complete(asked: str) -> int:
-    """Print the completions a shell asks for in its variables; 1 where fish is to complete files instead.
+    """Print the completions a shell asks for in its variables; 1 where fish is to complete files
+    instead.
 
     What cannot be read is no reason to write into the line a person is typing.
     """
@@ -91,14 +94,18 @@ def find_items(before: list[str], begun: str) -> list[Item]:
         command, words = matched
         open_param = _find_param(command, words, begun)
         if open_param is None:
-            items = ((param.option, param.help) for param in command.params if param.kind != "argument")
+            items = (
+                (param.option, param.help) for param in command.params if param.kind != "argument"
+            )
         elif open_param.choices:
             items = ((choice, "") for choice in open_param.choices)
         else:
             items = _find_values(open_param)
     matching = list(items)
     return [item for item in matching if item[0].lower().startswith(begun.lower())] or [
-        item for item in matching if len(begun) > 1 and item[0].startswith("0") and begun.upper() in item[0]
+        item
+        for item in matching
+        if len(begun) > 1 and item[0].startswith("0") and begun.upper() in item[0]
     ]
 
 
@@ -151,7 +158,10 @@ def _find_ids() -> Iterator[Item]:
     yield "last", "the newest invocation"
     project, _ = load_project(shell.here(), shell.home(), lenient=True)
     for row in list_invocations(project, Filters(), _IDS).rows:
-        yield row.invocation_id, f"{row.profile_id} {row.action} {row.outcome or row.status} {row.request or ''}"[:60]
+        yield (
+            row.invocation_id,
+            f"{row.profile_id} {row.action} {row.outcome or row.status} {row.request or ''}"[:60],
+        )
 
 
 def _find_profiles() -> Iterator[Item]:

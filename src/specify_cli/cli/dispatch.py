@@ -1,4 +1,5 @@
-"""Send a command line where it belongs: a plain one to its function, a Tab to completion, the rest to Typer."""
+"""Send a command line where it belongs: a plain one to its function, a Tab to completion, the rest
+to Typer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`spec-kitty`: read the command line, run one function, say what went wrong.
 
-A command line in plain form is run by the dispatcher without loading Typer, pydantic, rich or a YAML
-parser; help, completion and mistakes go to the Typer app, built from the same table.
+A command line in plain form is run by the dispatcher without loading Typer, pydantic, rich or a
+YAML parser; help, completion and mistakes go to the Typer app, built from the same table.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-# Whether a room answers this command line alone, as `hook`: several harnesses take an exit code for a refusal of the
-# agent's own call, so nothing that goes wrong may be felt there.
+# Whether a room answers this command line alone, as `hook`: several harnesses take an exit code for
+# a refusal of the agent's own call, so nothing that goes wrong may be felt there.
 _is_undisturbing = False
 
 
 def script() -> NoReturn:
     """Run `main` in a process of its own: the console script.
 
-    A command lives for some tens of milliseconds, so the collector would only walk live modules, and taking
-    the interpreter apart at the end costs more than writing the record. Output is written unbuffered, so
-    nothing is lost by leaving at once.
+    A command lives for some tens of milliseconds, so the collector would only walk live modules,
+    and taking the interpreter apart at the end costs more than writing the record. Output is
+    written unbuffered, so nothing is lost by leaving at once.
     """
     gc.set_threshold(200_000, 20, 20)
     try:
@@ -61,16 +61,20 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _find_direct(word: str) -> str | None:
-    """Return the function that answers for a first word of the command line alone; None for every other word.
+    """Return the function that answers for a first word of the command line alone; None for every
+    other word.
 
-    A hook begins here at every tool call, so nothing is loaded but one small file, and nobody asks whether a
-    declaration has changed since.
+    A hook begins here at every tool call, so nothing is loaded but one small file, and nobody asks
+    whether a declaration has changed since.
     """
     try:
-        with open(f"{os.path.dirname(__file__)}/tables/compiled/points.json", encoding="utf-8") as file:
+        with open(
+            f"{os.path.dirname(__file__)}/tables/compiled/points.json", encoding="utf-8"
+        ) as file:
             run: str | None = json.load(file)["DIRECT"].get(word)
     except (OSError, ValueError):
-        from specify_cli.cli.tables.points import load_compiled  # of a checkout where nothing was compiled yet
+        # of a checkout where nothing was compiled yet
+        from specify_cli.cli.tables.points import load_compiled
 
         run = load_compiled("points")["DIRECT"].get(word)
     return run

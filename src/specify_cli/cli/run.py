@@ -37,7 +37,9 @@ def run(command: Command, values: Values) -> int:
             raise
         if isinstance(error, OSError):
             return fail(_access_failed(error), 1)
-        missing = find_extra(str(error.name), command.path[0]) if isinstance(error, ImportError) else None
+        missing = (
+            find_extra(str(error.name), command.path[0]) if isinstance(error, ImportError) else None
+        )
         if missing is not None:
             return fail(missing, 1)
         if not is_own(choose_run(command, values)):
@@ -45,7 +47,9 @@ def run(command: Command, values: Values) -> int:
         where = error.__traceback__
         while where is not None and where.tb_next is not None:
             where = where.tb_next
-        place = f"{where.tb_frame.f_code.co_name}:{where.tb_lineno}" if where is not None else "unknown"
+        place = (
+            f"{where.tb_frame.f_code.co_name}:{where.tb_lineno}" if where is not None else "unknown"
+        )
         fault = EnvironmentFault(
             "INTERNAL",
             f"{type(error).__name__} in {place}: {error}",
@@ -83,10 +87,12 @@ def _room_failed(run: str, error: Exception) -> EnvironmentFault:
 
 
 def _access_failed(error: OSError) -> EnvironmentFault:
-    """Return the error for what the file system refuses on the reading side, naming what it refused."""
+    """Return the error for what the file system refuses on the reading side, naming what it
+    refused."""
     what = "a file or folder" if error.filename is None else os.fsdecode(error.filename)
     return EnvironmentFault(
         "ACCESS_FAILED",
         f"cannot read or write {what}: {error.strerror or error}",
-        "check that it is there and that you may read and write it (`ls -ld`), then run the command again",
+        "check that it is there and that you may read and write it (`ls -ld`), then run the "
+        "command again",
     )

@@ -29,26 +29,34 @@ _STDIN_LIMIT = 8 * 1024 * 1024
 
 
 def here() -> str:
-    """Return the folder the command was typed in. Raises EnvironmentFault ACCESS_FAILED where it is gone."""
+    """Return the folder the command was typed in. Raises EnvironmentFault ACCESS_FAILED where it is
+    gone."""
     try:
         return os.getcwd()
     except OSError as error:
         raise EnvironmentFault(
-            "ACCESS_FAILED", f"the current folder cannot be found: {error.strerror}", "cd into the project"
+            "ACCESS_FAILED",
+            f"the current folder cannot be found: {error.strerror}",
+            "cd into the project",
         ) from error
 
 
 def home() -> str | None:
-    """Return the user's home folder, which is never taken for a project by its `.kittify/` alone."""
+    """Return the user's home folder, which is never taken for a project by its `.kittify/`
+    alone."""
     folder = os.path.expanduser("~")
     return folder if os.path.isabs(folder) else None
 
 
 def reading_project() -> tuple[Project, ParseCache]:
-    """Return the project for a command that only reads; a config that cannot be used is a warning."""
+    """Return the project for a command that only reads; a config that cannot be used is a
+    warning."""
     project, cache = load_project(here(), home(), lenient=True)
     if project.config.error is not None:
-        write_note(f"warning: CONFIG_INVALID: {project.config.error.message}; {project.config.error.suggestion}")
+        write_note(
+            f"warning: CONFIG_INVALID: {project.config.error.message}; "
+            f"{project.config.error.suggestion}"
+        )
     for notice in project.notices:
         write_note(f"warning: {notice}")
     return project, cache
@@ -62,7 +70,8 @@ def read_project() -> Project:
 
 
 def judge_exit(match: bool | None, values: Values) -> int:
-    """Return the exit code of a verdict: what could not be evaluated counts as a difference where that is asked for."""
+    """Return the exit code of a verdict: what could not be evaluated counts as a difference where
+    that is asked for."""
     return 0 if match or (match is None and not values["strict"]) else 1
 
 
@@ -117,18 +126,22 @@ def asks_yes(question: str, *, as_json: bool) -> bool:
 
 
 def stdin_bytes(limit: int = 64 * 1024 * 1024) -> bytes:
-    """Return everything on stdin. Raises CallerError PAYLOAD_INVALID where there is none or too much."""
+    """Return everything on stdin. Raises CallerError PAYLOAD_INVALID where there is none or too
+    much."""
     data = None if sys.stdin is None else sys.stdin.buffer.read(limit + 1)
     if data is None or len(data) > limit:
         found = "a closed stream" if data is None else "more"
         raise CallerError(
-            "PAYLOAD_INVALID", f"stdin: expected at most {limit} bytes, found {found}", "send it in parts"
+            "PAYLOAD_INVALID",
+            f"stdin: expected at most {limit} bytes, found {found}",
+            "send it in parts",
         )
     return data
 
 
 def _recode_utf8(word: str) -> str:
-    """Return an argument as UTF-8 whatever the locale took it for; bytes that are not stay visible as surrogates."""
+    """Return an argument as UTF-8 whatever the locale took it for; bytes that are not stay visible
+    as surrogates."""
     try:
         return os.fsencode(word).decode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -142,17 +155,26 @@ def caller() -> Caller:
         session = next((environment[name] for name in ids if environment.get(name)), None)
         if session is not None or any(environment.get(name) for name in marks):
             actor = Actor(harness, "llm", tool=harness)
-            bound = None if session is None else {"harness": harness, "session_id": make_encodable(session)[:200]}
+            bound = (
+                None
+                if session is None
+                else {"harness": harness, "session_id": make_encodable(session)[:200]}
+            )
             return Caller(actor, bound, environment.get("TRACEPARENT"))
     client = environment.get("SPEC_KITTY_MCP_CLIENT")
     if client:
-        return Caller(Actor(make_encodable(client)[:200], "llm", tool="mcp"), None, environment.get("TRACEPARENT"))
+        return Caller(
+            Actor(make_encodable(client)[:200], "llm", tool="mcp"),
+            None,
+            environment.get("TRACEPARENT"),
+        )
     name = environment.get("USER") or environment.get("LOGNAME") or _login_name()
     return Caller(Actor(make_encodable(name)[:200], "human"), None, environment.get("TRACEPARENT"))
 
 
 def _login_name() -> str:
-    """Return the account's name, for a shell that does not state it: a container, a scheduled job."""
+    """Return the account's name, for a shell that does not state it: a container, a scheduled
+    job."""
 
     try:
         return pwd.getpwuid(os.getuid()).pw_name
@@ -173,21 +195,27 @@ def nested(caller: Caller, start: str, home: str | None) -> tuple[Caller, str | 
     where = nesting(find_root(start, home)[0], harness, caller.session["session_id"], call_id)
     if where.agent_id is None:
         return caller, None
-    return caller._replace(session={**caller.session, "agent_id": make_encodable(where.agent_id)}), where.parent
+    return caller._replace(
+        session={**caller.session, "agent_id": make_encodable(where.agent_id)}
+    ), where.parent
 
 
 def trail() -> bool:
-    """Return whether SPEC_KITTY_TRAIL lets the request be recorded. Raises CallerError for a value it does not know."""
+    """Return whether SPEC_KITTY_TRAIL lets the request be recorded. Raises CallerError for a value
+    it does not know."""
     value = os.environ.get("SPEC_KITTY_TRAIL", "on")
     if value not in ("on", "off"):
         raise CallerError(
-            "INVALID_VALUE", f"SPEC_KITTY_TRAIL: expected on or off, found {value!r}", "unset it, or set it to off"
+            "INVALID_VALUE",
+            f"SPEC_KITTY_TRAIL: expected on or off, found {value!r}",
+            "unset it, or set it to off",
         )
     return value == "on"
 
 
 def deliver() -> None:
-    """After the answer: sign the log if that is due, then what rooms do for a project that has their folder."""
+    """After the answer: sign the log if that is due, then what rooms do for a project that has
+    their folder."""
     root, git_dir = find_root(here(), home())
     if git_dir is None:
         return
@@ -201,7 +229,8 @@ def deliver() -> None:
 
 
 def announce_opened(caller: Caller, invocation_id: str) -> None:
-    """Tell the rooms that ask for it of a new record; where the path they wait for is not there, only look."""
+    """Tell the rooms that ask for it of a new record; where the path they wait for is not there,
+    only look."""
     root, _ = find_root(here(), home())
     if caller.session is None:
         return

@@ -1,7 +1,8 @@
-"""Which record a session of a harness writes to: bindings and marks below `.kittify/local/`, read as hostile input.
+"""Which record a session of a harness writes to: bindings and marks below `.kittify/local/`, read
+as hostile input.
 
-A binding names a record of this project and nothing else. While a call that begins an invocation is under way it has a
-mark, which says whose call it is: the session's own, or a subagent's.
+A binding names a record of this project and nothing else. While a call that begins an invocation is
+under way it has a mark, which says whose call it is: the session's own, or a subagent's.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _NO_MARK = object()
 
 
 class Binding(NamedTuple):
-    """Which record a session of a harness writes to, and the profile in its file's name where that is known."""
+    """Which record a session of a harness writes to, and the profile in its file's name where that
+    is known."""
 
     invocation_id: str
     source: str
@@ -36,7 +38,8 @@ class Binding(NamedTuple):
 
 
 class Nesting(NamedTuple):
-    """Where in a session a `do` was called: in which subagent, and beside which open record of the session."""
+    """Where in a session a `do` was called: in which subagent, and beside which open record of the
+    session."""
 
     agent_id: str | None
     parent: str | None
@@ -56,7 +59,9 @@ def binding_path(harness: str, session: str, subagent: str | None) -> tuple[str,
 
 def owned_path(harness: str, session: str, invocation_id: str) -> tuple[str, str]:
     """Return where it is noted that a record of a session is one of its subagents'."""
-    return f"{layout.LOCAL}/bindings", short_digest(harness, session, "of a subagent", invocation_id) + ".json"
+    return f"{layout.LOCAL}/bindings", short_digest(
+        harness, session, "of a subagent", invocation_id
+    ) + ".json"
 
 
 def bind(
@@ -70,16 +75,26 @@ def bind(
 ) -> None:
     """Bind a session to a record, for this clone. Raises OSError, InvocationError.
 
-    The environment names no subagent: while one's `do` is under way the session keeps its record, and what the call
-    printed tells whose the new one is.
+    The environment names no subagent: while one's `do` is under way the session keeps its record,
+    and what the call printed tells whose the new one is.
     """
     folder, name = binding_path(harness, session, subagent)
-    value: dict[str, object] = {"invocation_id": invocation_id, "source": source, "profile_id": profile_id}
-    others = list_under_way(root, harness, session) if source == "environment" and subagent is None else []
+    value: dict[str, object] = {
+        "invocation_id": invocation_id,
+        "source": source,
+        "profile_id": profile_id,
+    }
+    others = (
+        list_under_way(root, harness, session)
+        if source == "environment" and subagent is None
+        else []
+    )
     if any(agent is not None for agent in others):
         return
     chain = list_bindings(root, harness, session, subagent)
-    value["before"] = [earlier._asdict() for earlier in chain if earlier.invocation_id != invocation_id][:_BEFORE]
+    value["before"] = [
+        earlier._asdict() for earlier in chain if earlier.invocation_id != invocation_id
+    ][:_BEFORE]
     write_small(root, folder, name, value)
 
 
@@ -91,11 +106,14 @@ def binding_of(root: str, harness: str, session: str, subagent: str | None) -> B
 def list_bindings(root: str, harness: str, session: str, subagent: str | None) -> list[Binding]:
     """Return what a session is bound to, and what it was bound to before; the newest first."""
     value = read_small(root, *binding_path(harness, session, subagent))
-    return [binding for binding in (parse_binding(value), *list_earlier(value)) if binding is not None]
+    return [
+        binding for binding in (parse_binding(value), *list_earlier(value)) if binding is not None
+    ]
 
 
 def find_session(root: str, harness: str, subagent: str, above: str) -> str:
-    """Return the session a subagent belongs to: that of the subagent which began it, else who began it is the session.
+    """Return the session a subagent belongs to: that of the subagent which began it, else who began
+    it is the session.
 
     It is kept for the subagents that this one begins.
     """
@@ -114,7 +132,11 @@ def find_session(root: str, harness: str, subagent: str, above: str) -> str:
 
 def parse_binding(value: object) -> Binding | None:
     invocation_id = value.get("invocation_id") if isinstance(value, dict) else None
-    if not isinstance(value, dict) or not isinstance(invocation_id, str) or not is_invocation_id(invocation_id):
+    if (
+        not isinstance(value, dict)
+        or not isinstance(invocation_id, str)
+        or not is_invocation_id(invocation_id)
+    ):
         return None
     profile_id = value.get("profile_id")
     known = isinstance(profile_id, str) and is_profile_id(profile_id)
@@ -124,7 +146,9 @@ def parse_binding(value: object) -> Binding | None:
 def list_earlier(value: object) -> list[Binding]:
     """Return what a session was bound to before; the newest first."""
     before = value.get("before") if isinstance(value, dict) else None
-    bindings = [parse_binding(item) for item in before[:_BEFORE]] if isinstance(before, list) else []
+    bindings = (
+        [parse_binding(item) for item in before[:_BEFORE]] if isinstance(before, list) else []
+    )
     return [binding for binding in bindings if binding is not None]
 
 
@@ -141,7 +165,12 @@ def give_back(root: str, harness: str, session: str, invocation_id: str) -> None
     others = [binding for binding in bound if binding.invocation_id != invocation_id]
     try:
         if others:
-            write_small(root, folder, name, {**others[0]._asdict(), "before": [item._asdict() for item in others[1:]]})
+            write_small(
+                root,
+                folder,
+                name,
+                {**others[0]._asdict(), "before": [item._asdict() for item in others[1:]]},
+            )
         else:
             unlink_below(root, folder, name)
     except (OSError, InvocationError):
@@ -154,7 +183,8 @@ def write_small(root: str, folder: str, name: str, value: Mapping[str, object]) 
 
 
 def read_small(root: str, folder: str, name: str) -> object:
-    """Return a small JSON file's value; None where there is none, or it is larger than any of ours."""
+    """Return a small JSON file's value; None where there is none, or it is larger than any of
+    ours."""
     try:
         data = durable.read_below(root, f"{folder}/{name}", _MAX_SMALL)
         return json.loads(data) if len(data) <= _MAX_SMALL else None
@@ -172,33 +202,41 @@ def calls_folder(harness: str, session: str) -> str:
 
 
 def asked_folder(harness: str, session: str) -> str:
-    """Return where what a session's person was asked waits for an answer; it is there only while something does."""
+    """Return where what a session's person was asked waits for an answer; it is there only while
+    something does."""
     return f"{layout.ASKED}/{short_digest(harness, session)}"
 
 
 def opens_by_itself(root: str, harness: str) -> bool:
-    """Return whether sessions of a harness get records by themselves in this clone: `hooks install --open`."""
+    """Return whether sessions of a harness get records by themselves in this clone: `hooks install
+    --open`."""
     return os.path.lexists(f"{root}/{layout.OPEN}/{harness}")
 
 
 def _read_marks(fd: int, root: str, folder: str) -> Iterator[tuple[str, object]]:
-    """(name, whose call) of a session's marks, as many as any session has; _NO_MARK for a file that is none."""
+    """(name, whose call) of a session's marks, as many as any session has; _NO_MARK for a file that
+    is none."""
     for name in sorted(os.listdir(fd))[:_MAX_MARKS]:
         mark = read_small(root, folder, name)
         yield name, mark.get("agent_id") if isinstance(mark, dict) else _NO_MARK
 
 
 def list_under_way(root: str, harness: str, session: str) -> list[str | None]:
-    """Return whose calls that begin an invocation are under way: the session's own, or a subagent's.
+    """Return whose calls that begin an invocation are under way: the session's own, or a
+    subagent's.
 
-    A call that was refused or killed never ends, so a mark counts for a while only; it is removed then.
+    A call that was refused or killed never ends, so a mark counts for a while only; it is removed
+    then.
     """
     agents: list[str | None] = []
     folder = calls_folder(harness, session)
     try:
         with durable.folder(root, folder) as fd:
             for name, agent in _read_marks(fd, root, folder):
-                if abs(time.time() - os.stat(name, dir_fd=fd, follow_symlinks=False).st_mtime) > MARK_SECONDS:
+                if (
+                    abs(time.time() - os.stat(name, dir_fd=fd, follow_symlinks=False).st_mtime)
+                    > MARK_SECONDS
+                ):
                     os.unlink(name, dir_fd=fd)
                 elif agent is not _NO_MARK:
                     agents.append(agent if isinstance(agent, str) else None)
@@ -222,16 +260,21 @@ def unmark(root: str, harness: str, session: str, subagent: str) -> None:
 def nesting(root: str, harness: str, session: str, call_id: str | None = None) -> Nesting:
     """Return the subagent whose `do` is under way and the open record its session works on.
 
-    Nothing where that is unsure; it is sure where the harness tells its commands the id of their call.
+    Nothing where that is unsure; it is sure where the harness tells its commands the id of their
+    call.
     """
     named = short_digest(call_id) + ".json" if call_id else ""
     mark = read_small(root, calls_folder(harness, session), named) if named else None
-    agents = [mark.get("agent_id")] if isinstance(mark, dict) else list_under_way(root, harness, session)
+    agents = (
+        [mark.get("agent_id")] if isinstance(mark, dict) else list_under_way(root, harness, session)
+    )
     subagent = agents[0] if len(agents) == 1 and isinstance(agents[0], str) else None
     if subagent is None:
         return Nesting(None, None)
     above = binding_of(root, harness, session, None)
-    return Nesting(subagent, None if above is None or not is_record_open(root, above) else above.invocation_id)
+    return Nesting(
+        subagent, None if above is None or not is_record_open(root, above) else above.invocation_id
+    )
 
 
 def remember_left_open(root: str, binding: Binding, harness: str, session: str) -> None:
@@ -241,7 +284,8 @@ def remember_left_open(root: str, binding: Binding, harness: str, session: str) 
 
 
 def list_left_open(root: str, harness: str, session: str) -> Iterator[str]:
-    """Yield the open records that sessions which ended left behind, other than this one; forget those closed since."""
+    """Yield the open records that sessions which ended left behind, other than this one; forget
+    those closed since."""
     if not os.path.lexists(f"{root}/{layout.LEFT_OPEN}"):
         return
     try:

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
 
 ACTOR_TYPES = ("human", "llm", "service")
-# harness → the variables by which its commands can be told, the session's own id first, then marks without an id.
+# harness → the variables by which its commands can be told, the session's own id first, then marks
+# without an id.
 HARNESS_VARIABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "claude-code": (("CLAUDE_CODE_SESSION_ID",), ("CLAUDECODE",)),
     "codex": (("CODEX_SESSION_ID", "CODEX_THREAD_ID"), ()),
@@ -22,10 +23,14 @@ HARNESS_VARIABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 # harness → the variable that holds the id of the call a command was run by, as hooks name it.
-CALL_VARIABLES: Mapping[str, str] = {"codex": "CODEX_TOOL_CALL_ID", "opencode": "SPEC_KITTY_OPENCODE_CALL"}
+CALL_VARIABLES: Mapping[str, str] = {
+    "codex": "CODEX_TOOL_CALL_ID",
+    "opencode": "SPEC_KITTY_OPENCODE_CALL",
+}
 
 
-# harness → the names of its program, as a process is called or as a script is given to its interpreter.
+# harness → the names of its program, as a process is called or as a script is given to its
+# interpreter.
 _PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "claude-code": ("claude",),
     "codex": ("codex",),
@@ -38,7 +43,8 @@ _PROGRAMS: Mapping[str, tuple[str, ...]] = {
 
 
 def name_harness(argv: Sequence[str]) -> str | None:
-    """Return the harness whose program a command line runs, by itself or through an interpreter; None for any other."""
+    """Return the harness whose program a command line runs, by itself or through an interpreter;
+    None for any other."""
     for word in argv[:2]:
         name = word.rpartition("/")[2].partition(".")[0]
         for harness, programs in _PROGRAMS.items():
@@ -66,7 +72,8 @@ class Caller(NamedTuple):
 
     @property
     def writer(self) -> Mapping[str, str]:
-        """Return who writes a line, in the form of its `by`: the session, without its subagent, else the actor."""
+        """Return who writes a line, in the form of its `by`: the session, without its subagent,
+        else the actor."""
         session = self.session or {}
         if "session_id" in session:
             return {name: session[name] for name in ("harness", "session_id")}

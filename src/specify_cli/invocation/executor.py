@@ -1,10 +1,13 @@
-"""ProfileInvocationExecutor: from a request to a durable record and its payload, and from there to its close.
+"""ProfileInvocationExecutor: from a request to a durable record and its payload, and from there to
+its close.
 
     payload = ProfileInvocationExecutor(".").invoke("fix the login test")
-    ProfileInvocationExecutor(".").complete(payload.invocation_id, outcome="done", evidence="proof.md")
+    executor = ProfileInvocationExecutor(".")
+    executor.complete(payload.invocation_id, outcome="done", evidence="proof.md")
 
-`invoke` and `complete` are numbered steps; each step either decides (`opening`, `closing`) or acts once. Nothing
-is answered before the record is on stable storage, and nothing is written for a request that is refused.
+`invoke` and `complete` are numbered steps; each step either decides (`opening`, `closing`) or acts
+once. Nothing is answered before the record is on stable storage, and nothing is written for a
+request that is refused.
 """
 
 from __future__ import annotations
@@ -76,7 +79,8 @@ class ProfileInvocationExecutor:
         entropy: Callable[[int], bytes] = os.urandom,
         describe_off: Callable[[str, str], str | None] = lambda *_: None,
     ) -> None:
-        """`describe_off` says by which setting a project's harness runs no hooks; None where it runs them."""
+        """`describe_off` says by which setting a project's harness runs no hooks; None where it
+        runs them."""
         self._start = os.fspath(repo_root)
         self._home = home
         self._clock = clock
@@ -118,10 +122,22 @@ class ProfileInvocationExecutor:
             secrets=project.secrets,
             beside=routed.registry.files,
         )
-        asked = Asked(invocation_id, millis, verb, profile, caller, terms, capture_modes(project, terms.capture))
+        asked = Asked(
+            invocation_id,
+            millis,
+            verb,
+            profile,
+            caller,
+            terms,
+            capture_modes(project, terms.capture),
+        )
         # 4. Fix what the decision depended on.
         used = {"retrieval": context.config, "capture": dict(asked.capture)}
-        config = {"settings": dict(context.inputs.settings), "redaction": project.config.redaction.digest, **used}
+        config = {
+            "settings": dict(context.inputs.settings),
+            "redaction": project.config.redaction.digest,
+            **used,
+        }
         frozen = snapshot_of(routed, context.inputs, config)
         # 5. Objects first: durable before a line names them.
         records = FileRecordStore(project.root, project.config.trail)
@@ -137,7 +153,8 @@ class ProfileInvocationExecutor:
         # 7. Derived files, which may fail or be lost without harm.
         Index(project.root).add(Key(invocation_id, decision.profile_id))
         routed.cache.save()
-        if terms.trail:  # what keeps nothing states no decision, and takes no session over from what keeps it
+        # what keeps nothing states no decision, and takes no session over from what keeps it
+        if terms.trail:
             _bind(routed, caller, invocation_id)
         # 8. Answer.
         payload = build_payload(routed, context, asked)
@@ -161,7 +178,9 @@ class ProfileInvocationExecutor:
                 with log.announce("start", asked.invocation_id) as entry:
                     bodies[0] |= entry.links
                     data, tip = chain(
-                        genesis_tip(), asked.invocation_id, bodies if asked.terms.trail else [make_tombstone(bodies[0])]
+                        genesis_tip(),
+                        asked.invocation_id,
+                        bodies if asked.terms.trail else [make_tombstone(bodies[0])],
                     )
                     records.create(name, data)
                     entry.commit(tip.seal, f"{layout.RECORDS}/{name}")
@@ -182,10 +201,11 @@ class ProfileInvocationExecutor:
         dry_run: bool = False,
         caller: Caller | None = None,
     ) -> Batch:
-        """Append run events, given by name and raw payload, as one batch; `dry_run` only shows their lines.
+        """Append run events, given by name and raw payload, as one batch; `dry_run` only shows
+        their lines.
 
-        Where `caller` is not who opened the record, the lines name them (`by`). Links to a closed record become annex
-        files. Raises InvocationError; nothing is written then.
+        Where `caller` is not who opened the record, the lines name them (`by`). Links to a closed
+        record become annex files. Raises InvocationError; nothing is written then.
         """
         recorder = self._open_recorder(invocation_id, caller)
         try:
@@ -196,31 +216,46 @@ class ProfileInvocationExecutor:
                 except CallerError as error:
                     if len(events) == 1:
                         raise
-                    raise CallerError(error.code, f"event {number}: {error.message}", error.suggestion) from error
+                    raise CallerError(
+                        error.code, f"event {number}: {error.message}", error.suggestion
+                    ) from error
             return recorder.preview(items) if dry_run else recorder.append(items)
         finally:
             recorder.close()
 
     def commit(
-        self, invocation_id: str, label: str | None = None, *, force: bool = False, caller: Caller | None = None
+        self,
+        invocation_id: str,
+        label: str | None = None,
+        *,
+        force: bool = False,
+        caller: Caller | None = None,
     ) -> Batch:
-        """Return an explicit checkpoint of an open record, by `caller` as for `record`. Raises InvocationError."""
+        """Return an explicit checkpoint of an open record, by `caller` as for `record`. Raises
+        InvocationError."""
         recorder = self._open_recorder(invocation_id, caller)
         try:
             record = read_file(FileRecordStore(recorder.project.root).hold(recorder.place))
-            for body in [] if record is None else _find_unseen(recorder.project, record, self._describe_off):
+            for body in (
+                [] if record is None else _find_unseen(recorder.project, record, self._describe_off)
+            ):
                 recorder.note_gap(body)
             return recorder.commit(label, force=force)
         finally:
             recorder.close()
 
     def note_hooks_off(self, harness: str, message: str) -> None:
-        """Say on each open record of a harness's sessions that its hooks are off. Raises InvocationError."""
+        """Say on each open record of a harness's sessions that its hooks are off. Raises
+        InvocationError."""
         project, _ = load_project(self._start, self._home)
         index, records = Index(project.root), FileRecordStore(project.root)
         for key in list(index.newest()):
             place = index.place(key)
-            record = None if place is None or place.folder != layout.RECORDS else read_file(records.hold(place))
+            record = (
+                None
+                if place is None or place.folder != layout.RECORDS
+                else read_file(records.hold(place))
+            )
             if place is None or record is None or record.completed is not None or not record.sealed:
                 continue
             actor = record.started.get("actor")
@@ -234,7 +269,9 @@ class ProfileInvocationExecutor:
         project, cache = load_project(self._start, self._home)
         place = Index(project.root).resolve(invocation_id)
         writer = None if caller is None else caller.writer
-        return Recorder(project, place, cache=cache, writer=writer, clock=self._clock, entropy=self._entropy)
+        return Recorder(
+            project, place, cache=cache, writer=writer, clock=self._clock, entropy=self._entropy
+        )
 
     def complete(
         self,
@@ -250,8 +287,9 @@ class ProfileInvocationExecutor:
     ) -> Completion:
         """Close a record: links and the closing line in one durable write.
 
-        Closing twice changes nothing and says so; with another outcome, or with evidence, artifacts or a commit that
-        the record does not hold, it is an error. Raises InvocationError; nothing is written then.
+        Closing twice changes nothing and says so; with another outcome, or with evidence, artifacts
+        or a commit that the record does not hold, it is an error. Raises InvocationError; nothing
+        is written then.
         """
         from specify_cli.invocation.ends import closing  # a `do` closes nothing
 
@@ -270,7 +308,13 @@ class ProfileInvocationExecutor:
             closing.check_outcome(place, before.completed, outcome)
         # 2. Check everything the close names before anything is written.
         named = closing.gather(
-            project, place, before, evidence=evidence, artifacts=artifacts, commit=commit, allow_outside=allow_outside
+            project,
+            place,
+            before,
+            evidence=evidence,
+            artifacts=artifacts,
+            commit=commit,
+            allow_outside=allow_outside,
         )
         if before.completed is not None:
             closing.check_held(place, before, named)
@@ -279,13 +323,21 @@ class ProfileInvocationExecutor:
         # 3. The evidence object is durable before a line names it.
         if named.evidence is not None:
             objects.put((), (named.evidence,))
-        # 4. What changed and no event explains, links and the closing line, in one write under the record's lock.
-        by = None if caller is None else _find_other_writer(before.started, caller, project.config.redaction)
+        # 4. What changed and no event explains, links and the closing line, in one write under the
+        # record's lock.
+        by = (
+            None
+            if caller is None
+            else _find_other_writer(before.started, caller, project.config.redaction)
+        )
         now = rfc3339(self._read_millis())
         bodies = [{**body, "at": now} for body in _find_unseen(project, before, self._describe_off)]
         bodies += closing.compose_closing(named, outcome=outcome, closed_by=closed_by, at=now)
         won = _append_closing(
-            project, records, place, bodies if by is None else [{**body, "by": by} for body in bodies]
+            project,
+            records,
+            place,
+            bodies if by is None else [{**body, "by": by} for body in bodies],
         )
         # 5. Projections of what is now durable; calling complete again makes up for a crash here.
         closed = read_file(records.hold(place) if won else records.hold_durably(place))
@@ -302,15 +354,19 @@ class ProfileInvocationExecutor:
 
 
 def _read_settled(records: FileRecordStore, place: Place) -> Record:
-    """Return a record of which a closing line is durable, if it has one. Raises StoredDataError RECORD_DAMAGED."""
+    """Return a record of which a closing line is durable, if it has one. Raises StoredDataError
+    RECORD_DAMAGED."""
     record = require_started(read_file(records.hold(place)), place)
     if record.completed is not None and place.folder == layout.RECORDS:
-        # Whoever wrote the closing line may have died before it was durable, or may yet take it back.
+        # Whoever wrote the closing line may have died before it was durable, or may yet take it
+        # back.
         record = require_started(read_file(records.hold_durably(place)), place)
     return record
 
 
-def _append_closing(project: Project, records: FileRecordStore, place: Place, bodies: Sequence[Body]) -> bool:
+def _append_closing(
+    project: Project, records: FileRecordStore, place: Place, bodies: Sequence[Body]
+) -> bool:
     """Append what closes a record, and log it; False where another closed it first."""
     *before, last = bodies
     won = False
@@ -330,13 +386,16 @@ def _check_no_trail(caller: Caller, project: Project) -> None:
     if caller.actor.actor_type == "llm" and project.config.no_trail != "anyone":
         raise CallerError(
             "NO_TRAIL_REFUSED",
-            f"{caller.actor.actor_id} asked for no trail; a person may, an agent only where a person allowed it",
-            "run it without --no-trail; to allow it set audit.no_trail: anyone and run spec-kitty config accept",
+            f"{caller.actor.actor_id} asked for no trail; a person may, an agent only where a "
+            "person allowed it",
+            "run it without --no-trail; to allow it set audit.no_trail: anyone and run "
+            "spec-kitty config accept",
         )
 
 
 def _bind(routed: Routed, caller: Caller, invocation_id: str) -> None:
-    """Let the hooks of the caller's session find this record; without that they ask for the only open one.
+    """Let the hooks of the caller's session find this record; without that they ask for the only
+    open one.
 
     What was decided for the clone is on the record now, so the next one does not state it again.
     """
@@ -347,12 +406,22 @@ def _bind(routed: Routed, caller: Caller, invocation_id: str) -> None:
     try:
         agent = session.get("agent_id")
         profile_id = routed.decision.profile_id
-        bind(project.root, session["harness"], session["session_id"], agent, invocation_id, "environment", profile_id)
+        bind(
+            project.root,
+            session["harness"],
+            session["session_id"],
+            agent,
+            invocation_id,
+            "environment",
+            profile_id,
+        )
     except (OSError, InvocationError):
         return  # derived: the record says the same
 
 
-def _find_unseen(project: Project, record: Record, describe_off: Callable[[str, str], str | None]) -> list[Body]:
+def _find_unseen(
+    project: Project, record: Record, describe_off: Callable[[str, str], str | None]
+) -> list[Body]:
     """Return the gaps for hooks that are off, and for changes no event explains.
 
     There are none where no hook told of a tool: all is unseen then.
@@ -362,11 +431,16 @@ def _find_unseen(project: Project, record: Record, describe_off: Callable[[str, 
     from specify_cli.invocation.ends.unseen import find_unseen  # runs git; for sessions with hooks
 
     off = _find_hooks_off(project.root, record, describe_off)
-    return off + find_unseen(project.root, record, record.invocation_id, project.config.redaction, is_off=bool(off))
+    return off + find_unseen(
+        project.root, record, record.invocation_id, project.config.redaction, is_off=bool(off)
+    )
 
 
-def _find_hooks_off(root: str, record: Record, describe_off: Callable[[str, str], str | None]) -> list[Body]:
-    """Return the gap for hooks of the record's harness that a setting of its switches off, unless the record has it."""
+def _find_hooks_off(
+    root: str, record: Record, describe_off: Callable[[str, str], str | None]
+) -> list[Body]:
+    """Return the gap for hooks of the record's harness that a setting of its switches off, unless
+    the record has it."""
     actor = record.started.get("actor")
     harness = str(actor.get("tool")) if isinstance(actor, dict) else ""
     if any(entry.fields.get("reason") == HOOKS_OFF for entry in record.entries):
@@ -374,10 +448,20 @@ def _find_hooks_off(root: str, record: Record, describe_off: Callable[[str, str]
     message = describe_off(root, harness)
     if message is None:
         return []
-    return [{"event": "capture_gap", "reason": HOOKS_OFF, "what": harness, "count": 1, "message": message}]
+    return [
+        {
+            "event": "capture_gap",
+            "reason": HOOKS_OFF,
+            "what": harness,
+            "count": 1,
+            "message": message,
+        }
+    ]
 
 
-def _find_other_writer(started: Mapping[str, object], caller: Caller, rules: RuleSet) -> dict[str, str] | None:
+def _find_other_writer(
+    started: Mapping[str, object], caller: Caller, rules: RuleSet
+) -> dict[str, str] | None:
     """Return who closes a record, where that is not who opened it."""
     from specify_cli.invocation.events.event_body import other_writer  # a `do` composes no event
 
@@ -388,6 +472,7 @@ def _describe_planted(objects: FileObjectStore) -> str:
     first = f"{objects.folder}/{objects.replaced[0][:2]}/{objects.replaced[0][2:]}"
     files = count(len(objects.replaced), "file")
     return (
-        f"OBJECT_REPLACED: {files} stood under the name of an object and held other bytes, the first at {first}; "
+        f"OBJECT_REPLACED: {files} stood under the name of an object and held other bytes, the "
+        f"first at {first}; "
         "each was planted or damaged before this record, and is the object now"
     )

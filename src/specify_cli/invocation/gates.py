@@ -1,7 +1,8 @@
-"""Gate rules: pure functions with a name and a digest, by which a run decides and a replay decides again.
+"""Gate rules: pure functions with a name and a digest, by which a run decides and a replay decides
+again.
 
-Nothing a record names is ever imported: a rule is one of these, or one that the program registered itself.
-A rule is told apart from an older one of its name by the digest of its source.
+Nothing a record names is ever imported: a rule is one of these, or one that the program registered
+itself. A rule is told apart from an older one of its name by the digest of its source.
 """
 
 from __future__ import annotations
@@ -38,14 +39,22 @@ class GateRule(NamedTuple):
 
     def describe(self) -> dict[str, object]:
         """Return the members by which a record tells which rule was asked."""
-        return {"rule_digest": self.digest, **({} if self.source is None else {"rule_source": self.source})}
+        return {
+            "rule_digest": self.digest,
+            **({} if self.source is None else {"rule_source": self.source}),
+        }
 
     def __call__(self, inputs: object) -> Verdict:
         """Ask the rule. Raises TypeError where it does not answer with a Verdict."""
         verdict = self.decide(inputs)
-        if not isinstance(verdict, Verdict) or verdict.outcome not in OUTCOMES or not verdict.reason_code:
+        if (
+            not isinstance(verdict, Verdict)
+            or verdict.outcome not in OUTCOMES
+            or not verdict.reason_code
+        ):
             raise TypeError(
-                f"gate rule {self.name}: expected a Verdict({', '.join(OUTCOMES)}; reason), found {verdict!r}"
+                f"gate rule {self.name}: expected a Verdict({', '.join(OUTCOMES)}; reason), "
+                f"found {verdict!r}"
             )
         return verdict
 
@@ -99,7 +108,8 @@ class RuleRegistry:
 
 
 def source_digest(function: Callable[..., object]) -> str:
-    """SHA-256 of a function's source as written, its decorators left out; of its code where the source is gone."""
+    """SHA-256 of a function's source as written, its decorators left out; of its code where the
+    source is gone."""
     return _digest_rule(function, read_source(function))
 
 
@@ -109,14 +119,22 @@ def _digest_rule(function: Callable[..., object], source: str | None) -> str:
 
 
 def read_source(function: Callable[..., object]) -> str | None:
-    """Return a function's source as written, its decorators left out; None where the source is gone."""
+    """Return a function's source as written, its decorators left out; None where the source is
+    gone."""
 
     try:
         source = textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError, SyntaxError, tokenize.TokenError):
         return None
     lines = source.splitlines()
-    start = next((number for number, line in enumerate(lines) if line.startswith(("def ", "lambda", "class "))), 0)
+    start = next(
+        (
+            number
+            for number, line in enumerate(lines)
+            if line.startswith(("def ", "lambda", "class "))
+        ),
+        0,
+    )
     return "\n".join(lines[start:])
 
 
@@ -157,6 +175,8 @@ def paths_within(inputs: Mapping[str, list[str]]) -> Verdict:
     """Return every one of `paths` lies in one of the folders `allowed`, given as relative names."""
     for path in inputs["paths"]:
         parts = path.split("/")
-        if ".." in parts or not any(path == top or path.startswith(top.rstrip("/") + "/") for top in inputs["allowed"]):
+        if ".." in parts or not any(
+            path == top or path.startswith(top.rstrip("/") + "/") for top in inputs["allowed"]
+        ):
             return Verdict("fail", "path_outside")
     return Verdict("pass", "paths_within")

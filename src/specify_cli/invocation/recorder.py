@@ -1,8 +1,8 @@
 """Appending to an open record what an agent did: run events, checkpoints, late links.
 
-Guarantees: one batch is one write under the record's lock; objects are durable before a line names them;
-what a checkpoint needs is read before the lock is taken; what could not be kept is said by `capture_gap`.
-What goes into a line is decided by `payload`, where a run stands by `state`.
+Guarantees: one batch is one write under the record's lock; objects are durable before a line names
+them; what a checkpoint needs is read before the lock is taken; what could not be kept is said by
+`capture_gap`. What goes into a line is decided by `payload`, where a run stands by `state`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,19 @@ if TYPE_CHECKING:
 # What some events say of the state they come in; where it is not given it is looked up.
 _PLACED: Mapping[str, str] = {**dict.fromkeys(STEP_EVENTS, "ordinal"), "stage_transition": "from"}
 # What an answer repeats of a line that was written.
-_TOLD = ("event", "at", "call_id", "idempotency_key", "label", "to", "state_hash", "ref", "sha", "reason", "redactions")
+_TOLD = (
+    "event",
+    "at",
+    "call_id",
+    "idempotency_key",
+    "label",
+    "to",
+    "state_hash",
+    "ref",
+    "sha",
+    "reason",
+    "redactions",
+)
 LABEL = re.compile(r"(?!start$|[0-9]+$)[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -64,7 +76,8 @@ class Written(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What an append did. `duplicates` counts events that were recorded before under the same `dedupe`."""
+    """What an append did. `duplicates` counts events that were recorded before under the same
+    `dedupe`."""
 
     invocation_id: str
     lines: tuple[Written, ...]
@@ -124,9 +137,13 @@ class Recorder:
         self.last_bodies: list[Body] = []
         self.started = self._read_first_line()
         config = project.config
-        self.settings = settings_of(self.started, config.capture_ceiling, config.redaction, project.git_dir)
+        self.settings = settings_of(
+            self.started, config.capture_ceiling, config.redaction, project.git_dir
+        )
         self._change = change_gap(self.started, self.settings)
-        self.by = None if writer is None else other_writer(self.started, writer, self.settings.rules)
+        self.by = (
+            None if writer is None else other_writer(self.started, writer, self.settings.rules)
+        )
         self._by: Body = {} if self.by is None else {"by": self.by}
 
     @property
@@ -140,14 +157,16 @@ class Recorder:
 
     @property
     def fold(self) -> StateFold:
-        """Return where the run stands. Reads the record where it was not followed from its start."""
+        """Return where the run stands. Reads the record where it was not followed from its
+        start."""
         if self._fold is None:
             self._catch_up(lambda _: self._records.hold(self.place))
         assert self._fold is not None
         return self._fold
 
     def compose(self, event: str, payload: Mapping[str, object]) -> Composed:
-        """Return one event checked, redacted and captured; nothing is written. Raises CallerError PAYLOAD_INVALID."""
+        """Return one event checked, redacted and captured; nothing is written. Raises CallerError
+        PAYLOAD_INVALID."""
         try:
             if event in ("artifact_link", "commit_link"):
                 return self._compose_link(event, payload)
@@ -173,24 +192,29 @@ class Recorder:
         checkpoints: bool = True,
         unnamed: bool = False,
     ) -> Batch:
-        """Write these events as one batch; a stage transition brings its checkpoint unless it is a hook's.
+        """Write these events as one batch; a stage transition brings its checkpoint unless it is a
+        hook's.
 
-        `unnamed` says that whoever tells them names no calls: then equal ones that are open together are told apart.
-        Raises InvocationError; nothing of the batch is written then.
+        `unnamed` says that whoever tells them names no calls: then equal ones that are open
+        together are told apart. Raises InvocationError; nothing of the batch is written then.
         """
         if self.tombstone:
             return self._count_swallowed([item.event for item in items])
         grounds = None
         if checkpoints and any(item.event == "stage_transition" for item in items):
             grounds = self._look_up_grounds()
-        return self._write(items, grounds, dedupe=tuple(dedupe) or (None,) * len(items), unnamed=unnamed)
+        return self._write(
+            items, grounds, dedupe=tuple(dedupe) or (None,) * len(items), unnamed=unnamed
+        )
 
     def commit(self, label: str | None = None, *, force: bool = False) -> Batch:
-        """Return an explicit checkpoint. Raises CallerError LABEL_TAKEN, INVALID_VALUE, ALREADY_COMPLETED."""
+        """Return an explicit checkpoint. Raises CallerError LABEL_TAKEN, INVALID_VALUE,
+        ALREADY_COMPLETED."""
         if label is not None and LABEL.fullmatch(label) is None:
             raise CallerError(
                 "INVALID_VALUE",
-                f"--label: expected a name such as after-review (letters, digits, '.', '_', '-'; not only digits, "
+                "--label: expected a name such as after-review (letters, digits, '.', '_', "
+                "'-'; not only digits, "
                 f"not start), found {label!r}",
                 "spec-kitty profile-invocation commit --label after-review",
             )
@@ -202,14 +226,18 @@ class Recorder:
             if masked in fold.labels and not force:
                 raise CallerError(
                     "LABEL_TAKEN",
-                    f"{self.invocation_id} has a checkpoint {masked!r} at seq {fold.labels[str(masked)]}",
-                    "choose another label, or give --force; a label then means its newest checkpoint",
+                    f"{self.invocation_id} has a checkpoint {masked!r} at seq "
+                    f"{fold.labels[str(masked)]}",
+                    "choose another label, or give --force; a label then means its newest "
+                    "checkpoint",
                 )
 
         manual: Body = {"event": "checkpoint", "manual": True}
         if masked is not None:
             manual["label"] = masked
-        return self._write([Composed(manual, (), ())], self._look_up_grounds(), dedupe=(None,), check=check)
+        return self._write(
+            [Composed(manual, (), ())], self._look_up_grounds(), dedupe=(None,), check=check
+        )
 
     def append_bodies(self, bodies: Sequence[Body], *, after: int | None = None) -> Batch:
         """Lines the runtime makes itself: retrievals, and the seam of a resumed run.
@@ -223,7 +251,8 @@ class Recorder:
         return self._write(items, None, dedupe=(None,) * len(bodies), after=after)
 
     def close(self) -> None:
-        """Let go of the record's file; what an invocation with its trail off did not keep is counted in one line."""
+        """Let go of the record's file; what an invocation with its trail off did not keep is
+        counted in one line."""
         try:
             if self._swallowed:
                 kinds = ", ".join(sorted(set(self._swallowed)))
@@ -264,7 +293,8 @@ class Recorder:
         at = rfc3339(read_clock(self._clock))
         lines: list[Written] = []
         duplicates = 0
-        tips: dict[str, Tip] = {}  # before the write; and the closing line that came first, if one did
+        # before the write; and the closing line that came first, if one did
+        tips: dict[str, Tip] = {}
 
         def compose(locked: LockedRecord) -> list[Body]:
             nonlocal duplicates
@@ -272,17 +302,27 @@ class Recorder:
             if locked.tip.event == "completed" and all(item.event in LATE for item in items):
                 tips["late"] = locked.tip
                 return []
-            now = rfc3339(read_clock(self._clock))  # under the lock, so that no line is older than the one before
+            # under the lock, so that no line is older than the one before
+            now = rfc3339(read_clock(self._clock))
             self._require_open(locked.tip, items, after)
-            looked_up = any(item.event in _PLACED and _PLACED[item.event] not in item.body for item in items)
+            looked_up = any(
+                item.event in _PLACED and _PLACED[item.event] not in item.body for item in items
+            )
             if self._follow or grounds is not None or looked_up:
                 self._catch_up(locked.read)
             if check is not None:
                 check(self.fold)
-            named = tell_apart(locked.read(0), items, str(self.started.get("trace_id", ""))) if unnamed else items
+            named = (
+                tell_apart(locked.read(0), items, str(self.started.get("trace_id", "")))
+                if unnamed
+                else items
+            )
             known = find_known(locked.holds, locked.read, named, dedupe, self._change)
-            for body in self._compose_bodies(known, named, (*gaps, *known.conflicts), dedupe, grounds):
-                # Each is applied before the next is made: a checkpoint holds the state its predecessors left.
+            for body in self._compose_bodies(
+                known, named, (*gaps, *known.conflicts), dedupe, grounds
+            ):
+                # Each is applied before the next is made: a checkpoint holds the state its
+                # predecessors left.
                 line = Written(locked.tip.seq + 1 + len(lines), {**body, "at": now, **self._by})
                 self._apply({**line.body, "seq": line.seq})
                 lines.append(line)
@@ -296,7 +336,9 @@ class Recorder:
             self._fold, self._known = None, 0
             if isinstance(error, FileNotFoundError):
                 raise StoredDataError(
-                    "INVOCATION_NOT_FOUND", f"{self.place.path} is gone", "spec-kitty invocations list"
+                    "INVOCATION_NOT_FOUND",
+                    f"{self.place.path} is gone",
+                    "spec-kitty invocations list",
                 ) from error
             raise
         if "late" in tips:
@@ -311,10 +353,13 @@ class Recorder:
         """Fix the tip outside the record where that is due."""
         events = [str(line.body["event"]) for line in lines]
         if before is not None and is_tip_due(self.invocation_id, before, after, events):
-            fix_tip(self.project.root, self.project.git_dir, self.project.location.place, self.place)
+            fix_tip(
+                self.project.root, self.project.git_dir, self.project.location.place, self.place
+            )
 
     def _require_open(self, tip: Tip, items: Sequence[Composed], after: int | None) -> None:
-        """Raise where these events may not follow the record's last line, or somebody went on since `after`."""
+        """Raise where these events may not follow the record's last line, or somebody went on since
+        `after`."""
         here = tip.seq - (tip.event == "recovered")
         if after is not None and after not in (here, tip.seq):
             raise CallerError(
@@ -335,7 +380,8 @@ class Recorder:
         dedupe: Sequence[str | None],
         grounds: Grounds | None,
     ) -> Iterator[Body]:
-        """Yield the bodies of a batch one after another; each sees the state the one before it left."""
+        """Yield the bodies of a batch one after another; each sees the state the one before it
+        left."""
         if known.change is not None:
             yield known.change
         yield from self._pending
@@ -353,13 +399,16 @@ class Recorder:
                 yield {**body, "from": body.get("from", self.fold.stage)}
                 if grounds is None:
                     continue
-                yield from self._compose_checkpoint({"event": "checkpoint", "manual": False}, grounds)
+                yield from self._compose_checkpoint(
+                    {"event": "checkpoint", "manual": False}, grounds
+                )
                 continue
             yield body
         yield from gaps
 
     def _compose_checkpoint(self, body: Body, grounds: Grounds) -> Iterator[Body]:
-        """Yield a checkpoint, and before it a reference to the policy where that has changed since the last one."""
+        """Yield a checkpoint, and before it a reference to the policy where that has changed since
+        the last one."""
         reference = self.compare_policy(grounds)
         if reference is not None:
             yield reference
@@ -397,13 +446,16 @@ class Recorder:
         return read_grounds(self.project, self.cache, self.objects)
 
     def _append_late(self, items: Sequence[Composed], tip: Tip) -> Batch:
-        """Write what may still be said of a closed record: one annex file each, chained to its durable last line."""
+        """Write what may still be said of a closed record: one annex file each, chained to its
+        durable last line."""
         self._records.hold_durably(self.place)
         at = rfc3339(read_clock(self._clock))
         paths: list[str] = []
         for item in items:
             line, _ = chain(tip, self.invocation_id, [{**item.body, "at": at, **self._by}])
-            paths.append(write_annex(self.project, self._records, self.invocation_id, self._make_id(), line))
+            paths.append(
+                write_annex(self.project, self._records, self.invocation_id, self._make_id(), line)
+            )
         return Batch(self.invocation_id, (), 0, True, tuple(paths), ())
 
     def _compose_link(self, event: str, payload: Mapping[str, object]) -> Composed:
@@ -411,23 +463,34 @@ class Recorder:
         value = payload.get(key)
         if not isinstance(value, str) or set(payload) != {key}:
             raise PayloadError(
-                event, f'the member "{key}" alone, a text', f"{', '.join(sorted(payload)) or 'nothing'}"[:80]
+                event,
+                f'the member "{key}" alone, a text',
+                f"{', '.join(sorted(payload)) or 'nothing'}"[:80],
             )
         if event == "artifact_link":
-            return Composed(links.artifact_link(self.project.root, value, self.settings.rules), (), ())
-        return Composed({"event": event, "sha": links.known_commit(self.project.root, value)}, (), ())
+            return Composed(
+                links.artifact_link(self.project.root, value, self.settings.rules), (), ()
+            )
+        return Composed(
+            {"event": event, "sha": links.known_commit(self.project.root, value)}, (), ()
+        )
 
     def _count_swallowed(self, kinds: Sequence[str]) -> Batch:
-        """Count what an invocation with its trail off does not keep; `close` says how much it was."""
+        """Count what an invocation with its trail off does not keep; `close` says how much it
+        was."""
         self._swallowed += kinds
         count = len(kinds)
-        warning = f"{self.invocation_id} was begun with the trail off: {count} event{'s' * (count != 1)} not kept"
+        warning = (
+            f"{self.invocation_id} was begun with the trail off: {count} "
+            f"event{'s' * (count != 1)} not kept"
+        )
         return Batch(self.invocation_id, (), 0, False, (), (warning,))
 
     # --- following the run
 
     def _catch_up(self, read: Callable[[int], Source]) -> None:
-        """Fold the lines that were written since the last look, by whoever; `read` gives what begins at a byte."""
+        """Fold the lines that were written since the last look, by whoever; `read` gives what
+        begins at a byte."""
         if self._fold is None:
             self._fold, self._known = StateFold(), 0
         begin, end = self._known, 0
@@ -446,7 +509,9 @@ class Recorder:
         line = open_line(self._records.head(self.place))
         if line.fields is None or line.problems or line.fields.get("event") != "started":
             code = "RECORD_UNSEALED" if line.problems == ("UNSEALED_LINE",) else "RECORD_DAMAGED"
-            message = f"{self.place.path} cannot be continued: its first line is no sealed started line"
+            message = (
+                f"{self.place.path} cannot be continued: its first line is no sealed started line"
+            )
             raise _refused(code, message, self.invocation_id)
         return line.fields
 
@@ -455,7 +520,8 @@ class Recorder:
 
 
 def _describe_rule(rule: object) -> dict[str, object]:
-    """Return digest and source of a registered rule, so that a replay can ask it again; nothing of another."""
+    """Return digest and source of a registered rule, so that a replay can ask it again; nothing of
+    another."""
     from specify_cli.invocation.gates import RULES  # loads what reads source
 
     rule_function = RULES.find(str(rule))

@@ -3,11 +3,12 @@
     from specify_cli.project.config import load_project
     load_project(root)[0].config
 
-Reading order: `root.py` (find the project, by reading files), `config.py` (the config, and what of it holds),
-`protection.py` (a branch proposes, a person accepts), `decisions.py` (what was decided for a clone), `tracked.py`
-(private files that git tracks), `languages.py`, `checks.py` (a finding of doctor).
+Reading order: `root.py` (find the project, by reading files), `config.py` (the config, and what of
+it holds), `protection.py` (a branch proposes, a person accepts), `decisions.py` (what was decided
+for a clone), `tracked.py` (private files that git tracks), `languages.py`, `checks.py` (a finding
+of doctor).
 
-A branch cannot weaken what protects the user (docs/accept.md). Git is not started to find a project. A config with an
-unknown value is an error, or a warning where a command only reads. `invocation`, `storage` and everything above import
-it.
+A branch cannot weaken what protects the user (docs/accept.md). Git is not started to find a
+project. A config with an unknown value is an error, or a warning where a command only reads.
+`invocation`, `storage` and everything above import it.
 """

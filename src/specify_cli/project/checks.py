@@ -1,4 +1,5 @@
-"""What a check of a project finds, for doctor: every room brings its own checks (docs/extending.md)."""
+"""What a check of a project finds, for doctor: every room brings its own checks
+(docs/extending.md)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ class Finding(NamedTuple):
 
 
 def list_names(root: str, folder: str) -> list[str]:
-    """Return the names in a folder of a project, sorted; none where it is no folder or a link is on the way."""
+    """Return the names in a folder of a project, sorted; none where it is no folder or a link is on
+    the way."""
     try:
         with durable.folder(root, folder) as fd:
             return sorted(os.listdir(fd))

@@ -1,7 +1,8 @@
 """What a project's config states, and what of it is in force; where a project begins is `root`.
 
-Found by reading files; git is never started. Within a git worktree the search for `.kittify/` ends at the
-worktree's top level, so a worktree inside another checkout keeps its own trail (docs/adr/0001).
+Found by reading files; git is never started. Within a git worktree the search for `.kittify/` ends
+at the worktree's top level, so a worktree inside another checkout keeps its own trail
+(docs/adr/0001).
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ BACKENDS = ("files", "capsule")
 class Config(NamedTuple):
     """`.kittify/config.yaml` as values; `data` is None where there is no file.
 
-    `capture` holds a mode for every side, `capture_ceiling` only those the file states: nobody may go above them.
-    `stated` is what the file says of what protects the user. What is in force is the stronger of that and of what a
-    person accepted; `weaker` names what the file states and nobody accepted, `narrowed` by what it has less recorded
-    than was accepted.
+    `capture` holds a mode for every side, `capture_ceiling` only those the file states: nobody may
+    go above them. `stated` is what the file says of what protects the user. What is in force is the
+    stronger of that and of what a person accepted; `weaker` names what the file states and nobody
+    accepted, `narrowed` by what it has less recorded than was accepted.
     """
 
     project_uuid: str | None
@@ -73,7 +74,8 @@ class Config(NamedTuple):
 
 
 class Project(NamedTuple):
-    """A project's top folder, its git directory (shared by its worktrees) if it has one, its config."""
+    """A project's top folder, its git directory (shared by its worktrees) if it has one, its
+    config."""
 
     root: str
     git_dir: str | None
@@ -83,31 +85,39 @@ class Project(NamedTuple):
     @property
     def notices(self) -> tuple[str, ...]:
         """Return what the work tree asks for and nobody accepted, as whole sentences."""
-        sentences = [f"{layout.CONFIG}: {what}, which nobody accepted" for what in self.config.weaker]
+        sentences = [
+            f"{layout.CONFIG}: {what}, which nobody accepted" for what in self.config.weaker
+        ]
         passed = self.location.passed
         if passed is not None and self.git_dir is not None:
             sentences.append(f"{passed} holds a project inside this one, which nobody accepted")
-        advice = "" if self.git_dir is None else "; a person can accept it: spec-kitty config accept"
+        advice = (
+            "" if self.git_dir is None else "; a person can accept it: spec-kitty config accept"
+        )
         warnings = [f"CONFIG_WEAKENED: {what}, so it has no effect{advice}" for what in sentences]
         warnings += [
-            f"CONFIG_NARROWED: {layout.CONFIG}: {what}, which nobody accepted; it counts, so less is recorded{advice}"
+            f"CONFIG_NARROWED: {layout.CONFIG}: {what}, which nobody accepted; it counts, so "
+            f"less is recorded{advice}"
             for what in self.config.narrowed
         ]
         if passed is not None and self.git_dir is None:
             warnings.append(
-                f"PROJECT_ABOVE: {passed} holds a project, and outside git no folder above is taken for one; "
+                f"PROJECT_ABOVE: {passed} holds a project, and outside git no folder above is "
+                "taken for one; "
                 f"work in {passed}, or make it a repository: git init {passed}"
             )
         return tuple(warnings)
 
     @property
     def parse_cache_path(self) -> str | None:
-        """Return the cache of parsed project files: in the git directory, where no branch can plant one."""
+        """Return the cache of parsed project files: in the git directory, where no branch can plant
+        one."""
         return None if self.git_dir is None else cache_path(self.git_dir)
 
     @property
     def secrets(self) -> SecretFinder:
-        """Return what looks secret in this project's own files: the rules requests are redacted by."""
+        """Return what looks secret in this project's own files: the rules requests are redacted
+        by."""
         rules = self.config.redaction
         return SecretFinder(rules.digest, lambda text: _find_secrets(text, rules))
 
@@ -116,7 +126,8 @@ def _find_secrets(text: str, rules: RuleSet) -> list[tuple[str, int]]:
     try:
         masked = redact(text, rules)
     except RedactionError:
-        return []  # an engine that fails stops the request itself; the files are only looked through beside it
+        # an engine that fails stops the request itself; the files are only looked through beside it
+        return []
     spans: list[tuple[str, int]] = []
     for rule in masked.counts:
         at = masked.text.find(mask := MASK.format(rule=rule))
@@ -130,10 +141,14 @@ def _find_secrets(text: str, rules: RuleSet) -> list[tuple[str, int]]:
 _NOTHING_KEPT = Protections(capture=dict.fromkeys(SIDES, "off"))
 
 
-def load_project(start: str, home: str | None = None, *, lenient: bool = False) -> tuple[Project, ParseCache]:
-    """Return the project of a folder with its parse cache. Raises StoredDataError CONFIG_INVALID, UNSAFE_PATH.
+def load_project(
+    start: str, home: str | None = None, *, lenient: bool = False
+) -> tuple[Project, ParseCache]:
+    """Return the project of a folder with its parse cache. Raises StoredDataError CONFIG_INVALID,
+    UNSAFE_PATH.
 
-    What only reads does not depend on the config: `lenient` gives the defaults with the `error` beside them.
+    What only reads does not depend on the config: `lenient` gives the defaults with the `error`
+    beside them.
     """
     where = locate(start, home)
     bare = Project(where.root, where.git_dir, parse_config({}, None), where)
@@ -149,11 +164,14 @@ def load_project(start: str, home: str | None = None, *, lenient: bool = False) 
     except StoredDataError as error:
         if not lenient or error.code != "CONFIG_INVALID":
             raise
-        return bare._replace(config=_resolve_in_force(bare.config, accepted)._replace(error=error)), cache
+        return bare._replace(
+            config=_resolve_in_force(bare.config, accepted)._replace(error=error)
+        ), cache
 
 
 def stated_protections(root: str) -> Protections:
-    """Return what the config of the project at `root` states, accepted or not. Raises StoredDataError."""
+    """Return what the config of the project at `root` states, accepted or not. Raises
+    StoredDataError."""
     return _load_config(root, ParseCache(None)).stated
 
 
@@ -167,7 +185,9 @@ def _resolve_in_force(config: Config, accepted: Protections) -> Config:
         try:
             rules = rule_set(in_force.rules, in_force.allow)
         except RuleError as error:
-            raise _invalid("redaction", "usable rules together with those accepted before", str(error)) from error
+            raise _invalid(
+                "redaction", "usable rules together with those accepted before", str(error)
+            ) from error
     return config._replace(
         trail=in_force.trail,
         capture={side: in_force.capture.get(side, DEFAULT_CAPTURE) for side in SIDES},
@@ -191,12 +211,15 @@ def _load_config(root: str, cache: ParseCache) -> Config:
     except SourceError as error:
         raise _invalid("the file", "a readable plain file", error.problem.reason) from error
     except YamlError as error:
-        raise _invalid(f"line {error.line}" if error.line else "the file", "readable YAML", error.reason) from error
+        raise _invalid(
+            f"line {error.line}" if error.line else "the file", "readable YAML", error.reason
+        ) from error
     return parse_config(document, source.data)
 
 
 def parse_config(document: object, data: bytes | None) -> Config:
-    """Return the config a parsed document describes. Raises StoredDataError CONFIG_INVALID naming the key."""
+    """Return the config a parsed document describes. Raises StoredDataError CONFIG_INVALID naming
+    the key."""
     top = _require_mapping(document, "the document")
     backend = top.get("memory_backend", "files")
     if backend not in BACKENDS:
@@ -219,9 +242,24 @@ def parse_config(document: object, data: bytes | None) -> Config:
     except RuleError as error:
         raise _invalid("redaction", "usable rules", str(error)) from error
     modes = {side: capture.get(side, DEFAULT_CAPTURE) for side in SIDES}
-    endpoints = _read_texts(_require_mapping(top.get("replay"), "replay").get("endpoints"), "replay.endpoints")
+    endpoints = _read_texts(
+        _require_mapping(top.get("replay"), "replay").get("endpoints"), "replay.endpoints"
+    )
     stated = Protections(str(trail), capture, own, allow, str(no_trail), endpoints)
-    return Config(uuid, str(trail), modes, data, top, None, rules, capture, stated, str(no_trail), (), endpoints)
+    return Config(
+        uuid,
+        str(trail),
+        modes,
+        data,
+        top,
+        None,
+        rules,
+        capture,
+        stated,
+        str(no_trail),
+        (),
+        endpoints,
+    )
 
 
 def _capture(audit: Mapping[str, object]) -> dict[str, str]:
@@ -230,9 +268,13 @@ def _capture(audit: Mapping[str, object]) -> dict[str, str]:
     A key without a value is an error: the default could be wider than what was meant.
     """
     stated: dict[str, str] = {}
-    unknown_keys = sorted(str(key) for key in audit if str(key).startswith("capture") and key not in CAPTURE_SIDES)
+    unknown_keys = sorted(
+        str(key) for key in audit if str(key).startswith("capture") and key not in CAPTURE_SIDES
+    )
     if unknown_keys:
-        raise _invalid(f"audit.{unknown_keys[0]}", " or ".join(CAPTURE_SIDES), "a key nothing reads")
+        raise _invalid(
+            f"audit.{unknown_keys[0]}", " or ".join(CAPTURE_SIDES), "a key nothing reads"
+        )
     for key, sides in CAPTURE_SIDES.items():
         if key not in audit:
             continue
@@ -290,13 +332,15 @@ def _invalid(where: str, expected: str, found: str) -> StoredDataError:
 
 
 def valid_request(text: str, limit: int = 1024 * 1024) -> str:
-    """Return the request itself. Raises CallerError for NUL, lone surrogates, oversize or no text at all."""
+    """Return the request itself. Raises CallerError for NUL, lone surrogates, oversize or no text
+    at all."""
     try:
         size = len(text.encode("utf-8"))
     except UnicodeEncodeError as error:
         raise CallerError(
             "REQUEST_INVALID",
-            f"the request holds a lone surrogate at character {error.start}; expected valid Unicode text",
+            f"the request holds a lone surrogate at character {error.start}; expected valid "
+            "Unicode text",
             "send the request as UTF-8, for example: spec-kitty do - < request.txt",
         ) from error
     if size > limit:
@@ -313,6 +357,8 @@ def valid_request(text: str, limit: int = 1024 * 1024) -> str:
         )
     if not text.strip():
         raise CallerError(
-            "EMPTY_REQUEST", "the request is empty", 'say what to do, for example: spec-kitty do "fix the login test"'
+            "EMPTY_REQUEST",
+            "the request is empty",
+            'say what to do, for example: spec-kitty do "fix the login test"',
         )
     return text

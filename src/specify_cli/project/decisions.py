@@ -1,10 +1,12 @@
-"""What was decided for a clone (accepted, sent, no longer recorded), so that the next record states it.
+"""What was decided for a clone (accepted, sent, no longer recorded), so that the next record states
+it.
 
     note_decision(git_dir, "config accept (trail)", at="2026-11-21T09:00:00.000Z", terminal=False)
-    text = read_untold(git_dir)     # for the next record, which then calls forget_untold(git_dir, text)
+    # for the next record, which then calls forget_untold(git_dir, text)
+    text = read_untold(git_dir)
 
-Decisions lie in the git directory, one a line. Where that cannot be written, a record may state one that an earlier
-record stated too.
+Decisions lie in the git directory, one a line. Where that cannot be written, a record may state one
+that an earlier record stated too.
 """
 
 from __future__ import annotations
@@ -29,16 +31,20 @@ class Decision(NamedTuple):
 
 
 def note_decision(git_dir: str | None, what: str, *, at: str, terminal: bool) -> None:
-    """Keep a decision. Nothing is kept outside git, or where the git directory cannot be written."""
+    """Keep a decision. Nothing is kept outside git, or where the git directory cannot be
+    written."""
     if git_dir is None:
         return
     folder = f"{git_dir}/kittify"
     line = json.dumps({"at": at, "what": what, "terminal": terminal}).encode() + b"\n"
-    text = "; ".join(filter(None, (read_untold(git_dir), what if terminal else f"{what}, without a terminal")))
+    text = "; ".join(
+        filter(None, (read_untold(git_dir), what if terminal else f"{what}, without a terminal"))
+    )
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         with durable.folder(folder) as fd:
-            # First what the next record states: after a crash between both it states more than was done.
+            # First what the next record states: after a crash between both it states more than was
+            # done.
             durable.replace(fd, UNTOLD, text.encode()[-_MAX:], durable.PRIVATE)
             older = durable.read_own(folder, DECISIONS, _MAX) or b""
             durable.replace(fd, DECISIONS, (older + line)[-_MAX:], durable.PRIVATE)

@@ -1,7 +1,7 @@
 """What the project is made of, as far as routing leans on it: its languages.
 
-`detect_facts` looks once at the names in a project's root and never deeper.  It follows no symlink, opens no
-file and raises nothing: a root that cannot be listed has no known languages.
+`detect_facts` looks once at the names in a project's root and never deeper. It follows no symlink,
+opens no file and raises nothing: a root that cannot be listed has no known languages.
 """
 
 from __future__ import annotations

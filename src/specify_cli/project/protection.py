@@ -1,10 +1,11 @@
-"""Keep what protects the user out of the branch's hands: a branch can propose, a person accepts (docs/accept.md).
+"""Keep what protects the user out of the branch's hands: a branch can propose, a person accepts
+(docs/accept.md).
 
-`resolve_protections` is pure: of what the config states and what is remembered, the stronger counts. The first use
-remembers what protects more than the defaults; what protects less counts once a person accepted it (`config accept`).
-Both are kept in the git directory, where no branch can plant them, and name the folder they were written in: what an
-archive brings there can only protect more; without a git directory the defaults count, or what
-is stricter.
+`resolve_protections` is pure: of what the config states and what is remembered, the stronger
+counts. The first use remembers what protects more than the defaults; what protects less counts once
+a person accepted it (`config accept`). Both are kept in the git directory, where no branch can
+plant them, and name the folder they were written in: what an archive brings there can only protect
+more; without a git directory the defaults count, or what is stricter.
 
     effective, weaker = resolve_protections(stated, accepted)
 """
@@ -33,12 +34,14 @@ CAPTURE_SIDES: Mapping[str, tuple[str, ...]] = {
 SIDES = tuple(side for sides in CAPTURE_SIDES.values() for side in sides)
 ACCEPTED = "accepted.json"
 _MAX_ACCEPTED = 1024 * 1024
-# Beside the places, none of which is called so: the number of the folder in which a person's answer was written.
+# Beside the places, none of which is called so: the number of the folder in which a person's answer
+# was written.
 _FOLDER = "/folder"
 
 
 class Protections(NamedTuple):
-    """What protects the user: the trail, capture modes by side where stated, rules as (id, pattern), allow-list.
+    """What protects the user: the trail, capture modes by side where stated, rules as (id,
+    pattern), allow-list.
 
     `endpoints` are the models' that recorded questions may be sent to.
     """
@@ -54,8 +57,11 @@ class Protections(NamedTuple):
 DEFAULTS = Protections()
 
 
-def resolve_protections(stated: Protections, accepted: Protections) -> tuple[Protections, tuple[str, ...]]:
-    """Return the stronger of both, member by member, and a phrase for each thing the config states that is weaker."""
+def resolve_protections(
+    stated: Protections, accepted: Protections
+) -> tuple[Protections, tuple[str, ...]]:
+    """Return the stronger of both, member by member, and a phrase for each thing the config states
+    that is weaker."""
     weaker: list[str] = []
     capture: dict[str, str] = {}
     for side in SIDES:
@@ -80,26 +86,33 @@ def resolve_protections(stated: Protections, accepted: Protections) -> tuple[Pro
     for entry in sorted(stated.endpoints - accepted.endpoints):
         weaker.append(f"replay.endpoints: what models were asked may be sent to {entry}")
     protected = (stated.rules | accepted.rules, stated.allow & accepted.allow)
-    return Protections(trail, capture, *protected, no_trail, stated.endpoints & accepted.endpoints), tuple(weaker)
+    return Protections(
+        trail, capture, *protected, no_trail, stated.endpoints & accepted.endpoints
+    ), tuple(weaker)
 
 
 def list_narrowed(stated: Protections, accepted: Protections) -> tuple[str, ...]:
     """Return a phrase for each thing by which a config has less recorded than what was accepted.
 
-    That counts at once, because it protects more. It can also hide what an agent does, so it has to be seen.
+    That counts at once, because it protects more. It can also hide what an agent does, so it has to
+    be seen.
     """
     narrowed = []
     for side in SIDES:
         asked, allowed = (one.capture.get(side, DEFAULT_CAPTURE) for one in (stated, accepted))
         if asked != allowed and narrower(asked, allowed) == asked:
             narrowed.append(f"capture of {side}: {asked} instead of {allowed}")
-    return (*narrowed, *(f"redaction rule {rule_id}" for rule_id, _ in sorted(stated.rules - accepted.rules)))
+    return (
+        *narrowed,
+        *(f"redaction rule {rule_id}" for rule_id, _ in sorted(stated.rules - accepted.rules)),
+    )
 
 
 def read_accepted(git_dir: str | None, place: str) -> Protections | None:
     """Return what is remembered for the project at `place` in its worktree; None where nothing is.
 
-    Raises StoredDataError CONFIG_INVALID where the file cannot be used, because then nobody knows what it protected.
+    Raises StoredDataError CONFIG_INVALID where the file cannot be used, because then nobody knows
+    what it protected.
     """
     entries, bound = _read_all(git_dir)
     entry = entries.get(place)
@@ -116,15 +129,20 @@ def read_accepted(git_dir: str | None, place: str) -> Protections | None:
             str(entry["no_trail"]),
             frozenset(map(str, entry.get("endpoints", ()))),  # older ones have none
         )
-        if not (set(accepted.capture) <= set(SIDES) and set(accepted.capture.values()) <= set(MODES)):
+        if not (
+            set(accepted.capture) <= set(SIDES) and set(accepted.capture.values()) <= set(MODES)
+        ):
             raise ValueError
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _damaged(git_dir, f"what it holds for {place or 'the worktree'} is not of its form") from error
+        raise _damaged(
+            git_dir, f"what it holds for {place or 'the worktree'} is not of its form"
+        ) from error
     return accepted if bound else resolve_protections(accepted, DEFAULTS)[0]
 
 
 def remembered_places(git_dir: str | None) -> frozenset[str]:
-    """Return the folders of this clone's projects, relative to the worktree; none where the file cannot be used."""
+    """Return the folders of this clone's projects, relative to the worktree; none where the file
+    cannot be used."""
     try:
         entries, bound = _read_all(git_dir)
         return frozenset(entries) if bound else frozenset()
@@ -133,7 +151,8 @@ def remembered_places(git_dir: str | None) -> frozenset[str]:
 
 
 def remember_first_use(git_dir: str | None, place: str, stated: Protections) -> None:
-    """Remember on the first use what a config states beyond the defaults' protection, so that no branch can drop it.
+    """Remember on the first use what a config states beyond the defaults' protection, so that no
+    branch can drop it.
 
     Raises StoredDataError CONFIG_INVALID. A git directory that cannot be written remembers nothing.
     """
@@ -150,7 +169,8 @@ def remember_first_use(git_dir: str | None, place: str, stated: Protections) -> 
 
 
 def write_accepted(git_dir: str, place: str, accepted: Protections) -> None:
-    """Remember what a person accepted for the project at `place`. Raises EnvironmentFault WRITE_FAILED.
+    """Remember what a person accepted for the project at `place`. Raises EnvironmentFault
+    WRITE_FAILED.
 
     A file that cannot be used is replaced: the person who accepts has seen what is asked for.
     """
@@ -172,7 +192,9 @@ def write_accepted(git_dir: str, place: str, accepted: Protections) -> None:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         with durable.folder(folder) as fd:
             value[_FOLDER] = os.fstat(fd).st_ino
-            durable.replace(fd, ACCEPTED, json.dumps(value, indent=2).encode("utf-8"), durable.PRIVATE)
+            durable.replace(
+                fd, ACCEPTED, json.dumps(value, indent=2).encode("utf-8"), durable.PRIVATE
+            )
     except OSError as error:
         raise durable.write_failed(f"{folder}/{ACCEPTED}", error) from error
 
@@ -180,8 +202,8 @@ def write_accepted(git_dir: str, place: str, accepted: Protections) -> None:
 def _read_all(git_dir: str | None) -> tuple[dict[str, object], bool]:
     """Return what is remembered by place, and whether it was written in this very folder.
 
-    A file that an archive or a copy brought names another folder's number, which nobody outside can know.
-    Raises StoredDataError CONFIG_INVALID.
+    A file that an archive or a copy brought names another folder's number, which nobody outside can
+    know. Raises StoredDataError CONFIG_INVALID.
     """
     if git_dir is None:
         return {}, True
@@ -203,6 +225,7 @@ def _read_all(git_dir: str | None) -> tuple[dict[str, object], bool]:
 def _damaged(git_dir: str | None, why: str) -> StoredDataError:
     return StoredDataError(
         "CONFIG_INVALID",
-        f"{git_dir}/kittify/{ACCEPTED}, which holds what this clone protects, cannot be used: {why}",
+        f"{git_dir}/kittify/{ACCEPTED}, which holds what this clone protects, cannot be used: "
+        f"{why}",
         "look at .kittify/config.yaml and accept it anew in a terminal: spec-kitty config accept",
     )

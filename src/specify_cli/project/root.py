@@ -1,7 +1,9 @@
-"""Find where a project begins: the nearest `.kittify/` upwards, within the git worktree (docs/adr/0001).
+"""Find where a project begins: the nearest `.kittify/` upwards, within the git worktree
+(docs/adr/0001).
 
-Nothing of another user is taken for the project. Where this clone has worked before stays the project, whatever
-folders a branch adds or removes; a project inside a project counts once a person accepted it.
+Nothing of another user is taken for the project. Where this clone has worked before stays the
+project, whatever folders a branch adds or removes; a project inside a project counts once a person
+accepted it.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from specify_cli.record import layout
 class Location(NamedTuple):
     """A project's top folder, its git directory, its place in the worktree ("" for the top).
 
-    `passed` is a folder with a `.kittify/` that was not taken: an inner project nobody accepted, or, outside git, one
-    above.
+    `passed` is a folder with a `.kittify/` that was not taken: an inner project nobody accepted,
+    or, outside git, one above.
     """
 
     root: str
@@ -29,7 +31,8 @@ class Location(NamedTuple):
 
 
 def find_root(start: str, home: str | None = None) -> tuple[str, str | None]:
-    """Return (project root, git directory) for a folder: design §4. Raises EnvironmentFault FOREIGN_OWNER."""
+    """Return (project root, git directory) for a folder: design §4. Raises EnvironmentFault
+    FOREIGN_OWNER."""
     return locate(start, home)[:2]
 
 
@@ -45,7 +48,9 @@ def locate(start: str, home: str | None = None) -> Location:
         begins = (here == first or here != home) and os.path.isdir(kittify)
         ends = os.path.lexists(git)
         if begins or ends:
-            foreign = _find_foreign_owner(here, *([kittify] if begins else []), *([git] if ends else []))
+            foreign = _find_foreign_owner(
+                here, *([kittify] if begins else []), *([git] if ends else [])
+            )
             if foreign is not None:
                 if here == first:
                     raise foreign
@@ -65,7 +70,8 @@ def _locate_outside_git(first: str, candidates: list[str]) -> Location:
 
 
 def _choose(first: str, candidates: list[str], top: str) -> Location:
-    """Return the innermost project this clone remembers on the way up from `first`, else the outermost there is."""
+    """Return the innermost project this clone remembers on the way up from `first`, else the
+    outermost there is."""
     git_dir = git_directory(top)
     root = candidates[-1]
     remembered = remembered_places(git_dir) if first != top else ()
@@ -82,30 +88,36 @@ def _choose(first: str, candidates: list[str], top: str) -> Location:
 
 
 def place_below(folder: str, top: str) -> str:
-    """Return where a folder lies below a worktree's top, "" for the top itself: what accepted settings are kept by."""
+    """Return where a folder lies below a worktree's top, "" for the top itself: what accepted
+    settings are kept by."""
     return "" if folder == top else os.path.relpath(folder, top)
 
 
 def _find_foreign_owner(folder: str, *paths: str) -> EnvironmentFault | None:
-    """Return the error for a project another user could have planted; None for one of this user's or the system's."""
+    """Return the error for a project another user could have planted; None for one of this user's
+    or the system's."""
     for path in (folder, *paths):
         owner = os.lstat(path).st_uid
         if owner not in (0, os.geteuid()) and not _is_declared_safe(folder):
             return EnvironmentFault(
                 "FOREIGN_OWNER",
-                f"{path} belongs to user {owner}, not to you (user {os.geteuid()}); its files are not trusted",
+                f"{path} belongs to user {owner}, not to you (user {os.geteuid()}); its files "
+                "are not trusted",
                 f"if you trust them: git config --global --add safe.directory {folder}",
             )
     return None
 
 
 def _is_declared_safe(folder: str) -> bool:
-    """Return whether the user told git that a folder of another owner is safe (git-config, `safe.directory`)."""
+    """Return whether the user told git that a folder of another owner is safe (git-config,
+    `safe.directory`)."""
     import subprocess  # for a folder of another owner
 
     argv = ["git", "-C", "/", "config", "--get-all", "safe.directory"]
     try:
-        listed = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=10).stdout.splitlines()
+        listed = subprocess.run(
+            argv, capture_output=True, text=True, check=False, timeout=10
+        ).stdout.splitlines()
     except (OSError, subprocess.SubprocessError):
         return False
     # An empty entry takes back what stands before it.

@@ -1,4 +1,5 @@
-"""Notice private files that git tracks although it was told to ignore them: a branch can ship them that way.
+"""Notice private files that git tracks although it was told to ignore them: a branch can ship them
+that way.
 
 What the tool appends to such a file would leave with the next `git commit -a` (design §4).
 """
@@ -22,7 +23,9 @@ def tracked_private(root: str) -> list[str]:
     if top is None or not _may_track(top, os.path.relpath(root, top)):
         return []
     try:
-        listed = ask_git(top, "ls-files", "-z", "--", *(os.path.join(root, path) for path in _PRIVATE))
+        listed = ask_git(
+            top, "ls-files", "-z", "--", *(os.path.join(root, path) for path in _PRIVATE)
+        )
     except OSError:
         listed = None
     names = [os.path.relpath(f"{top}/{name}", root) for name in (listed or "").split("\0") if name]
@@ -30,11 +33,22 @@ def tracked_private(root: str) -> list[str]:
 
 
 def shipped_records(root: str) -> frozenset[str]:
-    """Return the private records git ever held, relative to the root: they came with a branch, or left with one."""
+    """Return the private records git ever held, relative to the root: they came with a branch, or
+    left with one."""
     top = find_worktree(root)
     if top is None:
         return frozenset()
-    argv = ("log", "--all", "-m", "--format=", "--name-only", "--diff-filter=A", "-z", "--", f"{root}/{layout.RECORDS}")
+    argv = (
+        "log",
+        "--all",
+        "-m",
+        "--format=",
+        "--name-only",
+        "--diff-filter=A",
+        "-z",
+        "--",
+        f"{root}/{layout.RECORDS}",
+    )
     try:
         listed = ask_git(top, *argv) or ""
     except OSError:
@@ -49,16 +63,19 @@ def refuse_tracked_private(root: str) -> None:
         listed = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
         raise StoredDataError(
             "TRACKED_PRIVATE",
-            f"git tracks files that hold private data: {listed}; the next commit would publish what is written there",
-            f"git rm -rf --cached --ignore-unmatch {layout.LOCAL} {layout.RECORDS} {layout.INDEX} {layout.INDEX_STAMP}",
+            f"git tracks files that hold private data: {listed}; the next commit would publish "
+            "what is written there",
+            f"git rm -rf --cached --ignore-unmatch {layout.LOCAL} {layout.RECORDS} "
+            f"{layout.INDEX} {layout.INDEX_STAMP}",
         )
 
 
 def _may_track(top: str, inside: str) -> bool:
-    """Return False where the index surely holds no private path; git itself is asked only otherwise.
+    """Return False where the index surely holds no private path; git itself is asked only
+    otherwise.
 
-    An index of version 2 or 3 holds each path whole; version 4 shortens them and a split index lies in two files
-    (git's Documentation/gitformat-index).
+    An index of version 2 or 3 holds each path whole; version 4 shortens them and a split index lies
+    in two files (git's Documentation/gitformat-index).
     """
     directory = own_git_directory(top)
     try:
@@ -66,7 +83,11 @@ def _may_track(top: str, inside: str) -> bool:
             data = file.read(_MAX_INDEX + 1)
     except OSError:
         return False
-    if len(data) > _MAX_INDEX or data[4:8] not in (b"\0\0\0\2", b"\0\0\0\3") or b"link\0\0" in data[-4096:]:
+    if (
+        len(data) > _MAX_INDEX
+        or data[4:8] not in (b"\0\0\0\2", b"\0\0\0\3")
+        or b"link\0\0" in data[-4096:]
+    ):
         return True
     prefix = b"" if inside == "." else os.fsencode(inside) + b"/"
     first = data.find(prefix + layout.KITTIFY.encode() + b"/")

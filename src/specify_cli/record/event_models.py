@@ -1,10 +1,11 @@
-"""The table of events as frozen models, one union on `event` (docs/format.md §4): validation at the edges, and schemas.
+"""The table of events as frozen models, one union on `event` (docs/format.md §4): validation at the
+edges, and schemas.
 
     parse_event(line).model_dump()
 
-Writers build lines as plain values because loading these models costs more than writing a record; a test
-feeds every line the writers emit through `parse_event`. Unknown keys are kept: a reader of version 1 accepts
-what later writers add.
+Writers build lines as plain values because loading these models costs more than writing a record; a
+test feeds every line the writers emit through `parse_event`. Unknown keys are kept: a reader of
+version 1 accepts what later writers add.
 """
 
 from __future__ import annotations
@@ -112,7 +113,8 @@ class Limits(_Value):
 
 
 class Writer(_Value):
-    """Who wrote a line, where that is not who opened the record: a session, or an actor without one."""
+    """Who wrote a line, where that is not who opened the record: a session, or an actor without
+    one."""
 
     harness: str | None = None
     session_id: str | None = None
@@ -204,28 +206,39 @@ def _derive_model(name: str, event: EventType) -> type[EventLine]:
     return create_model(class_name(name), __base__=EventLine, __doc__=event.about, **fields)
 
 
-MODELS: Mapping[str, type[EventLine]] = {name: _derive_model(name, event) for name, event in EVENTS.items()}
+MODELS: Mapping[str, type[EventLine]] = {
+    name: _derive_model(name, event) for name, event in EVENTS.items()
+}
 _ADAPTER: TypeAdapter[EventLine] = TypeAdapter(
     Annotated[reduce(or_, MODELS.values()), Field(discriminator="event")]  # type: ignore[arg-type]
 )
 
 
 def parse_event(line: bytes) -> EventLine:
-    """Return the event a whole line is. Raises pydantic.ValidationError naming every member that is off."""
+    """Return the event a whole line is. Raises pydantic.ValidationError naming every member that is
+    off."""
     return _ADAPTER.validate_json(line)
 
 
 def schema_of_event(name: str) -> dict[str, Any] | None:
-    """Return the JSON Schema 2020-12 of one event, by its wire name or its class; None for no event of ours."""
+    """Return the JSON Schema 2020-12 of one event, by its wire name or its class; None for no event
+    of ours."""
     for event, model in MODELS.items():
         if name in (event, model.__name__):
-            return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
+            return {
+                "$schema": "https://json-schema.org/draft/2020-12/schema",
+                **model.model_json_schema(),
+            }
     return None
 
 
 def event_schema() -> dict[str, Any]:
     """Return the JSON Schema 2020-12 of one line."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Event", **_ADAPTER.json_schema()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Event",
+        **_ADAPTER.json_schema(),
+    }
 
 
 # --- documentation
@@ -233,14 +246,20 @@ def event_schema() -> dict[str, Any]:
 
 def line_row(event: str) -> str:
     """Return the row of docs/format.md for an event: what its line holds besides the envelope."""
-    cells = [_render_cell(name, member) for name, member in EVENTS[event].members.items() if _is_own(name, member)]
+    cells = [
+        _render_cell(name, member)
+        for name, member in EVENTS[event].members.items()
+        if _is_own(name, member)
+    ]
     return f"| `{event}` | {', '.join(cells)} |"
 
 
 def described_row(event: str) -> str:
-    """Return the row of docs/api.md for an event: what its payload may hold, else what writes it."""
+    """Return the row of docs/api.md for an event: what its payload may hold, else what writes
+    it."""
     cells = [
-        f"`{name}`{' ' if member.choices else ''}{'·'.join(member.choices)}{'' if member.required else '?'}"
+        f"`{name}`{' ' if member.choices else ''}{'·'.join(member.choices)}"
+        f"{'' if member.required else '?'}"
         for name, member in RECORDABLE.get(event, {}).items()
     ]
     last = ", ".join(cells) or EVENTS[event].command
@@ -248,7 +267,17 @@ def described_row(event: str) -> str:
 
 
 # What every run event may have is said once, above the table.
-_SHARED = {"step", "ordinal", "agent", "beside", "within", "redactions", "export_safe", "digest_key", "truncated"}
+_SHARED = {
+    "step",
+    "ordinal",
+    "agent",
+    "beside",
+    "within",
+    "redactions",
+    "export_safe",
+    "digest_key",
+    "truncated",
+}
 
 
 def _is_own(name: str, member: Member) -> bool:
@@ -258,5 +287,11 @@ def _is_own(name: str, member: Member) -> bool:
 def _render_cell(name: str, member: Member) -> str:
     title = f"*{name}*" if member.kind in ("captured", "digested", "message") else f"`{name}`"
     maybe = "" if member.every or member.side else "?"
-    note = "" if member.kind != "object" else "(object or null)" if member.nullable or member.side else "(object)"
+    note = (
+        ""
+        if member.kind != "object"
+        else "(object or null)"
+        if member.nullable or member.side
+        else "(object)"
+    )
     return " ".join(filter(None, (title + maybe, "·".join(member.choices), note, member.note)))

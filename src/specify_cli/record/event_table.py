@@ -1,10 +1,11 @@
-"""What an event is: the one table that writers, verify, models, schemas, pages and docs are derived from.  [pure]
+"""What an event is: the one table that writers, verify, models, schemas, pages and docs are derived
+from. [pure]
 
     EVENTS["tool_call"].members["args"].side     # "tool_args"
-    named = OBJECT_MEMBERS["started"]            # ("governance_context_hash", "snapshot", "request_object")
+    named = OBJECT_MEMBERS["started"]  # ("governance_context_hash", "snapshot", "request_object")
 
-An event that is added here has a schema, is checked when it is recorded, followed by verify, shown and documented
-(`make docs`). What it does to the state of a run stands in `state`.
+An event that is added here has a schema, is checked when it is recorded, followed by verify, shown
+and documented (`make docs`). What it does to the state of a run stands in `state`.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
 class Member(NamedTuple):
     """One member of an event.
 
-    `kind` says what the line holds and how a payload's value is checked. A payload can give: name · path · digest ·
-    message · note · choice · integer · positive · boolean · counts · captured (as its capture `side` says,
-    docs/format.md §4) · digested (of captured, digest and size alone) · object (kept whole) · source (it is not in the
-    line itself). The other kinds are computed; `events` maps each to its type. `given` is required, optional, or empty
-    for what the recorder alone writes. A member that stands in `every` line may be `nullable`. `note` is what the
+    `kind` says what the line holds and how a payload's value is checked. A payload can give: name ·
+    path · digest · message · note · choice · integer · positive · boolean · counts · captured (as
+    its capture `side` says, docs/format.md §4) · digested (of captured, digest and size alone) ·
+    object (kept whole) · source (it is not in the line itself). The other kinds are computed;
+    `events` maps each to its type. `given` is required, optional, or empty for what the recorder
+    alone writes. A member that stands in `every` line may be `nullable`. `note` is what the
     documentation adds.
     """
 
@@ -45,9 +47,10 @@ class Member(NamedTuple):
 class EventType(NamedTuple):
     """One event: what it says, its members, and how it is treated.
 
-    `durable`: on stable storage before the program goes on (docs/format.md §6). `compared`: a run that is resumed or
-    executed again has to come to the same. `shown` are the members a timeline shows. `command` writes an event that
-    no payload can give. `annex`: also or only as an annex of a closed record.
+    `durable`: on stable storage before the program goes on (docs/format.md §6). `compared`: a run
+    that is resumed or executed again has to come to the same. `shown` are the members a timeline
+    shows. `command` writes an event that no payload can give. `annex`: also or only as an annex of
+    a closed record.
     """
 
     about: str
@@ -78,10 +81,22 @@ def _optional(
     media_type: str = _JSON,
 ) -> Member:
     """Return a member that a payload may give; with a default it stands in every line."""
-    return Member(kind, "optional", every or default is not None, False, choices, default, side, media_type, note)
+    return Member(
+        kind,
+        "optional",
+        every or default is not None,
+        False,
+        choices,
+        default,
+        side,
+        media_type,
+        note,
+    )
 
 
-def _computed(kind: str, nullable: bool = False, choices: tuple[str, ...] = (), note: str = "") -> Member:
+def _computed(
+    kind: str, nullable: bool = False, choices: tuple[str, ...] = (), note: str = ""
+) -> Member:
     """Return a member that the recorder writes into every line."""
     return Member(kind, "", True, nullable, choices, None, "", _JSON, note)
 
@@ -92,8 +107,8 @@ _SEVERITIES = ("error", "warning", "info")
 _DURATION = {"duration_ms": _optional("integer")}
 _AGENT = {"agent": _optional("name")}
 _REDACTIONS = {"redactions": Member("counts")}
-# What came beside other work, in a thread or task of its own, so the order of the lines says nothing of it; and the
-# step (`name ordinal`) it came in, where the line does not say so anyhow.
+# What came beside other work, in a thread or task of its own, so the order of the lines says
+# nothing of it; and the step (`name ordinal`) it came in, where the line does not say so anyhow.
 _BESIDE = {"beside": Member("true"), "within": _MAYBE}
 _CITED = {
     "after": Member("seals", note="(the ends of the trail that this line cites, §11)"),
@@ -135,10 +150,13 @@ EVENTS: Mapping[str, EventType] = {
             ),
             "governance_context_available": _computed("boolean"),
             "actor": _computed(
-                "actor", note="{`actor_id`, `actor_type` human·llm·service, `provider`?, `model`?, `tool`?}"
+                "actor",
+                note="{`actor_id`, `actor_type` human·llm·service, `provider`?, `model`?, `tool`?}",
             ),
             "mode_of_work": _computed("choice", choices=("advisory", "task_execution")),
-            "router_confidence": _computed("choice", choices=("exact", "canonical_verb", "domain_keyword")),
+            "router_confidence": _computed(
+                "choice", choices=("exact", "canonical_verb", "domain_keyword")
+            ),
             "match_reason": _computed("text", nullable=True),
             "trace_id": _computed("hex32", note="(32 hex)"),
             "run_kind": _computed("choice", choices=("live", "as_of_replay", "reexecution")),
@@ -149,20 +167,29 @@ EVENTS: Mapping[str, EventType] = {
             "snapshot": _computed("object", nullable=True),
             "execution_hash": _computed("digest", nullable=True),
             "capture": _computed(
-                "capture", note="{`prompt`, `response`, `tool_args`, `tool_output`: off·hash·summary·full}"
+                "capture",
+                note="{`prompt`, `response`, `tool_args`, `tool_output`: off·hash·summary·full}",
             ),
             "redaction_rules": Member("digest", note="(of the rules in force)"),
-            "narrowed": Member("text", note="(by what the config had less recorded than a person accepted)"),
-            "decisions": Member("text", note="(what was decided for this clone since the record before it)"),
+            "narrowed": Member(
+                "text", note="(by what the config had less recorded than a person accepted)"
+            ),
+            "decisions": Member(
+                "text", note="(what was decided for this clone since the record before it)"
+            ),
             "limits": Member("limits", note="{`steps`, `tool_calls`, `tokens`, `seconds`}"),
             "tools": Member("digests", note="{name: digest}"),
             "program": Member("digest"),
             "session": Member("texts"),
-            "opened_by": Member("text", note="(hook: it began its record for a session that had asked for none)"),
+            "opened_by": Member(
+                "text", note="(hook: it began its record for a session that had asked for none)"
+            ),
             "imported": Member(
                 "texts",
-                note="(made of a transcript {`at`, `harness`, `transcript`: its SHA-256, `version`?, "
-                "`continues`?: the record of the session until then}: every time in the record but this `at` is the "
+                note="(made of a transcript {`at`, `harness`, `transcript`: its SHA-256, "
+                "`version`?, "
+                "`continues`?: the record of the session until then}: every time in the record "
+                "but this `at` is the "
                 "transcript's claim)",
             ),
             **_CITED,
@@ -179,15 +206,19 @@ EVENTS: Mapping[str, EventType] = {
             "bundle": _computed("object", nullable=True, note="(null: no policy)"),
             "bundle_hash": _computed("digest", nullable=True, note="(its bytes)"),
             "policy_hash": _computed(
-                "digest", nullable=True, note="(JCS of the parse; null also where it cannot be parsed)"
+                "digest",
+                nullable=True,
+                note="(JCS of the parse; null also where it cannot be parsed)",
             ),
             "reason": _computed(
                 "choice",
                 choices=("start", "drift", "manual"),
-                note="(drift: before a checkpoint or retrieval where the policy has changed since the last reference)",
+                note="(drift: before a checkpoint or retrieval where the policy has changed "
+                "since the last reference)",
             ),
             "replaces": Member(
-                "digest", note="(with drift: the previous `policy_hash`, else its `bundle_hash`, else null)"
+                "digest",
+                note="(with drift: the previous `policy_hash`, else its `bundle_hash`, else null)",
             ),
             "error": _MAYBE,
         },
@@ -297,7 +328,9 @@ EVENTS: Mapping[str, EventType] = {
             "call_id": _optional("name", every=True),
             "tool": _required("name"),
             "args": _optional("captured", side="tool_args"),
-            "side_effect": _optional("choice", choices=("none", "idempotent", "external"), default="external"),
+            "side_effect": _optional(
+                "choice", choices=("none", "idempotent", "external"), default="external"
+            ),
             "idempotency_key": _optional("name", every=True),
             "cwd": _optional("path", note="(where it lies outside the record's project)"),
             **_INSIDE,
@@ -318,11 +351,13 @@ EVENTS: Mapping[str, EventType] = {
                 note="(unknown: nothing says how it ended)",
             ),
             "inferred": _optional(
-                "boolean", note="(true: no result was told until the turn was over; a later one counts)"
+                "boolean",
+                note="(true: no result was told until the turn was over; a later one counts)",
             ),
             "output": _optional("captured", side="tool_output"),
             "source": Member(
-                "text", note="(of a re-execution: the URI of the result that was given back; nothing ran)"
+                "text",
+                note="(of a re-execution: the URI of the result that was given back; nothing ran)",
             ),
             **_DURATION,
             **_INSIDE,
@@ -341,7 +376,9 @@ EVENTS: Mapping[str, EventType] = {
             "diff": _optional("captured", side="tool_args", media_type="text/x-diff"),
             "ok": _optional("boolean", default=True),
             "call_id": _optional("name"),
-            "lines": Member("text", note="(digests of the lines that came, went and stayed, below)"),
+            "lines": Member(
+                "text", note="(digests of the lines that came, went and stayed, below)"
+            ),
             **_INSIDE,
         },
         ("kind", "path"),
@@ -354,7 +391,9 @@ EVENTS: Mapping[str, EventType] = {
             "gate": _required("name"),
             "rule_ref": _required("name"),
             "rule_digest": _optional("digest"),
-            "rule_source": _optional("object", side="tool_args", note="(the rule as it was written)"),
+            "rule_source": _optional(
+                "object", side="tool_args", note="(the rule as it was written)"
+            ),
             "inputs": _optional("object", side="tool_args"),
             "outcome": _required("choice", choices=("pass", "fail", "warn", "skip")),
             "blocking": _optional("boolean", default=True),
@@ -376,7 +415,9 @@ EVENTS: Mapping[str, EventType] = {
             "gate": _optional("name"),
             "args": _optional("captured", side="tool_args"),
             "approver": _optional("name", note="(who; absent where nobody is named)"),
-            "identity": _computed("choice", choices=("ssh", "git", "claim"), note="(how the approver is known)"),
+            "identity": _computed(
+                "choice", choices=("ssh", "git", "claim"), note="(how the approver is known)"
+            ),
             "reason": _optional("note"),
             "single_use": _optional("boolean", default=True),
             "of": Member("digest", note="(seal of the line it refers to)"),
@@ -399,11 +440,15 @@ EVENTS: Mapping[str, EventType] = {
         "The agent's turn is over: what it answered at its end, and what its model used.",
         {
             "text": _optional("captured", side="response", media_type="text/plain"),
-            "thinking": _optional("digested", side="response", media_type="text/plain", note="(never its text)"),
+            "thinking": _optional(
+                "digested", side="response", media_type="text/plain", note="(never its text)"
+            ),
             "model": _optional("name"),
             "tokens": _optional("counts", note="{kind: count}"),
             "requests": _optional("integer", note="(answers of the model in this turn)"),
-            "cost": _optional("name", note="(US dollars as a decimal, as the program reckons them)"),
+            "cost": _optional(
+                "name", note="(US dollars as a decimal, as the program reckons them)"
+            ),
             **_INSIDE,
         },
         ("text", "model", "tokens"),
@@ -430,9 +475,13 @@ EVENTS: Mapping[str, EventType] = {
             "tokens": _optional("counts", note="{kind: count}"),
             **_DURATION,
             "ok": _optional("boolean", default=True),
-            "source": Member("text", note="(of a re-execution: the URI of the answer that was given back)"),
+            "source": Member(
+                "text", note="(of a re-execution: the URI of the answer that was given back)"
+            ),
             "answered_by": Member(
-                "text", note="(of a re-execution: the function, or MODEL at URL, that answered for the model)"
+                "text",
+                note="(of a re-execution: the function, or MODEL at URL, that answered for the "
+                "model)",
             ),
             **_INSIDE,
         },
@@ -442,7 +491,11 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "error": EventType(
         "Something went wrong outside any one step.",
-        {**_ERROR, "severity": _optional("choice", choices=_SEVERITIES, default="error"), **_INSIDE},
+        {
+            **_ERROR,
+            "severity": _optional("choice", choices=_SEVERITIES, default="error"),
+            **_INSIDE,
+        },
         ("severity", "error_code", "message"),
         "ErrorEvent",
         compared=True,
@@ -475,7 +528,10 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "recovered": EventType(
         "A writer crashed before this line; the next one went on.",
-        {"skipped_bytes": _computed("positive"), "skipped_sha256": _computed("digest", note="(§7)")},
+        {
+            "skipped_bytes": _computed("positive"),
+            "skipped_sha256": _computed("digest", note="(§7)"),
+        },
         ("skipped_bytes",),
         "tail repair",
         "the next append, which writes it where it is due",
@@ -544,7 +600,9 @@ EVENTS: Mapping[str, EventType] = {
         {
             "object": _computed("object"),
             "match": _computed(
-                "boolean", nullable=True, note="(or null: nothing differs, not everything was evaluated)"
+                "boolean",
+                nullable=True,
+                note="(or null: nothing differs, not everything was evaluated)",
             ),
             "page": Member("blob"),
         },

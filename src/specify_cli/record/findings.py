@@ -1,4 +1,5 @@
-"""What can be wrong with a record, and what is said of records that were checked: findings, reports, verdicts."""
+"""What can be wrong with a record, and what is said of records that were checked: findings,
+reports, verdicts."""
 
 from __future__ import annotations
 
@@ -18,42 +19,116 @@ WARNING: Final = "warning"
 INFO: Final = "info"
 # What a line holds can be as long as a line.
 _LONGEST_DETAIL = 500
-# code → (severity, what it means, what to do); rooms state their own, and docs/verify.md holds all of them.
+# code → (severity, what it means, what to do); rooms state their own, and docs/verify.md holds all
+# of them.
 FINDINGS: Mapping[str, FindingKind] = {
     "EMPTY_RECORD": (ERROR, "the file holds no line", "restore it from another clone"),
-    "UNREADABLE_LINE": (ERROR, "a line is not a JSON object", "restore the record from another clone"),
-    "OVERLONG_LINE": (ERROR, "a line is longer than 2 MiB", "restore the record from another clone"),
-    "HASH_MISMATCH": (ERROR, "a line's bytes do not hash to its seal", "restore the record from another clone"),
-    "CHAIN_BREAK": (ERROR, "a line does not name the seal of the line before it", "restore the record"),
-    "SEQUENCE_GAP": (ERROR, "lines are missing before this one", "restore the record from another clone"),
-    "SEQUENCE_REPEAT": (ERROR, "a line's number was already used", "restore the record from another clone"),
-    "MISSING_HEAD": (ERROR, "the record does not begin with its started line", "restore the record"),
-    "UNSEALED_LINE": (ERROR, "a line without a seal stands in a sealed record", "restore the record"),
-    "DUPLICATE_KEY": (ERROR, "a JSON object names a key twice", "find the writer; the line is ambiguous"),
-    "NON_CANONICAL": (ERROR, "a line is not in RFC 8785 form", "find the tool that rewrote the file"),
+    "UNREADABLE_LINE": (
+        ERROR,
+        "a line is not a JSON object",
+        "restore the record from another clone",
+    ),
+    "OVERLONG_LINE": (
+        ERROR,
+        "a line is longer than 2 MiB",
+        "restore the record from another clone",
+    ),
+    "HASH_MISMATCH": (
+        ERROR,
+        "a line's bytes do not hash to its seal",
+        "restore the record from another clone",
+    ),
+    "CHAIN_BREAK": (
+        ERROR,
+        "a line does not name the seal of the line before it",
+        "restore the record",
+    ),
+    "SEQUENCE_GAP": (
+        ERROR,
+        "lines are missing before this one",
+        "restore the record from another clone",
+    ),
+    "SEQUENCE_REPEAT": (
+        ERROR,
+        "a line's number was already used",
+        "restore the record from another clone",
+    ),
+    "MISSING_HEAD": (
+        ERROR,
+        "the record does not begin with its started line",
+        "restore the record",
+    ),
+    "UNSEALED_LINE": (
+        ERROR,
+        "a line without a seal stands in a sealed record",
+        "restore the record",
+    ),
+    "DUPLICATE_KEY": (
+        ERROR,
+        "a JSON object names a key twice",
+        "find the writer; the line is ambiguous",
+    ),
+    "NON_CANONICAL": (
+        ERROR,
+        "a line is not in RFC 8785 form",
+        "find the tool that rewrote the file",
+    ),
     "FOREIGN_LINE_ENDING": (
         ERROR,
         "lines end in CR LF",
         "git config core.autocrlf must not touch the trail: restore .gitattributes, then the file",
     ),
-    "TORN_TAIL": (ERROR, "bytes follow the last LF", "the next append to a sealed record adopts or recovers them"),
+    "TORN_TAIL": (
+        ERROR,
+        "bytes follow the last LF",
+        "the next append to a sealed record adopts or recovers them",
+    ),
     "RECOVERED": (WARNING, "a writer crashed here and the next one went on", "nothing to do"),
-    "LINE_AFTER_COMPLETED": (ERROR, "a line follows the closing line", "find the writer; closing is final"),
-    "ID_MISMATCH": (ERROR, "a line belongs to another invocation", "restore the record from another clone"),
-    "NAME_MISMATCH": (ERROR, "the file name and the record disagree", "give the file its own name back"),
-    "DUPLICATE_ID": (ERROR, "another file holds the same invocation id", "keep the one that belongs there"),
-    "SECOND_START": (ERROR, "a record begins again", "find the writer; a record has one started line"),
+    "LINE_AFTER_COMPLETED": (
+        ERROR,
+        "a line follows the closing line",
+        "find the writer; closing is final",
+    ),
+    "ID_MISMATCH": (
+        ERROR,
+        "a line belongs to another invocation",
+        "restore the record from another clone",
+    ),
+    "NAME_MISMATCH": (
+        ERROR,
+        "the file name and the record disagree",
+        "give the file its own name back",
+    ),
+    "DUPLICATE_ID": (
+        ERROR,
+        "another file holds the same invocation id",
+        "keep the one that belongs there",
+    ),
+    "SECOND_START": (
+        ERROR,
+        "a record begins again",
+        "find the writer; a record has one started line",
+    ),
     "INVALID_TIME": (ERROR, "a line's time is not an RFC 3339 time in UTC", "find the writer"),
     "INVALID_VERSION": (ERROR, "v is not a version number", "find the writer"),
     "VERSION_MIXED": (ERROR, "a line has another format version than the first", "find the writer"),
     "UNSUPPORTED_VERSION": (WARNING, "the format is newer than this reader", "update spec-kitty"),
     "UNKNOWN_EVENT": (INFO, "an event this reader does not know", "update spec-kitty"),
     "MISSING_FIELD": (ERROR, "a line lacks a field every line has", "find the writer"),
-    "UNSEALED_RECORD": (WARNING, "an older writer's record carries no seals", "nothing to check; kept as it is"),
-    "WITHHELD": (INFO, "a safe export left this line out; its seal stands in the chain", "ask its owner for it"),
+    "UNSEALED_RECORD": (
+        WARNING,
+        "an older writer's record carries no seals",
+        "nothing to check; kept as it is",
+    ),
+    "WITHHELD": (
+        INFO,
+        "a safe export left this line out; its seal stands in the chain",
+        "ask its owner for it",
+    ),
     "TIMES_CLAIMED": (
         INFO,
-        "the record was imported: a transcript claims its times and what happened, and nothing sealed them then",
+        "the record was imported: a transcript claims its times and what happened, and nothing "
+        "sealed them then",
         "nothing to do; the seals hold from the import on",
     ),
     "ANCHOR_MISMATCH": (
@@ -81,30 +156,57 @@ FINDINGS: Mapping[str, FindingKind] = {
         "a question and its answer do not fit each other, or one of them is not there",
         "find the writer; do not rely on what either says",
     ),
-    "ANNEX_MISMATCH": (ERROR, "an annex does not fit its record", "restore it from another clone, or remove it"),
+    "ANNEX_MISMATCH": (
+        ERROR,
+        "an annex does not fit its record",
+        "restore it from another clone, or remove it",
+    ),
     "RECORD_NOT_HERE": (
         INFO,
         "an annex is of a record that is not here",
         "nothing to do, or fetch the record from the clone that wrote it",
     ),
-    "OBJECT_MISSING": (ERROR, "an object the record names is not in the store", "fetch it from the writing clone"),
+    "OBJECT_MISSING": (
+        ERROR,
+        "an object the record names is not in the store",
+        "fetch it from the writing clone",
+    ),
     "OBJECT_ALTERED": (
         ERROR,
-        "the file of an object was planted or damaged: it holds other bytes than the record names; that is nothing "
+        "the file of an object was planted or damaged: it holds other bytes than the record "
+        "names; that is nothing "
         "against the record's own lines",
         "fetch the object from the clone that wrote it; a `do` writes the ones it needs anew",
     ),
-    "SNAPSHOT_INVALID": (ERROR, "the snapshot manifest cannot be read as one", "restore it from another clone"),
-    "COPIES_DIFFER": (ERROR, "two copies of the record differ", "compare both; keep the one that verifies"),
-    "NOT_A_REGULAR_FILE": (ERROR, "a link, FIFO or folder stands where a record is expected", "remove it"),
+    "SNAPSHOT_INVALID": (
+        ERROR,
+        "the snapshot manifest cannot be read as one",
+        "restore it from another clone",
+    ),
+    "COPIES_DIFFER": (
+        ERROR,
+        "two copies of the record differ",
+        "compare both; keep the one that verifies",
+    ),
+    "NOT_A_REGULAR_FILE": (
+        ERROR,
+        "a link, FIFO or folder stands where a record is expected",
+        "remove it",
+    ),
     "UNREADABLE_FILE": (ERROR, "the file cannot be opened", "make it readable"),
-    "NOT_CHECKED": (ERROR, "nothing was checked of this record", "verify it alone; look at what the workers logged"),
+    "NOT_CHECKED": (
+        ERROR,
+        "nothing was checked of this record",
+        "verify it alone; look at what the workers logged",
+    ),
 }
 
 
-# How the codes of findings begin that are about the trail as a whole: links between records, and logs.
+# How the codes of findings begin that are about the trail as a whole: links between records, and
+# logs.
 TRAIL_CODES = ("LINK_", "LOG_", "LOGGED_", "NOT_LOGGED")
-# Findings about what a record says, leads to or lies beside; every other error is about its own lines.
+# Findings about what a record says, leads to or lies beside; every other error is about its own
+# lines.
 _ABOUT_OTHERS = {
     "CONFLICTING_DUPLICATE",
     "DIGEST_CONTRADICTED",
@@ -127,7 +229,8 @@ LEVELS = ("none", "intact", "linked", "logged", "witnessed")
 
 
 class Finding(NamedTuple):
-    """One problem at one place. `seq` is null where the line cannot say it; `offset` counts bytes."""
+    """One problem at one place. `seq` is null where the line cannot say it; `offset` counts
+    bytes."""
 
     code: str
     severity: Literal["error", "warning", "info"]
@@ -156,12 +259,14 @@ class NamedObject(NamedTuple):
     offset: int
 
 
-# A record is created with these lines; the seal of the last one stands for its start. A tombstone has but one.
+# A record is created with these lines; the seal of the last one stands for its start. A tombstone
+# has but one.
 LAST_OPENING_SEQ = 3
 
 
 class Citation(NamedTuple):
-    """The end of another record that a line cites: where the line is, and the record's id and seal."""
+    """The end of another record that a line cites: where the line is, and the record's id and
+    seal."""
 
     seq: int | None
     invocation_id: str
@@ -169,12 +274,13 @@ class Citation(NamedTuple):
 
 
 class TrailFacts(NamedTuple):
-    """What a record says of its place in the trail: the seals a log holds, and the ends of other records it cites.
+    """What a record says of its place in the trail: the seals a log holds, and the ends of other
+    records it cites.
 
-    `linked` is whether its writer linked records at all, `approvals` how many signed ones it holds, and
-    `untouched_approvals` how many of these say of no touch of the key; nobody has looked where it is 0. `narrowed` is
-    whether its config had less recorded than a person accepted, `hooks_off` whether its agent's hooks were taken out or
-    switched off before it was closed.
+    `linked` is whether its writer linked records at all, `approvals` how many signed ones it holds,
+    and `untouched_approvals` how many of these say of no touch of the key; nobody has looked where
+    it is 0. `narrowed` is whether its config had less recorded than a person accepted, `hooks_off`
+    whether its agent's hooks were taken out or switched off before it was closed.
     """
 
     started: str | None = None
@@ -206,30 +312,37 @@ class RecordReport(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Return one of VERDICTS: a record without seals is never called intact, for nothing could be checked."""
+        """Return one of VERDICTS: a record without seals is never called intact, for nothing could
+        be checked."""
         if any(item.severity == ERROR for item in self.findings):
             return "not_intact"
         return "intact" if self.sealed else "unsealed"
 
     @property
     def proven(self) -> str:
-        """Return what the bytes prove: seals and chain, unless a finding speaks against them, or nothing."""
-        against = any(item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings)
+        """Return what the bytes prove: seals and chain, unless a finding speaks against them, or
+        nothing."""
+        against = any(
+            item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings
+        )
         return SEALS_AND_CHAIN if self.sealed and not against else "nothing"
 
 
 # What no check of the bytes alone proves; an anchor proves the first.
 _OPEN_END = "that no whole line was cut off an open record's end"
 _NOT_PROVEN = ("that no record was deleted", "who wrote them")
-_NEVER_ANY = "that there never was a record (a trail that was deleted together with its log is empty too)"
+_NEVER_ANY = (
+    "that there never was a record (a trail that was deleted together with its log is empty too)"
+)
 
 
 class SetReport(NamedTuple):
-    """What is said of a set of records: its verdict, of how many records which, its level, what is proven of them.
+    """What is said of a set of records: its verdict, of how many records which, its level, what is
+    proven of them.
 
-    `verdict` is one of VERDICTS, partly_sealed or incomplete, or empty where there is no record. An error anywhere,
-    also one of a file that is no record, makes the set not intact; where all errors are about links and logs, it is
-    incomplete.
+    `verdict` is one of VERDICTS, partly_sealed or incomplete, or empty where there is no record. An
+    error anywhere, also one of a file that is no record, makes the set not intact; where all errors
+    are about links and logs, it is incomplete.
     """
 
     verdict: str
@@ -264,7 +377,9 @@ class SetReport(NamedTuple):
         }
 
 
-def judge_set(reports: Iterable[RecordReport], others: Iterable[Finding] = (), *, anchored: bool = False) -> SetReport:
+def judge_set(
+    reports: Iterable[RecordReport], others: Iterable[Finding] = (), *, anchored: bool = False
+) -> SetReport:
     """Judge records as a set; `others` are findings of files that are no record."""
     verdicts = dict.fromkeys(VERDICTS, 0)
     sound = opened = 0
@@ -278,19 +393,29 @@ def judge_set(reports: Iterable[RecordReport], others: Iterable[Finding] = (), *
     records = sum(verdicts.values())
     errors = {item.code for item in findings if item.severity == ERROR}
     if errors:
-        verdict = "incomplete" if all(code.startswith(TRAIL_CODES) for code in errors) else "not_intact"
+        verdict = (
+            "incomplete" if all(code.startswith(TRAIL_CODES) for code in errors) else "not_intact"
+        )
     elif not records:
         verdict = "empty"
     elif not verdicts["unsealed"]:
         verdict = "intact"
     else:
         verdict = "partly_sealed" if verdicts["intact"] else "unsealed"
-    proven = f"{SEALS_AND_CHAIN} of {sound} of {records} records" if sound != records else SEALS_AND_CHAIN
-    not_proven: tuple[str, ...] = (_OPEN_END, *_NOT_PROVEN) if opened and not anchored else _NOT_PROVEN
+    proven = (
+        f"{SEALS_AND_CHAIN} of {sound} of {records} records"
+        if sound != records
+        else SEALS_AND_CHAIN
+    )
+    not_proven: tuple[str, ...] = (
+        (_OPEN_END, *_NOT_PROVEN) if opened and not anchored else _NOT_PROVEN
+    )
     if not records:
         not_proven = (_NEVER_ANY,)
     level = "intact" if verdict == "intact" and records else "none"
-    return SetReport(verdict, verdicts, proven if sound else "nothing", not_proven, tuple(findings), level)
+    return SetReport(
+        verdict, verdicts, proven if sound else "nothing", not_proven, tuple(findings), level
+    )
 
 
 def finding(code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:
@@ -298,10 +423,21 @@ def finding(code: str, file: str, seq: int | None, offset: int, detail: str = ""
     return make_finding(FINDINGS[code], code, file, seq, offset, detail)
 
 
-def make_finding(kind: FindingKind, code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:
-    """Return a finding of a kind, as a room states its own: (severity, what it means, what to do)."""
+def make_finding(
+    kind: FindingKind, code: str, file: str, seq: int | None, offset: int, detail: str = ""
+) -> Finding:
+    """Return a finding of a kind, as a room states its own: (severity, what it means, what to
+    do)."""
     severity, meaning, repair = kind
-    return Finding(code, severity, file, seq, offset, _compose_message(meaning, detail[:_LONGEST_DETAIL]), repair)
+    return Finding(
+        code,
+        severity,
+        file,
+        seq,
+        offset,
+        _compose_message(meaning, detail[:_LONGEST_DETAIL]),
+        repair,
+    )
 
 
 @lru_cache(maxsize=64)  # a record can have a million findings that say the same

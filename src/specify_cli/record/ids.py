@@ -1,7 +1,7 @@
 """ULIDs and RFC 3339 times from the milliseconds and random bytes a caller brings.
 
-python-ulid is the reference; this module exists because the answer path cannot afford to import it. A
-test holds the two together.
+python-ulid is the reference; this module exists because the answer path cannot afford to import it.
+A test holds the two together.
 """
 
 from __future__ import annotations

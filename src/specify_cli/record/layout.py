@@ -61,7 +61,11 @@ def parse_record_name(name: str) -> tuple[str | None, str] | None:
         return None
     if not profile_id:
         return None, invocation_id
-    return (profile_id[:-1], invocation_id) if profile_id[-1] == "-" and is_profile_id(profile_id[:-1]) else None
+    return (
+        (profile_id[:-1], invocation_id)
+        if profile_id[-1] == "-" and is_profile_id(profile_id[:-1])
+        else None
+    )
 
 
 def object_parts(digest: str) -> tuple[str, str]:
@@ -72,7 +76,8 @@ def object_parts(digest: str) -> tuple[str, str]:
 
 
 def trail_folder(invocation_id: str) -> str:
-    """`.kittify/trail/<YYYY-MM>`: the month of the invocation's own time, so its id gives the path."""
+    """`.kittify/trail/<YYYY-MM>`: the month of the invocation's own time, so its id gives the
+    path."""
     if not is_invocation_id(invocation_id):
         raise PathError(f"{invocation_id!r} is not a ULID")
     return f"{TRAIL}/{rfc3339(millis_of(invocation_id))[:7]}"

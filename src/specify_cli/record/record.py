@@ -1,7 +1,8 @@
 """One invocation as a value: its lines folded, the end of its file understood, what may follow.
 
-Guarantees: `fold` and `plan_append` are functions of bytes; a reader and the next writer draw the same
-conclusions from the same file (docs/format.md §6, §7). Reading, locking and writing are the store's.
+Guarantees: `fold` and `plan_append` are functions of bytes; a reader and the next writer draw the
+same conclusions from the same file (docs/format.md §6, §7). Reading, locking and writing are the
+store's.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _CROCKFORD = frozenset("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
 _WORD = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
 _OF_A_TIME = b"0123456789TZ:.-"
 
-# A tip is fixed at the latest after so many lines, and with the first line of another span of so many seconds.
+# A tip is fixed at the latest after so many lines, and with the first line of another span of so
+# many seconds.
 FIX_LINES, FIX_SECONDS = 50, 60
 _DAY = 24 * 60 * 60
 # What ends a piece of work: the tip behind it is fixed at once.
@@ -37,7 +39,8 @@ _ENDS = frozenset(("turn", "session_change", "checkpoint"))
 
 
 class Tip(NamedTuple):
-    """The last line of a record: what the next line must name in `prev` and exceed in `seq`; `at` is its time."""
+    """The last line of a record: what the next line must name in `prev` and exceed in `seq`; `at`
+    is its time."""
 
     seq: int
     seal: str
@@ -107,7 +110,8 @@ def reader_of(source: Source) -> ReadAt:
 
 
 def split_lines(source: Source, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """(offset, line without LF) of every line that ends in LF, from an offset on. Splits on LF only."""
+    """(offset, line without LF) of every line that ends in LF, from an offset on. Splits on LF
+    only."""
     read, size = reader_of(source), _BLOCK
     while True:
         block = read(start, size)
@@ -167,14 +171,19 @@ def _read_recovery(raw: bytes) -> dict[str, object] | None:
     if b'"event":"recovered"' not in raw:
         return None
     line = open_line(raw)
-    return line.fields if not line.problems and line.fields and line.fields.get("event") == "recovered" else None
+    return (
+        line.fields
+        if not line.problems and line.fields and line.fields.get("event") == "recovered"
+        else None
+    )
 
 
 def fold(data: bytes) -> Record | None:
     """Return the record in these bytes, or None when not even its first line can be read.
 
-    An unterminated tail is not part of the record: it was never answered for; nor is what a `recovered` line passes
-    over. Bytes that cannot be read are passed over here and reported by verify. `views.read_file` does not hold them.
+    An unterminated tail is not part of the record: it was never answered for; nor is what a
+    `recovered` line passes over. Bytes that cannot be read are passed over here and reported by
+    verify. `views.read_file` does not hold them.
     """
     return fold_entries(
         [
@@ -186,8 +195,11 @@ def fold(data: bytes) -> Record | None:
 
 
 def fold_entries(entries: Sequence[Entry]) -> Record | None:
-    """As `fold`, over lines already read. A closing line of a sealed record counts only if it is whole."""
-    return fold_ends(entries, (entry for entry in entries if entry.event in ("started", "completed")))
+    """As `fold`, over lines already read. A closing line of a sealed record counts only if it is
+    whole."""
+    return fold_ends(
+        entries, (entry for entry in entries if entry.event in ("started", "completed"))
+    )
 
 
 def fold_ends(entries: Sequence[Entry], ends: Iterable[Entry]) -> Record | None:
@@ -203,7 +215,12 @@ def fold_ends(entries: Sequence[Entry], ends: Iterable[Entry]) -> Record | None:
     if started is None:
         return None
     closing = last if started.seal is None else whole
-    return Record(started.fields, entries, None if closing is None else closing.fields, started.seal is not None)
+    return Record(
+        started.fields,
+        entries,
+        None if closing is None else closing.fields,
+        started.seal is not None,
+    )
 
 
 def integer_at(fields: dict[str, object], key: str, least: int) -> int | None:
@@ -225,7 +242,9 @@ def tip_of(line: Line) -> Tip | None:
 def refusal_after(tip: Tip, invocation_id: str, event: str) -> Refusal | None:
     """Return why a line with this event may not stand behind the tip; None where it may."""
     if tip.event == "completed":
-        return Refusal("ALREADY_COMPLETED", f"{invocation_id} is closed; no {event} can follow its last line")
+        return Refusal(
+            "ALREADY_COMPLETED", f"{invocation_id} is closed; no {event} can follow its last line"
+        )
     if tip.seq < 0 and event != "started":
         return Refusal("RECORD_DAMAGED", f"a record begins with started, not with {event}")
     if tip.seq >= 0 and event == "started":
@@ -247,17 +266,20 @@ def is_replay(head: bytes) -> bool:
 
 
 def is_stand_in(fields: Mapping[str, object]) -> bool:
-    """Return whether a line is what a safe export leaves of one it withholds (docs/format.md §4)."""
+    """Return whether a line is what a safe export leaves of one it withholds (docs/format.md
+    §4)."""
     return fields.keys() - {"~"} == {"seq", "withheld"}
 
 
 def dedupe_bytes(key: str) -> bytes:
-    """Return how a dedupe key stands in a line: quotes inside a text are escaped, so only a member matches."""
+    """Return how a dedupe key stands in a line: quotes inside a text are escaped, so only a member
+    matches."""
     return b'"dedupe":"%b"' % key.encode("ascii")
 
 
 def recovered_line(invocation_id: str, tip: Tip, skipped: bytes, at: str) -> bytes:
-    """Return the sealed `recovered` line that lets a reader pass over `skipped` (docs/format.md §7)."""
+    """Return the sealed `recovered` line that lets a reader pass over `skipped` (docs/format.md
+    §7)."""
     return seal_line(
         {
             "v": tip.version,
@@ -289,8 +311,8 @@ def skips(line: Line, tip: Tip, length: int, sha256: str) -> bool:
 def plan_append(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusal:
     """Return how to continue after `data`, the end of a record's file that starts at a line start.
 
-    `data` must reach back far enough to hold the last whole line; a caller that is told DAMAGED on a
-    partial window asks again with the whole file.
+    `data` must reach back far enough to hold the last whole line; a caller that is told DAMAGED on
+    a partial window asks again with the whole file.
     """
     end = data.rfind(b"\n") + 1
     if end == 0:
@@ -304,7 +326,10 @@ def plan_append(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusa
         if last.fields.get("invocation_id") != invocation_id:
             return Refusal("RECORD_DAMAGED", "its last line belongs to another invocation")
         if tip.version != FORMAT_VERSION:
-            return Refusal("FORMAT_TOO_NEW", f"its lines have v {tip.version}, this writer writes {FORMAT_VERSION}")
+            return Refusal(
+                "FORMAT_TOO_NEW",
+                f"its lines have v {tip.version}, this writer writes {FORMAT_VERSION}",
+            )
         return _plan_after(tip, tail, invocation_id, at)
     if last.problems == ("UNSEALED_LINE",):
         return Refusal("RECORD_UNSEALED", "it was written by an older writer and is read-only")
@@ -314,25 +339,35 @@ def plan_append(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusa
 
 
 def plan_after_power_cut(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusal | None:
-    """Return how to continue a whole file in which blocks that were written last never reached the disk.
+    """Return how to continue a whole file in which blocks that were written last never reached the
+    disk.
 
     None if all did.
 
-    Such a block reads as zeros, which no line holds. Behind it may stand whole lines, the last of them too, which
-    continue a line that is gone. They were written without a sync, or in the very write that the power cut met. Where
-    one of them was answered for as durable, bytes before it are missing for another reason, and that is damage.
+    Such a block reads as zeros, which no line holds. Behind it may stand whole lines, the last of
+    them too, which continue a line that is gone. They were written without a sync, or in the very
+    write that the power cut met. Where one of them was answered for as durable, bytes before it are
+    missing for another reason, and that is damage.
     """
     tip, end = genesis_tip(), 0
     for offset, raw in lines_in_force(data):
         line = open_line(raw)
         line_tip = tip_of(line)
-        if line_tip is None or line.fields is None or not _is_next_of(line.fields, tip, invocation_id):
+        if (
+            line_tip is None
+            or line.fields is None
+            or not _is_next_of(line.fields, tip, invocation_id)
+        ):
             break
         tip, end = line_tip, offset + len(raw) + 1
     rest = data[end:]
     if tip.seq < 0 or b"\0" not in rest:
         return None
-    whole = [line.fields for _, raw in split_lines(rest) if tip_of(line := open_line(raw)) and line.fields]
+    whole = [
+        line.fields
+        for _, raw in split_lines(rest)
+        if tip_of(line := open_line(raw)) and line.fields
+    ]
     last = _get_moment(whole[-1]) if whole else None
     if any(is_durable(fields) and _get_moment(fields) != last for fields in whole):
         return Refusal("RECORD_DAMAGED", "lines are missing before one that was durable")
@@ -348,7 +383,11 @@ def _plan_after(tip: Tip, tail: bytes, invocation_id: str, at: str) -> AppendPla
         return AppendPlan(b"", tip, 0)
     candidate = open_line(tail)
     adopted = tip_of(candidate)
-    if adopted is not None and candidate.fields is not None and _is_next_of(candidate.fields, tip, invocation_id):
+    if (
+        adopted is not None
+        and candidate.fields is not None
+        and _is_next_of(candidate.fields, tip, invocation_id)
+    ):
         return AppendPlan(b"\n", adopted, 0)
     return _recover(tip, tail, invocation_id, at)
 
@@ -369,8 +408,11 @@ def _recover(tip: Tip, skipped: bytes, invocation_id: str, at: str) -> AppendPla
     return AppendPlan(b"\n" + line, recovered, len(skipped))
 
 
-def _plan_after_cut_recovery(data: bytes, bad_start: int, invocation_id: str, at: str) -> AppendPlan | Refusal:
-    """Continue after a recovery that was itself cut short; anything else before the tail is damage."""
+def _plan_after_cut_recovery(
+    data: bytes, bad_start: int, invocation_id: str, at: str
+) -> AppendPlan | Refusal:
+    """Continue after a recovery that was itself cut short; anything else before the tail is
+    damage."""
     refusal = Refusal("RECORD_DAMAGED", "a line before the end does not match its seal")
     start = bad_start
     while start > 0:
@@ -403,7 +445,9 @@ def _is_cut_recovery(segment: bytes, invocation_id: str, tip: Tip, skipped: byte
     if not segment:
         return False
     if len(segment) < len(head) + _RECOVERED_AT:
-        return head.startswith(segment) or (segment.startswith(head) and not segment[len(head) :].strip(_OF_A_TIME))
+        return head.startswith(segment) or (
+            segment.startswith(head) and not segment[len(head) :].strip(_OF_A_TIME)
+        )
     at = segment[len(head) : len(head) + _RECOVERED_AT]
     if not segment.startswith(head) or at.strip(_OF_A_TIME):
         return False
@@ -420,20 +464,37 @@ def chain(tip: Tip, invocation_id: str, bodies: Iterable[dict[str, object]]) -> 
     out: list[bytes] = []
     for body in bodies:
         line = seal_line(
-            {**body, "v": tip.version, "seq": tip.seq + 1, "invocation_id": invocation_id, "prev": tip.seal}
+            {
+                **body,
+                "v": tip.version,
+                "seq": tip.seq + 1,
+                "invocation_id": invocation_id,
+                "prev": tip.seal,
+            }
         )
         out.append(line)
-        tip = Tip(tip.seq + 1, line[-67:-3].decode("ascii"), str(body["event"]), tip.version, _get_moment(body))
+        tip = Tip(
+            tip.seq + 1,
+            line[-67:-3].decode("ascii"),
+            str(body["event"]),
+            tip.version,
+            _get_moment(body),
+        )
     return b"".join(out), tip
 
 
 def is_tip_due(invocation_id: str, before: Tip, after: Tip, events: Iterable[str]) -> bool:
-    """Return whether the tip is to be fixed, now that these events were appended between two tips."""
+    """Return whether the tip is to be fixed, now that these events were appended between two
+    tips."""
     if after.seq <= before.seq:
         return False
     start = millis_of(invocation_id) // 1000 % _DAY
     spans = {(_read_second(tip.at) - start) % _DAY // FIX_SECONDS for tip in (before, after)}
-    return len(spans) > 1 or after.seq // FIX_LINES != before.seq // FIX_LINES or not _ENDS.isdisjoint(events)
+    return (
+        len(spans) > 1
+        or after.seq // FIX_LINES != before.seq // FIX_LINES
+        or not _ENDS.isdisjoint(events)
+    )
 
 
 def _read_second(at: str) -> int:

@@ -1,9 +1,9 @@
 """Plain values to sealed line bytes and back (docs/format.md §3).
 
-Guarantees: a line this module writes is RFC 8785 canonical JSON, its last member is `"~"`, and `"~"` is
-the SHA-256 of every byte before `,"~":`. Reading never trusts: `open_line` tells apart a line that is
-whole, one whose bytes changed, one that another JSON writer produced and one that was never sealed.
-It knows nothing of files, events or time.
+Guarantees: a line this module writes is RFC 8785 canonical JSON, its last member is `"~"`, and
+`"~"` is the SHA-256 of every byte before `,"~":`. Reading never trusts: `open_line` tells apart a
+line that is whole, one whose bytes changed, one that another JSON writer produced and one that was
+never sealed. It knows nothing of files, events or time.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MAX_DEPTH = 64
 TIME_PATTERN = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z"
 
 _HEX = frozenset("0123456789abcdef")
-# A sorted dump equals RFC 8785 for values without floats whose keys are ASCII: code-point order is then
-# UTF-16 order, and Python escapes exactly the characters RFC 8785 §3.2.2.2 names.
+# A sorted dump equals RFC 8785 for values without floats whose keys are ASCII: code-point order is
+# then UTF-16 order, and Python escapes exactly the characters RFC 8785 §3.2.2.2 names.
 _encode = json.JSONEncoder(
     ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False, check_circular=False
 ).encode
@@ -40,7 +40,8 @@ _encode_in_order = json.JSONEncoder(
 
 
 class SealError(ValueError):
-    """A value has no place in a sealed line: `where` names it, the message says what was expected."""
+    """A value has no place in a sealed line: `where` names it, the message says what was
+    expected."""
 
     def __init__(self, where: str, expected: str, found: str) -> None:
         super().__init__(f"{where}: expected {expected}, found {found}")
@@ -48,7 +49,8 @@ class SealError(ValueError):
 
 
 class Codec(NamedTuple):
-    """What reads a line: bytes to a plain value, a value to its bytes with sorted keys, and SHA-256."""
+    """What reads a line: bytes to a plain value, a value to its bytes with sorted keys, and
+    SHA-256."""
 
     loads: Callable[[bytes], Any]
     dumps: Callable[[object], bytes]
@@ -76,17 +78,21 @@ def is_digest(text: str) -> bool:
 
 def _is_key(key: str) -> bool:
     """Return whether a text is `[a-z][a-z0-9_]{0,63}`."""
-    return len(key) <= 64 and key.isascii() and key.isidentifier() and key.islower() and key[0] != "_"
+    return (
+        len(key) <= 64 and key.isascii() and key.isidentifier() and key.islower() and key[0] != "_"
+    )
 
 
 def canonical(value: object) -> bytes:
-    """Return the RFC 8785 bytes of a plain value. Raises SealError for floats and large integers."""
+    """Return the RFC 8785 bytes of a plain value. Raises SealError for floats and large
+    integers."""
     narrow = _check(value, "value")
     return _encode_utf8(_encode(value) if narrow else _encode_in_order(_sort_utf16(value)))
 
 
 def digest_of(value: object) -> str:
-    """Return the SHA-256 of the canonical bytes, lowercase hex: the determinism digest of docs/format.md §5."""
+    """Return the SHA-256 of the canonical bytes, lowercase hex: the determinism digest of
+    docs/format.md §5."""
     return sha256(canonical(value)).hexdigest()
 
 
@@ -105,7 +111,8 @@ def seal_line(fields: Mapping[str, object]) -> bytes:
 
 
 def seal_at_end(data: bytes) -> str | None:
-    """Return the seal that the last line of some bytes shows, unchecked; None where it shows none."""
+    """Return the seal that the last line of some bytes shows, unchecked; None where it shows
+    none."""
     seal = data[-67:-3].decode("ascii", "replace")
     return seal if data[-73:-67] == b',"~":"' and data[-3:] == b'"}\n' and is_digest(seal) else None
 
@@ -114,8 +121,8 @@ def open_line(raw: bytes, codec: Codec | None = None) -> Line:
     """Read one line given without its LF; never raises.
 
     Problems are finding codes in the order a reader should hear them: UNREADABLE_LINE,
-    FOREIGN_LINE_ENDING, UNSEALED_LINE, HASH_MISMATCH, DUPLICATE_KEY, NON_CANONICAL. `codec` changes the
-    speed and nothing else.
+    FOREIGN_LINE_ENDING, UNSEALED_LINE, HASH_MISMATCH, DUPLICATE_KEY, NON_CANONICAL. `codec` changes
+    the speed and nothing else.
     """
     whole = _open_whole(raw, codec or _STANDARD)
     return whole if whole is not None else _diagnose(raw)
@@ -136,8 +143,9 @@ def bulk_codec() -> Codec:
 def _open_whole(raw: bytes, codec: Codec) -> Line | None:
     """Return the fast path for the ordinary line; None sends everything else to the diagnosis.
 
-    Writing the parsed object again and finding the same bytes proves canonical form and unique keys at
-    once; what the bytes cannot show (floats, large integers, the order of keys beyond ASCII) is looked at.
+    Writing the parsed object again and finding the same bytes proves canonical form and unique keys
+    at once; what the bytes cannot show (floats, large integers, the order of keys beyond ASCII) is
+    looked at.
     """
     if raw[-SEAL_LENGTH + 1 : -SEAL_LENGTH + 7] != b',"~":"':
         return None
@@ -215,7 +223,8 @@ def _parse(raw: bytes, duplicates: list[str]) -> dict[str, object] | None:
 
 
 def _check(value: object, where: str, depth: int = 0) -> bool:
-    """Return whether every key is ASCII. Raises SealError for what canonical JSON of ours does not hold."""
+    """Return whether every key is ASCII. Raises SealError for what canonical JSON of ours does not
+    hold."""
     if isinstance(value, str) or value is None or isinstance(value, bool):
         return True
     if isinstance(value, int):
@@ -241,7 +250,8 @@ def _check(value: object, where: str, depth: int = 0) -> bool:
 
 
 def _sort_utf16(value: object) -> object:
-    """Return the value with its keys in RFC 8785 §3.2.3 order, which differs from code points beyond the BMP."""
+    """Return the value with its keys in RFC 8785 §3.2.3 order, which differs from code points
+    beyond the BMP."""
     if isinstance(value, dict):
         keys = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
         return {key: _sort_utf16(value[key]) for key in keys}
@@ -254,4 +264,6 @@ def _encode_utf8(text: str) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise SealError("text", "Unicode scalar values", f"a lone surrogate at {error.start}") from error
+        raise SealError(
+            "text", "Unicode scalar values", f"a lone surrogate at {error.start}"
+        ) from error

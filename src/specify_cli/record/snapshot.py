@@ -1,8 +1,9 @@
 """The manifest of everything a decision depended on but the request (docs/format.md §5).
 
-Invocations under unchanged rules share one manifest object. A member that is null means "deliberately
-none"; an absent one "never captured". Digests of project files name objects that hold their bytes as read;
-digests of shipped profiles name entries of the shipped bundle, itself one object.
+Invocations under unchanged rules share one manifest object. A member that is null means
+"deliberately none"; an absent one "never captured". Digests of project files name objects that hold
+their bytes as read; digests of shipped profiles name entries of the shipped bundle, itself one
+object.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ CODE_VERSIONS: Mapping[str, int] = {"router": 2, "retrieval": 2, "context": 2, "
 
 
 class Snapshot(NamedTuple):
-    """The manifest's bytes and the objects it names, by digest: `members` first on disk, the manifest last."""
+    """The manifest's bytes and the objects it names, by digest: `members` first on disk, the
+    manifest last."""
 
     manifest: bytes
     corpus: bytes
@@ -28,14 +30,16 @@ class Snapshot(NamedTuple):
 
 
 class PolicyDigests(NamedTuple):
-    """What a policy is known by: the digest of its bytes, and of its parse where it could be read; None without."""
+    """What a policy is known by: the digest of its bytes, and of its parse where it could be read;
+    None without."""
 
     bundle: str | None
     policy_hash: str | None
 
 
 def policy_digests(data: bytes | None, state: str, document: object) -> PolicyDigests:
-    """Return the digests of a policy: its bytes, whether it is none, present or unreadable, and its parse."""
+    """Return the digests of a policy: its bytes, whether it is none, present or unreadable, and its
+    parse."""
     return PolicyDigests(
         None if data is None else sha256(data).hexdigest(),
         digest_of(document) if state == "present" else None,
@@ -43,7 +47,11 @@ def policy_digests(data: bytes | None, state: str, document: object) -> PolicyDi
 
 
 def corpus_object(
-    *, shipped: str, corpus: Mapping[str, str], files: Mapping[str, str], unreadable: Mapping[str, Sequence[str]]
+    *,
+    shipped: str,
+    corpus: Mapping[str, str],
+    files: Mapping[str, str],
+    unreadable: Mapping[str, Sequence[str]],
 ) -> bytes:
     """Return the object that names everything a retrieval could find, by digest."""
     return canonical(
@@ -78,7 +86,9 @@ def take(
     runtime: Mapping[str, str],
 ) -> Snapshot:
     """Return the snapshot of one decision's inputs. Every digest is SHA-256 in lowercase hex."""
-    corpus_bytes = corpus_object(shipped=shipped_digest, corpus=corpus, files=files, unreadable=unreadable)
+    corpus_bytes = corpus_object(
+        shipped=shipped_digest, corpus=corpus, files=files, unreadable=unreadable
+    )
     corpus_digest = sha256(corpus_bytes).hexdigest()
     manifest = {
         "v": MANIFEST_VERSION,

@@ -1,7 +1,8 @@
 """Where a run stands: its events folded to an execution state (docs/format.md §4, docs/replay.md).
 
-Guarantees: the state after a prefix depends on nothing but the lines of that prefix, costs one step a line,
-and holds no time and no id but those of open calls in its digest. Unknown events change nothing.
+Guarantees: the state after a prefix depends on nothing but the lines of that prefix, costs one step
+a line, and holds no time and no id but those of open calls in its digest. Unknown events change
+nothing.
 """
 
 from __future__ import annotations
@@ -134,7 +135,9 @@ class StateFold:
         last = self.last_ordinal.get(step, 0)
         if event == "step_started":
             return last + 1
-        return next((ordinal for name, ordinal in reversed(self.open_steps) if name == step), max(last, 1))
+        return next(
+            (ordinal for name, ordinal in reversed(self.open_steps) if name == step), max(last, 1)
+        )
 
     def _apply_started(self, _: Mapping[str, object]) -> None:
         self.status = "open"
@@ -170,7 +173,9 @@ class StateFold:
         self.failed.pop(key, None)
         output_hash = fields.get("output_hash")
         self.last_output_hash = None if output_hash is None else str(output_hash)
-        self.completed[key] = StepEnd(*key, str(fields.get("decision")), self.last_output_hash, self.seq)
+        self.completed[key] = StepEnd(
+            *key, str(fields.get("decision")), self.last_output_hash, self.seq
+        )
 
     def _apply_step_failed(self, fields: Mapping[str, object]) -> None:
         key = _get_key(fields)

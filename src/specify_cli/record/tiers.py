@@ -1,8 +1,8 @@
 """What an invocation may leave behind, as one frozen policy, and the tier 2 projection of a record.
 
-Tier 1 is the record and always exists. Tier 2 is `.kittify/evidence/<id>/`, a readable projection of
-objects the record names, for work that was executed. Tier 3 is the project's own files, which belong to
-the people and agents who write them.
+Tier 1 is the record and always exists. Tier 2 is `.kittify/evidence/<id>/`, a readable projection
+of objects the record names, for work that was executed. Tier 3 is the project's own files, which
+belong to the people and agents who write them.
 """
 
 from __future__ import annotations

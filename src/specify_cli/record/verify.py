@@ -1,7 +1,9 @@
-"""Are the bytes of a record intact: its lines in, every finding out, none of them the last (docs/verify.md).
+"""Are the bytes of a record intact: its lines in, every finding out, none of them the last
+(docs/verify.md).
 
-Guarantees: never raises, never stops at the first problem, holds one line at a time, and gives one finding
-for one damage. Opening files is the caller's, and so is looking up the objects a report names.
+Guarantees: never raises, never stops at the first problem, holds one line at a time, and gives one
+finding for one damage. Opening files is the caller's, and so is looking up the objects a report
+names.
 """
 
 from __future__ import annotations
@@ -30,7 +32,15 @@ from specify_cli.record.findings import (
 from specify_cli.record.reading.contradictions import STATING, find_contradictions
 from specify_cli.record.reading.hash_table import HashTable
 from specify_cli.record.record import Tip, genesis_tip, integer_at, is_stand_in, skips, tip_of
-from specify_cli.record.seal import FORMAT_VERSION, MAX_LINE, TIME_PATTERN, Line, bulk_codec, open_line, seal_at_end
+from specify_cli.record.seal import (
+    FORMAT_VERSION,
+    MAX_LINE,
+    TIME_PATTERN,
+    Line,
+    bulk_codec,
+    open_line,
+    seal_at_end,
+)
 
 _TIME = re.compile(TIME_PATTERN)
 _TIME_KEYS = {"started": "started_at", "completed": "completed_at"}
@@ -45,17 +55,24 @@ _KNOWN = frozenset(EVENTS)
 # Events of which something is kept while a record is read.
 _FOLLOWED = frozenset(("started", "completed", "tool_call", "approval", "capture_gap"))
 _SEARCH = frozenset(("retrieval_request", "retrieval_response"))
-# Stands for a search that a withheld line may be; and the tool of a call whose writer was told none.
+# Stands for a search that a withheld line may be; and the tool of a call whose writer was told
+# none.
 _HIDDEN = ("", -1, -1)
 _UNNAMED = "unknown"
 _OLDER_EVENTS = _KNOWN | {"glossary_checked"}
 
 
-def named_objects(fields: Mapping[str, object], seq: int | None, offset: int) -> Iterator[NamedObject]:
+def named_objects(
+    fields: Mapping[str, object], seq: int | None, offset: int
+) -> Iterator[NamedObject]:
     """Yield the objects a line names."""
     for key in OBJECT_MEMBERS.get(str(fields.get("event")), ()):
         digest = fields.get(key)
-        if digest == _EMPTY and key == "governance_context_hash" and not fields.get("governance_context_available"):
+        if (
+            digest == _EMPTY
+            and key == "governance_context_hash"
+            and not fields.get("governance_context_available")
+        ):
             continue
         if isinstance(digest, str):
             yield NamedObject(digest, key, seq, offset)
@@ -64,8 +81,11 @@ def named_objects(fields: Mapping[str, object], seq: int | None, offset: int) ->
             yield NamedObject(value["object"], key, seq, offset)
 
 
-def add_annexes(report: RecordReport, invocation_id: str, annexes: Iterable[tuple[str, bytes]]) -> RecordReport:
-    """Return the report of a record with what its annexes say, which are given by file and bytes."""
+def add_annexes(
+    report: RecordReport, invocation_id: str, annexes: Iterable[tuple[str, bytes]]
+) -> RecordReport:
+    """Return the report of a record with what its annexes say, which are given by file and
+    bytes."""
     closing = report.tip if report.status == "closed" else None
     findings, named, seals = list(report.findings), list(report.objects), list(report.trail.annexes)
     for file, data in annexes:
@@ -80,7 +100,8 @@ def add_annexes(report: RecordReport, invocation_id: str, annexes: Iterable[tupl
 def verify_annex(
     data: bytes, *, file: str, invocation_id: str, tip: str | None
 ) -> tuple[tuple[Finding, ...], tuple[NamedObject, ...]]:
-    """Return what is wrong with an annex of a record, and the objects it names; `tip` is the closing line's seal."""
+    """Return what is wrong with an annex of a record, and the objects it names; `tip` is the
+    closing line's seal."""
     line = open_line(data[:-1]) if data.endswith(b"\n") and data.count(b"\n") == 1 else None
     if line is None:
         return (finding("ANNEX_MISMATCH", file, None, 0, "expected one whole line"),), ()
@@ -96,7 +117,11 @@ def verify_annex(
     }
     for key, allowed in expected.items():
         if fields.get(key) not in allowed:
-            required = "a closed record" if key == "prev" and tip is None else " or ".join(sorted(map(str, allowed)))
+            required = (
+                "a closed record"
+                if key == "prev" and tip is None
+                else " or ".join(sorted(map(str, allowed)))
+            )
             detail = f"{key}: expected {required}, found {say(fields.get(key))}"
             return (finding("ANNEX_MISMATCH", file, seq, 0, detail),), ()
     if seq is None or _TIME.fullmatch(str(fields.get("at"))) is None:
@@ -113,11 +138,13 @@ def verify_record(
     withheld: bool = False,
     list_withheld: bool = True,
 ) -> RecordReport:
-    """Return every finding of one record. `lines` keep their LF; `name_ids` are the ids its file name holds.
+    """Return every finding of one record. `lines` keep their LF; `name_ids` are the ids its file
+    name holds.
 
-    `anchors` are seals that were seen on it before and kept elsewhere: each has to be there still. With `withheld`
-    a line may be the stand-in a safe export leaves, which keeps the chain and hides what was said: each is a finding,
-    but where `list_withheld` is false, for there can be a million.
+    `anchors` are seals that were seen on it before and kept elsewhere: each has to be there still.
+    With `withheld` a line may be the stand-in a safe export leaves, which keeps the chain and hides
+    what was said: each is a finding, but where `list_withheld` is false, for there can be a
+    million.
     """
     walk = _Walk(file, name_ids, anchors, withheld, list_withheld)
     for raw in lines:
@@ -128,9 +155,11 @@ def verify_record(
 
 
 class _Calls:
-    """At which seq the result of each call stands, and a hash of what it said; -1 and the tool's hash of an open call.
+    """At which seq the result of each call stands, and a hash of what it said; -1 and the tool's
+    hash of an open call.
 
-    The hash of an open call is 0 where two calls of one id are open. In arrays, for a record can have a million calls.
+    The hash of an open call is 0 where two calls of one id are open. In arrays, for a record can
+    have a million calls.
     """
 
     def __init__(self) -> None:
@@ -157,10 +186,11 @@ class _Calls:
 
 
 class _Gap:
-    """What the walk knew before a bad line, and a digest of all that follows: a `recovered` line may describe it.
+    """What the walk knew before a bad line, and a digest of all that follows: a `recovered` line
+    may describe it.
 
-    Behind a block that never reached the disk whole lines may stand, so it is not known at the next good line that
-    the bad one was damage.
+    Behind a block that never reached the disk whole lines may stand, so it is not known at the next
+    good line that the bad one was damage.
     """
 
     def __init__(self, walk: _Walk) -> None:
@@ -203,14 +233,15 @@ class _Walk:
         self.tip: Tip = genesis_tip()
         self.closed_at: int | None = None
         self.foreign = False
-        # What stands after the last good line (its length and digest without the last LF) and may still be
-        # accounted for by a `recovered` line; until then its findings wait.
+        # What stands after the last good line (its length and digest without the last LF) and may
+        # still be accounted for by a `recovered` line; until then its findings wait.
         self.skipped = -1
         self.skipped_hash = hashlib.sha256()
         self.suspects: list[Finding] = []
         self.inside_overlong = False
         self.calls = _Calls()
-        # The search that the next line has to answer, for both are one write: its request_id, seq and offset.
+        # The search that the next line has to answer, for both are one write: its request_id, seq
+        # and offset.
         self.search: tuple[str, int, int] | None = None
         self.gaps: list[_Gap] = []
         self.trail = NO_FACTS
@@ -241,7 +272,9 @@ class _Walk:
             and line.fields.get("event") == "recovered"
             and skips(line, self.tip, self.skipped, self.skipped_hash.hexdigest())
         ):
-            self._add_finding("RECOVERED", self.tip.seq + 1, offset, f"{self.skipped} bytes are passed over")
+            self._add_finding(
+                "RECOVERED", self.tip.seq + 1, offset, f"{self.skipped} bytes are passed over"
+            )
             self._clear()
             self.gaps, self.search = [], None
             self.tip = tip_of(line) or self.tip
@@ -262,7 +295,9 @@ class _Walk:
         if self.offset == 0:
             self._add_finding("EMPTY_RECORD", None, 0)
         for anchor in self.anchors:
-            self._add_finding("ANCHOR_MISMATCH", None, self.offset, f"no line has the seal {anchor}")
+            self._add_finding(
+                "ANCHOR_MISMATCH", None, self.offset, f"no line has the seal {anchor}"
+            )
         status = "open" if self.closed_at is None else "closed"
         seal = self.tip.seal if self.sealed and self.tip.seq >= 0 else None
         ordered = sorted(self.findings, key=lambda item: item.offset)
@@ -297,7 +332,9 @@ class _Walk:
                 self.gaps, self.search = [], None
                 del self.findings[gap.findings :], self.objects[gap.objects :]
                 self.closed_at, self.version, self.calls = gap.closed_at, gap.version, gap.calls
-                self._add_finding("RECOVERED", gap.tip.seq + 1, offset, f"{gap.length} bytes are passed over")
+                self._add_finding(
+                    "RECOVERED", gap.tip.seq + 1, offset, f"{gap.length} bytes are passed over"
+                )
                 self.tip = tip_of(line) or gap.tip
                 return True
         return False
@@ -312,7 +349,8 @@ class _Walk:
         self.skipped += len(raw)
 
     def _is_older(self, line: Line) -> bool:
-        """Return whether a first line begins an older writer's record: neither sealed itself nor named or shaped so."""
+        """Return whether a first line begins an older writer's record: neither sealed itself nor
+        named or shaped so."""
         if line.seal is not None or line.fields is None or line.problems != ("UNSEALED_LINE",):
             return False
         named_as_ours = self.name_ids is not None and self.name_ids[0] is not None
@@ -336,8 +374,16 @@ class _Walk:
                 if self.list_withheld:
                     self._add_finding("WITHHELD", number, offset, str(fields["withheld"]))
             else:
-                self._add_finding("SEQUENCE_GAP", number, offset, f"expected seq {self.tip.seq + 1}, found {number}")
-            self.tip, self.search = Tip(number or 0, line.seal, "withheld", self.tip.version), _HIDDEN
+                self._add_finding(
+                    "SEQUENCE_GAP",
+                    number,
+                    offset,
+                    f"expected seq {self.tip.seq + 1}, found {number}",
+                )
+            self.tip, self.search = (
+                Tip(number or 0, line.seal, "withheld", self.tip.version),
+                _HIDDEN,
+            )
             return
         problems = [code for code in line.problems if code != "FOREIGN_LINE_ENDING"]
         if line.problems == ("FOREIGN_LINE_ENDING",) and not self.foreign:
@@ -391,7 +437,9 @@ class _Walk:
                 if version > FORMAT_VERSION:
                     self._add_finding("UNSUPPORTED_VERSION", seq, offset, f"v {version}")
             elif version != self.version:
-                self._add_finding("VERSION_MIXED", seq, offset, f"expected v {self.version}, found v {version}")
+                self._add_finding(
+                    "VERSION_MIXED", seq, offset, f"expected v {self.version}, found v {version}"
+                )
 
     def _check_chain(self, previous: Tip, fields: dict[str, object], seq: int, offset: int) -> None:
         if self.closed_at is not None:
@@ -399,17 +447,28 @@ class _Walk:
         elif previous.seq >= 0 and fields.get("event") == "started":
             self._add_finding("SECOND_START", seq, offset)
         elif previous.seq < 0 and (seq != 0 or fields.get("event") != "started"):
-            self._add_finding("MISSING_HEAD", seq, offset, f"it begins with seq {seq}, {say(fields.get('event'))}")
+            self._add_finding(
+                "MISSING_HEAD", seq, offset, f"it begins with seq {seq}, {say(fields.get('event'))}"
+            )
         elif seq > previous.seq + 1:
-            self._add_finding("SEQUENCE_GAP", seq, offset, f"expected seq {previous.seq + 1}, found {seq}")
+            self._add_finding(
+                "SEQUENCE_GAP", seq, offset, f"expected seq {previous.seq + 1}, found {seq}"
+            )
         elif seq <= previous.seq:
-            self._add_finding("SEQUENCE_REPEAT", seq, offset, f"expected seq {previous.seq + 1}, found {seq}")
+            self._add_finding(
+                "SEQUENCE_REPEAT", seq, offset, f"expected seq {previous.seq + 1}, found {seq}"
+            )
         elif fields.get("prev") != previous.seal:
             self._add_finding(
-                "CHAIN_BREAK", seq, offset, f"expected prev {previous.seal}, found {say(fields.get('prev'))}"
+                "CHAIN_BREAK",
+                seq,
+                offset,
+                f"expected prev {previous.seal}, found {say(fields.get('prev'))}",
             )
 
-    def _check_contents(self, fields: dict[str, object], seq: int, offset: int, *, judged: bool) -> None:
+    def _check_contents(
+        self, fields: dict[str, object], seq: int, offset: int, *, judged: bool
+    ) -> None:
         event = str(fields.get("event", ""))
         if seq == LAST_OPENING_SEQ and self.trail.started is None:
             self.trail = self.trail._replace(started=self.tip.seal)
@@ -444,10 +503,15 @@ class _Walk:
         elif event == "started" and seq == 0:
             logged = self.tip.seal if fields.get("tombstone") is True else None
             cites = _read_links(fields, seq)
-            self.trail = TrailFacts(logged, linked="after" in fields, cites=cites, narrowed="narrowed" in fields)
+            self.trail = TrailFacts(
+                logged, linked="after" in fields, cites=cites, narrowed="narrowed" in fields
+            )
         elif event == "tool_call":
             tool = fields.get("tool")
-            self.calls.open(say(fields.get("call_id")), hash(tool) if isinstance(tool, str) and tool != _UNNAMED else 0)
+            self.calls.open(
+                say(fields.get("call_id")),
+                hash(tool) if isinstance(tool, str) and tool != _UNNAMED else 0,
+            )
         elif event == "capture_gap" and fields.get("reason") == "hooks_off":
             self.trail = self.trail._replace(hooks_off=True)
         elif event == "approval" and fields.get("identity") != "claim":
@@ -467,13 +531,16 @@ class _Walk:
         elif first is not None or known is None:
             self._add_finding("RESULT_WITHOUT_CALL", seq, offset, call_id)
         elif known[1] not in (0, hash(tool)) and tool != _UNNAMED:
-            self._add_finding("PAIR_CONTRADICTED", seq, offset, f"call {call_id} is of another tool than {tool}")
+            self._add_finding(
+                "PAIR_CONTRADICTED", seq, offset, f"call {call_id} is of another tool than {tool}"
+            )
         # What was inferred stands for no result: one that is told later is the first.
         if first is None:
             self.calls.put(call_id, *((-1, 0) if inferred else (seq, result)))
 
     def _check_search(self, event: str, fields: dict[str, object], seq: int, offset: int) -> None:
-        """Hold a search against the line behind it, which answers it: nothing but a crash comes between them."""
+        """Hold a search against the line behind it, which answers it: nothing but a crash comes
+        between them."""
         asked, self.search = self.search, None
         name = say(fields.get("request_id"))
         if event == "retrieval_request":
@@ -481,12 +548,24 @@ class _Walk:
         if asked is _HIDDEN or self._is_harmed():
             return
         if asked is None and event == "retrieval_response":
-            self._add_finding("PAIR_CONTRADICTED", seq, offset, f"nothing before it asks for {name}")
-        elif asked is not None and (event, name) != ("retrieval_response", asked[0]) and event != "recovered":
-            self._add_finding("PAIR_CONTRADICTED", asked[1], asked[2], f"{asked[0]} is not answered by the next line")
+            self._add_finding(
+                "PAIR_CONTRADICTED", seq, offset, f"nothing before it asks for {name}"
+            )
+        elif (
+            asked is not None
+            and (event, name) != ("retrieval_response", asked[0])
+            and event != "recovered"
+        ):
+            self._add_finding(
+                "PAIR_CONTRADICTED",
+                asked[1],
+                asked[2],
+                f"{asked[0]} is not answered by the next line",
+            )
 
     def _is_harmed(self) -> bool:
-        """Return whether lines are harmed: what is missed may be among them, and that is one finding already."""
+        """Return whether lines are harmed: what is missed may be among them, and that is one
+        finding already."""
         return any(item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings)
 
     def _check_identity(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
@@ -495,12 +574,19 @@ class _Walk:
             self.invocation_id = invocation_id
             named_profile, named_id = self.name_ids or (None, invocation_id)
             profile_id = fields.get("profile_id", named_profile)
-            if named_id != invocation_id or (named_profile is not None and named_profile != profile_id):
+            if named_id != invocation_id or (
+                named_profile is not None and named_profile != profile_id
+            ):
                 self._add_finding(
-                    "NAME_MISMATCH", seq, offset, f"its lines say {say(profile_id)}-{invocation_id}.jsonl"
+                    "NAME_MISMATCH",
+                    seq,
+                    offset,
+                    f"its lines say {say(profile_id)}-{invocation_id}.jsonl",
                 )
         elif invocation_id != self.invocation_id:
-            self._add_finding("ID_MISMATCH", seq, offset, f"expected {self.invocation_id}, found {invocation_id}")
+            self._add_finding(
+                "ID_MISMATCH", seq, offset, f"expected {self.invocation_id}, found {invocation_id}"
+            )
 
     def _check_older(self, line: Line, offset: int) -> None:
         fields = line.fields
@@ -526,20 +612,31 @@ def _read_links(fields: Mapping[str, object], seq: int | None) -> tuple[Citation
 
 
 def objects_of(field: str, data: bytes) -> tuple[tuple[str, str], ...] | None:
-    """(digest, field) of the objects that a snapshot or corpus names in turn, or None if it is neither.
+    """(digest, field) of the objects that a snapshot or corpus names in turn, or None if it is
+    neither.
 
-    Profiles are named too; those of the shipped bundle are entries of it and not objects (`bundle_entries`).
+    Profiles are named too; those of the shipped bundle are entries of it and not objects
+    (`bundle_entries`).
     """
     value = _parse_mapping(data)
     if value is None:
         return None
     if field == "corpus":
         files = value.get("files")
-        return tuple((str(name), "file") for name in files.values()) if isinstance(files, dict) else None
+        return (
+            tuple((str(name), "file") for name in files.values())
+            if isinstance(files, dict)
+            else None
+        )
     profiles = value.get("profiles")
     if not isinstance(profiles, dict) or not isinstance(value.get("v"), int):
         return None
-    members = [("shipped", "shipped"), ("router_table", "router_table"), ("policy", "policy"), ("corpus", "corpus")]
+    members = [
+        ("shipped", "shipped"),
+        ("router_table", "router_table"),
+        ("policy", "policy"),
+        ("corpus", "corpus"),
+    ]
     named = [(str(value[key]), kind) for key, kind in members if isinstance(value.get(key), str)]
     return (*named, *((str(name), "profile") for name in profiles.values()))
 
@@ -549,7 +646,9 @@ def bundle_entries(bundle: bytes) -> frozenset[str]:
     value = _parse_mapping(bundle)
     files = None if value is None else value.get("files")
     entries = files.values() if isinstance(files, dict) else ()
-    return frozenset(str(entry["sha256"]) for entry in entries if isinstance(entry, dict) and "sha256" in entry)
+    return frozenset(
+        str(entry["sha256"]) for entry in entries if isinstance(entry, dict) and "sha256" in entry
+    )
 
 
 def _parse_mapping(data: bytes) -> dict[str, object] | None:

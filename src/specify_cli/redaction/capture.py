@@ -1,9 +1,9 @@
 """What of a captured side may be kept: the four modes, after redaction.
 
-`apply_mode` gives the line fields of one side of an event (its arguments, its output, a prompt) under a mode, and the
-objects those fields name. A secret is masked before anything is cut, hashed or stored, and no mode is ever taken
-for a wider one. Who decides on the mode, and where fields and objects go, is left to others; finding secrets is
-`redact`, JSON values are `json_values`.
+`apply_mode` gives the line fields of one side of an event (its arguments, its output, a prompt)
+under a mode, and the objects those fields name. A secret is masked before anything is cut, hashed
+or stored, and no mode is ever taken for a wider one. Who decides on the mode, and where fields and
+objects go, is left to others; finding secrets is `redact`, JSON values are `json_values`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class DigestKey(NamedTuple):
 
 
 class CapturedSide(NamedTuple):
-    """What one captured side leaves: fields of the line, objects they name, and redactions by rule id.
+    """What one captured side leaves: fields of the line, objects they name, and redactions by rule
+    id.
 
     `text` is the redacted text where the mode shows any of it.
     """
@@ -80,7 +81,13 @@ def _rank(mode: str) -> int:
 
 
 def apply_mode(
-    name: str, value: object, mode: str, rules: RuleSet, key: DigestKey | None, *, media_type: str = _JSON
+    name: str,
+    value: object,
+    mode: str,
+    rules: RuleSet,
+    key: DigestKey | None,
+    *,
+    media_type: str = _JSON,
 ) -> CapturedSide:
     """Return what mode `mode` keeps of a value.
 
@@ -89,7 +96,8 @@ def apply_mode(
     rank = _rank(mode)
     if mode == "off":
         return CapturedSide({}, (), {})
-    # What the modes need beyond redaction is loaded for them only: routing a request needs none of it.
+    # What the modes need beyond redaction is loaded for them only: routing a request needs none of
+    # it.
     from specify_cli.redaction.json_values import ForeignError, escaped_surrogates, foreign_text
 
     if media_type == _JSON:
@@ -121,7 +129,9 @@ def apply_mode(
         else:
             summary["head"] = head
         return CapturedSide({**fields, name: summary}, (), counts, text)
-    stored = data if len(data) <= MAX_KEPT else data[:MAX_KEPT].decode("utf-8", "ignore").encode("utf-8")
+    stored = (
+        data if len(data) <= MAX_KEPT else data[:MAX_KEPT].decode("utf-8", "ignore").encode("utf-8")
+    )
     reference: dict[str, object] = {
         "object": sha256(stored).hexdigest(),
         "size": len(data),

@@ -11,7 +11,9 @@ from specify_cli.redaction.capture import NO_RULES
 from specify_cli.redaction.json_values import foreign_text
 
 
-def read_captured_text(fields: Mapping[str, object], name: str, get: Callable[[str], bytes]) -> tuple[str | None, str]:
+def read_captured_text(
+    fields: Mapping[str, object], name: str, get: Callable[[str], bytes]
+) -> tuple[str | None, str]:
     """Return the whole text a line holds under a captured name, or None and why it is not whole."""
     captured, recorded = fields.get(name), fields.get(f"{name}_hash")
     if isinstance(captured, str):
@@ -29,7 +31,8 @@ def read_captured_text(fields: Mapping[str, object], name: str, get: Callable[[s
             return None, str(error)
     head = captured.get("head")
     if isinstance(head, str) and "object" not in captured and "tail" not in captured:
-        # A summary that holds everything: of a text the text itself, of other JSON its canonical form.
+        # A summary that holds everything: of a text the text itself, of other JSON its canonical
+        # form.
         for whole in (head, foreign_text(head, NO_RULES).text):
             if hashlib.sha256(whole.encode("utf-8")).hexdigest() == recorded:
                 return whole, ""

@@ -1,8 +1,10 @@
-"""What a name tells of the value beside it, and whether that value is a secret or only stands where one would.
+"""What a name tells of the value beside it, and whether that value is a secret or only stands where
+one would.
 
-A name is read word by word (`DB_PASSWORD`, `clientSecret`, `x-api-key`); the words that make it harmless come last
-(`token_count`, `secret_name`). A value is judged by how it stands: quoted, as in a .env file, alone on a line, or in
-the middle of code and prose, where an ordinary word proves nothing.
+A name is read word by word (`DB_PASSWORD`, `clientSecret`, `x-api-key`); the words that make it
+harmless come last (`token_count`, `secret_name`). A value is judged by how it stands: quoted, as in
+a .env file, alone on a line, or in the middle of code and prose, where an ordinary word proves
+nothing.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ from functools import lru_cache
 
 _NEUTRAL = frozenset(
     """
-    name names id ids type types url urls uri path file filename dir count counts length len size limit budget usage
-    expiry expires expiration ttl policy field label hint prompt reset regex pattern format hash hashed digest
-    algorithm version index position offset error manager provider service class required enabled valid strength min
-    max page input column header ref arn text title description message placeholder kind mode
+    name names id ids type types url urls uri path file filename dir count counts length len size
+    limit budget usage expiry expires expiration ttl policy field label hint prompt reset regex
+    pattern format hash hashed digest algorithm version index position offset error manager provider
+    service class required enabled valid strength min max page input column header ref arn text
+    title description message placeholder kind mode
     """.split()  # noqa: SIM905
 )
 _KEYS = tuple(
@@ -26,23 +29,26 @@ _KEYS = tuple(
 )
 _PASSWORDS = tuple(
     """
-    password passwd passphrase passcode pwd secret passwort passe storepass
-    keypass contraseña contrasena senha wachtwoord пароль 密码 密碼 パスワード 비밀번호 hasło lösenord
+    password passwd passphrase passcode pwd secret passwort passe storepass keypass contraseña
+    contrasena senha wachtwoord пароль 密码 密碼 パスワード 비밀번호 hasło lösenord
     """.split()  # noqa: SIM905
 )
 _PLACEHOLDERS = frozenset(
     """
-    password passwd pass pwd passphrase passcode secret secrets token tokens key keys auth credential credentials
-    string str strings text bytes byte none null nil true false undefined required optional hidden input value
-    values empty any object bool boolean int integer number char varchar changeme change-me change_me changeit
-    change-it replaceme replace-me replace_me todo tbd fixme xxx foo bar baz test testing example sample dummy fake
-    mock placeholder redacted masked removed omitted unset default unknown yes no on off the your basic bearer
-    digest negotiate secretstr anystr optional[str] list dict self user username base64 md5 sha1 sha256 sha512 utf8
-    utf-8 bcrypt argon2 scrypt and or not a an is was be to in for with of from invalid missing failed incorrect
-    expired wrong rejected accepted
+    password passwd pass pwd passphrase passcode secret secrets token tokens key keys auth
+    credential credentials string str strings text bytes byte none null nil true false undefined
+    required optional hidden input value values empty any object bool boolean int integer number
+    char varchar changeme change-me change_me changeit change-it replaceme replace-me replace_me
+    todo tbd fixme xxx foo bar baz test testing example sample dummy fake mock placeholder redacted
+    masked removed omitted unset default unknown yes no on off the your basic bearer digest
+    negotiate secretstr anystr optional[str] list dict self user username base64 md5 sha1 sha256
+    sha512 utf8 utf-8 bcrypt argon2 scrypt and or not a an is was be to in for with of from invalid
+    missing failed incorrect expired wrong rejected accepted
     """.split()  # noqa: SIM905
 )
-_STAND_IN = tuple("your placeholder changeme change-me change_me redacted replace example dummy".split())  # noqa: SIM905
+_STAND_IN = tuple(
+    "your placeholder changeme change-me change_me redacted replace example dummy".split()  # noqa: SIM905
+)
 _POINTERS = tuple("/ ./ ../ ~/ http:// https:// file: arn: vault: op:// ref+ projects/".split())  # noqa: SIM905
 _SESSIONS = frozenset("sessionid sessid phpsessid jsessionid sid sessiontoken".split())  # noqa: SIM905
 _TOKENS = frozenset(
@@ -96,12 +102,15 @@ def holds_mask(value: str, ids: frozenset[str]) -> bool:
     if "⟦" not in value:
         return False
     cut = value[value.rfind("⟦") + 1 :]
-    return bool(masks_in(value, ids)) or ("⟧" not in cut and any(one.startswith(cut) for one in ids))
+    return bool(masks_in(value, ids)) or (
+        "⟧" not in cut and any(one.startswith(cut) for one in ids)
+    )
 
 
 @lru_cache(maxsize=4096)
 def kind_of_name(name: str) -> str:
-    """Return what a name promises: "password", "token", "key", "session", "connection", or nothing."""
+    """Return what a name promises: "password", "token", "key", "session", "connection", or
+    nothing."""
     parts = compiled(r"(?<=[a-z])(?=[A-Z])|[\x00-/:-@\[-`{-\x7f]+").split(name[-96:])
     words = [word for word in (part.lower().rstrip("0123456789") for part in parts) if word]
     if not words:
@@ -116,7 +125,8 @@ def kind_of_name(name: str) -> str:
         return "password"
     if last == "pw" or last.endswith(_PASSWORDS) or (last.endswith("pw") and name == name.upper()):
         return "password"
-    if name == name.upper() and not _IN_NAMES.isdisjoint(words):  # PASSWD_DB_1: which password it is
+    # PASSWD_DB_1: which password it is
+    if name == name.upper() and not _IN_NAMES.isdisjoint(words):
         return "token"
     if pair.endswith(_KEYS) or last.endswith("token"):
         return "token"
@@ -130,7 +140,9 @@ def kind_of_name(name: str) -> str:
         return "session"
     return (
         "key"
-        if last == "key" and len(words) > 1 and words[-2] not in ("public", "primary", "foreign", "cache", "sort")
+        if last == "key"
+        and len(words) > 1
+        and words[-2] not in ("public", "primary", "foreign", "cache", "sort")
         else ""
     )
 
@@ -160,9 +172,13 @@ def is_secret(kind: str, value: str, ids: frozenset[str], style: str) -> bool:
         )
     if kind == "token" and " " in value:  # a scheme, then what it carries
         scheme, _, carried = value.partition(" ")
-        return scheme.lower() in _SCHEMES and len(carried) >= 6 and is_credential(carried.strip(), ids)
+        return (
+            scheme.lower() in _SCHEMES and len(carried) >= 6 and is_credential(carried.strip(), ids)
+        )
     if kind == "token" or style == "called":
-        return is_random(value) or (style == "env" and len(value) >= 12 and not value.isalpha() and "/" not in value)
+        return is_random(value) or (
+            style == "env" and len(value) >= 12 and not value.isalpha() and "/" not in value
+        )
     return _is_password(value, style)
 
 
@@ -189,7 +205,10 @@ def _is_password(value: str, style: str) -> bool:
             and not value.endswith((".", ":", "?"))
         )
     if style in ("env", "joined", "flag"):
-        return not (style == "flag" and (value[0] == "-" or (value.isupper() and value.replace("_", "").isalpha())))
+        return not (
+            style == "flag"
+            and (value[0] == "-" or (value.isupper() and value.replace("_", "").isalpha()))
+        )
     if style not in ("cell", "line"):
         odd = r"[-_.(/]" if style == "prose" else r"[_.]"
         return (
@@ -214,16 +233,25 @@ def _has_match(pattern: str, value: str) -> bool:
 
 
 def stands_in(value: str) -> bool:
-    """Return whether the value is no secret but says where one would stand, or names where one is kept."""
+    """Return whether the value is no secret but says where one would stand, or names where one is
+    kept."""
     low = value.lower().strip("\"'`")
-    if low in _PLACEHOLDERS or not low.strip("*x.-_…•?#0 ") or ("xxxx" in low and 2 * low.count("x") >= len(low)):
+    if (
+        low in _PLACEHOLDERS
+        or not low.strip("*x.-_…•?#0 ")
+        or ("xxxx" in low and 2 * low.count("x") >= len(low))
+    ):
         return True
     first, last = value[0], value[-1]
     if first == "$" and (value[1:2] in ("{", "(") or value[1:].replace("_", "").isalnum()):
         return True
-    if (first, last) in (("<", ">"), ("{", "}"), ("[", "]"), ("%", "%"), ("(", ")")) or value.startswith(
-        ("{{", "${{", "#{", "@Microsoft")
-    ):
+    if (first, last) in (
+        ("<", ">"),
+        ("{", "}"),
+        ("[", "]"),
+        ("%", "%"),
+        ("(", ")"),
+    ) or value.startswith(("{{", "${{", "#{", "@Microsoft")):
         return True
     if low in ("%s", "%r", "%d", "{}", "%v") or value.startswith(
         ("%(", "<%", "!Ref", "!Sub", "!secret", "!vault", "data.", "var.")
@@ -235,7 +263,8 @@ def stands_in(value: str) -> bool:
 
 
 def _is_code(value: str) -> bool:
-    """Return whether a text is an expression rather than a value: a call, an index, an attribute."""
+    """Return whether a text is an expression rather than a value: a call, an index, an
+    attribute."""
     return _has_match(r"[(\[{.]|->|::", value) and _has_match(
         r"^[A-Za-z_$][\w$]*(?:(?:\.|->|::)[A-Za-z_]\w*)*(?:[(\[{]|(?<=[.>:][A-Za-z_])|$)", value
     )
@@ -253,7 +282,12 @@ def is_random(value: str) -> bool:
         return "://" not in value and not value.startswith(("@", "#", "&", "*"))
     mixed = 0
     for part in value.translate(_SEPARATORS).split():
-        if len(part) < 6 or not part.isascii() or not part.isalnum() or (len(part) < 16 and part.isalpha()):
+        if (
+            len(part) < 6
+            or not part.isascii()
+            or not part.isalnum()
+            or (len(part) < 16 and part.isalpha())
+        ):
             continue
         digits = len(compiled(r"\d").findall(part))
         turns = len(compiled(r"\d(?=\D)|\D(?=\d)").findall(part))
@@ -263,7 +297,9 @@ def is_random(value: str) -> bool:
             mixed += 1
         if len(part) >= 16:
             upper = sum(c.isupper() for c in part)
-            if (0.1 if digits else 0.25) <= upper / len(part) <= 0.75 and (not digits or upper >= 3):
+            if (0.1 if digits else 0.25) <= upper / len(part) <= 0.75 and (
+                not digits or upper >= 3
+            ):
                 return True
     return mixed >= 2 or (len(value) >= 20 and value.isdigit())
 
@@ -272,7 +308,10 @@ def _is_strong(value: str) -> bool:
     """Random enough to be a secret beside a name that says no more than "key"."""
     return (
         len(set(value)) >= 10
-        and compiled(r"(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])(?=\D*\d)[A-Za-z0-9+/_-]{20,}=*").fullmatch(value) is not None
+        and compiled(r"(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])(?=\D*\d)[A-Za-z0-9+/_-]{20,}=*").fullmatch(
+            value
+        )
+        is not None
         and is_random(value)
         and not _is_own_id(value)
     )

@@ -1,8 +1,9 @@
-"""JSON that is not ours: reading it whatever its depth and numbers, and writing it redacted as one canonical text.
+"""JSON that is not ours: reading it whatever its depth and numbers, and writing it redacted as one
+canonical text.
 
-The text is RFC 8785 wherever that document has an answer. Where it has none: an integer beyond 2^53-1 keeps its
-digits, a number beyond a double keeps its spelling, and a lone surrogate is written as its escape. Nothing here
-recurses, so depth is bounded by memory alone.
+The text is RFC 8785 wherever that document has an answer. Where it has none: an integer beyond
+2^53-1 keeps its digits, a number beyond a double keeps its spelling, and a lone surrogate is
+written as its escape. Nothing here recurses, so depth is bounded by memory alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from json.encoder import encode_basestring
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.redaction.heuristics import kind_of_name
-from specify_cli.redaction.redact import MASK, RuleSet, applicable, is_secret_leaf, redact, redact_with
+from specify_cli.redaction.redact import (
+    MASK,
+    RuleSet,
+    applicable,
+    is_secret_leaf,
+    redact,
+    redact_with,
+)
 from specify_cli.redaction.rules import what_follows
 
 if TYPE_CHECKING:
@@ -25,9 +33,11 @@ if TYPE_CHECKING:
 
 _JWK_PRIVATE = frozenset(("d", "p", "q", "dp", "dq", "qi", "k"))
 _SECRET = "secret-value"
-# In an argument, what stands before the secret; glued to an option of two characters it begins behind them.
+# In an argument, what stands before the secret; glued to an option of two characters it begins
+# behind them.
 _CUTS = {"pair": ":", "cookie": "=", "glued": ""}
-# Strings up to this length are searched together; what no rule finds in all of them needs no search one by one.
+# Strings up to this length are searched together; what no rule finds in all of them needs no search
+# one by one.
 _SHORT = 4096
 _BETWEEN = "\n\0\n"
 _MAX_DIGITS = 4300
@@ -39,7 +49,8 @@ class ForeignError(ValueError):
 
 
 class Spelled(NamedTuple):
-    """A number that no Python number holds as it is written: too many digits, or beyond a double."""
+    """A number that no Python number holds as it is written: too many digits, or beyond a
+    double."""
 
     digits: str
 
@@ -78,7 +89,9 @@ class _NotANumber(ValueError):
 
 @lru_cache(maxsize=1)
 def _build_decoder() -> json.JSONDecoder:
-    return json.JSONDecoder(parse_int=_read_integer, parse_float=_read_fraction, parse_constant=_refuse)
+    return json.JSONDecoder(
+        parse_int=_read_integer, parse_float=_read_fraction, parse_constant=_refuse
+    )
 
 
 def _refuse(name: str) -> object:
@@ -193,7 +206,8 @@ def _read_scalar(text: str, at: int) -> tuple[object, int]:
 
 
 def foreign_text(value: object, rules: RuleSet) -> ForeignText:
-    """Return the redacted value as one canonical JSON text. Raises ForeignError naming the path, RedactionError."""
+    """Return the redacted value as one canonical JSON text. Raises ForeignError naming the path,
+    RedactionError."""
     short = dict.fromkeys(_collect_short(value))
     writer = _Writer(rules, applicable(_BETWEEN.join(short), rules) if short else ())
     text = writer.written(value)
@@ -254,7 +268,8 @@ def _collect_short(value: object) -> list[str]:
                 for name in child:
                     if not isinstance(name, str):
                         raise ForeignError(
-                            f"{_render_path(path, key)}: a key is {type(name).__name__}, expected a string"
+                            f"{_render_path(path, key)}: a key is {type(name).__name__}, "
+                            "expected a string"
                         )
                 short.extend(child)
                 inner: Iterator[tuple[str | int, object]] = iter(child.items())
@@ -287,7 +302,8 @@ _PIECES = ("text", "new_string", "newText", "content")
 
 
 def _read_piece(value: object) -> tuple[str | None, str | None]:
-    """Return a text in a list: the name it has in its object, None for a bare one, and the text, None for none."""
+    """Return a text in a list: the name it has in its object, None for a bare one, and the text,
+    None for none."""
     if isinstance(value, str):
         return None, value
     if isinstance(value, dict):
@@ -343,7 +359,9 @@ class _Writer:
 
     def _write_members(self, value: dict[str, object]) -> list[Item]:
         names = {name: name for name in value} if self._untouched else self._mask_names(value)
-        ordered = sorted(names) if all(map(str.isascii, names)) else sorted(names, key=_encode_utf16)
+        ordered = (
+            sorted(names) if all(map(str.isascii, names)) else sorted(names, key=_encode_utf16)
+        )
         pair_name = value.get("name", value.get("key", value.get("Name")))
         pair_kind = kind_of_name(pair_name.lstrip("-")) if isinstance(pair_name, str) else ""
         key_set = "kty" in value
@@ -401,20 +419,32 @@ class _Writer:
                 if "glued" in what_follows(text[:2], head):
                     inner = "glued"
                 elif head:
-                    inner = next((form for form in what_follows(previous, head) if form != "glued"), inner)
+                    inner = next(
+                        (form for form in what_follows(previous, head) if form != "glued"), inner
+                    )
             previous = text
             if name is not None and text is not None and isinstance(child, dict):
-                items.append((comma, {**child, name: self._mask_leaf(text, inner) if inner else text}, kind))
+                items.append(
+                    (comma, {**child, name: self._mask_leaf(text, inner) if inner else text}, kind)
+                )
             else:
                 items.append((comma, child if text is None else text, inner))
             comma = ","
         return items
 
-    def _mask_pieces(self, value: list[object] | tuple[object, ...]) -> list[tuple[str | None, str | None]]:
-        """Return the texts in a list; one that was cut into pieces of one length, and shows a secret, in the first."""
+    def _mask_pieces(
+        self, value: list[object] | tuple[object, ...]
+    ) -> list[tuple[str | None, str | None]]:
+        """Return the texts in a list; one that was cut into pieces of one length, and shows a
+        secret, in the first."""
         pieces = [_read_piece(child) for child in value]
         texts = [text or "" for _, text in pieces]
-        if len(texts) > 1 and len(texts[0]) >= _CUT and len(set(map(len, texts[:-1]))) == 1 and self._rules.shipped:
+        if (
+            len(texts) > 1
+            and len(texts[0]) >= _CUT
+            and len(set(map(len, texts[:-1]))) == 1
+            and self._rules.shipped
+        ):
             whole = redact("".join(texts), self._rules)
             if whole.counts and sum(whole.counts.values()) > sum(
                 sum(redact(text, self._rules).counts.values()) for text in texts
@@ -431,7 +461,11 @@ class _Writer:
             return masked
         if kind == "key line":
             plain = value.strip()
-            return self._mask("private-key") if plain and " " not in plain and "⟦" not in plain else masked
+            return (
+                self._mask("private-key")
+                if plain and " " not in plain and "⟦" not in plain
+                else masked
+            )
         if kind in _CUTS:
             at = 2 if kind == "glued" else value.find(_CUTS[kind]) + 1
             is_secret = at > 0 and is_secret_leaf("password", value[at:], self._rules)
@@ -491,7 +525,9 @@ def _spell_digits(value: float) -> str:
         part = ""
     digits = (whole + part).lstrip("0")
     # The value is 0.DIGITS times ten to the power of `point`.
-    point = len(whole) + int(power or 0) if whole != "0" else len(digits) - len(part) + int(power or 0)
+    point = (
+        len(whole) + int(power or 0) if whole != "0" else len(digits) - len(part) + int(power or 0)
+    )
     digits = digits.rstrip("0")
     count = len(digits)
     if count <= point <= 21:

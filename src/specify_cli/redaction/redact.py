@@ -1,9 +1,9 @@
 """Which parts of a text are secrets: the shipped rules, a project's own rules, and the masking.
 
-`redact` masks every finding as `⟦rule-id⟧` and gives a fixed point: redacting its result changes nothing, and a
-mask is never masked again. The time it takes grows with the length of the text and not faster: what the shipped
-rules do is said in `rules`, and those a project adds run on RE2, which is loaded only for them. Modes, sizes and
-objects are `capture`; JSON values are `json_values`.
+`redact` masks every finding as `⟦rule-id⟧` and gives a fixed point: redacting its result changes
+nothing, and a mask is never masked again. The time it takes grows with the length of the text and
+not faster: what the shipped rules do is said in `rules`, and those a project adds run on RE2, which
+is loaded only for them. Modes, sizes and objects are `capture`; JSON values are `json_values`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from itertools import pairwise
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.redaction.heuristics import compiled, is_secret, masks_in, vocabulary
-from specify_cli.redaction.rules import DIGEST, FINDERS, FINDERS_VERSION, OPTIONS, SHIPPED, Rule, by_pattern
+from specify_cli.redaction.rules import (
+    DIGEST,
+    FINDERS,
+    FINDERS_VERSION,
+    OPTIONS,
+    SHIPPED,
+    Rule,
+    by_pattern,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -26,8 +34,16 @@ MAX_PATTERN = 1000
 MAX_PASSES = 8
 OVERRUN = "redaction-overrun"
 _RE2_MEMORY = 8 * 1024 * 1024
-# Rules that find a value by what stands beside it. The others know a vendor's own form, which no pattern allows.
-_TOLD_BY_CONTEXT = {"secret-value", "url-password", "user-password", "authorization", "cookie", "netrc"}
+# Rules that find a value by what stands beside it. The others know a vendor's own form, which no
+# pattern allows.
+_TOLD_BY_CONTEXT = {
+    "secret-value",
+    "url-password",
+    "user-password",
+    "authorization",
+    "cookie",
+    "netrc",
+}
 
 
 class RuleError(ValueError):
@@ -39,7 +55,8 @@ class RedactionError(Exception):
 
 
 class RuleSet(NamedTuple):
-    """The rules in force and the digest that names them; `user` holds ids beside compiled RE2 patterns.
+    """The rules in force and the digest that names them; `user` holds ids beside compiled RE2
+    patterns.
 
     With `sieve` (`sieved`) a text in which no needle stands is known at one look.
     """
@@ -79,23 +96,26 @@ def shipped_rule_set() -> RuleSet:
 
 
 def digest_of_shipped() -> str:
-    """Return the digest of the shipped rules and of the words they judge by: what `rules.json` must state."""
+    """Return the digest of the shipped rules and of the words they judge by: what `rules.json` must
+    state."""
     return _compute_digest(SHIPPED, OPTIONS, FINDERS_VERSION, vocabulary())
 
 
 def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> RuleSet:
     """Return the shipped rules with a project's own, as (id, pattern), and its allow-list.
 
-    An allow-list entry is one exact value, or behind `re:` an RE2 pattern for a whole value. A pattern that also fits
-    a value made at random is refused, and no pattern allows what a vendor's own form tells. Raises RuleError naming
-    the entry.
+    An allow-list entry is one exact value, or behind `re:` an RE2 pattern for a whole value. A
+    pattern that also fits a value made at random is refused, and no pattern allows what a vendor's
+    own form tells. Raises RuleError naming the entry.
     """
     shipped = shipped_rule_set()
     if not user and not allow:
         return shipped
     # A config's own and those accepted before may both count.
     if len(user) > 2 * MAX_USER_RULES or len(allow) > MAX_USER_RULES:
-        raise RuleError(f"at most {2 * MAX_USER_RULES} rules and {MAX_USER_RULES} allow-list entries are taken")
+        raise RuleError(
+            f"at most {2 * MAX_USER_RULES} rules and {MAX_USER_RULES} allow-list entries are taken"
+        )
     rules = []
     for rule_id, pattern in sorted(user):
         if not _is_rule_id(rule_id):
@@ -110,7 +130,9 @@ def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> 
         if entry.startswith("re:"):
             pattern = _compile_re2(f"allow-list entry {entry!r}", entry[3:])
             if any(pattern.fullmatch(value) for value in _generate_random_values()):
-                raise RuleError(f"allow-list entry {entry!r}: it also allows values that could be any secret")
+                raise RuleError(
+                    f"allow-list entry {entry!r}: it also allows values that could be any secret"
+                )
             patterns.append(pattern)
         else:
             exact.append(entry)
@@ -123,28 +145,43 @@ _PLAIN_WORDS = ("fix", "agent", "login", "done", "review")
 
 
 def refuse_catch_all(rules: RuleSet) -> None:
-    """Raise RuleError for a project's rule that masks plain words: with it nothing of a record could be read."""
+    """Raise RuleError for a project's rule that masks plain words: with it nothing of a record
+    could be read."""
     for rule_id, pattern in rules.user:
         if all(pattern.search(word) for word in _PLAIN_WORDS):
             raise RuleError(f"rule {rule_id} masks plain words too, and a record could not be read")
 
 
 def _generate_random_values() -> Iterator[str]:
-    """Yield values as makers of keys and passwords draw them: the usual alphabets in the usual lengths."""
+    """Yield values as makers of keys and passwords draw them: the usual alphabets in the usual
+    lengths."""
     lower, upper, digits = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
-    alphabets = [lower, upper, digits, lower + upper, digits + "abcdef", digits + "ABCDEF", lower + digits]
+    alphabets = [
+        lower,
+        upper,
+        digits,
+        lower + upper,
+        digits + "abcdef",
+        digits + "ABCDEF",
+        lower + digits,
+    ]
     alphabets += [upper + digits + lower + marks for marks in ("", "-_", "+/=", "!#$%&*?@^ ")]
     for alphabet in alphabets:
         drawn = b"".join(sha256(f"{alphabet} {part}".encode()).digest() for part in range(4))
         text = "".join(alphabet[byte % len(alphabet)] for byte in drawn)
         yield from (
-            text[:length] for length in (8, 10, 12, 14, 16, 20, 22, 24, 28, 32, 36, 40, 43, 44, 48, 56, 64, 128)
+            text[:length]
+            for length in (8, 10, 12, 14, 16, 20, 22, 24, 28, 32, 36, 40, 43, 44, 48, 56, 64, 128)
         )
     yield "9f1c2b7e-4d3a-4c55-8e21-0b6f7a9d1c34"
 
 
 def _is_rule_id(text: str) -> bool:
-    return 0 < len(text) <= 64 and text[0] != "-" and set(text) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+    return (
+        0 < len(text) <= 64
+        and text[0] != "-"
+        and set(text) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+    )
 
 
 def _compile_re2(what: str, pattern: str) -> Any:
@@ -159,15 +196,18 @@ def _compile_re2(what: str, pattern: str) -> Any:
         return re2.compile(pattern, options=options)
     except (re2.error, UnicodeEncodeError) as error:
         reason = error.args[0]
-        raise RuleError(f"{what}: {reason.decode() if isinstance(reason, bytes) else reason}") from error
+        raise RuleError(
+            f"{what}: {reason.decode() if isinstance(reason, bytes) else reason}"
+        ) from error
 
 
 class View(NamedTuple):
     """A text as it is searched: without colour codes, with characters in place of their escapes.
 
-    `words` are its long runs of token characters, in which alone tokens can stand. `cuts` are pairs of a place in the
-    view and how much further on, from there, the same character stands in the text. `unwrapped` is the view once more
-    without the line ends that seem to break it at a fixed width.
+    `words` are its long runs of token characters, in which alone tokens can stand. `cuts` are pairs
+    of a place in the view and how much further on, from there, the same character stands in the
+    text. `unwrapped` is the view once more without the line ends that seem to break it at a fixed
+    width.
     """
 
     text: str
@@ -193,7 +233,8 @@ _ESCAPE = (
     r"|\\{1,8}u([0-9a-fA-F]{4})|&(quot|amp|apos|#0?39|#x27|#0?34|#x22);"
 )
 _ENTITIES = {"quot": '"', "amp": "&", "#34": '"', "#034": '"', "#x22": '"'}
-# A line end in the middle of what could be one token (no word follows), and the widths at which programs break lines.
+# A line end in the middle of what could be one token (no word follows), and the widths at which
+# programs break lines.
 _BREAK = r"\n(?![A-Z]?[a-z]{0,40}(?:[^\w+/-]|$))(?=[\w+/=.-]{2})(?<=[\w+/.-]{8}\n)"
 _WIDTHS = frozenset((32, 40, 48, 50, 60, 64, 70, 72, 76, 78, 79, 80, 96, 100, 120, 128, 132, 160))
 _LONG = 16
@@ -208,7 +249,13 @@ def view_of(text: str) -> View:
     escapes: list[tuple[int, int, str]] = []
     if any(sign in text for sign in _ESCAPES):
         for match in compiled(_ESCAPE).finditer(text):
-            character = chr(int(match[1], 16)) if match[1] else _ENTITIES.get(match[2], "'") if match[2] else ""
+            character = (
+                chr(int(match[1], 16))
+                if match[1]
+                else _ENTITIES.get(match[2], "'")
+                if match[2]
+                else ""
+            )
             escapes.append((*match.span(), character))
     view = _replace_stretches(text, escapes)
     breaks = [(at, at + 1, "") for at in _find_line_breaks(view.text)] if "\n" in text else []
@@ -263,7 +310,8 @@ def _find_long_words(text: str) -> str:
 
 
 def redact(text: str, rules: RuleSet) -> Redacted:
-    """Return the text with every secret masked as `⟦rule-id⟧`. Raises RedactionError if a rule's engine fails."""
+    """Return the text with every secret masked as `⟦rule-id⟧`. Raises RedactionError if a rule's
+    engine fails."""
     return redact_with(text, None, rules)
 
 
@@ -272,7 +320,8 @@ _Needles = list[tuple[int, tuple[str, ...]]]
 
 @lru_cache(maxsize=2)
 def _group_needles(of_shipped: bool) -> tuple[_Needles, _Needles, _Needles]:
-    """Return the needles of the shipped rules with their places, by the view they are looked for in.
+    """Return the needles of the shipped rules with their places, by the view they are looked for
+    in.
 
     The long words of a text, its folded letters, the text itself.
     """
@@ -283,10 +332,13 @@ def _group_needles(of_shipped: bool) -> tuple[_Needles, _Needles, _Needles]:
 
 
 def _find_candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
-    """Return the shipped rules one of whose needles stands in the text, as their places in the table."""
+    """Return the shipped rules one of whose needles stands in the text, as their places in the
+    table."""
     candidates = []
     groups = _group_needles(bool(rules.shipped))
-    for number, (where, needles) in enumerate(zip((view.words, view.folded, view.text), groups, strict=True)):
+    for number, (where, needles) in enumerate(
+        zip((view.words, view.folded, view.text), groups, strict=True)
+    ):
         # Few texts hold a long word.
         if where and (not rules.sieve or _may_hold(rules.sieve[number], where)):
             for place, ones in needles:
@@ -299,7 +351,8 @@ def _find_candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
 
 
 def is_clear(text: str, rules: RuleSet) -> bool:
-    """Return whether no rule can apply to a text, nor to any part of it; False also where that takes a closer look."""
+    """Return whether no rule can apply to a text, nor to any part of it; False also where that
+    takes a closer look."""
     if rules.user:
         return False
     view = view_of(text)
@@ -309,7 +362,8 @@ def is_clear(text: str, rules: RuleSet) -> bool:
 
 
 def sieved(rules: RuleSet) -> RuleSet:
-    """Return rules that look for all needles at once: worth its loading where there are thousands of texts."""
+    """Return rules that look for all needles at once: worth its loading where there are thousands
+    of texts."""
     return rules._replace(sieve=_compile_sieve()) if rules.shipped else rules
 
 
@@ -317,7 +371,10 @@ def sieved(rules: RuleSet) -> RuleSet:
 def _compile_sieve() -> tuple[Any, ...]:
     import re2  # as above
 
-    groups = [sorted({needle.encode() for _, ones in needles for needle in ones}) for needles in _group_needles(True)]
+    groups = [
+        sorted({needle.encode() for _, ones in needles for needle in ones})
+        for needles in _group_needles(True)
+    ]
     return tuple(re2.compile(b"|".join(map(re2.escape, ones))) for ones in groups)
 
 
@@ -335,7 +392,8 @@ def applicable(text: str, rules: RuleSet) -> tuple[int, ...]:
 
 
 def redact_with(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> Redacted:
-    """`redact` for a text in which no other shipped rule than those at `places` can apply; None are all."""
+    """`redact` for a text in which no other shipped rule than those at `places` can apply; None are
+    all."""
     counts: dict[str, int] = {}
     if not places and places is not None and not rules.user:
         return Redacted(text, counts)
@@ -343,7 +401,8 @@ def redact_with(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> Re
         spans = _find_spans(text, places, rules)
         if not spans:
             return Redacted(text, counts)
-        # What a mask leaves behind can match anew (a word now begins where it did not), hence again until nothing does.
+        # What a mask leaves behind can match anew (a word now begins where it did not), hence again
+        # until nothing does.
         pieces: list[str] = []
         at = 0
         for start, end, _order, rule_id in spans:
@@ -356,7 +415,8 @@ def redact_with(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> Re
 
 
 def _find_spans(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> list[Span]:
-    """Return what to mask, in order and apart from each other; masks already there stay as they are."""
+    """Return what to mask, in order and apart from each other; masks already there stay as they
+    are."""
     view = view_of(text)
     spans = [
         (*view.back(start, end), place, rules.shipped[place].rule_id)
@@ -368,7 +428,9 @@ def _find_spans(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> li
     if not spans:
         return spans
     if rules.allowed or rules.allowed_patterns:
-        spans = [span for span in spans if span[3] == "private-key" or not _is_allowed(text, span, rules)]
+        spans = [
+            span for span in spans if span[3] == "private-key" or not _is_allowed(text, span, rules)
+        ]
     return _merge_spans(spans, masks_in(text, rules.ids))
 
 
@@ -379,7 +441,11 @@ def _find_by_rule(place: int, view: View, rules: RuleSet) -> list[tuple[int, int
         return FINDERS[rule.rule_id](rule, view.text, view.folded, rules.ids)
     spans = by_pattern(rule, view.text, view.folded, view.words, rules.ids)
     whole = view.unwrapped if rule.in_words else None
-    for start, end in by_pattern(rule, whole.text, whole.folded, whole.words, rules.ids) if whole is not None else ():
+    for start, end in (
+        by_pattern(rule, whole.text, whole.folded, whole.words, rules.ids)
+        if whole is not None
+        else ()
+    ):
         first, last = whole.back(start, end) if whole is not None else (0, 0)
         if last - first > end - start:
             spans.append((first, last))
@@ -391,7 +457,9 @@ def _is_allowed(text: str, span: Span, rules: RuleSet) -> bool:
     if value in rules.allowed:
         return True
     told_by_form = span[2] < len(SHIPPED) and span[3] not in _TOLD_BY_CONTEXT
-    return not told_by_form and any(_match_pattern(pattern, value) for pattern in rules.allowed_patterns)
+    return not told_by_form and any(
+        _match_pattern(pattern, value) for pattern in rules.allowed_patterns
+    )
 
 
 def _match_pattern(pattern: Any, text: str) -> bool:
@@ -406,14 +474,19 @@ def _find_by_user_rules(text: str, rules: RuleSet) -> list[Span]:
     encodable = _make_encodable(text)
     for order, (rule_id, pattern) in enumerate(rules.user, len(SHIPPED)):
         try:
-            spans += [(*m.span(), order, rule_id) for m in pattern.finditer(encodable) if m.end() > m.start()]
+            spans += [
+                (*m.span(), order, rule_id)
+                for m in pattern.finditer(encodable)
+                if m.end() > m.start()
+            ]
         except Exception as error:  # whatever the engine's reason, the text must not go on
             raise RedactionError(f"rule {rule_id} could not be applied: {error}") from error
     return spans
 
 
 def _make_encodable(text: str) -> str:
-    """Return the text with lone surrogates replaced one by one, so that places stay where they are."""
+    """Return the text with lone surrogates replaced one by one, so that places stay where they
+    are."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -457,5 +530,6 @@ def folded_of(text: str) -> str:
 def is_secret_leaf(kind: str, value: str, rules: RuleSet) -> bool:
     """Return whether a whole string that stands beside a name of this kind is a secret."""
     return is_secret(kind, value, rules.ids, "quoted") and not (
-        value in rules.allowed or any(_match_pattern(pattern, value) for pattern in rules.allowed_patterns)
+        value in rules.allowed
+        or any(_match_pattern(pattern, value) for pattern in rules.allowed_patterns)
     )

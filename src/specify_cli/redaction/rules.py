@@ -1,7 +1,8 @@
-"""What secrets look like: the shipped rules (`rules.json`), and the finders for what a needle and a pattern cannot say.
+"""What secrets look like: the shipped rules (`rules.json`), and the finders for what a needle and a
+pattern cannot say.
 
-A needle is looked for first; a regular expression is compiled when its needle stands in a text for the first time,
-and is tried only at that place, over a bounded or a once-read stretch.
+A needle is looked for first; a regular expression is compiled when its needle stands in a text for
+the first time, and is tried only at that place, over a bounded or a once-read stretch.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ if TYPE_CHECKING:
 class Rule(NamedTuple):
     """One shipped rule: a needle, then `pattern` right behind it.
 
-    What is masked is group 1 if the pattern has one, else everything from the needle on. `start` says what may
-    stand before the needle: "any", "word" (no letter or digit), "token" (nor one `_` or `-` behind one). `run` is how
-    many token characters must follow before the pattern is tried. `back` is how many characters before the needle
-    the pattern begins. `folded` needles and patterns, in lower case, are found in any case. `judge` names the function
-    in `JUDGES` that says whether what was found is a secret. A rule without a pattern is found by the function of its name in
-    `FINDERS`.
+    What is masked is group 1 if the pattern has one, else everything from the needle on. `start`
+    says what may stand before the needle: "any", "word" (no letter or digit), "token" (nor one `_`
+    or `-` behind one). `run` is how many token characters must follow before the pattern is tried.
+    `back` is how many characters before the needle the pattern begins. `folded` needles and
+    patterns, in lower case, are found in any case. `judge` names the function in `JUDGES` that says
+    whether what was found is a secret. A rule without a pattern is found by the function of its
+    name in `FINDERS`.
     """
 
     rule_id: str
@@ -54,7 +56,8 @@ class Rule(NamedTuple):
 
 
 def _read_shipped() -> tuple[str, dict[str, str], Options, tuple[Rule, ...]]:
-    """Return what `rules.json` holds: the digest of the set, parts of patterns, options of commands, rules."""
+    """Return what `rules.json` holds: the digest of the set, parts of patterns, options of
+    commands, rules."""
     with open(f"{__file__.rpartition('/')[0]}/rules.json", encoding="utf-8") as file:
         document = json.load(file)
     options = {
@@ -74,31 +77,40 @@ def _read_shipped() -> tuple[str, dict[str, str], Options, tuple[Rule, ...]]:
 # Read when the module is loaded, as the module itself is: nothing here reads a file later.
 DIGEST, _PARTS, OPTIONS, SHIPPED = _read_shipped()
 _WORD, _KEY_LINES = _PARTS["word"], _PARTS["key lines"]
-_OPTION = r"-{1,2}(?:" + "|".join(sorted((o.lstrip("-") for o in OPTIONS), key=len, reverse=True)) + ")"
+_OPTION = (
+    r"-{1,2}(?:" + "|".join(sorted((o.lstrip("-") for o in OPTIONS), key=len, reverse=True)) + ")"
+)
 _NEXT = r"(?:[ \t]{1,4}|=|\\*[\"'],\s{0,4}){1,2}"
 _BEHIND = {
     "next": _NEXT + "(?:pass:)?" + _WORD,
     "glued": r"(?![ \t=\"',])" + _WORD + r"|(?=\\*[\"'][^,\s])" + _WORD,
-    "pair": r"(?:[ \t]{0,4}=?[ \t]{0,4}|\\*[\"'],\s{0,4})\\*[\"']?[^\s:\"'\\]{1,128}+:([^\s\"'\\]{3,256}+)",
+    "pair": r"(?:[ \t]{0,4}=?[ "
+    r"\t]{0,4}|\\*[\"'],\s{0,4})\\*[\"']?[^\s:\"'\\]{1,128}+:([^\s\"'\\]{3,256}+)",
     "cookie": _NEXT + r"\\*[\"']?([\w.-]{1,128}=[^\"'\n\\]{6,4096}+)",
 }
 # Grows when the functions below would find something else in the same text.
 FINDERS_VERSION = 4
 
-_TYPED = r"(?::\s{0,3}&?(?:'static )?[A-Za-z_][A-Za-z0-9_.\[\], |]{0,40}?\s{0,3}(?==[ \t]{0,4}[^\s=,;)}\]])|\[\d{0,4}\]|\s?\{ ?get;[^}\n]{0,24}\})?"
+_TYPED = (
+    r"(?::\s{0,3}&?(?:'static )?[A-Za-z_][A-Za-z0-9_.\[\], |]{0,40}?\s{0,3}(?==[ "
+    r"\t]{0,4}[^\s=,;)}\]])|\[\d{0,4}\]|\s?\{ ?get;[^}\n]{0,24}\})?"
+)
 _ASSIGNED = (
     r"(?P<close>\\*[\"'`\]]{0,2})\s{0,16}+"
     + _TYPED
     + r"(?:(?:[sS]tring|str)\b)?\s{0,8}+"
     + r"(?P<sep>:=|=>|={1,3}|[:=]\s{0,4}\{\s{0,16}\\*[\"']?value\\*[\"']?\s{0,4}[:=]|\s?\{\s{0,40}(?:\w{1,24}\s{0,8}=[^\n]{0,80}\n\s{0,40}){0,4}default\s{0,8}="
     + r"|%3[dD]|&(?:#61|#x3[dD]|equals);|[:：]|>|\(|,?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?value\\*[\"']?\s{0,4}[:=]|,|\||(?:is|was|to)(?=\s))"
-    + r"[ \t]{0,16}(?:\r?\n[ \t]{0,16})?(?:[rbuf]{1,2}(?=[\"']))?(?P<quote>\\*(?:\"{3}|'{3}|[\"'`]))?"
+    + r"[ \t]{0,16}(?:\r?\n[ "
+    r"\t]{0,16})?(?:[rbuf]{1,2}(?=[\"']))?(?P<quote>\\*(?:\"{3}|'{3}|[\"'`]))?"
 )
 _RUN = r"[^\s\"'`<>\\]{1,256}+"
 _REST = r"[^\s\"'`<>\\]*+"
 
 
-def by_pattern(rule: Rule, text: str, folded: str, words: str, ids: frozenset[str]) -> list[tuple[int, int]]:
+def by_pattern(
+    rule: Rule, text: str, folded: str, words: str, ids: frozenset[str]
+) -> list[tuple[int, int]]:
     """Return what a rule with a pattern finds in a text."""
     spans = []
     where = folded if rule.folded else text
@@ -107,14 +119,18 @@ def by_pattern(rule: Rule, text: str, folded: str, words: str, ids: frozenset[st
         at = where.find(needle) if not rule.in_words or needle in words else -1
         while at >= 0:
             step = end_of_needle = at + len(needle)
-            if (not rule.run or _is_run(text[end_of_needle : end_of_needle + rule.run], rule.run)) and (
-                rule.start == "any" or _can_begin(text, at, rule.start)
-            ):
+            if (
+                not rule.run or _is_run(text[end_of_needle : end_of_needle + rule.run], rule.run)
+            ) and (rule.start == "any" or _can_begin(text, at, rule.start)):
                 pattern = pattern or compiled(rule.pattern)
                 first = at - rule.back if rule.back else end_of_needle
                 match = pattern.match(where, first) if first >= 0 else None
                 if match is not None:
-                    start, end = match.span(1) if pattern.groups else (first if rule.back else at, match.end())
+                    start, end = (
+                        match.span(1)
+                        if pattern.groups
+                        else (first if rule.back else at, match.end())
+                    )
                     if not rule.judge or JUDGES[rule.judge](text[start:end], ids):
                         spans.append((start, end))
                     step = max(step, match.end())
@@ -123,7 +139,9 @@ def by_pattern(rule: Rule, text: str, folded: str, words: str, ids: frozenset[st
 
 
 def _is_run(text: str, length: int) -> bool:
-    return len(text) == length and (text.isalnum() or compiled(r"[\w.+/$~:=%@,-]*").fullmatch(text) is not None)
+    return len(text) == length and (
+        text.isalnum() or compiled(r"[\w.+/$~:=%@,-]*").fullmatch(text) is not None
+    )
 
 
 def _can_begin(text: str, at: int, start: str) -> bool:
@@ -133,7 +151,8 @@ def _can_begin(text: str, at: int, start: str) -> bool:
     """
     before = text[at - 1 : at]
     if start == "token" and before in ("_", "-"):
-        # One joins it to a word before it; two part them (mcp__…), and so does one with no word before it (a diff's -).
+        # One joins it to a word before it; two part them (mcp__…), and so does one with no word
+        # before it (a diff's -).
         return text[at - 2 : at - 1] in ("_", "-") or not text[at - 2 : at - 1].isalnum()
     return (
         not before.isalnum()
@@ -147,7 +166,9 @@ def _can_begin(text: str, at: int, start: str) -> bool:
 # --- what a needle and a pattern cannot say
 
 
-def _find_private_keys(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
+def _find_private_keys(
+    rule: Rule, text: str, folded: str, ids: frozenset[str]
+) -> list[tuple[int, int]]:
     """From BEGIN to END; where END is missing, as far as lines of key material go."""
     spans: list[tuple[int, int]] = []
     at = text.find("PRIVATE KEY")
@@ -170,14 +191,20 @@ def _find_private_keys(rule: Rule, text: str, folded: str, ids: frozenset[str]) 
                     end_mark = spaced if end_mark < 0 or 0 <= spaced < end_mark else end_mark
                 if begin_mark != -1 and begin_mark < body:
                     begin_mark = text.find("---BEGIN", body)
-                whole = end_mark >= body and (begin_mark < 0 or end_mark < begin_mark) and end_mark - body < 65536
+                whole = (
+                    end_mark >= body
+                    and (begin_mark < 0 or end_mark < begin_mark)
+                    and end_mark - body < 65536
+                )
                 if whole and compiled(r"[A-Za-z0-9+/=]{16}").search(text, body, end_mark):
                     finish = compiled(r"-{3} ?END[A-Z0-9 ]{0,48}-{0,8}").match(text, end_mark)
                     step = finish.end() if finish is not None else end_mark
                     spans.append((start, step))
                 else:
                     material = compiled(_KEY_LINES).match(text, body)
-                    if material is not None and compiled(r"[A-Za-z0-9+/=]{16}").search(text, body, material.end()):
+                    if material is not None and compiled(r"[A-Za-z0-9+/=]{16}").search(
+                        text, body, material.end()
+                    ):
                         spans.append((start, material.end()))
                         step = material.end()
         at = text.find("PRIVATE KEY", step)
@@ -208,19 +235,25 @@ JUDGES: dict[str, Callable[[str, frozenset[str]], bool]] = {
 }
 
 
-def _find_url_passwords(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
+def _find_url_passwords(
+    rule: Rule, text: str, folded: str, ids: frozenset[str]
+) -> list[tuple[int, int]]:
     spans = []
     plain = r"[^\s/?#:@\"'<>\\|`]{0,128}+:([^\s/\"'<>\\`]{1,256})@(?=[\w\[.%$-])"
-    loose = r"[^\s/?#:@\"'<>\\|`]{0,128}+:(?!\d{1,5}(?:[/?#]|$))([^\s\"'<>\\`]{1,256})@(?=[\w\[.%$-])"
-    slashed = r"[^\s/?#:@\"'<>\\|`]{1,128}+:(?!\d{1,5}(?:[/?#]|$))([^\s\"'<>\\`@]{1,256}+)@(?=[\w\[.%$-])"
+    loose = (
+        r"[^\s/?#:@\"'<>\\|`]{0,128}+:(?!\d{1,5}(?:[/?#]|$))([^\s\"'<>\\`]{1,256})@(?=[\w\[.%$-])"
+    )
+    slashed = (
+        r"[^\s/?#:@\"'<>\\|`]{1,128}+:(?!\d{1,5}(?:[/?#]|$))([^\s\"'<>\\`@]{1,256}+)@(?=[\w\[.%$-])"
+    )
     bare = r"([^\s/?#:@\"'<>\\|`]{16,256}+)(?::x-oauth-basic)?@(?=[\w\[.-])"
     if rule.needles[0] == "@tcp(":
         for needle in rule.needles:
             at = text.find(needle)
             while at >= 0:
-                match = compiled(r"[^\s:@/\"'`]{1,64}:([^\s@\"'`]{1,128})@(?=(?:tcp|unix)\()").search(
-                    text, max(0, at - 193), at + 6
-                )
+                match = compiled(
+                    r"[^\s:@/\"'`]{1,64}:([^\s@\"'`]{1,128})@(?=(?:tcp|unix)\()"
+                ).search(text, max(0, at - 193), at + 6)
                 if match is not None and JUDGES["value"](match[1], ids):
                     spans.append(match.span(1))
                 at = text.find(needle, at + 5)
@@ -232,9 +265,9 @@ def _find_url_passwords(rule: Rule, text: str, folded: str, ids: frozenset[str])
             step = end_of_needle
             if text.find("@", end_of_needle, end_of_needle + 400) >= 0:
                 web = folded.endswith(("http", "https", "ssh", "git", "ftp"), 0, at)
-                match = compiled(plain if web else loose).match(text, end_of_needle) or compiled(slashed).match(
-                    text, end_of_needle
-                )
+                match = compiled(plain if web else loose).match(text, end_of_needle) or compiled(
+                    slashed
+                ).match(text, end_of_needle)
                 judge = "value"
                 if match is None:
                     match, judge = compiled(bare).match(text, end_of_needle), "bearer"
@@ -252,16 +285,24 @@ def what_follows(option: str, head: str) -> list[str]:
     for sign in ('"', "'", ",", "\\"):
         head = head.replace(sign, " ")
     head = head.lower().replace("   ", " ")
-    return [form for form, commands in OPTIONS.get(option, ()) if any(one in head for one in commands)]
+    return [
+        form for form, commands in OPTIONS.get(option, ()) if any(one in head for one in commands)
+    ]
 
 
-def _find_option_values(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
+def _find_option_values(
+    rule: Rule, text: str, folded: str, ids: frozenset[str]
+) -> list[tuple[int, int]]:
     spans = []
     for needle in rule.needles:
         at = text.find(needle)
         while at >= 0:
             step = at + 2
-            option = compiled(_OPTION).match(text, at + 1) if text[step : step + 1] in _OPTION_LETTERS else None
+            option = (
+                compiled(_OPTION).match(text, at + 1)
+                if text[step : step + 1] in _OPTION_LETTERS
+                else None
+            )
             if option is None:
                 at = text.find(needle, step)
                 continue
@@ -282,7 +323,9 @@ def _find_option_values(rule: Rule, text: str, folded: str, ids: frozenset[str])
 _OPTION_LETTERS = frozenset(one[1] for one in OPTIONS)
 
 
-def _find_secret_values(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
+def _find_secret_values(
+    rule: Rule, text: str, folded: str, ids: frozenset[str]
+) -> list[tuple[int, int]]:
     spans = []
     done: set[int] = set()
     for needle in rule.needles:
@@ -316,7 +359,8 @@ _BOUNDS = frozenset("|,;\t\r\n")
 
 
 def _is_lead(rest: str, head: str) -> bool:
-    """Tell by what stands behind and before a name, at small cost, that a value could belong to it."""
+    """Tell by what stands behind and before a name, at small cost, that a value could belong to
+    it."""
     next_ = rest.lstrip(" \t\r\n\"'`]\\")
     sign = next_[:1]
     return (
@@ -324,13 +368,22 @@ def _is_lead(rest: str, head: str) -> bool:
         or (sign in ("(", ",", "[") and ('"' in rest or "'" in rest or "=" in rest))
         or next_.startswith(("is ", "was ", "to ", "str", "Str", "&#", "&eq"))
         or (
-            rest[0] in ' "' and ("-" in head or "#define " in head or "set" in head or "ENV " in head or "ARG " in head)
+            rest[0] in ' "'
+            and (
+                "-" in head
+                or "#define " in head
+                or "set" in head
+                or "ENV " in head
+                or "ARG " in head
+            )
         )
         or "value" in rest
     )
 
 
-def _find_cells_below(text: str, at: int, ids: frozenset[str], done: set[int]) -> list[tuple[int, int]]:
+def _find_cells_below(
+    text: str, at: int, ids: frozenset[str], done: set[int]
+) -> list[tuple[int, int]]:
     """Find the secrets of a table in which the line at `at` names the columns."""
     line = text.rfind("\n", max(0, at - 2000), at) + 1
     stop = text.find("\n", at, at + 2000)
@@ -363,16 +416,23 @@ def _find_cells_below(text: str, at: int, ids: frozenset[str], done: set[int]) -
 
 _FRAME = " \t\r\"'`*|"
 _CELL = r"[\"'`*]?\w[\w .-]{0,63}[\"'`*]?"
-_HEADER = rf"\|?[ ]*{_CELL}[ ]*(?:\|[ ]*{_CELL}[ ]*)+\|?\r?|{_CELL}(?:(?:\t{_CELL})+|(?:,{_CELL})+|(?:;{_CELL})+)\r?"
+_HEADER = (
+    rf"\|?[ ]*{_CELL}[ ]*(?:\|[ ]*{_CELL}[ "
+    rf"]*)+\|?\r?|{_CELL}(?:(?:\t{_CELL})+|(?:,{_CELL})+|(?:;{_CELL})+)\r?"
+)
 
 
-def _find_secret_beside(text: str, at: int, end: int, ids: frozenset[str]) -> tuple[int, int] | None:
+def _find_secret_beside(
+    text: str, at: int, end: int, ids: frozenset[str]
+) -> tuple[int, int] | None:
     """Return where the secret stands that belongs to the name around `at`, which ends at `end`."""
     start = at
     least = max(0, at - 48)
     while start > least and (text[start - 1].isalnum() or text[start - 1] in "_-.$"):
         start -= 1
-    dashed = text.startswith("--", start) or (text[start : start + 1] == "-" and text[start : start + 2] != "->")
+    dashed = text.startswith("--", start) or (
+        text[start : start + 1] == "-" and text[start : start + 2] != "->"
+    )
     if start > 0 and text[start - 1] == "\\" and text[start] in "nrt":
         start += 1
     name = text[start:end].lstrip("-.$")
@@ -395,23 +455,36 @@ def _find_secret_beside(text: str, at: int, end: int, ids: frozenset[str]) -> tu
         return _find_bare(text, (start, dashed, name, kind), match, ids)
     close = _find_closing(text, match["quote"], begin)
     value = text[begin : max(begin, close)]
-    if close == begin or (close > begin and not ("\n" in value[:-1] and len(match["quote"].lstrip("\\")) == 1)):
-        return (begin, close) if value and is_secret(kind, value, ids, "called" if called else "quoted") else None
+    if close == begin or (
+        close > begin and not ("\n" in value[:-1] and len(match["quote"].lstrip("\\")) == 1)
+    ):
+        return (
+            (begin, close)
+            if value and is_secret(kind, value, ids, "called" if called else "quoted")
+            else None
+        )
     run = compiled(_RUN).match(text, begin)  # never closed: cut off, or longer than is looked at
-    if run is None or not is_secret(kind, run[0].split("|")[0] if sep == "|" else run[0], ids, "quoted"):
+    if run is None or not is_secret(
+        kind, run[0].split("|")[0] if sep == "|" else run[0], ids, "quoted"
+    ):
         return None
     return begin, _find_rest(text, begin + len(run[0].split("|")[0] if sep == "|" else run[0]))
 
 
 def _find_assignment(text: str, start: int, end: int, dashed: bool) -> re.Match[str] | None:
-    """Return what stands between a name and its value; of an option or a setter, blanks are enough."""
+    """Return what stands between a name and its value; of an option or a setter, blanks are
+    enough."""
     match = compiled(_ASSIGNED).match(text, end)
     if match is not None and not (match["sep"] in _VERBS and match["close"] not in ("", "`")):
         return match
     if text.endswith('name="', max(0, start - 6), start):
         return compiled(_FORM_FIELD).match(text, end)
     marked = dashed or text.endswith(_SETTERS, max(0, start - 12), start)
-    return compiled(r"(?P<close>)(?P<sep>[ \t]{1,4})(?P<quote>\\*[\"'])?").match(text, end) if marked else None
+    return (
+        compiled(r"(?P<close>)(?P<sep>[ \t]{1,4})(?P<quote>\\*[\"'])?").match(text, end)
+        if marked
+        else None
+    )
 
 
 def _find_rest(text: str, at: int) -> int:
@@ -462,7 +535,9 @@ def _find_bare(
 _VERBS = ("is", "was", "to")
 _SETTERS = ("#define ", "set -gx ", "set -x ", "setx ", "ENV ", "ARG ")
 # A field of a form, as it is sent: the name of the part, its other headers, an empty line.
-_FORM_FIELD = r"(?P<close>\")(?P<sep>[^\r\n]{0,80}(?:\r?\n[^\r\n]{1,120}){0,2}(?:\r?\n){2})(?P<quote>\Z)?"
+_FORM_FIELD = (
+    r"(?P<close>\")(?P<sep>[^\r\n]{0,80}(?:\r?\n[^\r\n]{1,120}){0,2}(?:\r?\n){2})(?P<quote>\Z)?"
+)
 # What source code holds and settings do not: there a word behind a colon is a type.
 _SOURCE = r"\b(?:class|def|import|function|interface|struct|const|let)\s|=>|;[ \t]*\n"
 
@@ -484,20 +559,27 @@ def _find_closing(text: str, quote: str, begin: int) -> int:
 
 
 def _judge_style(text: str, start: int, name: str, match: re.Match[str], finish: int) -> str:
-    """Return how a bare value stands: as in a shell or .env file, alone on a line, or within code and prose."""
+    """Return how a bare value stands: as in a shell or .env file, alone on a line, or within code
+    and prose."""
     least = max(0, start - 80)
     line = max(text.rfind("\n", least, start) + 1, text.rfind("\\n", least, start) + 2, least)
     head = text[line:start].strip(" \t+->|#*$`;\"'")
     spaced = match.end() - match.start() > len(match["sep"])
     if match["sep"] == "=" and not spaced and name.upper() == name:
         return "env"
-    if head in ("export", "set", "setx", "ENV", "ARG", "env", "-e", "declare -x", "local") and match["sep"] == "=":
+    if (
+        head in ("export", "set", "setx", "ENV", "ARG", "env", "-e", "declare -x", "local")
+        and match["sep"] == "="
+    ):
         return "env"
     alone = not head and (match["sep"][-1] in ":：|" or not spaced)
     if not alone or compiled(r" {0,2}(?:[\r\n#]|\\n|$)").match(text, finish) is None:
         return "code"
     is_setting = len(name) > 3 and name.upper() == name and match["sep"] in ":："
-    is_source = is_setting and compiled(_SOURCE).search(text, max(0, start - 1000), finish + 1000) is not None
+    is_source = (
+        is_setting
+        and compiled(_SOURCE).search(text, max(0, start - 1000), finish + 1000) is not None
+    )
     return "env" if is_setting and not is_source else "line"
 
 

@@ -1,7 +1,8 @@
-"""Which profile does an action go to: role, specialization, project languages, priority, generalist.  [pure]
+"""Which profile does an action go to: role, specialization, project languages, priority,
+generalist. [pure]
 
-`choose_profile(pool, evidence, facts, table, role)` returns the winners and how every profile of the pool stands.
-The criteria and their order are normative in docs/router.md.
+`choose_profile(pool, evidence, facts, table, role)` returns the winners and how every profile of
+the pool stands. The criteria and their order are normative in docs/router.md.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 _EVIDENCE = re.compile(r"[^\W_]+[+#]*")
 _FILE = re.compile(r"(?<![\w./*-])[\w./*-]{0,200}\.[a-zA-Z]\w{0,9}\b")
-# Names that are also words or letters: only capitalised and inside a sentence do they mean the language.
+# Names that are also words or letters: only capitalised and inside a sentence do they mean the
+# language.
 _SHORT_LANGUAGES = {"go": r"(?<=\w )Go\b", "c": r"(?<=\w )C(?![\w+#'])", "r": r"(?<=\w )R\b(?!')"}
 _ORDINARY_PRIORITY = 50
 _CRITERIA = (
@@ -92,18 +94,23 @@ def find_evidence(request: str, table: RouterTable) -> Evidence:
     files = tuple(dict.fromkeys(match for match in _FILE.findall(text) if match))
     named = [table.actions("extensions").get(name.rpartition(".")[2].lower()) for name in files]
     named += [table.actions("languages").get(word) for word in _EVIDENCE.findall(fold(text))]
-    named += [language for language, pattern in _SHORT_LANGUAGES.items() if re.search(pattern, text)]
+    named += [
+        language for language, pattern in _SHORT_LANGUAGES.items() if re.search(pattern, text)
+    ]
     languages = frozenset(language for language in named if language)
     return Evidence(stem_words(text), frozenset(re.findall(r"[A-Z]\w+", text)), files, languages)
 
 
 def _list_languages(profile: AgentProfile, table: RouterTable) -> frozenset[str]:
-    names = (table.language_names.get(fold(language), fold(language)) for language in profile.languages)
+    names = (
+        table.language_names.get(fold(language), fold(language)) for language in profile.languages
+    )
     return frozenset(name for name in names if name)
 
 
 def find_keywords(profile: AgentProfile, evidence: Evidence) -> tuple[int, list[str]]:
-    """Return points and names of the profile's domain keywords the request speaks of, whole words only."""
+    """Return points and names of the profile's domain keywords the request speaks of, whole words
+    only."""
     names: dict[str, str] = {}
     for keyword in profile.domain_keywords:
         stems = stem_words(keyword)
@@ -116,20 +123,28 @@ def is_excluded(profile: AgentProfile, evidence: Evidence) -> bool:
     """Does a word or a file of the request rule the profile out."""
     for keyword in profile.excluding:
         stems = stem_words(keyword)
-        if (len(stems) > 2 and stems in evidence.stems and "*" not in keyword) or _matches_file(keyword, evidence):
+        if (len(stems) > 2 and stems in evidence.stems and "*" not in keyword) or _matches_file(
+            keyword, evidence
+        ):
             return True
     return False
 
 
 def _matches_file(pattern: str, evidence: Evidence) -> bool:
-    """Does a file named in the request meet a glob such as `**/*.sql`, `src/ui/**` or `Dockerfile*`."""
+    """Does a file named in the request meet a glob such as `**/*.sql`, `src/ui/**` or
+    `Dockerfile*`."""
     bare = pattern.replace("./", "").removeprefix("**/")
     names = (*evidence.files, *evidence.names)
-    return len(bare.strip("*")) > 1 and any(match_glob(bare, name.removeprefix("./")) for name in names)
+    return len(bare.strip("*")) > 1 and any(
+        match_glob(bare, name.removeprefix("./")) for name in names
+    )
 
 
-def judge_standing(profile: AgentProfile, evidence: Evidence, facts: ProjectFacts, table: RouterTable) -> _Standing:
-    """Return the fit of one profile: 4 per language or file type, 3 per framework, 1 + words per domain keyword."""
+def judge_standing(
+    profile: AgentProfile, evidence: Evidence, facts: ProjectFacts, table: RouterTable
+) -> _Standing:
+    """Return the fit of one profile: 4 per language or file type, 3 per framework, 1 + words per
+    domain keyword."""
     languages = _list_languages(profile, table)
     named = sorted(
         name
@@ -153,27 +168,36 @@ def judge_standing(profile: AgentProfile, evidence: Evidence, facts: ProjectFact
         known = languages & {fold(name) for name in facts.languages}
         lean = 1 if known else -1
         if not points:
-            why.append(f"project language {', '.join(sorted(known))}" if known else "not a project language")
+            why.append(
+                f"project language {', '.join(sorted(known))}"
+                if known
+                else "not a project language"
+            )
     return _Standing(profile, points, lean, ", ".join(why))
 
 
 def _rate_generality(profile: AgentProfile, table: RouterTable) -> int:
-    """Return 2 for a profile without any field, 1 for one with keywords or patterns only, 0 for a specialist."""
+    """Return 2 for a profile without any field, 1 for one with keywords or patterns only, 0 for a
+    specialist."""
     if _list_languages(profile, table) or profile.frameworks:
         return 0
     return 1 if profile.domain_keywords or profile.file_patterns else 2
 
 
 def _claims_verb(profile: AgentProfile, lemma: str, table: RouterTable) -> bool:
-    """Does a profile name this verb as its own.  The verbs of the contract are every shipped profile's."""
+    """Does a profile name this verb as its own. The verbs of the contract are every shipped
+    profile's."""
     verb = table.verbs.get(lemma)
     if profile.origin != "project" and not (verb and verb.weight == "own"):
         return False
     return any(fold(word) == lemma for word in profile.canonical_verbs)
 
 
-def _drop_replaced(pool: Sequence[AgentProfile], facts: ProjectFacts, table: RouterTable) -> list[AgentProfile]:
-    """Return the pool without shipped specialists of languages that the project has a profile of its own for.
+def _drop_replaced(
+    pool: Sequence[AgentProfile], facts: ProjectFacts, table: RouterTable
+) -> list[AgentProfile]:
+    """Return the pool without shipped specialists of languages that the project has a profile of
+    its own for.
 
     A profile of the project that names no field at all works in the project's languages.
     """
@@ -186,7 +210,8 @@ def _drop_replaced(pool: Sequence[AgentProfile], facts: ProjectFacts, table: Rou
     return [
         p
         for p in pool
-        if p.origin == "project" or not 0 < len(_list_languages(p, table)) == len(_list_languages(p, table) & spoken)
+        if p.origin == "project"
+        or not 0 < len(_list_languages(p, table)) == len(_list_languages(p, table) & spoken)
     ]
 
 
@@ -200,7 +225,10 @@ def choose_profile(
 ) -> Choice:
     """Return the best of several profiles of one role, or those that fit equally well."""
     remaining = _drop_replaced(pool, facts, table)
-    standings = [judge_standing(p, evidence, facts, table) for p in sorted(remaining, key=lambda p: p.profile_id)]
+    standings = [
+        judge_standing(p, evidence, facts, table)
+        for p in sorted(remaining, key=lambda p: p.profile_id)
+    ]
     own = any(p.origin == "project" for p in pool)
 
     def key(s: _Standing) -> tuple[int, ...]:
@@ -209,20 +237,32 @@ def choose_profile(
         touched = (s.request > 0) - (s.request < 0)
         lean, priority = s.facts, p.routing_priority
         if not home:
-            # Shipped profiles fill the gaps of a project: beside its own they are not preferred, and
-            # outside its field a shipped specialist does not outrank a generalist.
+            # Shipped profiles fill the gaps of a project: beside its own they are not preferred,
+            # and outside its field a shipped specialist does not outrank a generalist.
             if own:
                 lean = min(lean, 0)
             if own or (general < 2 and touched <= 0 and lean <= 0):
                 priority = min(priority, _ORDINARY_PRIORITY)
         claims, first = int(_claims_verb(p, lemma, table)), int(role in p.roles[:1])
-        return (touched, home * (touched > 0), s.request, lean, priority, claims, general, first, home)
+        return (
+            touched,
+            home * (touched > 0),
+            s.request,
+            lean,
+            priority,
+            claims,
+            general,
+            first,
+            home,
+        )
 
     keyed = [(key(s), s) for s in standings]
     best = max(score for score, _ in keyed)
     winners = [s for score, s in keyed if score == best]
     second = max((score for score, _ in keyed if score != best), default=None)
-    decided = "the only profile" if len(pool) == 1 else "project profile" if len(remaining) == 1 else ""
+    decided = (
+        "the only profile" if len(pool) == 1 else "project profile" if len(remaining) == 1 else ""
+    )
     if second and len(winners) == 1:
         decided = next(name for name, a, b in zip(_CRITERIA, best, second, strict=True) if a != b)
     generalists = [(score[4:], s) for score, s in keyed if _rate_generality(s.profile, table) == 2]
@@ -233,7 +273,9 @@ def choose_profile(
         decided = "generalist"
     why = "; ".join(part for part in (decided, winners[0].why) if part)
     return Choice(
-        tuple(s.profile for s in winners), why, tuple(_show_standing(s, role, s in winners) for s in standings)
+        tuple(s.profile for s in winners),
+        why,
+        tuple(_show_standing(s, role, s in winners) for s in standings),
     )
 
 

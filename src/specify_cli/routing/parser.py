@@ -1,9 +1,10 @@
 """What a request says, read word by word with the router's table.  [pure]
 
-`read_request` turns a text into readings: the actions it can honestly be understood to ask for, each with
-the word and the rule it rests on.  It guarantees: any text gives an answer, the time is bounded whatever the
-length, and words in code, quotes, paths and addresses are never taken for verbs.  It knows no profiles and
-holds next to no vocabulary of its own; which words mean what is the table's matter.
+`read_request` turns a text into readings: the actions it can honestly be understood to ask for,
+each with the word and the rule it rests on. It guarantees: any text gives an answer, the time is
+bounded whatever the length, and words in code, quotes, paths and addresses are never taken for
+verbs. It knows no profiles and holds next to no vocabulary of its own; which words mean what is the
+table's matter.
 
     read_request("fix the login test", table).readings[0].action    # "implement"
 """
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 READ_CHARS = 6_000
 # How far apart the two halves of a phrase such as "break … down" may stand.
 _GAP = 8
-_COMMAND = re.compile(r"\s*(?:/(?:[\w-]+[.:])?|(?:speckit|spec-?kitty)[.:])([\w-]+)(?=[\s:]|\Z)", re.IGNORECASE)
+_COMMAND = re.compile(
+    r"\s*(?:/(?:[\w-]+[.:])?|(?:speckit|spec-?kitty)[.:])([\w-]+)(?=[\s:]|\Z)", re.IGNORECASE
+)
 _TAGS = re.compile(r"\[([^\]\n]{1,40})\]\s*(?:\[[^\]\n]{1,40}\]\s*)*(?=\w)")
 _LABEL = re.compile(r"\s*([^\W\d_][\w-]{0,30})(\([^)\n]{0,60}\))?(!)?\s?:(?=\s|\Z)")
 _NEEDED = frozenset(split_cell("needed required missing due overdue pending wanted requested"))
@@ -46,7 +49,8 @@ class Reading(NamedTuple):
     rule: str
     position: int
     lemma: str
-    weight: str  # "alias" a row of the contract, "own" our additions, "signal" a noun that implies work
+    # "alias" a row of the contract, "own" our additions, "signal" a noun that implies work
+    weight: str
 
 
 class Read(NamedTuple):
@@ -73,7 +77,9 @@ class _Text:
 
     def word(self, i: int) -> str:
         """Return the folded word at `i`, or the empty text where there is none."""
-        return self.tokens[i].word if 0 <= i < len(self.tokens) and self.tokens[i].kind == "w" else ""
+        return (
+            self.tokens[i].word if 0 <= i < len(self.tokens) and self.tokens[i].kind == "w" else ""
+        )
 
     def is_in(self, i: int, *cells: str) -> bool:
         """Does the word at `i` stand in one of these cells of the table."""
@@ -81,7 +87,8 @@ class _Text:
         return any(word in self.table.words(cell) for cell in cells)
 
     def find_verb(self, i: int) -> Verb | None:
-        """Return the verb the word at `i` is a form of, of English first and then of another language."""
+        """Return the verb the word at `i` is a form of, of English first and then of another
+        language."""
         verbs, foreign, word = self.table.verbs, self.table.foreign, self.word(i)
         abroad = self.is_in(i + 1, "determiners") and not self.is_in(i + 1, "objects_markers")
         for form in () if abroad and word in foreign else list_lemmas(word):
@@ -91,9 +98,12 @@ class _Text:
         return Verb(word, foreign[word], "alias") if word in foreign else None
 
     def find_phrase(self, key: str, i: int, end: int) -> tuple[Phrase, int] | None:
-        """Return the longest phrase of a cell that begins at `i`, and where it ends; `*` spans a few words."""
+        """Return the longest phrase of a cell that begins at `i`, and where it ends; `*` spans a
+        few words."""
         index, word = self.table.phrases(key), self.word(i)
-        for first in dict.fromkeys((word, self.table.irregular.get(word, word), *list_lemmas(word))):
+        for first in dict.fromkeys(
+            (word, self.table.irregular.get(word, word), *list_lemmas(word))
+        ):
             for phrase in index.get(first):
                 at = self._match(phrase.words, i + 1, end)
                 if at:
@@ -102,7 +112,9 @@ class _Text:
 
     def find_anywhere(self, key: str, i: int, end: int) -> Phrase | None:
         """Return the first phrase of a cell between `i` and the end."""
-        return next((phrase[0] for j in range(i, end) if (phrase := self.find_phrase(key, j, end))), None)
+        return next(
+            (phrase[0] for j in range(i, end) if (phrase := self.find_phrase(key, j, end))), None
+        )
 
     def _match(self, words: tuple[str, ...], at: int, end: int) -> int:
         """Return where the rest of a phrase ends that goes on at `at`, or 0."""
@@ -112,7 +124,12 @@ class _Text:
                 reach = _GAP
                 continue
             matched = next(
-                (j for j in range(at, min(end, at + reach)) if self.word(j) == word or self.tokens[j].kind in ",."), end
+                (
+                    j
+                    for j in range(at, min(end, at + reach))
+                    if self.word(j) == word or self.tokens[j].kind in ",."
+                ),
+                end,
             )
             if self.word(matched) != word or matched >= end:
                 return 0
@@ -138,7 +155,9 @@ class _Text:
         marked: set[int] = set()
         i, count = 0, len(self.tokens)
         while i < count:
-            opener = self.find_phrase("openers", i, count) or self.find_phrase("wh_phrases", i, count)
+            opener = self.find_phrase("openers", i, count) or self.find_phrase(
+                "wh_phrases", i, count
+            )
             start = 0 if opener else self._find_negator(i)
             if not start:
                 i = opener[1] if opener else i + 1
@@ -161,12 +180,15 @@ class _Text:
         if phrase:
             return phrase[1]
         word, following = self.word(i), self.word(i + 1)
-        negates = self.is_in(i, "negations") and not (word == "not" and following in ("only", "sure"))
+        negates = self.is_in(i, "negations") and not (
+            word == "not" and following in ("only", "sure")
+        )
         negates = negates or (self.is_in(i, "gerund_negators") and following.endswith("ing"))
         return i + 1 if negates or (word == "no" and self.find_verb(i + 1)) else 0
 
     def _ends_negation(self, i: int, gerund: bool) -> bool:
-        """Does a clause, a word such as "but", or after a gerund another verb end the negation at `i`."""
+        """Does a clause, a word such as "but", or after a gerund another verb end the negation at
+        `i`."""
         if self.tokens[i].kind in ",." or self.is_in(i, "negation_ends", "then_words"):
             return True
         joined = gerund and self.is_in(i, "conjunctions") and not self.word(i + 1).endswith("ing")
@@ -175,7 +197,8 @@ class _Text:
     # noun phrases
 
     def find_head(self, i: int, end: int) -> tuple[int, int]:
-        """Return the position of the last word of the noun phrase that begins at `i`, and where the phrase ends."""
+        """Return the position of the last word of the noun phrase that begins at `i`, and where the
+        phrase ends."""
         while i < end and (self.is_in(i, "determiners") or self.word(i) in _SOFTENERS):
             i += 1
         last = -1
@@ -188,7 +211,9 @@ class _Text:
 
     def name_action(self, last: int) -> str:
         """Return the action the noun that ends at `last` stands for, or the empty text."""
-        inner = self.name_action(last - 1) if last > 0 and self.is_in(last, "document_words") else ""
+        inner = (
+            self.name_action(last - 1) if last > 0 and self.is_in(last, "document_words") else ""
+        )
         if inner:
             return inner
         for start in (last - 2, last - 1, last):
@@ -201,9 +226,13 @@ class _Text:
 
     # readings
 
-    def make_reading(self, i: int, rule: str, action: str, lemma: str = "", weight: str = "own") -> Reading:
+    def make_reading(
+        self, i: int, rule: str, action: str, lemma: str = "", weight: str = "own"
+    ) -> Reading:
         """Return the reading that rests on the word at `i`."""
-        return Reading(action, self.tokens[i].raw, rule, self.tokens[i].at, lemma or self.word(i), weight)
+        return Reading(
+            action, self.tokens[i].raw, rule, self.tokens[i].at, lemma or self.word(i), weight
+        )
 
     def read_clause(self, start: int, end: int, question: bool) -> tuple[Reading, int] | None:
         """Return what a clause asks for by the way it begins, and where that beginning ends."""
@@ -236,15 +265,19 @@ class _Text:
         return None if i >= end or self.is_in(start, "subordinators") else self.read_head(i, end)
 
     def read_head(self, i: int, end: int) -> tuple[Reading, int] | None:
-        """Return the action that the head noun of the phrase at `i` stands for, unless a statement is made of it."""
+        """Return the action that the head noun of the phrase at `i` stands for, unless a statement
+        is made of it."""
         last, after = self.find_head(i, end)
         if last < 0 or (self.is_in(after, "finite") and self.word(after + 1) not in _NEEDED):
             return None
         action = self.name_action(last)
-        return (self.make_reading(last, "head noun of the request", action), after) if action else None
+        return (
+            (self.make_reading(last, "head noun of the request", action), after) if action else None
+        )
 
     def _is_told(self, i: int, end: int) -> bool:
-        """Is the word at `i` the verb of a statement: "WP05 done", "I pushed it", "it writes a file"."""
+        """Is the word at `i` the verb of a statement: "WP05 done", "I pushed it", "it writes a
+        file"."""
         word, before = self.word(i), self.word(i - 1)
         if not self.find_verb(i):
             return False
@@ -255,15 +288,17 @@ class _Text:
     def _names_thing(self, i: int, end: int) -> bool:
         """Does a noun stand at `i` that could be a verb, since the words after it say so.
 
-        "Review queue: entries doubled" has a topic before its colon, "build cache" is a compound of the table, and
-        "test plan review" goes by its last word.
+        "Review queue: entries doubled" has a topic before its colon, "build cache" is a compound of
+        the table, and "test plan review" goes by its last word.
         """
         if self.find_phrase("compounds", i, end):
             return True
         if not self.is_in(i, "homographs"):
             return False
         topic = end < len(self.tokens) and self.tokens[end].word == ":"
-        if topic and all(self.continues(j, end) and self.word(j) not in _NEEDED for j in range(i + 1, end)):
+        if topic and all(
+            self.continues(j, end) and self.word(j) not in _NEEDED for j in range(i + 1, end)
+        ):
             return True
         last, phrase = self.find_head(i, end)[0], self.find_phrase("phrases", i, end)
         action = self.name_action(last) if last > i else ""
@@ -276,9 +311,15 @@ class _Text:
         if opener and not (asking and asking[1] > opener[1]):
             return None
         asked = self.is_in(i, "wh") and not (word == "what" and following in ("a", "an"))
-        asked = asked or asking is not None or (self.is_in(i, "wh_aux") and (question or self.is_in(i + 1, "aux")))
+        asked = (
+            asked
+            or asking is not None
+            or (self.is_in(i, "wh_aux") and (question or self.is_in(i + 1, "aux")))
+        )
         if begun and not asked and self.is_in(i, "aux") and i + 2 < end:
-            polite = word in ("can", "could", "would", "will", "shall") and self.is_in(i + 1, "politely")
+            polite = word in ("can", "could", "would", "will", "shall") and self.is_in(
+                i + 1, "politely"
+            )
             asked = self.is_in(i, "strict_aux") or (question and not polite)
         if not asked:
             return None
@@ -286,15 +327,20 @@ class _Text:
         if idle and idle.action == "none":
             return self.make_reading(i, "question that no file answers", "none")
         here = {self.word(j) for j in range(i, end)}
-        work = self.table.words("review_objects") | (_OWN_WORK if here & {"my", "these", "this"} else frozenset())
+        work = self.table.words("review_objects") | (
+            _OWN_WORK if here & {"my", "these", "this"} else frozenset()
+        )
         known = self.table.words("review_question")
         judged = bool(here & work and here & known) and len(here & (work | known)) > 1
         if (judged or self.find_anywhere("review_questions", i, end)) and word not in _PLAIN_WH:
             return self.make_reading(i, "question about a change", "review")
         return self.make_reading(i, "question", "analyze")
 
-    def read_order(self, i: int, end: int, *, noun: bool, opened: bool) -> tuple[Reading, int] | None:
-        """Return the verb or phrase that stands at `i`, read in its surroundings, and where it ends."""
+    def read_order(
+        self, i: int, end: int, *, noun: bool, opened: bool
+    ) -> tuple[Reading, int] | None:
+        """Return the verb or phrase that stands at `i`, read in its surroundings, and where it
+        ends."""
         phrase = self.find_phrase("phrases", i, end)
         if phrase and not (self.name_action(phrase[1] - 1) and self.continues(phrase[1], end)):
             return self._read_phrase(i, *phrase, end)
@@ -318,12 +364,17 @@ class _Text:
         text = " ".join(phrase.words)
         plain = text.replace(" * ", " ")
         at = i + 1 if plain != text and text not in self.table.texts("light_phrases") else after
-        verb = self._ask_object(Verb(text if at == after else plain, phrase.action, phrase.weight), at, end)
+        verb = self._ask_object(
+            Verb(text if at == after else plain, phrase.action, phrase.weight), at, end
+        )
         token = text.replace(" * ", " … ")
-        return Reading(verb.action, token, "phrase", self.tokens[i].at, verb.lemma, verb.weight), after
+        return Reading(
+            verb.action, token, "phrase", self.tokens[i].at, verb.lemma, verb.weight
+        ), after
 
     def _is_noun(self, i: int, end: int, verb: Verb, opened: bool) -> bool:
-        """Is a word that could be a verb a noun: the subject of "review page is broken", or "I like trains"."""
+        """Is a word that could be a verb a noun: the subject of "review page is broken", or "I like
+        trains"."""
         word = self.word(i)
         plural = word != verb.lemma and word.endswith("s")
         if plural and self.word(i - 1) in ("like", "love"):
@@ -336,7 +387,9 @@ class _Text:
             return True
         for j in range(i + 1, min(end, i + 5)):
             state = self.is_in(j, "states") and not self.continues(j + 1, end)
-            if self.is_in(j, "finite") or (j > i + 1 and (state or self.is_in(j, "behaves") or self.word(j) == "not")):
+            if self.is_in(j, "finite") or (
+                j > i + 1 and (state or self.is_in(j, "behaves") or self.word(j) == "not")
+            ):
                 return True
             if not self.word(j) or (self.is_in(j, "boundaries") and self.word(j) != "of"):
                 break
@@ -350,20 +403,29 @@ class _Text:
         if verb.lemma in table.words("tracker_verbs") and self._is_tracked(i, end):
             return verb._replace(action="curate")
         named = f"%{self.tokens[i].kind}" if i < end else ""
-        for word in (*(self.word(j) for j in (range(i, after) if not light else (last,))), self.word(after), named):
+        for word in (
+            *(self.word(j) for j in (range(i, after) if not light else (last,))),
+            self.word(after),
+            named,
+        ):
             if word in row:
                 return verb._replace(action=row[word])
         change = self.is_in(last - (self.word(last) == "request"), "review_objects")
         if change and verb.action == "analyze" and "look" in verb.lemma.split():
             return verb._replace(action="review")
         action = self.name_action(last) if light and last >= 0 else ""
-        if action and (action not in ("specify", "review") or verb.lemma not in table.words("assembling")):
+        if action and (
+            action not in ("specify", "review") or verb.lemma not in table.words("assembling")
+        ):
             return verb._replace(action=action)
         return verb
 
     def _is_tracked(self, i: int, end: int) -> bool:
-        """Is the object an entry of the tracker, or a part of one: "the ticket", "a comment to the issue"."""
-        while i < end and (self.is_in(i, "determiners") or self.word(i) in ("on", "to", "in", "as", "up")):
+        """Is the object an entry of the tracker, or a part of one: "the ticket", "a comment to the
+        issue"."""
+        while i < end and (
+            self.is_in(i, "determiners") or self.word(i) in ("on", "to", "in", "as", "up")
+        ):
             i += 1
         last, after = self.find_head(i, end)
         last -= self.word(last).endswith("ed")  # "issues fixed in 2.1"
@@ -376,7 +438,8 @@ class _Text:
     # several actions
 
     def find_others(self, first: Reading, at: int, end: int) -> list[Reading]:
-        """Return the other actions a sentence asks for beside its first: "review … and then fix …"."""
+        """Return the other actions a sentence asks for beside its first: "review … and then fix
+        …"."""
         readings: list[Reading] = []
         region, depth = False, 0
         for i in range(at, end):
@@ -385,7 +448,9 @@ class _Text:
             # What follows a colon only spells out what stands before it.
             region = region or self.is_in(i, "regions") or token.word == ":"
             then = self.is_in(i, "then_words")
-            if depth > 0 or not (then or token.kind == "," or self.is_in(i, "conjunctions") or token.word == "but"):
+            if depth > 0 or not (
+                then or token.kind == "," or self.is_in(i, "conjunctions") or token.word == "but"
+            ):
                 continue
             k = i + 1
             while k < end and self.is_in(k, "leadins", "then_words"):
@@ -397,12 +462,15 @@ class _Text:
         return [reading for reading in readings if reading.action != first.action]
 
     def _read_other(self, k: int, end: int, *, adjacent: bool, sure: bool) -> list[Reading]:
-        """Return the reading of a later verb at `k`, unless it only tells how the first action ends."""
+        """Return the reading of a later verb at `k`, unless it only tells how the first action
+        ends."""
         order = self.read_order(k, end, noun=False, opened=True)
         if order is None or self.is_in(k + 1, "buildables"):
             return []
         other, words = order[0], self.table.words
-        closes = other.lemma in words("verify_tail") and (self.is_in(k + 1, "verify_objects") or k + 1 >= end)
+        closes = other.lemma in words("verify_tail") and (
+            self.is_in(k + 1, "verify_objects") or k + 1 >= end
+        )
         closes = closes or (other.lemma in words("follow") and other.weight == "own")
         closes = closes or (other.lemma in words("report_tail") and not adjacent)
         closes = closes or (other.lemma in words("tracker_verbs") and other.action == "curate")
@@ -411,7 +479,8 @@ class _Text:
 
 
 def read_request(request: str, table: RouterTable) -> Read:
-    """Return the readings of a request, strongest kind first; only the first kind that says anything counts."""
+    """Return the readings of a request, strongest kind first; only the first kind that says
+    anything counts."""
     text = unicodedata.normalize("NFKC", request.lstrip()[:READ_CHARS]).strip()
     if not text.isascii():
         # Zero-width and soft-hyphen characters come along with copied text and are seen by nobody.
@@ -432,21 +501,33 @@ def read_request(request: str, table: RouterTable) -> Read:
     asked = parsed.negated - parsed.described
     verbs = (parsed.find_verb(i) for i in asked if not parsed.is_in(i, "stop_words"))
     forbidden = frozenset(verb.action for verb in verbs if verb)
-    words = tuple(t.word for i, t in enumerate(tokens) if i not in parsed.negated and t.word.isalnum())
+    words = tuple(
+        t.word for i, t in enumerate(tokens) if i not in parsed.negated and t.word.isalnum()
+    )
     tagged = table.actions("nouns").get(fold(tags[1])) if tags else None
     label, skip = _read_label(text, parsed)
     if tags and tagged:
         label = Reading(tagged, tags[1], "label", tags.start(1), fold(tags[1]), "alias")
     sentences = [s for s in _split(tokens, ".") if tokens[s[1] - 1].at >= skip]
     readings = (label,) if label else _read_sentences(parsed, sentences, skip)
-    for find in () if readings else (_find_needs, _find_ceased, _find_signals, _find_defects, _find_mentions):
+    for find in (
+        ()
+        if readings
+        else (_find_needs, _find_ceased, _find_signals, _find_defects, _find_mentions)
+    ):
         for start, end in sentences:
-            usable = [r for r in find(parsed, start, end) if r.weight != "signal" or r.action not in forbidden]
+            usable = [
+                r
+                for r in find(parsed, start, end)
+                if r.weight != "signal" or r.action not in forbidden
+            ]
             readings = readings or _drop_doubles(usable)
     return Read(readings, forbidden, words)
 
 
-def _split(tokens: list[Token], kinds: str, start: int = 0, end: int | None = None) -> list[tuple[int, int]]:
+def _split(
+    tokens: list[Token], kinds: str, start: int = 0, end: int | None = None
+) -> list[tuple[int, int]]:
     """Return where each sentence (kinds ".") or clause (kinds ",") begins and ends."""
     end = len(tokens) if end is None else end
     cuts = [i for i in range(start, end) if tokens[i].kind in kinds]
@@ -462,12 +543,19 @@ def _read_command(text: str, table: RouterTable) -> Reading | None:
     name = fold(command[1])
     verb = table.verbs.get(name)
     alias = verb.action if verb and verb.weight == "alias" else ""
-    action = table.actions("commands").get(name) or table.actions("commands").get(name.split("-")[-1]) or alias
-    return Reading(action, command[0].strip(), "slash command", 0, name, "alias") if action else None
+    action = (
+        table.actions("commands").get(name)
+        or table.actions("commands").get(name.split("-")[-1])
+        or alias
+    )
+    return (
+        Reading(action, command[0].strip(), "slash command", 0, name, "alias") if action else None
+    )
 
 
 def _read_label(text: str, parsed: _Text) -> tuple[Reading | None, int]:
-    """Return the reading of a label before a colon, and where the text begins after a label that says nothing."""
+    """Return the reading of a label before a colon, and where the text begins after a label that
+    says nothing."""
     label, table = _LABEL.match(text), parsed.table
     if not label:
         return None, 0
@@ -477,12 +565,17 @@ def _read_label(text: str, parsed: _Text) -> tuple[Reading | None, int]:
     action = table.actions("prefixes").get(name, "")
     if not action:
         verb, rule = table.verbs.get(name), "label"
-        action = verb.action if verb and verb.weight == "alias" else table.actions("nouns").get(name, "")
+        action = (
+            verb.action if verb and verb.weight == "alias" else table.actions("nouns").get(name, "")
+        )
     return (Reading(action, label[1], rule, label.start(1), name, "alias") if action else None), 0
 
 
-def _read_sentences(parsed: _Text, sentences: list[tuple[int, int]], skip: int) -> tuple[Reading, ...]:
-    """Return the readings of the first sentence that leads with something; a question waits for a later order."""
+def _read_sentences(
+    parsed: _Text, sentences: list[tuple[int, int]], skip: int
+) -> tuple[Reading, ...]:
+    """Return the readings of the first sentence that leads with something; a question waits for a
+    later order."""
     tokens = parsed.tokens
     asked: Reading | None = None
     for start, end in sentences:
@@ -492,7 +585,11 @@ def _read_sentences(parsed: _Text, sentences: list[tuple[int, int]], skip: int) 
         if end - start <= 2 and len(sentences) > 1 and parsed.is_in(start, "neutral_labels"):
             continue
         for first, last in _split(tokens, ",", start, end):
-            if parsed.is_in(first, "subordinators") and last < end and not (question and parsed.is_in(first, "wh_aux")):
+            if (
+                parsed.is_in(first, "subordinators")
+                and last < end
+                and not (question and parsed.is_in(first, "wh_aux"))
+            ):
                 continue
             lead = parsed.read_clause(first, last, question)
             if lead and lead[0].rule.startswith("question") and lead[0].action != "review":
@@ -504,7 +601,8 @@ def _read_sentences(parsed: _Text, sentences: list[tuple[int, int]], skip: int) 
 
 
 def _drop_doubles(readings: Iterable[Reading]) -> tuple[Reading, ...]:
-    """Return the first reading of each action, and none of no action beside one that names an action."""
+    """Return the first reading of each action, and none of no action beside one that names an
+    action."""
     firsts: dict[str, Reading] = {}
     for reading in readings:
         firsts.setdefault(reading.action, reading)
@@ -514,7 +612,8 @@ def _drop_doubles(readings: Iterable[Reading]) -> tuple[Reading, ...]:
 
 
 def _combine(parsed: _Text, first: Reading, at: int, end: int) -> tuple[Reading, ...]:
-    """Return the leading reading with the honest alternatives of its sentence; a preparing verb gives way."""
+    """Return the leading reading with the honest alternatives of its sentence; a preparing verb
+    gives way."""
     others = parsed.find_others(first, at, end)
     preparing = parsed.table.words("preparatory") | parsed.table.texts("preparatory_phrases")
     if others and first.lemma in preparing:
@@ -522,11 +621,13 @@ def _combine(parsed: _Text, first: Reading, at: int, end: int) -> tuple[Reading,
     return _drop_doubles((first, *others))
 
 
-# --- when no clause leads with anything --------------------------------------------------------------
+# --- when no clause leads with anything
+# --------------------------------------------------------------
 
 
 def _find_needs(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
-    """Yield what a statement says its subject needs: "the parser needs refactoring", "it should return 404"."""
+    """Yield what a statement says its subject needs: "the parser needs refactoring", "it should
+    return 404"."""
     for i in range(start, end):
         phrase = parsed.find_phrase("predicate_phrases", i, end)
         at = phrase[1] if phrase else i + 1 if parsed.is_in(i, "predicates") else end
@@ -539,18 +640,25 @@ def _find_needs(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
         last, after = parsed.find_head(at, end)
         if not order and parsed.word(after) == "to" and after + 1 < end:
             opener = parsed.find_phrase("openers", after, end)  # "to be able to"
-            order = parsed.read_order(opener[1] if opener else after + 1, end, noun=False, opened=True)
+            order = parsed.read_order(
+                opener[1] if opener else after + 1, end, noun=False, opened=True
+            )
         if order and order[0].action != "none":
             yield order[0]._replace(rule="what the subject needs")
         elif parsed.is_in(last, "deliverables", "buildables"):
             yield parsed.make_reading(last, "something to be built", "implement", weight="signal")
-        elif parsed.word(i) in ("should", "must") and i > start and parsed.word(i - 1) not in _SUBJECTS:
+        elif (
+            parsed.word(i) in ("should", "must")
+            and i > start
+            and parsed.word(i - 1) not in _SUBJECTS
+        ):
             yield parsed.make_reading(i, "what the subject should do", "implement", weight="signal")
         return
 
 
 def _find_ceased(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
-    """Yield a change worded as an end: "stop logging passwords", "never return null", unlike "don't push"."""
+    """Yield a change worded as an end: "stop logging passwords", "never return null", unlike "don't
+    push"."""
     phrase = parsed.find_phrase("negation_phrases", start, end)
     at = phrase[1] if phrase else start + 1
     verb = parsed.find_verb(at)
@@ -562,7 +670,8 @@ def _find_ceased(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
 
 
 def _find_signals(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
-    """Yield nouns that imply an action by themselves: a bug is to be fixed, a pull request to be reviewed."""
+    """Yield nouns that imply an action by themselves: a bug is to be fixed, a pull request to be
+    reviewed."""
     signals: dict[int, Reading] = {}
     i = start
     while i < end:
@@ -571,7 +680,9 @@ def _find_signals(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
             match = Phrase((parsed.tokens[i].raw,), "implement", "signal"), i + 1
         if match and (match[0].action == "implement" or not parsed.continues(match[1], end)):
             text, at = " ".join(match[0].words), parsed.tokens[i].at
-            reading = Reading(match[0].action, text, "noun that implies the action", at, text, "signal")
+            reading = Reading(
+                match[0].action, text, "noun that implies the action", at, text, "signal"
+            )
             signals[match[1] - 1] = reading
         i = match[1] if match else i + 1
     head = parsed.find_head(start, end)[0]
@@ -579,16 +690,28 @@ def _find_signals(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
 
 
 def _find_defects(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
-    """Yield what a subject does wrong or fails to do: "the button doesn't react", "the check rejects plus signs"."""
+    """Yield what a subject does wrong or fails to do: "the button doesn't react", "the check
+    rejects plus signs"."""
     for i in range(start + 1, end):
-        subject = i - 2 if parsed.word(i) == "not" and parsed.is_in(i - 1, "aux", "finite") else i - 1
+        subject = (
+            i - 2 if parsed.word(i) == "not" and parsed.is_in(i - 1, "aux", "finite") else i - 1
+        )
         named = parsed.continues(subject, end) and not parsed.is_in(subject, "leadins")
         cannot = parsed.word(i) in ("can't", "cannot") and parsed.word(subject) in _SUBJECTS
-        if not (named or cannot or parsed.is_name(subject, end) or parsed.word(subject) in ("it", "they")):
+        if not (
+            named
+            or cannot
+            or parsed.is_name(subject, end)
+            or parsed.word(subject) in ("it", "they")
+        ):
             continue
         fails = parsed.is_in(i, "defects") and i + 1 < end and not parsed.is_in(i + 1, "no_defects")
-        if parsed.word(i)[:2] in ("is", "ar", "wa") or (parsed.word(i) == "not" and parsed.word(i - 1) in _SUBJECTS):
-            fails = fails and any(parsed.word(j).endswith(("ing", "ed", "ble", "wn")) for j in (i + 1, i + 2))
+        if parsed.word(i)[:2] in ("is", "ar", "wa") or (
+            parsed.word(i) == "not" and parsed.word(i - 1) in _SUBJECTS
+        ):
+            fails = fails and any(
+                parsed.word(j).endswith(("ing", "ed", "ble", "wn")) for j in (i + 1, i + 2)
+            )
         stuck = parsed.is_in(i, "states") and not parsed.continues(i + 1, end)
         if fails or stuck or parsed.is_in(i, "behaves"):
             rule = "what the subject fails to do" if fails else "what the subject does"
@@ -597,10 +720,17 @@ def _find_defects(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
 
 
 def _find_mentions(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
-    """Yield verbs of the contract that stand where a verb can stand, when nothing better is said."""
+    """Yield verbs of the contract that stand where a verb can stand, when nothing better is
+    said."""
     for i in range(start, end):
         if i in parsed.negated or parsed.is_in(i - 1, "determiners"):
             continue
         verb = parsed.find_verb(i)
-        if verb and verb.weight == "alias" and (parsed.word(i - 1) == "to" or not parsed.is_in(i, "homographs")):
-            yield parsed.make_reading(i, "verb in the request", verb.action, verb.lemma, verb.weight)
+        if (
+            verb
+            and verb.weight == "alias"
+            and (parsed.word(i - 1) == "to" or not parsed.is_in(i, "homographs"))
+        ):
+            yield parsed.make_reading(
+                i, "verb in the request", verb.action, verb.lemma, verb.weight
+            )

@@ -1,4 +1,5 @@
-"""What the router chooses by: the project's profiles, over AgentProfileRepository, and the shipped table."""
+"""What the router chooses by: the project's profiles, over AgentProfileRepository, and the shipped
+table."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class ProfileRegistry(AgentProfileRepository):
-    """Shipped profiles, shadowed by the project's: `.kittify/profiles/` wins over the older folder."""
+    """Shipped profiles, shadowed by the project's: `.kittify/profiles/` wins over the older
+    folder."""
 
     def __init__(self, root: str, cache: ParseCache | None = None) -> None:
         super().__init__(project_dir=PROJECT_FOLDERS, cache=cache, root=root)
@@ -26,20 +28,29 @@ class ProfileRegistry(AgentProfileRepository):
         if own is not None:
             return own
         broken = [problem.path for problem in self.problems]
-        unusable = f"; {len(broken)} profile files cannot be used, {broken[0]} among them" if broken else ""
+        unusable = (
+            f"; {len(broken)} profile files cannot be used, {broken[0]} among them"
+            if broken
+            else ""
+        )
         raise CallerError(
             "PROFILE_NOT_FOUND",
             f"no profile has the id {profile_id!r}{unusable}",
             "spec-kitty doctor" if broken else "spec-kitty profiles list",
             candidates=[
-                {"profile_id": profile.profile_id, "name": profile.name, "roles": list(profile.roles)}
+                {
+                    "profile_id": profile.profile_id,
+                    "name": profile.name,
+                    "roles": list(profile.roles),
+                }
                 for profile in self.all()
             ],
         )
 
 
 def shipped_table() -> RouterTable:
-    """Return the router's table as this build ships it: English, and each file of `languages` behind it."""
+    """Return the router's table as this build ships it: English, and each file of `languages`
+    behind it."""
     folder = os.path.dirname(__file__)
     languages = os.path.join(folder, "languages")
     names = sorted(os.listdir(languages)) if os.path.isdir(languages) else []

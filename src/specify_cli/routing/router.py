@@ -1,9 +1,10 @@
 """Which profile does a request ask for, and which action.  [pure]
 
-`route` takes the action from the words of the request (`parser`), then picks the profile for that action (`choice`).
-Everything about language is data (`RouterTable`, frozen into snapshots).  It guarantees: the same arguments
-give the same decision in any order of profiles, no text raises, a decision names the token and the rule it
-rests on, and two honest readings are an error value and never a silent choice.
+`route` takes the action from the words of the request (`parser`), then picks the profile for that
+action (`choice`). Everything about language is data (`RouterTable`, frozen into snapshots). It
+guarantees: the same arguments give the same decision in any order of profiles, no text raises, a
+decision names the token and the rule it rests on, and two honest readings are an error value and
+never a silent choice.
 
     decision = route("fix the login test", profiles, shipped_table(), ProjectFacts(("python",)))
 
@@ -48,7 +49,8 @@ class RouterDecision(NamedTuple):
 
 
 class RouterAmbiguityError(NamedTuple):
-    """Why a request was not routed, with the choices that would route it.  A value; it is not raised."""
+    """Why a request was not routed, with the choices that would route it. A value; it is not
+    raised."""
 
     error_code: str
     message: str
@@ -70,7 +72,8 @@ def route(
         return RouterAmbiguityError(
             "EMPTY_REQUEST",
             "The request says nothing: it holds only blanks, punctuation or stop words.",
-            suggestion="Say in a few words what is to be done, for example: fix the failing login test.",
+            suggestion="Say in a few words what is to be done, for example: fix the failing "
+            "login test.",
         )
     known = next((r for r in read.readings if r.action == "none"), None)
     if hint is not None:
@@ -83,7 +86,13 @@ def route(
 class _Router:
     """One routing: the profiles that may be chosen and the evidence for choosing."""
 
-    def __init__(self, request: str, profiles: Sequence[AgentProfile], table: RouterTable, facts: ProjectFacts) -> None:
+    def __init__(
+        self,
+        request: str,
+        profiles: Sequence[AgentProfile],
+        table: RouterTable,
+        facts: ProjectFacts,
+    ) -> None:
         self.table, self.facts = table, facts
         self.profiles = sorted((p for p in profiles if not p.sentinel), key=lambda p: p.profile_id)
         self.evidence = find_evidence(request, table)
@@ -101,22 +110,28 @@ class _Router:
             return self._settle(reading, choice)
         return RouterAmbiguityError(
             "ROUTER_NO_MATCH",
-            f"'{reading.token}' asks to {reading.action}, and no profile has a role or a verb for that.",
+            f"'{reading.token}' asks to {reading.action}, and no profile has a role or a verb "
+            "for that.",
             self.list_choices(),
-            f"Add a profile with role {self.table.action_roles[reading.action][0]}, or name one outright.",
+            f"Add a profile with role {self.table.action_roles[reading.action][0]}, or name one "
+            "outright.",
         )
 
     def decide_operation(self, read: Read, known: Reading) -> RouterDecision | RouterAmbiguityError:
-        """Return the refusal of what no action covers, unless a profile names the verb as its own."""
+        """Return the refusal of what no action covers, unless a profile names the verb as its
+        own."""
         owners = [p for p in self.allowed if known.lemma in map(fold, p.canonical_verbs)]
         if owners:
             return self._nominate(read, owners, known.token, "verb of a profile", "own")
         asked = "asks what no file answers: people, the order of work, or the world"
         operates = "operates something and changes no file, so no action covers it"
-        return self._refuse(f"'{known.token}' {asked if known.rule.startswith('question') else operates}.")
+        return self._refuse(
+            f"'{known.token}' {asked if known.rule.startswith('question') else operates}."
+        )
 
     def decide_by_profiles(self, read: Read) -> RouterDecision | RouterAmbiguityError:
-        """Return the decision by words only the profiles know: their own verbs, then their domain keywords."""
+        """Return the decision by words only the profiles know: their own verbs, then their domain
+        keywords."""
         verbs: dict[str, list[AgentProfile]] = {}
         for profile in self.allowed:
             for verb in profile.canonical_verbs:
@@ -126,17 +141,21 @@ class _Router:
             owners = next((verbs[form] for form in forms if form in verbs), [])
             if owners and not any(form in self.table.verbs for form in forms):
                 return self._nominate(read, owners, word, "verb of a profile", "own")
-        # What is only named in code, a path or a quotation is the subject of a request and never its reason.
+        # What is only named in code, a path or a quotation is the subject of a request and never
+        # its reason.
         spoken = self.evidence._replace(stems=stem_words(" ".join(read.words)))
         points = {p.profile_id: find_keywords(p, spoken) for p in self.allowed}
         best = max((score for score, _ in points.values()), default=0)
         if read.forbidden or not best:
             return self._refuse()
         owners = [p for p in self.allowed if points[p.profile_id][0] == best]
-        return self._nominate(read, owners, points[owners[0].profile_id][1][0], "domain keyword", "signal")
+        return self._nominate(
+            read, owners, points[owners[0].profile_id][1][0], "domain keyword", "signal"
+        )
 
     def decide_named(self, read: Read, hint: str) -> RouterDecision | RouterAmbiguityError:
-        """Return the decision for a profile that is named outright: only the action is read from the text."""
+        """Return the decision for a profile that is named outright: only the action is read from
+        the text."""
         folded = fold(hint.strip())
         profile = next((p for p in self.profiles if p.profile_id == hint), None)
         profile = profile or next((p for p in self.profiles if fold(p.profile_id) == folded), None)
@@ -144,13 +163,20 @@ class _Router:
             return self._refuse_unknown(hint)
         action = self.pick_action(profile, read.readings)
         if not action:
-            return self._refuse_several(read.readings, f", and neither is the work of {profile.profile_id}")
-        reading = next((r for r in read.readings if r.action == action and r.weight != "signal"), None)
+            return self._refuse_several(
+                read.readings, f", and neither is the work of {profile.profile_id}"
+            )
+        reading = next(
+            (r for r in read.readings if r.action == action and r.weight != "signal"), None
+        )
         role = profile.roles[0] if profile.roles else "no role"
         if reading:
             reason = f"'{reading.token}' asks to {action} ({reading.rule})"
         else:
-            reason = f"the text names no action, so it is that of the profile's first role {role}: {action}"
+            reason = (
+                "the text names no action, so it is that of the profile's first role "
+                f"{role}: {action}"
+            )
         named = {"profile_id": profile.profile_id, "won": True, "reason": "named outright"}
         return RouterDecision(
             profile_id=profile.profile_id,
@@ -165,15 +191,23 @@ class _Router:
     def _nominate(
         self, read: Read, owners: list[AgentProfile], token: str, rule: str, weight: str
     ) -> RouterDecision | RouterAmbiguityError:
-        """Return the decision among profiles whose own words the request uses, each for its first role."""
-        actions = [a for a in dict.fromkeys(self.own_actions(p)[0] for p in owners) if a not in read.forbidden]
+        """Return the decision among profiles whose own words the request uses, each for its first
+        role."""
+        actions = [
+            a
+            for a in dict.fromkeys(self.own_actions(p)[0] for p in owners)
+            if a not in read.forbidden
+        ]
         if not actions:
             return self._refuse()
         readings = [Reading(action, token, rule, 0, token, weight) for action in actions]
         if len(actions) > 1:
             return self._refuse_several(readings)
         serving = [p for p in owners if self.own_actions(p)[0] == actions[0]]
-        role = next((r for r in self.table.action_roles[actions[0]] if any(r in p.roles for p in serving)), "")
+        role = next(
+            (r for r in self.table.action_roles[actions[0]] if any(r in p.roles for p in serving)),
+            "",
+        )
         choice = choose_profile(serving, self.evidence, self.facts, self.table, role)
         return self._settle(readings[0], choice)
 
@@ -184,7 +218,10 @@ class _Router:
             return RouterAmbiguityError(
                 "ROUTER_AMBIGUOUS",
                 f"The action is {reading.action}; these profiles fit it equally well: {names}.",
-                tuple(_propose(p, reading.action, f"equal fit for {reading.action}") for p in choice.winners),
+                tuple(
+                    _propose(p, reading.action, f"equal fit for {reading.action}")
+                    for p in choice.winners
+                ),
                 "Name the profile, or give one of them a higher routing-priority.",
             )
         profile_id = choice.winners[0].profile_id
@@ -209,11 +246,15 @@ class _Router:
             "ROUTER_NO_MATCH",
             message or "Nothing in the request names an action, and no profile knows its words.",
             self.list_choices(),
-            "Begin with what is to be done: fix, review, plan, specify, analyze, curate or coordinate.",
+            "Begin with what is to be done: fix, review, plan, specify, analyze, curate or "
+            "coordinate.",
         )
 
-    def _refuse_several(self, readings: Sequence[Reading], besides: str = "") -> RouterAmbiguityError:
-        """Return the refusal of a request that asks for several actions, with the profiles that pick each."""
+    def _refuse_several(
+        self, readings: Sequence[Reading], besides: str = ""
+    ) -> RouterAmbiguityError:
+        """Return the refusal of a request that asks for several actions, with the profiles that
+        pick each."""
         candidates: list[dict[str, str]] = []
         for reading in readings:
             serving = [p for p in self.allowed if self.pick_action(p, readings) == reading.action]
@@ -238,7 +279,11 @@ class _Router:
             "PROFILE_NOT_FOUND",
             f"No profile has the id '{hint[:80]}'.",
             tuple(
-                _propose(by_id[name], self.own_actions(by_id[name])[0], "similar id" if name in close else "available")
+                _propose(
+                    by_id[name],
+                    self.own_actions(by_id[name])[0],
+                    "similar id" if name in close else "available",
+                )
                 for name in order
             ),
             f"Did you mean {close[0]}?" if close else "Choose one of the available profiles.",
@@ -247,45 +292,69 @@ class _Router:
     # --- profiles and their actions
 
     def own_actions(self, profile: AgentProfile) -> tuple[str, ...]:
-        """Return the actions a profile's roles stand for, first role first; an unknown role speaks by its verbs."""
+        """Return the actions a profile's roles stand for, first role first; an unknown role speaks
+        by its verbs."""
         table = self.table
         actions = [table.role_actions[role] for role in profile.roles if role in table.role_actions]
         if not actions:
-            verbs = [table.verbs.get(fold(verb)) for verb in (*profile.canonical_verbs, *profile.capabilities)]
-            actions = [verb.action for verb in verbs if verb and verb.weight == "alias"] or ["implement"]
+            verbs = [
+                table.verbs.get(fold(verb))
+                for verb in (*profile.canonical_verbs, *profile.capabilities)
+            ]
+            actions = [verb.action for verb in verbs if verb and verb.weight == "alias"] or [
+                "implement"
+            ]
         return tuple(dict.fromkeys(actions))
 
     def pick_action(self, profile: AgentProfile, readings: Sequence[Reading]) -> str:
-        """Return the action the request has for this profile when it is named outright, or the empty text."""
+        """Return the action the request has for this profile when it is named outright, or the
+        empty text."""
         own = self.own_actions(profile)
         actions = [r.action for r in readings if r.weight != "signal"]
         if len(actions) == 1:
             return actions[0]
         return next((action for action in own if action in actions), "" if actions else own[0])
 
-    def choose(self, action: str, pool: Sequence[AgentProfile] | None = None, lemma: str = "") -> Choice:
-        """Return the profile for an action: the roles of its row in order, then profiles that name it as a verb.
+    def choose(
+        self, action: str, pool: Sequence[AgentProfile] | None = None, lemma: str = ""
+    ) -> Choice:
+        """Return the profile for an action: the roles of its row in order, then profiles that name
+        it as a verb.
 
-        A later role of the row comes first only where the request speaks of one of its profiles and of none
-        before it.
+        A later role of the row comes first only where the request speaks of one of its profiles and
+        of none before it.
         """
         candidates = self.allowed if pool is None else pool
-        rows = [(role, [p for p in candidates if role in p.roles]) for role in self.table.action_roles[action]]
+        rows = [
+            (role, [p for p in candidates if role in p.roles])
+            for role in self.table.action_roles[action]
+        ]
         serving = [(role, able) for role, able in rows if able]
         if not serving:
             names = {action, *self.table.aliases[action]}
-            able = [p for p in candidates if names & {fold(v) for v in (*p.canonical_verbs, *p.capabilities)}]
+            able = [
+                p
+                for p in candidates
+                if names & {fold(v) for v in (*p.canonical_verbs, *p.capabilities)}
+            ]
             serving = [("", able)] if able else []
         if not serving:
             return Choice()
-        role, able = next((row for row in serving if len(serving) > 1 and self._speaks_of(row[1])), serving[0])
-        return choose_profile(able, self.evidence, self.facts, self.table, role, lemma if role else "")
+        role, able = next(
+            (row for row in serving if len(serving) > 1 and self._speaks_of(row[1])), serving[0]
+        )
+        return choose_profile(
+            able, self.evidence, self.facts, self.table, role, lemma if role else ""
+        )
 
     def _speaks_of(self, pool: Sequence[AgentProfile]) -> bool:
-        return any(judge_standing(p, self.evidence, self.facts, self.table).request > 0 for p in pool)
+        return any(
+            judge_standing(p, self.evidence, self.facts, self.table).request > 0 for p in pool
+        )
 
     def list_choices(self) -> tuple[dict[str, str], ...]:
-        """Return for each action the profile whose first role it is: the choices when the text says nothing."""
+        """Return for each action the profile whose first role it is: the choices when the text says
+        nothing."""
         choices: list[dict[str, str]] = []
         for action in ACTIONS:
             serving = [p for p in self.profiles if self.own_actions(p)[0] == action]

@@ -1,8 +1,9 @@
 """The router's table as values: which words mean which action.  [pure]
 
-A table is one JSON document, or a list of them: English first, then one for other languages.  The cells of all
-documents count together; a cell that a document lacks is empty, so tables of other versions can be read.  A cell
-holds words (`words`), words by action (`actions`) or phrases (`phrases`), and is cut when it is first asked for.
+A table is one JSON document, or a list of them: English first, then one for other languages. The
+cells of all documents count together; a cell that a document lacks is empty, so tables of other
+versions can be read. A cell holds words (`words`), words by action (`actions`) or phrases
+(`phrases`), and is cut when it is first asked for.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from specify_cli.routing.words import Phrase, Verb, fold, split_cell
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# Cells that other languages fill for a cell of English; all but "foreign" say the same as the English one.
+# Cells that other languages fill for a cell of English; all but "foreign" say the same as the
+# English one.
 _ALSO = {
     "wh": "wh_foreign",
     "light": "foreign_light",
@@ -26,7 +28,8 @@ _ALSO = {
 
 
 class PhraseIndex:
-    """Phrases by their first word.  A cell is cut when the table is read, a phrase when it is asked for."""
+    """Phrases by their first word. A cell is cut when the table is read, a phrase when it is asked
+    for."""
 
     __slots__ = ("_cut", "_texts")
 
@@ -51,7 +54,10 @@ class PhraseIndex:
         if not first or first not in self._texts:
             return ()
         if first not in self._cut:
-            cut = [Phrase(tuple(text.split()), action, weight) for text, action, weight in self._texts[first]]
+            cut = [
+                Phrase(tuple(text.split()), action, weight)
+                for text, action, weight in self._texts[first]
+            ]
             self._cut[first] = sorted(cut, key=lambda p: (-len(p.words), p.words))
         return self._cut[first]
 
@@ -71,17 +77,30 @@ class RouterTable:
         self._actions: dict[str, dict[str, str]] = {}
         self._phrases: dict[str, PhraseIndex] = {}
         self.aliases = {action: tuple(text.split(" | ")) for action, text in self.rows("aliases")}
-        self.action_roles = {action: tuple(text.split()) for action, text in self.rows("action_roles")}
-        self.role_actions = {role: action for action, roles in self.action_roles.items() for role in roles}
-        self.verbs = {word: Verb(word, action, "own") for action, text in self.rows("verbs") for word in text.split()}
+        self.action_roles = {
+            action: tuple(text.split()) for action, text in self.rows("action_roles")
+        }
+        self.role_actions = {
+            role: action for action, roles in self.action_roles.items() for role in roles
+        }
+        self.verbs = {
+            word: Verb(word, action, "own")
+            for action, text in self.rows("verbs")
+            for word in text.split()
+        }
         for action, words in self.aliases.items():
-            self.verbs.update((word, Verb(word, action, "alias")) for word in words if " " not in word)
+            self.verbs.update(
+                (word, Verb(word, action, "alias")) for word in words if " " not in word
+            )
         self.foreign = self.actions("foreign")
         self.language_names = dict(self.rows("language_names"))
-        self.irregular = dict(pair.split("=") for _, text in self.rows("irregular") for pair in text.split())
+        self.irregular = dict(
+            pair.split("=") for _, text in self.rows("irregular") for pair in text.split()
+        )
 
     def rows(self, cell: str) -> list[tuple[str, str]]:
-        """Return the rows of a cell, English first; a cell that is one text is one row for no action."""
+        """Return the rows of a cell, English first; a cell that is one text is one row for no
+        action."""
         rows: list[tuple[str, str]] = []
         for name in (cell, _ALSO.get(cell, "")):
             for document in self._documents:
@@ -93,7 +112,9 @@ class RouterTable:
     def words(self, cell: str) -> frozenset[str]:
         """Return the words of a cell."""
         if cell not in self._words:
-            self._words[cell] = frozenset(word for _, text in self.rows(cell) for word in split_cell(text))
+            self._words[cell] = frozenset(
+                word for _, text in self.rows(cell) for word in split_cell(text)
+            )
         return self._words[cell]
 
     def texts(self, cell: str) -> frozenset[str]:
@@ -104,12 +125,17 @@ class RouterTable:
         """Return the objects that give a verb another action, each with that action."""
         rows = self._documents[0]["objects"]
         assert isinstance(rows, dict)
-        return {word: action for action, text in rows.get(lemma, {}).items() for word in text.split()}
+        return {
+            word: action for action, text in rows.get(lemma, {}).items() for word in text.split()
+        }
 
     def actions(self, cell: str) -> dict[str, str]:
-        """Return the words of a cell, each with the key of its row: an action, or a programming language."""
+        """Return the words of a cell, each with the key of its row: an action, or a programming
+        language."""
         if cell not in self._actions:
-            self._actions[cell] = {word: action for action, text in self.rows(cell) for word in split_cell(text)}
+            self._actions[cell] = {
+                word: action for action, text in self.rows(cell) for word in split_cell(text)
+            }
         return self._actions[cell]
 
     def phrases(self, cell: str) -> PhraseIndex:
@@ -117,7 +143,10 @@ class RouterTable:
         if cell not in self._phrases:
             index = PhraseIndex(self.rows(cell), "signal" if cell == "signals" else "own")
             if cell == "phrases":
-                index.enter([(a, w) for a, words in self.aliases.items() for w in words if " " in w], "alias")
+                index.enter(
+                    [(a, w) for a, words in self.aliases.items() for w in words if " " in w],
+                    "alias",
+                )
             self._phrases[cell] = index
         return self._phrases[cell]
 

@@ -1,4 +1,5 @@
-"""From a request to its tokens: words, and what is never a verb (code, quotes, paths, names, numbers).  [pure]"""
+"""From a request to its tokens: words, and what is never a verb (code, quotes, paths, names,
+numbers). [pure]"""
 
 from __future__ import annotations
 
@@ -12,14 +13,16 @@ if TYPE_CHECKING:
 
     from specify_cli.routing.table import RouterTable
 
-# A request says what it wants at its beginning; a pasted log behind it must not cost time nor add readings.
+# A request says what it wants at its beginning; a pasted log behind it must not cost time nor add
+# readings.
 READ_TOKENS = 600
 
 
 class Token(NamedTuple):
     """One word or sign of a request."""
 
-    kind: str  # w word, o opaque (code, quote, path, address, name), n id or number, "," clause, "." sentence
+    # w word, o opaque (code, quote, path, address, name), n id or number, "," clause, "." sentence
+    kind: str
     word: str
     raw: str
     at: int
@@ -27,7 +30,8 @@ class Token(NamedTuple):
 
 
 _SCAN = re.compile(
-    r"""(?P<skip>(?m:^)[ \t]*(?:(?:[-*+>•]|\d{1,3}[.)]|\#{1,6}|\[[ xX]?\])[ \t]+)+|⟦[^⟧\n]{0,100}⟧|(?<!\w)@[\w/.-]+)
+    r"""(?P<skip>(?m:^)[ \t]*(?:(?:[-*+>•]|\d{1,3}[.)]|\#{1,6}|\[[ xX]?\])[ \t]+)+
+              |⟦[^⟧\n]{0,100}⟧|(?<!\w)@[\w/.-]+)
     |(?P<pull>(?:https?://|www\.)\S+/(?:pulls?|merge_requests|pull-requests)/\S*)
     |(?P<opaque>```.*?(?:```|\Z)|`[^`\n]{0,400}`|(?:https?://|www\.)\S+|(?<!\w)</?[a-zA-Z][\w-]{0,30}/?>
         |"[^"\n]{0,300}"|“[^”\n]{0,300}”|«[^»\n]{0,300}»|„[^“”\n]{0,300}[“”]
@@ -44,11 +48,14 @@ _SCAN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _CAMEL = re.compile(r"[a-z][A-Z]")
-_TREES = frozenset(("src", "lib", "test", "tests", "docs", "app", "apps", "pkg", "cmd", "packages", "scripts"))
+_TREES = frozenset(
+    ("src", "lib", "test", "tests", "docs", "app", "apps", "pkg", "cmd", "packages", "scripts")
+)
 
 
 def scan_tokens(text: str, table: RouterTable) -> list[Token]:
-    """Return the words of the text in order; quotes, code, paths, names and numbers stand for themselves."""
+    """Return the words of the text in order; quotes, code, paths, names and numbers stand for
+    themselves."""
     for name in (name for _, cell in table.rows("names") for name in cell.split(" | ")):
         if name in text:
             text = re.sub(rf"\b{re.escape(name)}\b", lambda m: f"`{m[0][1:-1]}`", text)
@@ -79,7 +86,12 @@ def _read_word(raw: str, at: int, table: RouterTable) -> Iterator[Token]:
     if raw[0] == raw[-1] == "_" and "_" not in raw[1:-1]:
         raw = raw.strip("_")
     word = fold(raw)
-    if any(c.isdigit() for c in raw) and "_" not in raw and not raw.endswith(")") and word not in table.irregular:
+    if (
+        any(c.isdigit() for c in raw)
+        and "_" not in raw
+        and not raw.endswith(")")
+        and word not in table.irregular
+    ):
         yield Token("n", word, raw, at)
     elif "_" in raw or not raw or raw.endswith(")") or _CAMEL.search(raw):
         yield Token("o", "", raw, at)
@@ -92,7 +104,11 @@ def _read_word(raw: str, at: int, table: RouterTable) -> Iterator[Token]:
 def _read_path(raw: str, at: int, table: RouterTable) -> Iterator[Token]:
     """Yield the token of a path; `client/server` is two words with an "or" between them."""
     parts = raw.split("/")
-    if len(parts) == 2 and all(part.replace("-", "").isalpha() for part in parts) and parts[0] not in _TREES:
+    if (
+        len(parts) == 2
+        and all(part.replace("-", "").isalpha() for part in parts)
+        and parts[0] not in _TREES
+    ):
         yield from _read_word(parts[0], at, table)
         yield Token("w", "/", "/", at)
         yield from _read_word(parts[1], at + len(parts[0]) + 1, table)

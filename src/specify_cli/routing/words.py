@@ -16,7 +16,8 @@ class Verb(NamedTuple):
 
     lemma: str
     action: str
-    weight: str  # "alias" a row of the contract, "own" our additions, "signal" a noun that implies work
+    # "alias" a row of the contract, "own" our additions, "signal" a noun that implies work
+    weight: str
 
 
 class Phrase(NamedTuple):
@@ -40,23 +41,32 @@ def fold(text: str) -> str:
 
 
 def split_cell(text: str) -> list[str]:
-    """Return the words of a table cell; a German umlaut is also entered in its two-letter spelling."""
+    """Return the words of a table cell; a German umlaut is also entered in its two-letter
+    spelling."""
     if text.isascii():
         return text.split()
     words = fold(text).split()
     if "ä" in text or "ö" in text or "ü" in text:
-        words += fold(" ".join(w for w in text.split() if not w.isascii()).translate(_DIGRAPHS)).split()
+        words += fold(
+            " ".join(w for w in text.split() if not w.isascii()).translate(_DIGRAPHS)
+        ).split()
     return words
 
 
 def list_lemmas(word: str) -> Iterator[str]:
-    """Yield the spellings under which the table may hold the verb a word is a form of, likeliest first."""
+    """Yield the spellings under which the table may hold the verb a word is a form of, likeliest
+    first."""
     if not word:
         return
     yield word
     stem = word
     if "is" in word or "ys" in word:
-        yield word.replace("ise", "ize").replace("isi", "izi").replace("yse", "yze").replace("ysi", "yzi")
+        yield (
+            word.replace("ise", "ize")
+            .replace("isi", "izi")
+            .replace("yse", "yze")
+            .replace("ysi", "yzi")
+        )
         stem = word.replace("is", "iz").replace("ys", "yz")
     for base in dict.fromkeys((word, stem)):
         if base.endswith(("ies", "ied")):

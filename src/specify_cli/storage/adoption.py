@@ -11,7 +11,12 @@ from specify_cli.record import layout
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import prepare
 from specify_cli.storage.store import FileRecordStore
-from specify_cli.storage.worktrees import find_left_behind, list_files, list_records, shared_directory
+from specify_cli.storage.worktrees import (
+    find_left_behind,
+    list_files,
+    list_records,
+    shared_directory,
+)
 
 if TYPE_CHECKING:
     from specify_cli.project.config import Project
@@ -20,8 +25,9 @@ if TYPE_CHECKING:
 def take_in(project: Project) -> list[str]:
     """Bring the records that removed worktrees left behind into this project; return their paths.
 
-    Objects first, then annexes, then the record: a record that is there leads to all it names. A second name goes
-    once its record is here; stopping anywhere and doing it again brings in the rest. Raises InvocationError.
+    Objects first, then annexes, then the record: a record that is there leads to all it names. A
+    second name goes once its record is here; stopping anywhere and doing it again brings in the
+    rest. Raises InvocationError.
     """
     left = find_left_behind(project.root)
     if not left:
@@ -32,11 +38,17 @@ def take_in(project: Project) -> list[str]:
     for home in sorted({item.home for item in left}):
         for path in list_files(home):
             folder, _, name = path.rpartition("/")
-            if folder.startswith((layout.OBJECTS, layout.LOCAL_OBJECTS)) and not name.endswith(layout.WITHHELD):
+            if folder.startswith((layout.OBJECTS, layout.LOCAL_OBJECTS)) and not name.endswith(
+                layout.WITHHELD
+            ):
                 objects.put((), [durable.read_below(home, path)])
             elif folder.startswith(layout.ANNEXES):
                 try:
-                    records.annex(os.path.basename(folder), name.removesuffix(".jsonl"), durable.read_below(home, path))
+                    records.annex(
+                        os.path.basename(folder),
+                        name.removesuffix(".jsonl"),
+                        durable.read_below(home, path),
+                    )
                 except FileExistsError:
                     continue
     adopted: list[str] = []
@@ -51,6 +63,8 @@ def take_in(project: Project) -> list[str]:
         adopted.append(path)
         os.unlink(f"{item.home}/{path}")
     for worktree, home in sorted({item[:2] for item in left}):
-        if not list(list_records(home)) and not os.path.lexists(f"{shared_directory(home)}/worktrees/{worktree}"):
+        if not list(list_records(home)) and not os.path.lexists(
+            f"{shared_directory(home)}/worktrees/{worktree}"
+        ):
             shutil.rmtree(home, ignore_errors=True)
     return adopted

@@ -1,4 +1,5 @@
-"""Check records where they lie: one, a file, or all of a project, with objects, annexes and copies."""
+"""Check records where they lie: one, a file, or all of a project, with objects, annexes and
+copies."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def verify_place(
     *,
     list_withheld: bool = True,
 ) -> RecordReport:
-    """Seals, chain, sequence, ids, tail and objects of one record, its copies, and others with its id.
+    """Seals, chain, sequence, ids, tail and objects of one record, its copies, and others with its
+    id.
 
     Who walks all records knows the `others` already; without them the index is asked.
     """
@@ -60,12 +62,18 @@ def verify_place(
         return report
     if others is None:
         index = Index(project.root)
-        others = [other for key in index.lookup(place.invocation_id) if (other := index.place(key)) is not None]
+        others = [
+            other
+            for key in index.lookup(place.invocation_id)
+            if (other := index.place(key)) is not None
+        ]
     annexes = list(annex_files(project.root, place.invocation_id))
     readable = [(path, data) for path, data in annexes if isinstance(data, bytes)]
     report = add_annexes(report, place.invocation_id, readable)
     extra: list[Finding] = [
-        finding("NOT_A_REGULAR_FILE", path, None, 0, str(data)) for path, data in annexes if not isinstance(data, bytes)
+        finding("NOT_A_REGULAR_FILE", path, None, 0, str(data))
+        for path, data in annexes
+        if not isinstance(data, bytes)
     ]
     extra += [
         *_check_objects(reach or Reach(FileObjectStore(project.root)), report),
@@ -75,7 +83,8 @@ def verify_place(
 
 
 def annex_files(root: str, invocation_id: str) -> Iterator[tuple[str, bytes | InvocationError]]:
-    """Yield every annex of a record in the order they were made: its path and bytes, or why it is not read."""
+    """Yield every annex of a record in the order they were made: its path and bytes, or why it is
+    not read."""
     folder = layout.annex_folder(invocation_id)
     try:
         names = sorted(name for name in os.listdir(f"{root}/{folder}") if not name.startswith("."))
@@ -101,7 +110,12 @@ def _find_twins(project: Project, place: Place, others: Iterable[Place]) -> Iter
 def differing_copies(root: str, place: Place) -> Iterator[str]:
     """Yield the paths of other files under the record's name whose bytes are not its own."""
     store = FileRecordStore(root)
-    for folder in (layout.RECORDS, layout.trail_folder(place.invocation_id), layout.IMPORTED, layout.OLDER_RECORDS):
+    for folder in (
+        layout.RECORDS,
+        layout.trail_folder(place.invocation_id),
+        layout.IMPORTED,
+        layout.OLDER_RECORDS,
+    ):
         twin = place._replace(folder=folder)
         if folder != place.folder and os.path.lexists(f"{root}/{twin.path}"):
             try:
@@ -112,7 +126,9 @@ def differing_copies(root: str, place: Place) -> Iterator[str]:
                 yield twin.path
 
 
-def verify_file(root: str, place: Place, anchors: Iterable[str] = (), *, list_withheld: bool = True) -> RecordReport:
+def verify_file(
+    root: str, place: Place, anchors: Iterable[str] = (), *, list_withheld: bool = True
+) -> RecordReport:
     """Return the findings of a record's own lines."""
     try:
         with durable.folder(root, place.folder) as folder_fd:
@@ -136,7 +152,9 @@ def verify_file(root: str, place: Place, anchors: Iterable[str] = (), *, list_wi
 
 
 def _report_unread(path: str, code: str, detail: str) -> RecordReport:
-    return RecordReport(path, None, False, "open", 0, None, (finding(code, path, None, 0, detail),), ())
+    return RecordReport(
+        path, None, False, "open", 0, None, (finding(code, path, None, 0, detail),), ()
+    )
 
 
 def _check_objects(reach: Reach, report: RecordReport) -> Iterator[Finding]:
@@ -145,12 +163,15 @@ def _check_objects(reach: Reach, report: RecordReport) -> Iterator[Finding]:
             detail = f"{item.field} {item.digest}"
             problem = finding(item.code, report.file, item.seq, item.offset, detail)
             if item.why is not None:
-                problem = problem._replace(message=f"this object was left out on purpose ({item.why}): {detail}")
+                problem = problem._replace(
+                    message=f"this object was left out on purpose ({item.why}): {detail}"
+                )
             yield problem
 
 
 def list_groups(root: str) -> list[tuple[Place, ...]]:
-    """Return the records that a project's folders hold, in the order of their ids; those of one id together."""
+    """Return the records that a project's folders hold, in the order of their ids; those of one id
+    together."""
     index = Index(root)
     return [
         tuple(place for key in keys if (place := index.place(key)) is not None)
@@ -159,8 +180,8 @@ def list_groups(root: str) -> list[tuple[Place, ...]]:
 
 
 def verify_all(project: Project) -> Iterator[RecordReport]:
-    """Yield a report for every record the project's folders hold, in the order of their ids, each read once and "
-    "let go."""
+    """Yield a report for every record the project's folders hold, in the order of their ids, each
+    read once and " "let go."""
     for reports in verify_groups((project.root, group) for group in list_groups(project.root)):
         yield from reports
 
@@ -221,14 +242,25 @@ def strays(project: Project) -> Iterator[Finding]:
         for name in _list_folder(project.root, folder):
             if name.endswith(".jsonl") and layout.parse_record_name(name) is None:
                 yield finding(
-                    "NAME_MISMATCH", f"{folder}/{name}", None, 0, "it is named like no record and was not read"
+                    "NAME_MISMATCH",
+                    f"{folder}/{name}",
+                    None,
+                    0,
+                    "it is named like no record and was not read",
                 )
     index = Index(project.root)
     for name in _list_folder(project.root, layout.ANNEXES):
         if not is_invocation_id(name):
-            yield finding("ANNEX_MISMATCH", f"{layout.ANNEXES}/{name}", None, 0, "it is named by no invocation id")
+            yield finding(
+                "ANNEX_MISMATCH",
+                f"{layout.ANNEXES}/{name}",
+                None,
+                0,
+                "it is named by no invocation id",
+            )
         elif not index.lookup(name):
-            # Its record was never published, or is on another branch: of the annex its own bytes can be checked.
+            # Its record was never published, or is on another branch: of the annex its own bytes
+            # can be checked.
             yield finding("RECORD_NOT_HERE", f"{layout.ANNEXES}/{name}", None, 0)
             for path, data in annex_files(project.root, name):
                 if isinstance(data, InvocationError):

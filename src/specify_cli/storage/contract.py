@@ -35,7 +35,11 @@ def make_note(number: int) -> Body:
 
 def make_end(held: LockedRecord) -> list[Body]:
     """Return the closing event of a record that is open."""
-    return [] if held.tip.event == "completed" else [{"event": "completed", "completed_at": AT, "outcome": "done"}]
+    return (
+        []
+        if held.tip.event == "completed"
+        else [{"event": "completed", "completed_at": AT, "outcome": "done"}]
+    )
 
 
 class RecordStoreContract:
@@ -105,7 +109,9 @@ class RecordStoreContract:
             (DATA.replace(b"implementer", b"implementor"), "RECORD_DAMAGED"),
         ],
     )
-    def test_what_cannot_be_continued_is_refused_by_code(self, store: RecordStore, data: bytes, code: str) -> None:
+    def test_what_cannot_be_continued_is_refused_by_code(
+        self, store: RecordStore, data: bytes, code: str
+    ) -> None:
         store.create(NAME, data)
         with pytest.raises(InvocationError) as caught:
             store.append(PLACE, lambda _: [make_note(1)], AT)
@@ -120,11 +126,19 @@ class RecordStoreContract:
 
         record = fold(store.read(PLACE))
         assert record is not None
-        assert [entry.event for entry in record.entries] == ["started", "recovered", "artifact_link"]
+        assert [entry.event for entry in record.entries] == [
+            "started",
+            "recovered",
+            "artifact_link",
+        ]
 
-    def test_an_adopted_closing_line_gets_its_lf_and_nothing_follows_it(self, store: RecordStore) -> None:
+    def test_an_adopted_closing_line_gets_its_lf_and_nothing_follows_it(
+        self, store: RecordStore
+    ) -> None:
         closed, _ = chain(
-            genesis_tip(), ID, [STARTED, *make_end(LockedRecord(genesis_tip(), lambda _: b"", lambda _: False))]
+            genesis_tip(),
+            ID,
+            [STARTED, *make_end(LockedRecord(genesis_tip(), lambda _: b"", lambda _: False))],
         )
         store.create(NAME, closed[:-1])
         store.append(PLACE, lambda _: [make_note(1)], AT)

@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from charter.inputs import CHARTER_MARKDOWN, CHARTER_YAML, DOCTRINE_FOLDER, GRAPH_PATHS, POLICY_PATH, ContextInputs
+from charter.inputs import (
+    CHARTER_MARKDOWN,
+    CHARTER_YAML,
+    DOCTRINE_FOLDER,
+    GRAPH_PATHS,
+    POLICY_PATH,
+    ContextInputs,
+)
 from charter.model import CharterError
 from charter.parse import parse_policy
 from charter.retrieval import deciding
@@ -26,7 +33,8 @@ if TYPE_CHECKING:
 
 
 class Frozen(NamedTuple):
-    """What the router saw: profiles, table, facts, and the shipped bundle some of the profiles are from."""
+    """What the router saw: profiles, table, facts, and the shipped bundle some of the profiles are
+    from."""
 
     profiles: tuple[AgentProfile, ...]
     table: RouterTable
@@ -35,15 +43,23 @@ class Frozen(NamedTuple):
 
 
 def inputs_of_corpus(
-    objects: ObjectStore, corpus: str, settings: Mapping[str, object] | None = None, cache: ParseCache | None = None
+    objects: ObjectStore,
+    corpus: str,
+    settings: Mapping[str, object] | None = None,
+    cache: ParseCache | None = None,
 ) -> ContextInputs:
-    """Return the charter and doctrine a corpus object names. `settings` are those of the snapshot's config.
+    """Return the charter and doctrine a corpus object names. `settings` are those of the snapshot's
+    config.
 
     Raises StoredDataError OBJECT_MISSING, OBJECT_CORRUPT, SNAPSHOT_INVALID.
     """
     value = mapping_of(objects.get(corpus), f"corpus {corpus}")
     files, unreadable = value.get("files"), value.get("unreadable")
-    if not isinstance(files, dict) or not isinstance(unreadable, dict) or not isinstance(value.get("shipped"), str):
+    if (
+        not isinstance(files, dict)
+        or not isinstance(unreadable, dict)
+        or not isinstance(value.get("shipped"), str)
+    ):
         raise invalid(f"corpus {corpus}", "files, unreadable and shipped")
     texts = {str(path): objects.get(str(name)) for path, name in files.items()}
     bundle = objects.get(str(value["shipped"]))
@@ -60,20 +76,31 @@ def inputs_of_corpus(
 
 
 def withheld_by_policy(
-    objects: ObjectStore, corpus: str, policies: Sequence[Policy] = (), cache: ParseCache | None = None
+    objects: ObjectStore,
+    corpus: str,
+    policies: Sequence[Policy] = (),
+    cache: ParseCache | None = None,
 ) -> dict[str, str]:
     """Return the files of a corpus whose content a policy keeps back, by digest, and why.
 
     That corpus's own, or one of these.
 
-    A charter is one file, so one section of it that is kept back keeps the file back. Where the policy, or the file,
-    cannot be read there is no asking, and the file is kept back too. A policy that denies and redacts nothing keeps
-    nothing back.
+    A charter is one file, so one section of it that is kept back keeps the file back. Where the
+    policy, or the file, cannot be read there is no asking, and the file is kept back too. A policy
+    that denies and redacts nothing keeps nothing back.
     """
     value = mapping_of(objects.get(corpus), f"corpus {corpus}")
     files = value.get("files")
-    named = {str(path): str(digest) for path, digest in files.items()} if isinstance(files, dict) else {}
-    ruled = [path for path in named if path.startswith((DOCTRINE_FOLDER + "/", CHARTER_MARKDOWN, CHARTER_YAML))]
+    named = (
+        {str(path): str(digest) for path, digest in files.items()}
+        if isinstance(files, dict)
+        else {}
+    )
+    ruled = [
+        path
+        for path in named
+        if path.startswith((DOCTRINE_FOLDER + "/", CHARTER_MARKDOWN, CHARTER_YAML))
+    ]
     asking = any(rule.action != "allow" for policy in policies for rule in policy.rules)
     if POLICY_PATH not in named and not value.get("unreadable") and not asking:
         return {}
@@ -83,7 +110,11 @@ def withheld_by_policy(
         return {named[path]: f"policy cannot be asked: {error.message}" for path in ruled}
     if inputs.policy_state == "unreadable":
         return {named[path]: "policy cannot be read, so nothing was shown" for path in ruled}
-    asked = [policy for policy in (inputs.policy, *policies) if any(rule.action != "allow" for rule in policy.rules)]
+    asked = [
+        policy
+        for policy in (inputs.policy, *policies)
+        if any(rule.action != "allow" for rule in policy.rules)
+    ]
     withheld: dict[str, str] = {}
     for artifact in (*inputs.charter.sections, *inputs.artifacts):
         rules = (deciding(policy, artifact) for policy in asked)
@@ -91,10 +122,16 @@ def withheld_by_policy(
         if rule is not None:
             charter = [named[path] for path in (CHARTER_MARKDOWN, CHARTER_YAML) if path in named]
             kept_back = charter if artifact.origin == "charter" else [artifact.digest]
-            withheld |= dict.fromkeys(kept_back, f"policy: {rule.action} by rule {rule.id}: {artifact.uri}")
+            withheld |= dict.fromkeys(
+                kept_back, f"policy: {rule.action} by rule {rule.id}: {artifact.uri}"
+            )
     read = {artifact.digest for artifact in inputs.artifacts}
     for path in ruled if asked else ():
-        if path.startswith(DOCTRINE_FOLDER + "/") and path not in GRAPH_PATHS and named[path] not in read:
+        if (
+            path.startswith(DOCTRINE_FOLDER + "/")
+            and path not in GRAPH_PATHS
+            and named[path] not in read
+        ):
             withheld[named[path]] = "policy cannot be asked: the file does not load"
     return withheld
 
@@ -108,9 +145,12 @@ def frozen_decision(objects: ObjectStore, manifest: Mapping[str, object]) -> Fro
         bundle = parse_bundle(objects.get(str(manifest.get("shipped"))))
         table = RouterTable.from_bytes(objects.get(str(manifest.get("router_table"))))
     except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
-        raise invalid("the shipped bundle or the router's table", f"a form this version reads ({error})") from error
+        raise invalid(
+            "the shipped bundle or the router's table", f"a form this version reads ({error})"
+        ) from error
     profiles_read = [
-        _load_profile(objects, bundle, str(name), str(digest)) for name, digest in sorted(profiles.items())
+        _load_profile(objects, bundle, str(name), str(digest))
+        for name, digest in sorted(profiles.items())
     ]
     languages = facts.get("languages")
     names = tuple(str(name) for name in languages) if isinstance(languages, list) else ()
@@ -130,7 +170,9 @@ def frozen_profile(objects: ObjectStore, snapshot: str, profile_id: str) -> Agen
     return _load_profile(objects, bundle, profile_id, str(profiles[profile_id]))
 
 
-def _load_profile(objects: ObjectStore, bundle: ShippedBundle, profile_id: str, digest: str) -> AgentProfile:
+def _load_profile(
+    objects: ObjectStore, bundle: ShippedBundle, profile_id: str, digest: str
+) -> AgentProfile:
     """Return a profile by its digest: an entry of the bundle, else an object."""
     try:
         if (shipped := _load_shipped(bundle.data).get(digest)) is not None:
@@ -147,7 +189,8 @@ def _load_profile(objects: ObjectStore, bundle: ShippedBundle, profile_id: str, 
 
 @lru_cache(maxsize=4)
 def _load_shipped(data: bytes) -> Mapping[str, AgentProfile]:
-    """Return the profiles of a bundle by their digests; many records share one, which is remembered."""
+    """Return the profiles of a bundle by their digests; many records share one, which is
+    remembered."""
     files = parse_bundle(data).files.items()
     return {
         file.sha256: parse_profile(file.document, digest=file.sha256, origin="shipped")
@@ -171,7 +214,9 @@ def policy_hash_of(data: bytes) -> str | None:
     """Return the hash of a policy file's parse, or None where it does not load."""
 
     try:
-        document = ParseCache(None).parse(SourceFile("policy.yaml", data, hashlib.sha256(data).hexdigest()))
+        document = ParseCache(None).parse(
+            SourceFile("policy.yaml", data, hashlib.sha256(data).hexdigest())
+        )
         parse_policy(document)
         return digest_of(document)
     except (YamlError, CharterError, SealError):
@@ -180,9 +225,12 @@ def policy_hash_of(data: bytes) -> str | None:
 
 def invalid(what: str, expected: str) -> StoredDataError:
     """Return the error for a stored object that is not what it is named as."""
-    return StoredDataError("SNAPSHOT_INVALID", f"{what}: expected {expected}", "spec-kitty invocations verify --all")
+    return StoredDataError(
+        "SNAPSHOT_INVALID", f"{what}: expected {expected}", "spec-kitty invocations verify --all"
+    )
 
 
 def limit_hits(hits: Sequence[dict[str, Any]], config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the hits a search gives: the best `limit` of them, charter sections counted like any other."""
+    """Return the hits a search gives: the best `limit` of them, charter sections counted like any
+    other."""
     return list(hits)[: config.get("limit", len(hits))]

@@ -1,11 +1,13 @@
-"""Which records exist, newest first, without reading them and usually without listing their folders.
+"""Which records exist, newest first, without reading them and usually without listing their
+folders.
 
 The folders are the truth. `invocation-index.jsonl` is derived from their file names, and
-`invocation-index.stamp` remembers the state of the folders (inode, change time) and of the index at the
-moment the two were seen to agree. While both are as the stamp says, the index is read; otherwise the names
-are listed once and index and stamp are made right. Both files may be deleted at any time; whoever edits them
-gains a slower or a wrong-looking list until the next change, never a changed record. A file system clock
-tick in which two changes could hide leaves no stamp, so a race costs a listing, never a row.
+`invocation-index.stamp` remembers the state of the folders (inode, change time) and of the index at
+the moment the two were seen to agree. While both are as the stamp says, the index is read;
+otherwise the names are listed once and index and stamp are made right. Both files may be deleted at
+any time; whoever edits them gains a slower or a wrong-looking list until the next change, never a
+changed record. A file system clock tick in which two changes could hide leaves no stamp, so a race
+costs a listing, never a row.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
 STAMP_VERSION = 1
 
 _BLOCK = 64 * 1024
-# What is read of a file that anybody may have put there: a stamp, and rows appended since it (some 60,000).
+# What is read of a file that anybody may have put there: a stamp, and rows appended since it (some
+# 60,000).
 _MAX_STAMP = 256 * 1024
 _APPENDED = 8 * 1024 * 1024
 _DAY_MILLIS = 24 * 3600 * 1000
@@ -44,8 +47,8 @@ _LINE = re.compile(
         r'"started_at":"[0-9TZ:.-]{24,26}"\}\n'
     ).encode("ascii")
 )
-# Two changes closer than this may carry the same change time: a kernel tick where times have fractions,
-# a second or two where they do not.
+# Two changes closer than this may carry the same change time: a kernel tick where times have
+# fractions, a second or two where they do not.
 _TICK_NANOS = 100_000_000
 _COARSE_NANOS = 2_000_000_000
 
@@ -59,16 +62,24 @@ class Key(NamedTuple):
     def line(self) -> str:
         profile = f'"{self.profile_id}"' if self.profile_id else "null"
         started_at = rfc3339(millis_of(self.invocation_id))
-        return f'{{"invocation_id":"{self.invocation_id}","profile_id":{profile},"started_at":"{started_at}"}}\n'
+        return (
+            f'{{"invocation_id":"{self.invocation_id}","profile_id":{profile},'
+            f'"started_at":"{started_at}"}}\n'
+        )
 
     def names(self) -> tuple[str, ...]:
         """Return the file names a record of this row may have, its own form first."""
         older = f"{self.invocation_id}.jsonl"
-        return (layout.record_name(self.profile_id, self.invocation_id), older) if self.profile_id else (older,)
+        return (
+            (layout.record_name(self.profile_id, self.invocation_id), older)
+            if self.profile_id
+            else (older,)
+        )
 
 
 class _Listed(NamedTuple):
-    """One listing: the names in order, the folders' states before it, whether no change can hide behind them."""
+    """One listing: the names in order, the folders' states before it, whether no change can hide
+    behind them."""
 
     names: list[str]
     states: list[list[object]]
@@ -86,10 +97,18 @@ class Index:
         self.problems: list[str] = []
 
     def add(self, key: Key) -> None:
-        """Append one row after its record is durable. A row that cannot be written is found by the next list."""
+        """Append one row after its record is durable. A row that cannot be written is found by the
+        next list."""
         try:
             with self._lock_folder(0.5) as folder_fd:
-                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                flags = (
+                    os.O_WRONLY
+                    | os.O_APPEND
+                    | os.O_CREAT
+                    | os.O_NOFOLLOW
+                    | os.O_NONBLOCK
+                    | os.O_CLOEXEC
+                )
                 fd = os.open("invocation-index.jsonl", flags, durable.PRIVATE, dir_fd=folder_fd)
                 try:
                     durable.append(fd, key.line().encode("ascii"), sync=False)
@@ -99,14 +118,20 @@ class Index:
             self.problems.append(f"{layout.INDEX}: {error}")
 
     def _lock_folder(self, wait: float) -> durable.folder:
-        """Return the folder of the index under the lock that every writer of index and stamp holds."""
+        """Return the folder of the index under the lock that every writer of index and stamp
+        holds."""
         return durable.folder(self.root, layout.EVENTS, wait=wait)
 
     def newest(self) -> Iterator[Key]:
-        """Yield every record once, newest first; those whose ids lie more than a day ahead of the clock come last."""
+        """Yield every record once, newest first; those whose ids lie more than a day ahead of the
+        clock come last."""
         tomorrow = new_ulid(time.time_ns() // 1_000_000 + _DAY_MILLIS, bytes(10))
         ahead: list[Key] = []
-        for key in self._read_backwards() if self._is_current() or self._confirm() else reversed(self.reconcile()):
+        for key in (
+            self._read_backwards()
+            if self._is_current() or self._confirm()
+            else reversed(self.reconcile())
+        ):
             if key.invocation_id > tomorrow:
                 ahead.append(key)
             else:
@@ -135,12 +160,15 @@ class Index:
                 file.seek(start)
                 data = file.read()
                 end = start + data.rfind(b"\n") + 1
-                return map(_make_key, _LINE.finditer(data)), f"{state.st_ino}:{end}:{_read_ending(file, end)}"
+                return map(
+                    _make_key, _LINE.finditer(data)
+                ), f"{state.st_ino}:{end}:{_read_ending(file, end)}"
         except FileNotFoundError:
             return listed, ""
 
     def lookup(self, prefix: str) -> list[Key]:
-        """Return the rows whose id begins with `prefix`; names are listed only where the index cannot tell."""
+        """Return the rows whose id begins with `prefix`; names are listed only where the index
+        cannot tell."""
         if self._is_current():
             return list(self._from(prefix))
         if len(prefix) == 26:
@@ -152,30 +180,45 @@ class Index:
     def resolve(self, text: str) -> Place:
         """Return the one record an id, a part of one, or a place in the list names.
 
-        The place is `last` or `@N`, the Nth row of `invocations list`. A part is how exactly one id begins; where none
-        begins so, how one ends; else what one contains. Where several files hold the id, the one among the records,
-        named by its profile, is meant; verify names the others. Raises CallerError INVALID_ID, INVOCATION_NOT_FOUND,
-        INVOCATION_AMBIGUOUS and StoredDataError DUPLICATE_ID.
+        The place is `last` or `@N`, the Nth row of `invocations list`. A part is how exactly one id
+        begins; where none begins so, how one ends; else what one contains. Where several files hold
+        the id, the one among the records, named by its profile, is meant; verify names the others.
+        Raises CallerError INVALID_ID, INVOCATION_NOT_FOUND, INVOCATION_AMBIGUOUS and
+        StoredDataError DUPLICATE_ID.
         """
         sought = text.strip().upper()
         ordinal = _ORDINAL.fullmatch(sought)
         if ordinal is None and _PART.fullmatch(sought) is None:
             raise CallerError(
                 "INVALID_ID",
-                f"{text!r} names no invocation; expected a ULID (26 letters and digits), a part of one, last or @N",
+                f"{text!r} names no invocation; expected a ULID (26 letters and digits), a part "
+                "of one, last or @N",
                 "spec-kitty invocations list",
             )
-        places = self._find_places(self._find_listed(int(ordinal[1] or 1)) if ordinal else self.lookup(sought))
+        places = self._find_places(
+            self._find_listed(int(ordinal[1] or 1)) if ordinal else self.lookup(sought)
+        )
         if not places and not ordinal and not self.scans:
-            places = self._find_places(key for key in self.reconcile() if key.invocation_id.startswith(sought))
+            places = self._find_places(
+                key for key in self.reconcile() if key.invocation_id.startswith(sought)
+            )
         if not places and not ordinal and len(sought) < 26:
             keys = [key for key in self.newest() if sought in key.invocation_id]
-            places = self._find_places([key for key in keys if key.invocation_id.endswith(sought)] or keys)
+            places = self._find_places(
+                [key for key in keys if key.invocation_id.endswith(sought)] or keys
+            )
         if not places:
             from specify_cli.storage.worktrees import find_left_behind  # for an id that is not here
 
-            left = "spec-kitty invocations reindex, which takes in the records that removed worktrees left; then "
-            named = f"stands at {text} of the list" if ordinal else f"has the id {sought}{'…' * (len(sought) < 26)}"
+            left = (
+                "spec-kitty invocations reindex, which takes in the records that removed "
+                "worktrees left; then "
+            )
+            named = (
+                f"stands at {text} of the list"
+                if ordinal
+                else f"has the id {sought}{'…' * (len(sought) < 26)}"
+            )
             raise CallerError(
                 "INVOCATION_NOT_FOUND",
                 f"no record {named} in {self.root}",
@@ -188,7 +231,11 @@ class Index:
                 "give more letters of the id",
                 candidates=[{"invocation_id": place.invocation_id} for place in places[:20]],
             )
-        own = [place for place in places if place.folder != layout.OLDER_RECORDS and place.profile_id is not None]
+        own = [
+            place
+            for place in places
+            if place.folder != layout.OLDER_RECORDS and place.profile_id is not None
+        ]
         if len(places) > 1 and len(own) != 1:
             raise StoredDataError(
                 "DUPLICATE_ID",
@@ -245,7 +292,11 @@ class Index:
         """List the names, make index and stamp right, give every row oldest first."""
         listed = self._list()
         keys = sorted(
-            {Key(ids[1], ids[0] or "") for name in listed.names if (ids := layout.parse_record_name(name)) is not None}
+            {
+                Key(ids[1], ids[0] or "")
+                for name in listed.names
+                if (ids := layout.parse_record_name(name)) is not None
+            }
         )
         data = "".join(key.line() for key in keys).encode("ascii")
         try:
@@ -260,15 +311,21 @@ class Index:
         return keys
 
     def _confirm(self) -> bool:
-        """Return whether the index, though something changed, still says what the folders hold; restamps it if so.
+        """Return whether the index, though something changed, still says what the folders hold;
+        restamps it if so.
 
-        True when the names are those of the last stamp plus the rows writers appended since, in order: one
-        listing and three digests instead of a row-by-row comparison.
+        True when the names are those of the last stamp plus the rows writers appended since, in
+        order: one listing and three digests instead of a row-by-row comparison.
         """
         stamp = self._read_stamp()
         size, stamped = stamp.get("size"), stamp.get("index")
         state = self._index_state()
-        if state is None or not isinstance(size, int) or not isinstance(stamped, list) or stamped[:1] != state[:1]:
+        if (
+            state is None
+            or not isinstance(size, int)
+            or not isinstance(stamped, list)
+            or stamped[:1] != state[:1]
+        ):
             return False  # another file than the one the stamp is about: nobody appended to that
         try:
             data = self._read(size + _APPENDED)
@@ -314,14 +371,20 @@ class Index:
                 if folder == layout.RECORDS:
                     raise
                 self.problems.append(f"{folder}: {error}")
-        settled = before == self._read_states(self._list_folders()) and all(_is_settled(state, now) for state in before)
+        settled = before == self._read_states(self._list_folders()) and all(
+            _is_settled(state, now) for state in before
+        )
         return _Listed(sorted(names), before, settled)
 
     def _list_folders(self) -> list[str]:
         months: list[str] = []
         try:
             with durable.folder(self.root, layout.TRAIL) as fd:
-                months = [f"{layout.TRAIL}/{name}" for name in sorted(os.listdir(fd)) if not name.startswith(".")]
+                months = [
+                    f"{layout.TRAIL}/{name}"
+                    for name in sorted(os.listdir(fd))
+                    if not name.startswith(".")
+                ]
         except FileNotFoundError:
             pass
         except InvocationError as error:
@@ -359,10 +422,15 @@ class Index:
             stamp = json.loads(durable.read_below(self.root, layout.INDEX_STAMP, _MAX_STAMP))
         except (OSError, ValueError, RecursionError, InvocationError):
             return {"folders": ()}
-        return stamp if isinstance(stamp, dict) and stamp.get("v") == STAMP_VERSION else {"folders": ()}
+        return (
+            stamp
+            if isinstance(stamp, dict) and stamp.get("v") == STAMP_VERSION
+            else {"folders": ()}
+        )
 
     def _write_stamp(self, folder_fd: int, listed: _Listed, data: bytes) -> None:
-        """Remember that the index with these bytes and the folders with these names agree; under the lock."""
+        """Remember that the index with these bytes and the folders with these names agree; under
+        the lock."""
         if not listed.settled:
             return
         stamp = {
@@ -407,9 +475,15 @@ class Index:
             return 0
 
     def _open(self) -> BinaryIO:
-        """Return the index as a file; a link, FIFO or folder in its place is an error, as for a record."""
+        """Return the index as a file; a link, FIFO or folder in its place is an error, as for a
+        record."""
         with durable.folder(self.root, layout.EVENTS) as folder_fd:
-            return os.fdopen(durable.open_regular(folder_fd, "invocation-index.jsonl", os.O_RDONLY, layout.INDEX), "rb")
+            return os.fdopen(
+                durable.open_regular(
+                    folder_fd, "invocation-index.jsonl", os.O_RDONLY, layout.INDEX
+                ),
+                "rb",
+            )
 
     def _read_backwards(self) -> Iterator[Key]:
         """Yield the rows of an index the stamp vouches for, newest first."""
@@ -469,7 +543,8 @@ def _make_key(row: re.Match[bytes]) -> Key:
 
 
 def _read_ending(file: BinaryIO, offset: int) -> str:
-    """Return what tells one index from another that was put in its place: the bytes before an offset, as a digest."""
+    """Return what tells one index from another that was put in its place: the bytes before an
+    offset, as a digest."""
     start = max(0, offset - _BLOCK)
     file.seek(start)
     return _compute_sha256(file.read(offset - start))

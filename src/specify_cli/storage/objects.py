@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     Blobs = Sequence[bytes] | dict[str, bytes]
 
 
-# How much of a record's end a power cut can have met: what is older was flushed by the file system itself.
+# How much of a record's end a power cut can have met: what is older was flushed by the file system
+# itself.
 _BATCH = 64 * 1024 * 1024
 _WHY_BYTES = 1024
 
@@ -26,12 +27,13 @@ _WHY_BYTES = 1024
 class FileObjectStore:
     """Objects as files `<folder>/<2 hex>/<62 hex>`.
 
-    In private mode the folder is `.kittify/events/objects`. In committed mode that folder is tracked, so what
-    an open record names is kept in `.kittify/local/objects`, where no stash, clean or checkout takes it away,
-    and `publish` copies it over when the record is closed (docs/adr/0002).
+    In private mode the folder is `.kittify/events/objects`. In committed mode that folder is
+    tracked, so what an open record names is kept in `.kittify/local/objects`, where no stash, clean
+    or checkout takes it away, and `publish` copies it over when the record is closed
+    (docs/adr/0002).
 
-    What stands under an object's name and is not the object is replaced when the object is put: a branch can plant a
-    file under a name it knows. `replaced` says which those were.
+    What stands under an object's name and is not the object is replaced when the object is put: a
+    branch can plant a file under a name it knows. `replaced` says which those were.
     """
 
     def __init__(self, root: str, trail: str = "private") -> None:
@@ -58,7 +60,8 @@ class FileObjectStore:
         self.put((), batch)
 
     def publish(self, digests: Sequence[str]) -> None:
-        """Copy objects to the tracked folder, durably; a no-op in private mode. Raises as get and put do."""
+        """Copy objects to the tracked folder, durably; a no-op in private mode. Raises as get and
+        put do."""
         if self.folder == layout.OBJECTS:
             return
         tracked = FileObjectStore(self.root)
@@ -76,12 +79,15 @@ class FileObjectStore:
         except OSError as error:
             raise durable.write_failed(layout.OBJECTS, error) from error
 
-    def _put_group(self, blobs: Blobs, young: Iterable[str] = (), *, settle: bool, mode: int = durable.PRIVATE) -> None:
+    def _put_group(
+        self, blobs: Blobs, young: Iterable[str] = (), *, settle: bool, mode: int = durable.PRIVATE
+    ) -> None:
         """Write all, fsync all, link all, then fsync each folder once.
 
-        A root that is already there proves its members durable, because it was linked after their folders
-        were fsynced. With `settle`, an entry younger than the file system's own flush is fsynced again: the
-        writer that made it may not have come to that. So are the folders named as `young`.
+        A root that is already there proves its members durable, because it was linked after their
+        folders were fsynced. With `settle`, an entry younger than the file system's own flush is
+        fsynced again: the writer that made it may not have come to that. So are the folders named
+        as `young`.
         """
         absent: dict[str, bytes] = {}
         young = set(young)
@@ -97,7 +103,9 @@ class FileObjectStore:
         staged: list[tuple[str, int, durable.Staged]] = []
         try:
             for shard in sorted({name[:2] for name in absent} | young):
-                folders[shard] = durable.open_folder(self.root, (*self.folder.split("/"), shard), create=True)
+                folders[shard] = durable.open_folder(
+                    self.root, (*self.folder.split("/"), shard), create=True
+                )
             for name, data in absent.items():
                 fd = folders[name[:2]]
                 staged.append((name, fd, durable.Staged(fd, data, mode)))
@@ -106,7 +114,8 @@ class FileObjectStore:
                 try:
                     file.publish(name[2:])
                 except FileExistsError:
-                    # Another writer was first, or what has the name is not the object: then it gives way.
+                    # Another writer was first, or what has the name is not the object: then it
+                    # gives way.
                     if self._find_held(name, absent[name]) is None:
                         durable.replace(fd, name[2:], absent[name], mode)
                         self.replaced.append(name)
@@ -131,7 +140,11 @@ class FileObjectStore:
             return None
         try:
             state = os.fstat(fd)
-            same = stat.S_ISREG(state.st_mode) and state.st_size == len(data) and durable.read_all(fd) == data
+            same = (
+                stat.S_ISREG(state.st_mode)
+                and state.st_size == len(data)
+                and durable.read_all(fd) == data
+            )
             return state if same else None
         finally:
             os.close(fd)
@@ -148,7 +161,8 @@ class FileObjectStore:
             except FileNotFoundError:
                 continue
             except StoredDataError as error:
-                altered = altered or error  # what a branch planted does not hide the object of this clone
+                # what a branch planted does not hide the object of this clone
+                altered = altered or error
             except OSError as error:
                 raise EnvironmentFault(
                     "OBJECT_MISSING", f"{path} cannot be read: {error.strerror}", f"ls -l {path}"
@@ -156,20 +170,26 @@ class FileObjectStore:
         raise altered or missing(digest)
 
     def withhold(self, reasons: Mapping[str, str], *, tracked: bool) -> None:
-        """Say beside where an object would lie why it does not: in the tracked folder, or for this clone alone."""
-        folder, mode = (layout.OBJECTS, durable.SHARED) if tracked else (layout.LOCAL_OBJECTS, durable.PRIVATE)
+        """Say beside where an object would lie why it does not: in the tracked folder, or for this
+        clone alone."""
+        folder, mode = (
+            (layout.OBJECTS, durable.SHARED) if tracked else (layout.LOCAL_OBJECTS, durable.PRIVATE)
+        )
         for name, why in sorted(reasons.items()):
             shard, rest = layout.object_parts(name)
             try:
                 with durable.folder(self.root, f"{folder}/{shard}", create=True) as fd:
-                    durable.create_exclusive(fd, rest + layout.WITHHELD, why.encode("utf-8", "replace"), mode)
+                    durable.create_exclusive(
+                        fd, rest + layout.WITHHELD, why.encode("utf-8", "replace"), mode
+                    )
             except FileExistsError:
                 continue
             except OSError as error:
                 raise durable.write_failed(f"{folder}/{shard}", error) from error
 
     def why_withheld(self, digest: str, field: str) -> str | None:
-        # What a branch can bring only ever excuses a file of the charter or the doctrine, or a context quoting them.
+        # What a branch can bring only ever excuses a file of the charter or the doctrine, or a
+        # context quoting them.
         if not is_digest(digest):
             return None
         shard, rest = layout.object_parts(digest)
@@ -178,7 +198,9 @@ class FileObjectStore:
             *([layout.OBJECTS] if field in ("file", "governance_context_hash") else []),
         ):
             try:
-                reason = durable.read_below(self.root, f"{folder}/{shard}/{rest}{layout.WITHHELD}", _WHY_BYTES)
+                reason = durable.read_below(
+                    self.root, f"{folder}/{shard}/{rest}{layout.WITHHELD}", _WHY_BYTES
+                )
             except (OSError, InvocationError):
                 continue
             return reason[:_WHY_BYTES].decode("utf-8", "replace")

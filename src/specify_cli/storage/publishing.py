@@ -1,4 +1,5 @@
-"""Prepare a project's folders, and take what is private out of the tracked ones after a change of the trail."""
+"""Prepare a project's folders, and take what is private out of the tracked ones after a change of
+the trail."""
 
 from __future__ import annotations
 
@@ -19,14 +20,18 @@ _AT_ONCE = 500
 
 
 def prepare(records: FileRecordStore) -> None:
-    """Give the project its folders and ignore rules, as its trail wants them. Raises InvocationError."""
+    """Give the project its folders and ignore rules, as its trail wants them. Raises
+    InvocationError."""
     records.prepare()
-    if records.trail == "committed" and os.path.lexists(f"{records.root}/{layout.OBJECTS}/.gitignore"):
+    if records.trail == "committed" and os.path.lexists(
+        f"{records.root}/{layout.OBJECTS}/.gitignore"
+    ):
         withdraw_private_objects(records.root)
 
 
 def withdraw_private_objects(root: str) -> None:
-    """After a change from private to committed: what only private records name leaves the tracked folder.
+    """After a change from private to committed: what only private records name leaves the tracked
+    folder.
 
     The folder's own `.gitignore` hides everything until the last object has moved, so a crash here
     exposes nothing and the next start goes on.
@@ -47,13 +52,17 @@ def withdraw_private_objects(root: str) -> None:
 
 
 def find_ignored_objects(root: str) -> list[str]:
-    """Return the objects of records published here that git neither holds nor shows: every clone would miss them.
+    """Return the objects of records published here that git neither holds nor shows: every clone
+    would miss them.
 
-    They are what a change from committed to private leaves when nobody committed before it. What a branch brought to
-    the trail does not count, because it could name objects that were never published.
+    They are what a change from committed to private leaves when nobody committed before it. What a
+    branch brought to the trail does not count, because it could name objects that were never
+    published.
     """
     top = find_worktree(root)
-    if top is None or not (os.path.isdir(f"{root}/{layout.TRAIL}") and os.path.isdir(f"{root}/{layout.RECORDS}")):
+    if top is None or not (
+        os.path.isdir(f"{root}/{layout.TRAIL}") and os.path.isdir(f"{root}/{layout.RECORDS}")
+    ):
         return []
     paths = {
         f"{layout.OBJECTS}/{d[:2]}/{d[2:]}"
@@ -65,22 +74,30 @@ def find_ignored_objects(root: str) -> list[str]:
 
 
 def objects_of_trail(root: str, of: set[str] | None = None) -> set[str]:
-    """Return every object the published records, or those `of` these names, lead to and a policy does not keep back."""
+    """Return every object the published records, or those `of` these names, lead to and a policy
+    does not keep back."""
     # A `do` comes here only after a change of the trail.
     from specify_cli.storage.checking import verify_file
     from specify_cli.storage.reachability import Reach, Reached, policy_withholds
 
     reach = Reach(FileObjectStore(root))
     reached: list[Reached] = []
-    for month in sorted(os.listdir(f"{root}/{layout.TRAIL}")) if os.path.isdir(f"{root}/{layout.TRAIL}") else ():
+    for month in (
+        sorted(os.listdir(f"{root}/{layout.TRAIL}"))
+        if os.path.isdir(f"{root}/{layout.TRAIL}")
+        else ()
+    ):
         for place in places(root, [f"{layout.TRAIL}/{month}"]):
             if of is None or place.name in of:
                 reached += reach.of(verify_file(root, place).objects)
-    return {item.digest for item in reached} - policy_withholds(FileObjectStore(root), reached).keys()
+    return {item.digest for item in reached} - policy_withholds(
+        FileObjectStore(root), reached
+    ).keys()
 
 
 def note_published(root: str, git_dir: str | None, path: str) -> None:
-    """Remember in the git directory that this clone published a record; where it cannot be written nothing is."""
+    """Remember in the git directory that this clone published a record; where it cannot be written
+    nothing is."""
     top = find_worktree(root)
     if git_dir is None or top is None:
         return
@@ -97,13 +114,19 @@ def note_published(root: str, git_dir: str | None, path: str) -> None:
 
 
 def find_unpublished(root: str, git_dir: str | None) -> list[str]:
-    """Return the ids of records that lie here and that this clone published, but no branch of it holds any more.
+    """Return the ids of records that lie here and that this clone published, but no branch of it
+    holds any more.
 
-    Their commit was dropped. The published part of the log still names them, so every clone would miss them.
+    Their commit was dropped. The published part of the log still names them, so every clone would
+    miss them.
     """
     top = find_worktree(root)
     try:
-        data = None if git_dir is None else durable.read_own(f"{git_dir}/kittify", _PUBLISHED, _MAX_PUBLISHED)
+        data = (
+            None
+            if git_dir is None
+            else durable.read_own(f"{git_dir}/kittify", _PUBLISHED, _MAX_PUBLISHED)
+        )
         here = set(os.listdir(f"{root}/{layout.RECORDS}")) if data and top else set()
     except (OSError, InvocationError):
         return []
@@ -117,7 +140,9 @@ def find_unpublished(root: str, git_dir: str | None) -> list[str]:
     ]
     for at in range(0, len(lost), _AT_ONCE):
         part = lost[at : at + _AT_ONCE]
-        held = ask_git(str(top), "log", "--all", "-z", "--format=", "--name-only", "--", *part) or ""
+        held = (
+            ask_git(str(top), "log", "--all", "-z", "--format=", "--name-only", "--", *part) or ""
+        )
         lost[at : at + _AT_ONCE] = [path if path not in held.split("\0") else "" for path in part]
     names = [layout.parse_record_name(os.path.basename(path)) for path in lost if path]
     return [name[1] for name in names if name is not None]

@@ -1,6 +1,8 @@
-"""The reading side: rows, one invocation whole, its newest events, and verify over a project's files.
+"""The reading side: rows, one invocation whole, its newest events, and verify over a project's
+files.
 
-Nothing here writes a record. A file that cannot be read as one is named, never passed over in silence.
+Nothing here writes a record. A file that cannot be read as one is named, never passed over in
+silence.
 """
 
 from __future__ import annotations
@@ -68,7 +70,8 @@ class Row(NamedTuple):
 
 
 class Filters(NamedTuple):
-    """Which rows a list wants; None means all. `since` and `until`, not included, are milliseconds since 1970."""
+    """Which rows a list wants; None means all. `since` and `until`, not included, are milliseconds
+    since 1970."""
 
     profile: str | None = None
     action: str | None = None
@@ -89,8 +92,14 @@ class Filters(NamedTuple):
             and (self.status is None or row.status == self.status)
             and (self.outcome is None or (row.outcome or row.status) == self.outcome)
             and (self.actor is None or row.actor_id == self.actor)
-            and (self.session is None or ((row.session or {}).get("session_id") or "").startswith(self.session))
-            and (self.parent is None or (row.parent_invocation_id or "").startswith(self.parent.upper()))
+            and (
+                self.session is None
+                or ((row.session or {}).get("session_id") or "").startswith(self.session)
+            )
+            and (
+                self.parent is None
+                or (row.parent_invocation_id or "").startswith(self.parent.upper())
+            )
         )
 
 
@@ -98,9 +107,11 @@ COUNTED = 1_000
 
 
 class Listing(NamedTuple):
-    """The rows found, newest first, the records that could not be read, and how many older ones were not looked at.
+    """The rows found, newest first, the records that could not be read, and how many older ones
+    were not looked at.
 
-    Records that were not looked at are counted up to `COUNTED`, so that a list costs the same among a million.
+    Records that were not looked at are counted up to `COUNTED`, so that a list costs the same among
+    a million.
     """
 
     rows: tuple[Row, ...]
@@ -135,34 +146,43 @@ def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
             problems.append(f"{place.path}: {error}")
             continue
         if row is None:
-            problems.append(f"{place.path}: no started line can be read; run `spec-kitty invocations verify --all`")
+            problems.append(
+                f"{place.path}: no started line can be read; run `spec-kitty invocations verify "
+                "--all`"
+            )
         elif filters.accept(row):
             rows.append(row)
     return Listing(tuple(rows), tuple(dict.fromkeys([*problems, *index.problems])), unread)
 
 
 def parse_moment(text: str, now: float | None = None, option: str = "--since") -> int:
-    """Return a moment in milliseconds: RFC 3339 with or without zone (UTC then), a date, a month or a year.
+    """Return a moment in milliseconds: RFC 3339 with or without zone (UTC then), a date, a month or
+    a year.
 
-    Also `today` and `yesterday`, which begin at midnight here, and how long ago: `30m`, `2h`, `7d`, `3w`. `now` is in
-    seconds since 1970. Raises CallerError INVALID_VALUE.
+    Also `today` and `yesterday`, which begin at midnight here, and how long ago: `30m`, `2h`, `7d`,
+    `3w`. `now` is in seconds since 1970. Raises CallerError INVALID_VALUE.
     """
 
     here = datetime.fromtimestamp(time.time() if now is None else now).astimezone()
     ago = re.fullmatch(r"([0-9]{1,6}) ?([mhdw])(?:in)?(?: ago)?", text)
     try:
         if ago is not None:
-            return int((here - timedelta(minutes=int(ago[1]) * _MINUTES[ago[2]])).timestamp() * 1000)
+            return int(
+                (here - timedelta(minutes=int(ago[1]) * _MINUTES[ago[2]])).timestamp() * 1000
+            )
         if text in ("today", "yesterday"):
             midnight = here.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
-            return int((midnight - timedelta(days=text == "yesterday")).astimezone().timestamp() * 1000)
+            return int(
+                (midnight - timedelta(days=text == "yesterday")).astimezone().timestamp() * 1000
+            )
         full = {4: f"{text}-01-01", 7: f"{text}-01"}.get(len(text), text)
         moment = datetime.fromisoformat(full)
         return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError) as error:
         raise CallerError(
             "INVALID_VALUE",
-            f"{option}: expected a time such as 2026-11-21, 2026-11-21T09:00:00Z, yesterday or 2h, found {text!r}",
+            f"{option}: expected a time such as 2026-11-21, 2026-11-21T09:00:00Z, yesterday or "
+            f"2h, found {text!r}",
             f"spec-kitty invocations list {option} yesterday",
         ) from error
 
@@ -193,14 +213,16 @@ def _read_its_ends(root: str, place: Place) -> Record | None:
 
 
 def read_record(root: str, place: Place) -> Record | None:
-    """Return a record whose lines are read when they are asked for. Raises FileNotFoundError, StoredDataError."""
+    """Return a record whose lines are read when they are asked for. Raises FileNotFoundError,
+    StoredDataError."""
     if place.folder == layout.OLDER_RECORDS:
         return fold(read_whole(root, place))
     return read_file(FileRecordStore(root).hold(place))
 
 
 def read_whole(root: str, place: Place) -> bytes:
-    """Return a record's bytes; of an older one also the closing line that stands beside it (docs/format.md §9)."""
+    """Return a record's bytes; of an older one also the closing line that stands beside it
+    (docs/format.md §9)."""
     data = FileRecordStore(root).read(place)
     if place.folder != layout.OLDER_RECORDS:
         return data
@@ -211,7 +233,11 @@ def read_whole(root: str, place: Place) -> bytes:
     own_id = place.invocation_id.encode()
     for raw in older.split(b"\n"):
         fields = open_line(raw).fields if own_id in raw else None
-        if fields and fields.get("invocation_id") == place.invocation_id and fields.get("event") == "completed":
+        if (
+            fields
+            and fields.get("invocation_id") == place.invocation_id
+            and fields.get("event") == "completed"
+        ):
             return data.rstrip(b"\n") + b"\n" + raw + b"\n"
     return data
 
@@ -226,7 +252,8 @@ def _read_ends(fd: int) -> Iterator[Entry]:
 
 
 def _fold_ends(head: bytes, tail: bytes) -> Record | None:
-    """Return the record as its first and last whole lines tell it; None where only the whole file can tell."""
+    """Return the record as its first and last whole lines tell it; None where only the whole file
+    can tell."""
     first, end = head.find(b"\n"), tail.rfind(b"\n")
     start = tail.rfind(b"\n", 0, max(end, 0)) + 1
     if first < 0 or end < 0 or (start == 0 and tail is not head):
@@ -259,8 +286,12 @@ def _make_row(record: Record, place: Place) -> Row:
         mode_of_work=text(started, "mode_of_work"),
         parent_invocation_id=text(started, "parent_invocation_id"),
         actor_id=text(actor if isinstance(actor, dict) else {"actor_id": actor}, "actor_id"),
-        model=text(actor if isinstance(actor, dict) else {"model": started.get("model_id")}, "model"),
-        session={key: say(value) for key, value in session.items()} if isinstance(session, dict) else None,
+        model=text(
+            actor if isinstance(actor, dict) else {"model": started.get("model_id")}, "model"
+        ),
+        session={key: say(value) for key, value in session.items()}
+        if isinstance(session, dict)
+        else None,
         path=place.path,
     )
 
@@ -287,7 +318,9 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     lines_of: dict[str, list[Mapping[str, object]]] = {name: [] for name in _SHOWN_APART}
     for line in lines:
         lines_of.get(str(line.get("event")), []).append(line)
-    request, response = (next(iter(lines_of[name]), {}) for name in ("retrieval_request", "retrieval_response"))
+    request, response = (
+        next(iter(lines_of[name]), {}) for name in ("retrieval_request", "retrieval_response")
+    )
 
     def describe(at: int) -> dict[str, object]:
         # A line of an older writer has no number of its own: its place in the file is one.
@@ -298,7 +331,9 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
         **row.as_value(),
         "context": {
             "hash": started.get("governance_context_hash"),
-            "available": bool(started.get("governance_context_available", started.get("governance_context_hash"))),
+            "available": bool(
+                started.get("governance_context_available", started.get("governance_context_hash"))
+            ),
             "snapshot": started.get("snapshot"),
             "query": request.get("query"),
             "hits": response.get("hits", []),
@@ -308,13 +343,18 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
         "evidence": {
             "evidence_ref": completed.get("evidence_ref"),
             "evidence_name": completed.get("evidence_name"),
-            "artifacts": [{"ref": line.get("ref"), "digest": line.get("digest")} for line in lines_of["artifact_link"]],
+            "artifacts": [
+                {"ref": line.get("ref"), "digest": line.get("digest")}
+                for line in lines_of["artifact_link"]
+            ],
             "commits": [line.get("sha") for line in lines_of["commit_link"]],
         },
         "events": View(len(entries), describe),
         "annexes": annexes,
         "imported": started.get("imported"),
-        "note": [{**remark._asdict(), "seqs": list(remark.seqs)} for remark in note_done(lines, commands)],
+        "note": [
+            {**remark._asdict(), "seqs": list(remark.seqs)} for remark in note_done(lines, commands)
+        ],
         "not_seen": list_unseen(started, lines),
         "findings": [item.as_value() for item in report.findings],
     }
@@ -329,12 +369,17 @@ def newest_id(project: Project) -> str | None:
     return None if key is None else key.invocation_id
 
 
-def events_from(project: Project, place: Place, offset: int) -> Iterator[tuple[dict[str, object], int]]:
+def events_from(
+    project: Project, place: Place, offset: int
+) -> Iterator[tuple[dict[str, object], int]]:
     """Yield the whole lines from a byte offset on, parsed, each with the offset behind it."""
     for at, raw in lines_in_force(FileRecordStore(project.root).hold(place), offset):
         line = open_line(raw)
         if line.fields is not None:
-            yield {**line.fields, **({} if line.seal is None else {"~": line.seal})}, at + len(raw) + 1
+            yield (
+                {**line.fields, **({} if line.seal is None else {"~": line.seal})},
+                at + len(raw) + 1,
+            )
 
 
 # --- verify

@@ -1,7 +1,7 @@
 """Which objects a record leads to, and whether each is there and whole.
 
-Objects that records share (snapshots, the shipped bundle, charter files) are looked at once by a walk over many
-records; what belongs to one record is read and let go.
+Objects that records share (snapshots, the shipped bundle, charter files) are looked at once by a
+walk over many records; what belongs to one record is read and let go.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _REMEMBERED = 20_000
 
 
 class Reached(NamedTuple):
-    """An object a record leads to: where from, and what is wrong with it (a finding code) if anything.
+    """An object a record leads to: where from, and what is wrong with it (a finding code) if
+    anything.
 
     With code WITHHELD it is not here on purpose, and `why` says the reason.
     """
@@ -40,7 +41,8 @@ class Reached(NamedTuple):
 
 
 class _Inspection(NamedTuple):
-    """What looking at an object gave: its finding code, the digests inside a bundle, the objects it names."""
+    """What looking at an object gave: its finding code, the digests inside a bundle, the objects it
+    names."""
 
     code: str | None
     inside: frozenset[str] | None = frozenset()
@@ -56,13 +58,15 @@ class Reach:
         self._known: dict[tuple[str, str], _Inspection] = {}
 
     def of(self, named: Iterable[NamedObject]) -> Iterator[Reached]:
-        """Yield every object the lines name, and those the snapshot and corpus name in turn, each once."""
+        """Yield every object the lines name, and those the snapshot and corpus name in turn, each
+        once."""
         pending = deque((item.digest, item.field, item.seq, item.offset) for item in named)
         seen: set[str] = set()
         inside: frozenset[str] | None = frozenset()
         while pending:
             digest, field, seq, offset = pending.popleft()
-            # Without the bundle it cannot be told which profiles are entries of it, so none is judged.
+            # Without the bundle it cannot be told which profiles are entries of it, so none is
+            # judged.
             if digest in seen or (field == "profile" and (inside is None or digest in inside)):
                 continue
             seen.add(digest)
@@ -94,19 +98,28 @@ class Reach:
             return _Inspection(None, bundle_entries(data))
         if field in ("snapshot", "corpus"):
             further = objects_of(field, data)
-            return _Inspection("SNAPSHOT_INVALID") if further is None else _Inspection(None, frozenset(), further)
+            return (
+                _Inspection("SNAPSHOT_INVALID")
+                if further is None
+                else _Inspection(None, frozenset(), further)
+            )
         return _Inspection(None)
 
 
 def policy_withholds(
-    objects: ObjectStore, reached: Sequence[Reached], policies: Sequence[Policy] = (), cache: ParseCache | None = None
+    objects: ObjectStore,
+    reached: Sequence[Reached],
+    policies: Sequence[Policy] = (),
+    cache: ParseCache | None = None,
 ) -> dict[str, str]:
-    """Return which of the objects that records lead to hold what their policies deny or redact, by digest, and why.
+    """Return which of the objects that records lead to hold what their policies deny or redact, by
+    digest, and why.
 
-    `policies` are asked as well. Where one of them keeps back more than a record's own policy did, the contexts that
-    were assembled under the record's own may quote it and are kept back too.
+    `policies` are asked as well. Where one of them keeps back more than a record's own policy did,
+    the contexts that were assembled under the record's own may quote it and are kept back too.
     """
-    from specify_cli.storage.frozen import withheld_by_policy  # loads what reads a charter; exports only
+    # loads what reads a charter; exports only
+    from specify_cli.storage.frozen import withheld_by_policy
 
     corpora = {item.digest for item in reached if item.field == "corpus" and item.code is None}
     withheld: dict[str, str] = {}

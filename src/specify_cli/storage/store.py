@@ -1,8 +1,8 @@
 """Records and objects: two Protocols, and the files that keep both (`memory` holds them in memory).
 
-Guarantees of both: a record is created whole or not at all; an append continues one unbroken chain however
-many writers race; an object's bytes hash to its name on every read. The file store adds: what it returned
-from is on stable storage (docs/format.md §6).
+Guarantees of both: a record is created whole or not at all; an append continues one unbroken chain
+however many writers race; an object's bytes hash to its name on every read. The file store adds:
+what it returned from is on stable storage (docs/format.md §6).
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from doctrine.light_imports import TYPE_CHECKING, NamedTuple, Protocol, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.record import layout
-from specify_cli.record.record import AppendPlan, Record, Refusal, Tip, chain, plan_after_power_cut, plan_append
+from specify_cli.record.record import (
+    AppendPlan,
+    Record,
+    Refusal,
+    Tip,
+    chain,
+    plan_after_power_cut,
+    plan_append,
+)
 from specify_cli.record.seal import MAX_LINE, open_line
 
 if TYPE_CHECKING:
@@ -25,11 +33,12 @@ if TYPE_CHECKING:
 
 
 MAX_OBJECT = 64 * 1024 * 1024
-# A folder entry older than this has reached the disk with the file system's own periodic flush, whether or
-# not the writer that made it came to its fsync.
+# A folder entry older than this has reached the disk with the file system's own periodic flush,
+# whether or not the writer that made it came to its fsync.
 SETTLED_SECONDS = 60.0
 
-# How far back a writer looks for the last line: most lines fit the first, all ordinary ones the second.
+# How far back a writer looks for the last line: most lines fit the first, all ordinary ones the
+# second.
 _LINE_WINDOW = 4 * 1024
 _WINDOW = 64 * 1024
 _UNSYNCED = 1024 * 1024
@@ -55,16 +64,20 @@ class Place(NamedTuple):
 
 def place_of(profile_id: str, invocation_id: str) -> Place:
     """Return where a record of this clone lies. Raises layout.PathError."""
-    return Place(layout.RECORDS, layout.record_name(profile_id, invocation_id), invocation_id, profile_id)
+    return Place(
+        layout.RECORDS, layout.record_name(profile_id, invocation_id), invocation_id, profile_id
+    )
 
 
 def is_young(state: os.stat_result) -> bool:
-    """Return whether the writer of a folder's entry may not have come to its fsync, nor the file system to its own."""
+    """Return whether the writer of a folder's entry may not have come to its fsync, nor the file
+    system to its own."""
     return time.time() - state.st_ctime < SETTLED_SECONDS
 
 
 class LockedRecord(NamedTuple):
-    """A record under its writer's lock: its last line, its bytes from an offset on, and whether it holds some bytes."""
+    """A record under its writer's lock: its last line, its bytes from an offset on, and whether it
+    holds some bytes."""
 
     tip: Tip
     read: Callable[[int], bytes]
@@ -83,8 +96,8 @@ class RecordStore(Protocol):
     def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
         """Seal the bodies `compose` gives for the held record behind its last line.
 
-        `compose` may raise to refuse; nothing is written then. Raises StoredDataError RECORD_DAMAGED,
-        RECORD_UNSEALED, FORMAT_TOO_NEW.
+        `compose` may raise to refuse; nothing is written then. Raises StoredDataError
+        RECORD_DAMAGED, RECORD_UNSEALED, FORMAT_TOO_NEW.
         """
 
 
@@ -92,7 +105,8 @@ class ObjectStore(Protocol):
     """Immutable bytes by their SHA-256."""
 
     def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
-        """Keep these; whoever sees a root later may rely on every member. A mapping gives them under their digests."""
+        """Keep these; whoever sees a root later may rely on every member. A mapping gives them
+        under their digests."""
 
     def get(self, digest: str) -> bytes:
         """Return the bytes, hashed again. Raises StoredDataError OBJECT_MISSING, OBJECT_CORRUPT."""
@@ -110,7 +124,8 @@ def digest(data: bytes) -> str:
 
 
 def name_blobs(blobs: Blobs) -> Iterator[tuple[str, bytes]]:
-    """(digest, bytes) of each; who has the digests of what it read need not have them made again."""
+    """(digest, bytes) of each; who has the digests of what it read need not have them made
+    again."""
     if isinstance(blobs, dict):
         yield from blobs.items()
     else:
@@ -144,7 +159,8 @@ def compose_bytes(
 
 
 def keep(root: str, paths: Sequence[str]) -> None:
-    """Let files of a linked worktree outlive it; the main worktree, which nobody removes, pays one look."""
+    """Let files of a linked worktree outlive it; the main worktree, which nobody removes, pays one
+    look."""
     if paths and not os.path.isdir(f"{root}/.git"):
         from specify_cli.storage.worktrees import link_second_names  # for a linked worktree
 
@@ -163,7 +179,8 @@ def require_started(record: Record | None, place: Place) -> Record:
 
 
 class HeldFile:
-    """A file held open to be read at any place: `held(offset, size)`; closed when nobody holds it any more."""
+    """A file held open to be read at any place: `held(offset, size)`; closed when nobody holds it
+    any more."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -176,7 +193,8 @@ class HeldFile:
         return os.fstat(self._fd).st_size
 
     def settle(self, label: str) -> None:
-        """Wait for whoever writes the file, and bring its bytes to stable storage. Raises LOCK_TIMEOUT."""
+        """Wait for whoever writes the file, and bring its bytes to stable storage. Raises
+        LOCK_TIMEOUT."""
         durable.lock(self._fd, label)
         durable.sync_data(self._fd)
         durable.unlock(self._fd)
@@ -186,7 +204,8 @@ class HeldFile:
 
 
 class FileRecordStore:
-    """Records as files below `.kittify/events/profile-invocations/`, published to `.kittify/trail/`."""
+    """Records as files below `.kittify/events/profile-invocations/`, published to
+    `.kittify/trail/`."""
 
     def __init__(self, root: str, trail: str = "private") -> None:
         self.root = root
@@ -221,14 +240,18 @@ class FileRecordStore:
             return HeldFile(durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path))
 
     def hold_durably(self, place: Place) -> HeldFile:
-        """Return a record's file once its bytes and its name are on stable storage, whoever wrote them.
+        """Return a record's file once its bytes and its name are on stable storage, whoever wrote
+        them.
 
-        For an answer that rests on a line of another writer, who may not have come to its own fdatasync, or may yet
-        take the line back. Raises as `read` does, EnvironmentFault LOCK_TIMEOUT, WRITE_FAILED.
+        For an answer that rests on a line of another writer, who may not have come to its own
+        fdatasync, or may yet take the line back. Raises as `read` does, EnvironmentFault
+        LOCK_TIMEOUT, WRITE_FAILED.
         """
         try:
             with durable.folder(self.root, place.folder) as folder_fd:
-                file = HeldFile(durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path))
+                file = HeldFile(
+                    durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
+                )
                 file.settle(place.path)
                 os.fsync(folder_fd)
                 return file
@@ -256,7 +279,9 @@ class FileRecordStore:
     def writer(self, place: Place) -> RecordWriter:
         """Return one record opened for appends that follow one another. Raises as `append` does."""
         if place.folder == layout.OLDER_RECORDS:
-            raise refused(place, Refusal("RECORD_UNSEALED", f"nothing is ever written to {place.folder}/"))
+            raise refused(
+                place, Refusal("RECORD_UNSEALED", f"nothing is ever written to {place.folder}/")
+            )
         if place.folder == layout.IMPORTED:
             raise refused(place, Refusal("RECORD_IMPORTED", "it was imported and is read-only"))
         return RecordWriter(self.root, place)
@@ -282,7 +307,9 @@ class FileRecordStore:
 
         Who has an annex and not its record can make nothing of it.
         """
-        published = places(self.root, [layout.trail_folder(invocation_id)] if self.trail == "committed" else [])
+        published = places(
+            self.root, [layout.trail_folder(invocation_id)] if self.trail == "committed" else []
+        )
         if all(place.invocation_id != invocation_id for place in published):
             self.hide_folder(layout.annex_folder(invocation_id))
 
@@ -314,7 +341,8 @@ class FileRecordStore:
     def shield(self) -> None:
         """Keep git away from open records, whichever trail the project has (docs/format.md §2)."""
         private = self.trail == "private"
-        # Where nobody accepted a committed trail its tracked file stays; each private folder below has one of its own.
+        # Where nobody accepted a committed trail its tracked file stays; each private folder below
+        # has one of its own.
         ignore = (_IGNORE_ALL, _IGNORE_DERIVED) if private else (_IGNORE_DERIVED,)
         self.shield_folder(layout.EVENTS, {".gitignore": ignore, ".gitattributes": GITATTRIBUTES})
         self.hide_folder(layout.RECORDS)
@@ -325,12 +353,13 @@ class FileRecordStore:
         self.shield_folder(relative, {".gitignore": _IGNORE_ALL})
 
     def shield_folder(self, relative: str, files: Mapping[str, bytes | tuple[bytes, ...]]) -> None:
-        """Give a folder its nested git files where they are absent or differ; they are durable on return.
+        """Give a folder its nested git files where they are absent or differ; they are durable on
+        return.
 
         Of several contents the first is written, and each of them is left as it is.
 
-        What they keep from git comes after them, so no power cut leaves it without them. A file that is there but
-        young may be one whose writer has not come to its own fsync of the folder.
+        What they keep from git comes after them, so no power cut leaves it without them. A file
+        that is there but young may be one whose writer has not come to its own fsync of the folder.
         """
         with durable.folder(self.root, relative, create=True) as fd:
             young = False
@@ -347,7 +376,8 @@ class FileRecordStore:
 class RecordWriter:
     """Appends to one record; its folder and file stay open between appends, its lock does not.
 
-    After a fork the child opens both anew: a lock taken through a shared descriptor would be shared too.
+    After a fork the child opens both anew: a lock taken through a shared descriptor would be shared
+    too.
     """
 
     def __init__(self, root: str, place: Place) -> None:
@@ -380,7 +410,8 @@ class RecordWriter:
                 self.size = durable.append(self._file, data, sync=sync)
                 self._tip = tip
             elif sync:
-                # The answer rests on lines that are there already, and their writer may have died before its sync.
+                # The answer rests on lines that are there already, and their writer may have died
+                # before its sync.
                 durable.sync_data(self._file)
             return tip
         except OSError as error:
@@ -410,9 +441,13 @@ class RecordWriter:
                 self._file = durable.open_regular(self._folder, name, flags, self.place.path)
             try:
                 durable.lock(self._file, self.place.path)
-                opened, there = os.fstat(self._file), os.stat(name, dir_fd=self._folder, follow_symlinks=False)
+                opened, there = (
+                    os.fstat(self._file),
+                    os.stat(name, dir_fd=self._folder, follow_symlinks=False),
+                )
             except FileNotFoundError:
-                # The folder itself may have been moved away with the record; look again by its path.
+                # The folder itself may have been moved away with the record; look again by its
+                # path.
                 self.close()
                 raise
             if (opened.st_dev, opened.st_ino) == (there.st_dev, there.st_ino):
@@ -437,7 +472,9 @@ class RecordWriter:
         for reach in (_LINE_WINDOW, _WINDOW, size):
             start = max(0, size - reach)
             window = os.pread(fd, reach, start) if start else durable.read_all(fd)
-            plan = plan_append(window[window.find(b"\n") + 1 :] if start else window, place.invocation_id, at)
+            plan = plan_append(
+                window[window.find(b"\n") + 1 :] if start else window, place.invocation_id, at
+            )
             if not isinstance(plan, Refusal):
                 return plan
             refusal = plan
@@ -449,7 +486,8 @@ class RecordWriter:
 
 
 def small_file(folder_fd: int, name: str) -> bytes | None:
-    """Return the first bytes of a plain file; None for anything else, which a replace then takes the place of."""
+    """Return the first bytes of a plain file; None for anything else, which a replace then takes
+    the place of."""
     try:
         fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
     except (FileNotFoundError, InvocationError):

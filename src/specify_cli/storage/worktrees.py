@@ -1,14 +1,16 @@
 """Keep the records of a linked worktree when the worktree is removed (docs/adr/0008).
 
-`git worktree remove` deletes the ignored files of a worktree, and with them its open and private records. So each
-record, annex and object of a linked worktree has a second name below the git directory that all worktrees share:
+`git worktree remove` deletes the ignored files of a worktree, and with them its open and private
+records. So each record, annex and object of a linked worktree has a second name below the git
+directory that all worktrees share:
 
     <git dir>/kittify/worktrees/<project>/<worktree>/.kittify/events/…
 
-A second name is the same file: what is appended later is there too, and nothing is written or synced twice. Where that
-folder cannot be written or is another file system nothing fails, and doctor says that the records go with the worktree.
-A record whose second name is its only one is *left behind*; `adoption` brings it into the project that asks. The main
-worktree, which nobody removes, has no second names.
+A second name is the same file: what is appended later is there too, and nothing is written or
+synced twice. Where that folder cannot be written or is another file system nothing fails, and
+doctor says that the records go with the worktree. A record whose second name is its only one is
+*left behind*; `adoption` brings it into the project that asks. The main worktree, which nobody
+removes, has no second names.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _FOLDERS = (layout.OBJECTS, layout.LOCAL_OBJECTS, layout.ANNEXES, layout.RECORDS
 
 
 class LeftBehind(NamedTuple):
-    """A record that no worktree holds any more: the worktree it was of, that one's folder of second names, its name."""
+    """A record that no worktree holds any more: the worktree it was of, that one's folder of second
+    names, its name."""
 
     worktree: str
     home: str
@@ -38,24 +41,31 @@ class LeftBehind(NamedTuple):
 
 
 def _find_homes(root: str) -> tuple[str, str | None] | None:
-    """Return (the folder of the second names of this project's worktrees, that of this one if it is linked)."""
+    """Return (the folder of the second names of this project's worktrees, that of this one if it is
+    linked)."""
     top = find_worktree(root)
     shared, own = (None, None) if top is None else (git_directory(top), own_git_directory(top))
     if top is None or shared is None or own is None:
         return None
     place = os.path.relpath(root, top)
-    project = "top" if place == "." else sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    project = (
+        "top" if place == "." else sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    )
     homes = f"{shared}/kittify/worktrees/{project}"
     linked = os.path.realpath(own) != os.path.realpath(shared)
     return homes, f"{homes}/{os.path.basename(own)}" if linked else None
 
 
 def find_sibling_roots(root: str) -> list[str]:
-    """Return where records of this project lie beside this worktree: second names of linked ones, the main worktree."""
+    """Return where records of this project lie beside this worktree: second names of linked ones,
+    the main worktree."""
     homes = _find_homes(root)
     if homes is None:
         return []
-    roots = [f"{homes[0]}/{name}" for name in (sorted(os.listdir(homes[0])) if os.path.isdir(homes[0]) else ())]
+    roots = [
+        f"{homes[0]}/{name}"
+        for name in (sorted(os.listdir(homes[0])) if os.path.isdir(homes[0]) else ())
+    ]
     shared, top = shared_directory(homes[0]), find_worktree(root)
     if top is not None and os.path.basename(shared) == ".git":
         main = os.path.normpath(os.path.join(os.path.dirname(shared), os.path.relpath(root, top)))
@@ -65,7 +75,8 @@ def find_sibling_roots(root: str) -> list[str]:
 
 
 def link_second_names(root: str, paths: Iterable[str]) -> None:
-    """Give files of a linked worktree, named below its root, their second names; the first time all that are there."""
+    """Give files of a linked worktree, named below its root, their second names; the first time all
+    that are there."""
     homes = _find_homes(root)
     if homes is None or homes[1] is None:
         return
@@ -99,7 +110,8 @@ def _link_second(root: str, home: str, path: str) -> None:
 
 
 def list_files(root: str) -> Iterator[str]:
-    """Yield the records, annexes and objects below a root, what a record needs before the record."""
+    """Yield the records, annexes and objects below a root, what a record needs before the
+    record."""
     for folder in _FOLDERS:
         for top, folders, names in os.walk(f"{root}/{folder}"):
             folders.sort()
@@ -112,14 +124,17 @@ def list_records(home: str) -> Iterator[tuple[str, os.stat_result]]:
     try:
         with os.scandir(f"{home}/{layout.RECORDS}") as entries:
             for entry in entries:
-                if layout.parse_record_name(entry.name) is not None and entry.is_file(follow_symlinks=False):
+                if layout.parse_record_name(entry.name) is not None and entry.is_file(
+                    follow_symlinks=False
+                ):
                     yield entry.name, entry.stat(follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
         return
 
 
 def find_worktrees(root: str) -> list[str]:
-    """Return where this project lies in the other worktrees of its repository, as git's own folder lists them."""
+    """Return where this project lies in the other worktrees of its repository, as git's own folder
+    lists them."""
     top = find_worktree(root)
     shared = None if top is None else git_directory(top)
     if top is None or shared is None:
@@ -132,8 +147,12 @@ def find_worktrees(root: str) -> list[str]:
     except (OSError, ValueError):
         pass
     place = os.path.relpath(root, top)
-    folders = [os.path.normpath(os.path.join(other, place)) for other in tops if os.path.isabs(other)]
-    return [other for other in folders if other != root and os.path.isdir(f"{other}/{layout.EVENTS}")]
+    folders = [
+        os.path.normpath(os.path.join(other, place)) for other in tops if os.path.isabs(other)
+    ]
+    return [
+        other for other in folders if other != root and os.path.isdir(f"{other}/{layout.EVENTS}")
+    ]
 
 
 def find_left_behind(root: str) -> list[LeftBehind]:
@@ -155,7 +174,8 @@ def find_left_behind(root: str) -> list[LeftBehind]:
 
 
 def find_unkept(root: str) -> tuple[int, str]:
-    """Return how many records of a linked worktree have no second name, and why none can be given now ("": it can)."""
+    """Return how many records of a linked worktree have no second name, and why none can be given
+    now ("": it can)."""
     homes = _find_homes(root)
     if homes is None or homes[1] is None:
         return 0, ""

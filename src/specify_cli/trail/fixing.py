@@ -1,11 +1,12 @@
 """Fix the tip of an open record outside it while it grows (docs/format.md §11).
 
-    if is_tip_due(place.invocation_id, before, after, events):   # the tips before and after an append
+    # the tips before and after an append
+    if is_tip_due(place.invocation_id, before, after, events):
         fix_tip(root, git_dir, project_place, place)
 
-Whoever may write an open record, which its agent may, can cut off its last lines and write them anew with right seals.
-A tip that is a leaf of the clone's log shows that: the record has to hold it for good. What lies between the last fixed
-tip and the close stays open to it, and verify says so.
+Whoever may write an open record, which its agent may, can cut off its last lines and write them
+anew with right seals. A tip that is a leaf of the clone's log shows that: the record has to hold it
+for good. What lies between the last fixed tip and the close stays open to it, and verify says so.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def fix_tip(root: str, git_dir: str | None, project_place: str, place: Place) -> None:
-    """Make the tip of a record a leaf of this clone's log. Where that fails the tip is not fixed, and nobody waits.
+    """Make the tip of a record a leaf of this clone's log. Where that fails the tip is not fixed,
+    and nobody waits.
 
     `project_place` is the project's folder below the top of its worktree.
     """

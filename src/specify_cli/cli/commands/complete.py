@@ -13,7 +13,9 @@ def complete(values: Values) -> int:
     artifacts = values["artifact"]
     evidence, commit = values["evidence"], values["commit"]
     caller = shell.caller()
-    done = ProfileInvocationExecutor(shell.here(), home=shell.home(), describe_off=shell.describe_off).complete(
+    done = ProfileInvocationExecutor(
+        shell.here(), home=shell.home(), describe_off=shell.describe_off
+    ).complete(
         str(values["invocation_id"]),
         outcome=str(values["outcome"]),
         evidence=None if evidence is None else str(evidence),
@@ -23,13 +25,17 @@ def complete(values: Values) -> int:
         caller=caller,
         allow_outside=bool(values["allow_outside"]),
     )
-    done = done._replace(warnings=(*done.warnings, *shell.warn_closed(caller, done.profile_id, done.invocation_id)))
+    done = done._replace(
+        warnings=(*done.warnings, *shell.warn_closed(caller, done.profile_id, done.invocation_id))
+    )
     if values["json"]:
         write_json(done.as_value())
     else:
         lines = [f"{done.invocation_id} closed as {done.outcome} at {done.completed_at}"]
         if done.evidence_ref is not None:
-            lines.append(f"evidence: .kittify/evidence/{done.invocation_id}/ (SHA-256 {done.evidence_ref})")
+            lines.append(
+                f"evidence: .kittify/evidence/{done.invocation_id}/ (SHA-256 {done.evidence_ref})"
+            )
         lines += [f"artifact: {one_line(path)}" for path in done.artifacts]
         if done.commit is not None:
             lines.append(f"commit: {done.commit}")

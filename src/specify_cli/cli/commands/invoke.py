@@ -71,7 +71,10 @@ def route(values: Values) -> int:
     if values["json"]:
         write_json(value)
         return 0
-    lines = [f"{decision.profile_id} · {decision.action} ({decision.confidence})", one_line(decision.match_reason)]
+    lines = [
+        f"{decision.profile_id} · {decision.action} ({decision.confidence})",
+        one_line(decision.match_reason),
+    ]
     if values["explain"]:
         lines += ["", *_render_considered(decision.considered)]
     write_lines(lines)
@@ -79,11 +82,15 @@ def route(values: Values) -> int:
 
 
 def _render_considered(considered: Iterable[Mapping[str, object]]) -> list[str]:
-    """Return what was considered as two tables, the winner first: actions by the words that ask, profiles by score."""
-    from specify_cli.cli.terminal.render import table  # a table's modules would slow down `do`, which has none
+    """Return what was considered as two tables, the winner first: actions by the words that ask,
+    profiles by score."""
+    # a table's modules would slow down `do`, which has none
+    from specify_cli.cli.terminal.render import table
 
     actions = [item for item in considered if "profile_id" not in item]
-    profiles = sorted((item for item in considered if "profile_id" in item), key=lambda item: not item.get("won"))
+    profiles = sorted(
+        (item for item in considered if "profile_id" in item), key=lambda item: not item.get("won")
+    )
     tables = []
     for items in filter(None, (actions, profiles)):
         headings = list(dict.fromkeys(key for item in items for key in item if key != "won"))
@@ -133,18 +140,29 @@ def _render_page(payload: InvocationPayload) -> str:
 
 
 def _render_summary(payload: InvocationPayload) -> list[str]:
-    """Return what a person at a terminal needs: who, why, the record, the rules' titles, how to close."""
+    """Return what a person at a terminal needs: who, why, the record, the rules' titles, how to
+    close."""
     titles = _RULE.findall(payload.governance_context_text)
     rules = [f"  {one_line(title, 100)}" for title in titles[:_RULES]]
     if len(titles) > _RULES:
         rules.append(f"  and {len(titles) - _RULES} more")
-    named = f"{count(len(titles), 'rule')} in front of the agent" if titles else "no governance context"
+    named = (
+        f"{count(len(titles), 'rule')} in front of the agent" if titles else "no governance context"
+    )
     return [
-        paint(f"{one_line(payload.profile_friendly_name)} ({payload.profile_id}) · {payload.action}", "head"),
+        paint(
+            f"{one_line(payload.profile_friendly_name)} ({payload.profile_id}) · {payload.action}",
+            "head",
+        ),
         f"why:    {one_line(payload.match_reason)}",
         f"record: {payload.invocation_id}",
         f"rules:  {named}",
         *rules,
-        *([f"read them: spec-kitty invocations context {payload.invocation_id[-6:]}"] if titles else []),
-        f"close it:  {' '.join(payload.close_contract.argv[:3])} {payload.invocation_id[-6:]} --outcome done",
+        *(
+            [f"read them: spec-kitty invocations context {payload.invocation_id[-6:]}"]
+            if titles
+            else []
+        ),
+        f"close it:  {' '.join(payload.close_contract.argv[:3])} {payload.invocation_id[-6:]} "
+        "--outcome done",
     ]

@@ -21,17 +21,24 @@ def record(values: Values) -> int:
         raise CallerError(
             "USAGE",
             "--json-payload without --event: expected the event the payload belongs to",
-            'give --event TYPE, or leave both away and send JSON lines with an "event" member on stdin',
+            'give --event TYPE, or leave both away and send JSON lines with an "event" member '
+            "on stdin",
         )
     if event is None:
         events = _parse_json_lines(shell.stdin_bytes())
     else:
         text = (
-            shell.stdin_bytes() if payload_text in (None, "-") else str(payload_text).encode("utf-8", "surrogateescape")
+            shell.stdin_bytes()
+            if payload_text in (None, "-")
+            else str(payload_text).encode("utf-8", "surrogateescape")
         )
         events = [(str(event), _parse_object(text, "--json-payload"))]
-    opened = ProfileInvocationExecutor(shell.here(), home=shell.home(), describe_off=shell.describe_off)
-    batch = opened.record(str(values["invocation_id"]), events, dry_run=bool(values["dry_run"]), caller=shell.caller())
+    opened = ProfileInvocationExecutor(
+        shell.here(), home=shell.home(), describe_off=shell.describe_off
+    )
+    batch = opened.record(
+        str(values["invocation_id"]), events, dry_run=bool(values["dry_run"]), caller=shell.caller()
+    )
     write_batch(batch, as_json=bool(values["json"]), dry_run=bool(values["dry_run"]))
     return 0
 
@@ -39,7 +46,9 @@ def record(values: Values) -> int:
 def commit(values: Values) -> int:
     """Write a checkpoint."""
     label = values["label"]
-    opened = ProfileInvocationExecutor(shell.here(), home=shell.home(), describe_off=shell.describe_off)
+    opened = ProfileInvocationExecutor(
+        shell.here(), home=shell.home(), describe_off=shell.describe_off
+    )
     batch = opened.commit(
         str(values["invocation_id"]),
         None if label is None else str(label),
@@ -55,11 +64,16 @@ def write_batch(batch: Batch, *, as_json: bool, dry_run: bool) -> None:
     if as_json:
         write_json(batch.as_value())
     elif dry_run:
-        write_lines(json.dumps(line.body, ensure_ascii=False, sort_keys=True) for line in batch.lines)
+        write_lines(
+            json.dumps(line.body, ensure_ascii=False, sort_keys=True) for line in batch.lines
+        )
         masked = {rule for line in batch.lines for rule in _describe_masks(line.body)}
         write_note(f"nothing was written; masked: {', '.join(sorted(masked)) or 'nothing'}")
     else:
-        lines = [f"{line.seq:>6}  {one_line(line.body['event'])}{_describe_body(line.body)}" for line in batch.lines]
+        lines = [
+            f"{line.seq:>6}  {one_line(line.body['event'])}{_describe_body(line.body)}"
+            for line in batch.lines
+        ]
         lines += [f"annex   {path}" for path in batch.annexes]
         if batch.duplicates:
             lines.append(f"{batch.duplicates} recorded before, not again")
@@ -75,7 +89,19 @@ def _describe_masks(body: dict[str, object]) -> list[str]:
 
 
 def _describe_body(body: dict[str, object]) -> str:
-    names = ("step", "ordinal", "gate", "path", "call_id", "label", "to", "state_hash", "ref", "reason", "error_code")
+    names = (
+        "step",
+        "ordinal",
+        "gate",
+        "path",
+        "call_id",
+        "label",
+        "to",
+        "state_hash",
+        "ref",
+        "reason",
+        "error_code",
+    )
     members = [str(body[key]) for key in names if body.get(key)]
     masks = _describe_masks(body)
     if masks:
@@ -91,7 +117,9 @@ def _parse_json_lines(data: bytes) -> list[tuple[str, dict[str, object]]]:
         value = _parse_object(line, f"line {number}")
         event = value.pop("event", None)
         if not isinstance(event, str):
-            raise _invalid(f"line {number}", 'an "event" member with the name of an event', spell(event)[:80])
+            raise _invalid(
+                f"line {number}", 'an "event" member with the name of an event', spell(event)[:80]
+            )
         events.append((event, value))
     if not events:
         raise _invalid("stdin", 'JSON lines such as {"event":"tool_call","tool":"grep"}', "nothing")

@@ -192,7 +192,8 @@ class CharterArtifact(Shape):
 
 
 class Recorded(Shape):
-    """Printed by profile-invocation record and commit; each event with its line, or as it would be written."""
+    """Printed by profile-invocation record and commit; each event with its line, or as it would be
+    written."""
 
     invocation_id: str
     recorded: int

@@ -1,8 +1,8 @@
 """Make JSON Schemas of what commands print, out of the values that the library returns.
 
-`python -m specify_cli.cli.schemas.shapes docs` writes the schemas of every room and the tables of events; tests
-compare them with the folder and validate what the real commands print. A room names its own shapes in a module with
-a `SHAPES`:
+`python -m specify_cli.cli.schemas.shapes docs` writes the schemas of every room and the tables of
+events; tests compare them with the folder and validate what the real commands print. A room names
+its own shapes in a module with a `SHAPES`:
 
     SHAPES = {"search-hit": shape_of(database.Hit)}
 """
@@ -37,7 +37,8 @@ class Shape(BaseModel):
 
 
 def derived(source: Any) -> Callable[[type[T]], type[T]]:
-    """Make a shape of a value the library returns; the class names only the members that say more, or are added."""
+    """Make a shape of a value the library returns; the class names only the members that say more,
+    or are added."""
 
     def build(stated: type[T]) -> type[T]:
         own = {
@@ -55,7 +56,8 @@ _SHAPES_OF: dict[object, type[BaseModel]] = {}
 
 
 def shape_of(source: Any) -> type[BaseModel]:
-    """Return the shape of a value the library returns: an object of its members, and so are NamedTuples among them."""
+    """Return the shape of a value the library returns: an object of its members, and so are
+    NamedTuples among them."""
     if source not in _SHAPES_OF:
         _SHAPES_OF[source] = _make_shape(source, source.__name__, source.__doc__, {}, {})
     return _SHAPES_OF[source]
@@ -65,7 +67,11 @@ def _make_shape(
     source: Any, name: str, about: str | None, own: dict[str, Any], defaults: dict[str, Any]
 ) -> type[BaseModel]:
     known = _Names(source)
-    of_source = {name: _evaluate(text, known) for name, text in source.__annotations__.items() if name not in own}
+    of_source = {
+        name: _evaluate(text, known)
+        for name, text in source.__annotations__.items()
+        if name not in own
+    }
     fields: dict[str, Any] = {
         name: (own.get(name, of_source.get(name)), defaults.get(name, ...))
         for name in dict.fromkeys((*source.__annotations__, *own))
@@ -77,11 +83,18 @@ class _Names(dict[str, Any]):
     """The names in a module, each NamedTuple and TypedDict among them as its shape."""
 
     def __init__(self, source: Any) -> None:
-        self._modules = (vars(sys.modules[source.__module__]), vars(typing), vars(collections.abc), vars(builtins))
+        self._modules = (
+            vars(sys.modules[source.__module__]),
+            vars(typing),
+            vars(collections.abc),
+            vars(builtins),
+        )
 
     def __missing__(self, name: str) -> Any:
         value = next(module[name] for module in self._modules if name in module)
-        named = isinstance(value, type) and (hasattr(value, "_fields") or typing.is_typeddict(value))
+        named = isinstance(value, type) and (
+            hasattr(value, "_fields") or typing.is_typeddict(value)
+        )
         return shape_of(value) if named else value
 
 
@@ -106,15 +119,32 @@ def read_shapes() -> dict[str, Any]:
 
 def schemas() -> dict[str, dict[str, Any]]:
     """Return every schema by name."""
-    made = {name: {"$schema": DIALECT, **shape.model_json_schema()} for name, shape in read_shapes().items()}
+    made = {
+        name: {"$schema": DIALECT, **_unwrap(shape.model_json_schema())}
+        for name, shape in read_shapes().items()
+    }
     return made | {"event": event_schema()}
+
+
+def _unwrap(schema: Any) -> Any:
+    """Return a schema whose descriptions have one line a paragraph, however docstrings wrap."""
+    if isinstance(schema, list):
+        return [_unwrap(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: _unwrap(value) for name, value in schema.items()}
+    if isinstance(found.get("description"), str):
+        found["description"] = re.sub(r"(?<!\n)\n(?!\n)", " ", found["description"])
+    return found
 
 
 def write_schemas(folder: Path) -> None:
     """Write one file per schema."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, schema in schemas().items():
-        (folder / f"{name}.json").write_text(json.dumps(schema, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        (folder / f"{name}.json").write_text(
+            json.dumps(schema, indent=2, sort_keys=True) + "\n", encoding="utf-8"
+        )
 
 
 def write_event_rows(docs: Path) -> None:
@@ -133,7 +163,10 @@ def write_room_rows(docs: Path) -> None:
         feature = room.feature
         if feature.name != "core":
             page = feature.page.removeprefix("docs/")
-            rows.append(f"| `{feature.name}` | {feature.about} | {', '.join(feature.needs)} | [{page}]({page}) |")
+            rows.append(
+                f"| `{feature.name}` | {feature.about} | {', '.join(feature.needs)} | "
+                f"[{page}]({page}) |"
+            )
     path = docs / "architecture.md"
     text = path.read_text(encoding="utf-8")
     before, begin, rest = text.partition("<!-- rooms: written by `make docs` -->\n")

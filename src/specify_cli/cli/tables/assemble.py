@@ -1,10 +1,11 @@
 """Make the tables of commands and points from what the rooms declare.
 
-    write_tables(compose_tables(None))     # for an installed package: what is written holds for good
+    write_tables(compose_tables(None))  # for an installed package: what is written holds for good
     tables = assemble(read_rooms())
 
-`cli/tables/compiled/` holds what was made as JSON, so that a command reads one file and no declaration. A wheel brings
-it; a checkout writes it when a declaration has changed (`points.py` notices).
+`cli/tables/compiled/` holds what was made as JSON, so that a command reads one file and no
+declaration. A wheel brings it; a checkout writes it when a declaration has changed (`points.py`
+notices).
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Room(NamedTuple):
 class Tables(NamedTuple):
     """What commands are found in, as plain values.
 
-    `commands` are rows of `Command` with the forms behind them; `points` maps each point to (name, function, marker).
+    `commands` are rows of `Command` with the forms behind them; `points` maps each point to (name,
+    function, marker).
     """
 
     groups: dict[str, str]
@@ -47,18 +49,24 @@ class Tables(NamedTuple):
 
 
 def read_rooms() -> list[Room]:
-    """Return the core and every room of this package, by name. Raises ValueError where two contradict each other."""
+    """Return the core and every room of this package, by name. Raises ValueError where two
+    contradict each other."""
     folder = os.path.join(os.path.dirname(specify_cli.__file__), "features")
-    names = sorted(name for name in os.listdir(folder) if os.path.isfile(f"{folder}/{name}/feature.py"))
+    names = sorted(
+        name for name in os.listdir(folder) if os.path.isfile(f"{folder}/{name}/feature.py")
+    )
     rooms = [Room(CORE, "specify_cli.cli.commands")]
     for name in names:
-        rooms.append(Room(import_module(f"{FEATURES}.{name}.feature").FEATURE, f"{FEATURES}.{name}"))
+        rooms.append(
+            Room(import_module(f"{FEATURES}.{name}.feature").FEATURE, f"{FEATURES}.{name}")
+        )
     order_rooms(rooms)
     return rooms
 
 
 def order_rooms(rooms: Sequence[Room]) -> list[Room]:
-    """Return the rooms with each behind those that it needs. Raises ValueError for a missing one and for a circle."""
+    """Return the rooms with each behind those that it needs. Raises ValueError for a missing one
+    and for a circle."""
     known = {room.feature.name: room for room in rooms}
     ordered: dict[str, Room] = {}
 
@@ -85,9 +93,14 @@ def assemble(rooms: Sequence[Room]) -> Tables:
     fills = [(room, fill) for room in rooms for fill in room.feature.fills]
     points: dict[str, tuple[tuple[str, str, str], ...]] = {}
     for room, fill in sorted(fills, key=lambda pair: pair[1].rank):
-        points[fill.point] = (*points.get(fill.point, ()), (fill.name, _locate(room, fill.run), fill.marker))
+        points[fill.point] = (
+            *points.get(fill.point, ()),
+            (fill.name, _locate(room, fill.run), fill.marker),
+        )
     names = {point: tuple(name for name, _, _ in rows) for point, rows in points.items()}
-    groups = sorted((group for room in rooms for group in room.feature.groups), key=lambda group: group.rank)
+    groups = sorted(
+        (group for room in rooms for group in room.feature.groups), key=lambda group: group.rank
+    )
     forms = [(room, form) for room in rooms for form in room.feature.forms]
     declared = [(room, command) for room in rooms for command in room.feature.commands]
     paths = [command.path for _, command in declared]
@@ -98,7 +111,9 @@ def assemble(rooms: Sequence[Room]) -> Tables:
         _make_row(room, command, [pair for pair in forms if pair[1].path == command.path], names)
         for room, command in sorted(declared, key=lambda pair: pair[1].rank)
     )
-    direct = {word: _locate(room, run) for room in rooms for word, run in room.feature.direct.items()}
+    direct = {
+        word: _locate(room, run) for room in rooms for word, run in room.feature.direct.items()
+    }
     return Tables({group.path: group.help for group in groups}, commands, points, direct)
 
 
@@ -124,27 +139,48 @@ def _locate(room: Room, run: str) -> str:
 
 
 def _make_row(
-    room: Room, command: Command, forms: Iterable[tuple[Room, Form]], names: Mapping[str, tuple[str, ...]]
+    room: Room,
+    command: Command,
+    forms: Iterable[tuple[Room, Form]],
+    names: Mapping[str, tuple[str, ...]],
 ) -> tuple[object, ...]:
-    """Return a command with what other rooms add to it: params, choices, examples, and the functions of its forms."""
+    """Return a command with what other rooms add to it: params, choices, examples, and the
+    functions of its forms."""
     params, examples = list(command.params), list(command.examples)
     at = examples.index(EXAMPLES_OF_FORMS) if EXAMPLES_OF_FORMS in examples else len(examples)
     examples[at : at + 1] = []
     runs = []
     for of, form in sorted(forms, key=lambda pair: pair[1].rank):
-        place = next((i + 1 for i, param in enumerate(params) if param.name == form.after), len(params))
+        place = next(
+            (i + 1 for i, param in enumerate(params) if param.name == form.after), len(params)
+        )
         params[place:place] = form.params
         for by in form.by:
             name, equals, value = by.partition("=")
             if equals:
-                params = [_add_choice(param, value, form.about) if param.name == name else param for param in params]
+                params = [
+                    _add_choice(param, value, form.about) if param.name == name else param
+                    for param in params
+                ]
         examples[at:at] = form.examples
         at += len(form.examples)
         if form.run:
             runs.append((form.by, _locate(of, form.run)))
-        command = command._replace(help=form.help or command.help, exits=form.exits or command.exits)
-    rows = tuple(tuple(param._replace(choices=_expand(param.choices, names))) for param in (*params, JSON))
-    return (command.path, _locate(room, command.run), command.help, rows, tuple(examples), command.exits, tuple(runs))
+        command = command._replace(
+            help=form.help or command.help, exits=form.exits or command.exits
+        )
+    rows = tuple(
+        tuple(param._replace(choices=_expand(param.choices, names))) for param in (*params, JSON)
+    )
+    return (
+        command.path,
+        _locate(room, command.run),
+        command.help,
+        rows,
+        tuple(examples),
+        command.exits,
+        tuple(runs),
+    )
 
 
 def _add_choice(param: Param, value: str, about: str) -> Param:
@@ -159,7 +195,8 @@ def _expand(choices: tuple[str, ...], names: Mapping[str, tuple[str, ...]]) -> t
 
 
 def compose_tables(stamp: object) -> dict[str, dict[str, object]]:
-    """Return what the files of `compiled/` hold, by name; a `stamp` of None says that they hold for good."""
+    """Return what the files of `compiled/` hold, by name; a `stamp` of None says that they hold for
+    good."""
     return compose_files(assemble(read_rooms()), stamp)
 
 
@@ -176,4 +213,9 @@ def write_tables(tables: Mapping[str, Mapping[str, object]]) -> None:
     folder = os.path.join(os.path.dirname(__file__), "compiled")
     os.makedirs(folder, exist_ok=True)
     for name, value in tables.items():
-        replace_file(f"{folder}/{name}.json", json.dumps(value, ensure_ascii=False).encode(), 0o644, sync=False)
+        replace_file(
+            f"{folder}/{name}.json",
+            json.dumps(value, ensure_ascii=False).encode(),
+            0o644,
+            sync=False,
+        )

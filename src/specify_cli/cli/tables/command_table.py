@@ -1,4 +1,5 @@
-"""Every command as data, compiled from what the rooms declare: the dispatcher and the Typer app are built from it.
+"""Every command as data, compiled from what the rooms declare: the dispatcher and the Typer app are
+built from it.
 
 The module that runs a command is imported when the command runs and not before.
 """
@@ -18,7 +19,8 @@ _CHOICES = Param._fields.index("choices")
 
 
 class Command(NamedTuple):
-    """One command with what other rooms add to it; `forms` are (options that choose it, function)."""
+    """One command with what other rooms add to it; `forms` are (options that choose it,
+    function)."""
 
     path: tuple[str, ...]
     run: str
@@ -47,7 +49,8 @@ def _make_command(row: Sequence[Any]) -> Command:
 
 
 def choose_run(command: Command, values: Values) -> str:
-    """Return the function for these values: of the form whose option was given, else the command's own.
+    """Return the function for these values: of the form whose option was given, else the command's
+    own.
 
     Raises CallerError USAGE where options of two forms were given.
     """
@@ -79,14 +82,21 @@ def parse_plain(argv: list[str]) -> tuple[Command, Values] | None:
     """Read the plain form of a command line; None hands it to Typer, which explains what is wrong.
 
     Plain: known options once each (repeatable ones as often as wanted), `--option value` or
-    `--option=value`, values that do not begin with `-` (a lone `-` may), everything required present.
+    `--option=value`, values that do not begin with `-` (a lone `-` may), everything required
+    present.
     """
     matched = find_command(argv)
     if matched is None:
         return None
     command, words = matched
-    options = {param.option: param for param in command.params if param.kind != "argument" or param.spelled_out}
-    values: Values = {param.name: [] if param.multiple else param.default for param in command.params}
+    options = {
+        param.option: param
+        for param in command.params
+        if param.kind != "argument" or param.spelled_out
+    }
+    values: Values = {
+        param.name: [] if param.multiple else param.default for param in command.params
+    }
     for param in command.params:
         if param.kind == "flag":
             values[param.name] = False
@@ -99,14 +109,22 @@ def parse_plain(argv: list[str]) -> tuple[Command, Values] | None:
             continue
         name, equals, inline = word.partition("=")
         option = options.get(name)
-        if option is None or (option.name in passed and not option.multiple) or (option.kind == "flag" and equals):
+        if (
+            option is None
+            or (option.name in passed and not option.multiple)
+            or (option.kind == "flag" and equals)
+        ):
             return None
         passed.add(option.name)
         if option.kind == "flag":
             values[option.name] = True
             continue
         text = inline if equals else next(rest, None)
-        if text is None or (not equals and text.startswith("-") and text != "-") or not _take(values, option, text):
+        if (
+            text is None
+            or (not equals and text.startswith("-") and text != "-")
+            or not _take(values, option, text)
+        ):
             return None
     return (command, values) if _place(command, values, positional, passed) else None
 
@@ -138,5 +156,8 @@ def _place(command: Command, values: Values, positional: list[str], passed: set[
             values[param.name] = positional.pop(0)
         if param.required and values[param.name] in (None, []):
             return False
-    missing = any(param.required and param.kind == "option" and param.name not in passed for param in command.params)
+    missing = any(
+        param.required and param.kind == "option" and param.name not in passed
+        for param in command.params
+    )
     return not positional and not missing

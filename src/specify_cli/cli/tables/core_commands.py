@@ -46,7 +46,8 @@ CORE = Feature(
         Command(
             ("config", "accept"),
             "project.config:accept",
-            "Accept what the config states beyond the defaults: wider capture, allowed values, a published trail.",
+            "Accept what the config states beyond the defaults: wider capture, allowed values, "
+            "a published trail.",
             (flag("yes", "Accept without being asked; a person's own scripts only."),),
             ("spec-kitty config accept",),
             "0 accepted, or nothing to accept · 1 refused · 2 usage",
@@ -55,7 +56,8 @@ CORE = Feature(
         Command(
             ("do",),
             "invoke:do",
-            "Route a request, record it durably, print the governance context for whoever does the work.",
+            "Route a request, record it durably, print the governance context for whoever does "
+            "the work.",
             (
                 REQUEST,
                 PROFILE,
@@ -128,18 +130,25 @@ CORE = Feature(
         Command(
             ("charter", "context"),
             "governance.charter:context",
-            "The governance context an action would receive, with scores and reasons, or one artifact; records "
+            "The governance context an action would receive, with scores and reasons, or one "
+            "artifact; records "
             "nothing.",
             (
                 option("action", "implement, review, plan, specify, analyze, …", metavar="ACTION"),
-                option("uri", "Print this charter section or artifact whole instead.", metavar="URI"),
+                option(
+                    "uri", "Print this charter section or artifact whole instead.", metavar="URI"
+                ),
                 PROFILE,
                 option("request", "Rank against this request.", metavar="TEXT"),
                 flag("explain", "Show scores, filters and what was left out."),
-                flag("mark_loaded", "Note the first load of this action: its next contexts are compact."),
+                flag(
+                    "mark_loaded",
+                    "Note the first load of this action: its next contexts are compact.",
+                ),
             ),
             (
-                'spec-kitty charter context --action review --request "the SQL migration" --explain',
+                'spec-kitty charter context --action review --request "the SQL migration" '
+                "--explain",
                 "spec-kitty charter context --uri charter://section/policy-summary",
             ),
             "0 ok · 1 refused · 2 usage",
@@ -148,7 +157,8 @@ CORE = Feature(
         Command(
             ("profile-invocation", "complete"),
             "complete:complete",
-            "Close a record with its outcome; links and evidence are written with the closing line.",
+            "Close a record with its outcome; links and evidence are written with the closing "
+            "line.",
             CLOSING,
             (
                 "spec-kitty profile-invocation complete last",
@@ -160,7 +170,8 @@ CORE = Feature(
         Command(
             ("profile-invocation", "close"),
             "complete:complete",
-            "The same as complete, where that word is taken for the shell's builtin (Claude Code in a worktree).",
+            "The same as complete, where that word is taken for the shell's builtin (Claude "
+            "Code in a worktree).",
             CLOSING,
             ("spec-kitty profile-invocation close last --outcome done",),
             "0 closed, or already closed so · 1 refused, nothing written · 2 usage",
@@ -169,16 +180,23 @@ CORE = Feature(
         Command(
             ("profile-invocation", "record"),
             "record:record",
-            "Append run events to an open record: one by --event, or many as JSON lines on stdin in one write.",
+            "Append run events to an open record: one by --event, or many as JSON lines on "
+            "stdin in one write.",
             (
                 OPEN_ID,
-                option("event", "tool_call, tool_result, step_started, model_call, …", metavar="TYPE"),
-                option("json_payload", "The event's raw values as JSON; - reads stdin.", metavar="JSON"),
+                option(
+                    "event", "tool_call, tool_result, step_started, model_call, …", metavar="TYPE"
+                ),
+                option(
+                    "json_payload", "The event's raw values as JSON; - reads stdin.", metavar="JSON"
+                ),
                 flag("dry_run", "Show the lines with their masks; write nothing."),
             ),
             (
-                "spec-kitty profile-invocation record ID --event error --json-payload - < error.json",
-                "spec-kitty profile-invocation record ID --event tool_call --json-payload - < call.json",
+                "spec-kitty profile-invocation record ID --event error --json-payload - < "
+                "error.json",
+                "spec-kitty profile-invocation record ID --event tool_call --json-payload - < "
+                "call.json",
                 "spec-kitty profile-invocation record ID < events.jsonl",
             ),
             "0 recorded · 1 refused, nothing written · 2 usage",
@@ -204,7 +222,9 @@ CORE = Feature(
             (
                 *WHICH,
                 option("status", "Only open or closed ones.", choices=("open", "closed")),
-                option("outcome", "Only this outcome.", choices=("open", "done", "failed", "abandoned")),
+                option(
+                    "outcome", "Only this outcome.", choices=("open", "done", "failed", "abandoned")
+                ),
                 option("parent", "Only children of this invocation, replays too.", metavar="ID"),
                 flag("all", "List replays and re-executions too."),
                 option("limit", "Maximum number of rows.", 50, integer=True, metavar="N"),
@@ -216,8 +236,12 @@ CORE = Feature(
         Command(
             ("invocations", "show"),
             "records.invocations:show",
-            "Show one invocation: request, outcome, evidence, timeline, the rules it was given, findings.",
-            (ID, flag("explain", "Show every line of the timeline, and each rule with its scores.")),
+            "Show one invocation: request, outcome, evidence, timeline, the rules it was given, "
+            "findings.",
+            (
+                ID,
+                flag("explain", "Show every line of the timeline, and each rule with its scores."),
+            ),
             ("spec-kitty invocations show last", "spec-kitty invocations show @2 --explain"),
             READ,
             rank=200,
@@ -238,11 +262,16 @@ CORE = Feature(
         Command(
             ("invocations", "verify"),
             "records.invocations:verify",
-            "Are the bytes intact: seals, chain, sequence, ids, torn tails, objects. Without a target: all records.",
+            "Are the bytes intact: seals, chain, sequence, ids, torn tails, objects. Without a "
+            "target: all records.",
             (
-                argument("target", "An id, a part of one, last, @N, or a file.", metavar="[ID|FILE]"),
+                argument(
+                    "target", "An id, a part of one, last, @N, or a file.", metavar="[ID|FILE]"
+                ),
                 flag("all", "Every record of the project."),
-                option("anchor", "A seal seen on it before; repeatable.", multiple=True, metavar="SEAL"),
+                option(
+                    "anchor", "A seal seen on it before; repeatable.", multiple=True, metavar="SEAL"
+                ),
             ),
             (
                 "spec-kitty invocations verify --all",
@@ -255,7 +284,8 @@ CORE = Feature(
         Command(
             ("invocations", "reindex"),
             "records.invocations:reindex",
-            "Make the derived index anew from the records' names; take in what removed worktrees left behind.",
+            "Make the derived index anew from the records' names; take in what removed "
+            "worktrees left behind.",
             (),
             ("spec-kitty invocations reindex",),
             "0 ok · 2 usage",

@@ -7,12 +7,18 @@ from specify_cli.room import argument, flag, option
 JSON = flag("json", "Print the same value as JSON; errors become one JSON object on stderr.")
 STRICT = flag("strict", "Exit with 1 also where nothing differs and not everything was evaluated.")
 REQUEST = argument(
-    "request", "What is to be done, in your own words; - reads it from stdin.", multiple=True, required=True
+    "request",
+    "What is to be done, in your own words; - reads it from stdin.",
+    multiple=True,
+    required=True,
 )
-PROFILE = option("profile", "Take this profile; the action is still read from the request.", metavar="ID")
+PROFILE = option(
+    "profile", "Take this profile; the action is still read from the request.", metavar="ID"
+)
 CONTEXT = flag("context", "Print the whole governance context at a terminal too, as in a pipe.")
 NO_TRAIL = flag(
-    "no_trail", "Keep nothing of what this is about: the record says only that it was (SPEC_KITTY_TRAIL=off)."
+    "no_trail",
+    "Keep nothing of what this is about: the record says only that it was (SPEC_KITTY_TRAIL=off).",
 )
 ID = argument(
     "invocation_id",
@@ -25,12 +31,16 @@ CLOSING = (
     OPEN_ID,
     option("outcome", "How the work ended.", "done", choices=("done", "failed", "abandoned")),
     option("evidence", "A file that shows the work; kept as an object.", metavar="PATH"),
-    option("artifact", "A file the work made or changed; repeatable.", multiple=True, metavar="PATH"),
+    option(
+        "artifact", "A file the work made or changed; repeatable.", multiple=True, metavar="PATH"
+    ),
     option("commit", "The commit that holds the work.", metavar="SHA"),
     flag("allow_outside", "Take evidence from outside the project."),
 )
 SCOPE = option("scope", "The project's settings, or yours.", "project", choices=("project", "user"))
-SIGNERS = option("allowed_signers", "SSH keys of people you trust, for logs and approvals.", metavar="FILE")
+SIGNERS = option(
+    "allowed_signers", "SSH keys of people you trust, for logs and approvals.", metavar="FILE"
+)
 REVOKED = option("revoked", "SSH keys you trust no longer: a KRL, or public keys.", metavar="FILE")
 SHOW = flag("dry_run", "Show what would change; write nothing.")
 NARROW = (
@@ -60,5 +70,8 @@ LEDGER = option("db", "A SQLite file, or postgresql://….", required=True, meta
 ANSWER = "0 recorded · 1 refused, nothing recorded · 2 usage"
 READ = "0 ok · 1 not found · 2 usage"
 BLOCK = option(
-    "block", "Add a marked block to this file; repeatable.", multiple=True, choices=("AGENTS.md", "CLAUDE.md")
+    "block",
+    "Add a marked block to this file; repeatable.",
+    multiple=True,
+    choices=("AGENTS.md", "CLAUDE.md"),
 )

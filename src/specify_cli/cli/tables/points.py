@@ -24,7 +24,8 @@ _DECLARATIONS = ("core_commands.py", "params.py", "assemble.py", "../../room.py"
 
 
 class FoundFill(NamedTuple):
-    """What fills a point: its name, the function `module:function`, and the path that has to be there, if any."""
+    """What fills a point: its name, the function `module:function`, and the path that has to be
+    there, if any."""
 
     name: str
     run: str
@@ -67,7 +68,8 @@ def read_stamp() -> list[list[object]]:
 
 def _make_anew(name: str) -> dict[str, Any]:
     """Assemble the tables, write them where that is allowed, and return those of a name."""
-    from specify_cli.cli.tables import assemble  # reads every declaration: once after a change, in a checkout
+    # reads every declaration: once after a change, in a checkout
+    from specify_cli.cli.tables import assemble
 
     tables = assemble.compose_tables(read_stamp())
     try:
@@ -102,7 +104,8 @@ def list_fills(point: str, *, look: bool | None = None) -> list[FoundFill]:
 
 
 def call_fill(fill: FoundFill, *arguments: object) -> Any:
-    """Call what fills a point; a room of another package that fails is named on stderr and returns None.
+    """Call what fills a point; a room of another package that fails is named on stderr and returns
+    None.
 
     Raises whatever a room of ours raises.
     """
@@ -122,7 +125,8 @@ def is_own(run: str) -> bool:
 
 
 def load(run: str) -> Any:
-    """Return the function that `module:function` names. Raises ImportError where an extra is missing."""
+    """Return the function that `module:function` names. Raises ImportError where an extra is
+    missing."""
     module, _, function = run.partition(":")
     __import__(module)
     return getattr(sys.modules[module], function)

@@ -1,13 +1,15 @@
-"""Rooms of other installed packages, found by the entry point group `spec_kitty.features` (docs/extending.md).
+"""Rooms of other installed packages, found by the entry point group `spec_kitty.features`
+(docs/extending.md).
 
-    found = read_strangers(look=True)      # its `tables` are None where no other package brings a room
+    found = read_strangers(look=True)  # its `tables` are None where no other package brings a room
 
-Reading entry points takes 20 ms, so what was found is kept in a file of the user's cache folder, with what `assemble`
-makes of our rooms and theirs together, and read again while the folders of `sys.path` are as they were. A package that
-lies in the work tree of the project is left out there: a branch must not decide what a command or a hook runs.
+Reading entry points takes 20 ms, so what was found is kept in a file of the user's cache folder,
+with what `assemble` makes of our rooms and theirs together, and read again while the folders of
+`sys.path` are as they were. A package that lies in the work tree of the project is left out there:
+a branch must not decide what a command or a hook runs.
 
-Whoever may write the cache file may write this user's home: it is trusted as the user's own settings are, and a file of
-another user is not read.
+Whoever may write the cache file may write this user's home: it is trusted as the user's own
+settings are, and a file of another user is not read.
 """
 
 from __future__ import annotations
@@ -32,9 +34,11 @@ _FORMAT = 2
 
 
 class Strangers(NamedTuple):
-    """What was found: `sources` maps each room to the folder it is developed in ("" for an ordinary install).
+    """What was found: `sources` maps each room to the folder it is developed in ("" for an ordinary
+    install).
 
-    `broken` maps the rooms that are left out to why; `tables` hold all rooms together, None where there is none else.
+    `broken` maps the rooms that are left out to why; `tables` hold all rooms together, None where
+    there is none else.
     """
 
     sources: Mapping[str, str]
@@ -47,9 +51,11 @@ _found_here: dict[str, Strangers] = {}
 
 
 def read_strangers(*, look: bool) -> Strangers | None:
-    """Return what other packages bring, as it is kept; None where nothing is kept for these installed packages.
+    """Return what other packages bring, as it is kept; None where nothing is kept for these
+    installed packages.
 
-    With `look` they are looked for then. Everyday commands do not: they cost nothing more without the cache file.
+    With `look` they are looked for then. Everyday commands do not: they cost nothing more without
+    the cache file.
     """
     path, stamp = _find_cache(), _read_stamp()
     kept = None if path is None else _read_cache(path, stamp)
@@ -87,11 +93,14 @@ def _read_stamp() -> list[list[object]]:
 
 
 def _read_cache(path: str, stamp: list[list[object]]) -> Strangers | None:
-    """Return what is kept there for these installed packages; None for nothing, or for a file that is not ours."""
+    """Return what is kept there for these installed packages; None for nothing, or for a file that
+    is not ours."""
     try:
         with open(path, "rb") as file:
             owner = os.fstat(file.fileno())
-            value = json.load(file) if owner.st_uid == os.getuid() and not owner.st_mode & 0o022 else {}
+            value = (
+                json.load(file) if owner.st_uid == os.getuid() and not owner.st_mode & 0o022 else {}
+            )
         if value.get("stamp") == stamp:
             return Strangers(value["sources"], value["broken"], value["tables"])
     except (OSError, ValueError, KeyError, AttributeError):
@@ -111,9 +120,11 @@ def _write_cache(path: str, stamp: list[list[object]], found: Strangers) -> None
 
 
 def find_strangers() -> tuple[Strangers, bool]:
-    """Look at the entry points and assemble what they bring with our own rooms; name what cannot be used.
+    """Look at the entry points and assemble what they bring with our own rooms; name what cannot be
+    used.
 
-    The second value is false where a room was left out because it is developed in this project's work tree.
+    The second value is false where a room was left out because it is developed in this project's
+    work tree.
     """
     from importlib.metadata import entry_points  # as above
 
@@ -127,39 +138,54 @@ def find_strangers() -> tuple[Strangers, bool]:
     for point in points:
         source = _find_source(point)
         if _is_ours_to_judge(source):
-            broken[point.name] = "it is developed in this work tree, which must not say what is run here"
+            broken[point.name] = (
+                "it is developed in this work tree, which must not say what is run here"
+            )
             is_whole = False
             continue
         try:
             room = _load_room(point, [room.feature.name for room in rooms])
             tables = assemble([*rooms, room])
-        except (Exception, SystemExit) as error:  # whatever a package of others does costs only itself
+        # whatever a package of others does costs only itself
+        except (Exception, SystemExit) as error:
             broken[point.name] = f"{type(error).__name__}: {error}"[:300]
             continue
         rooms.append(room)
         sources[point.name] = source
-    return Strangers(sources, broken, None if tables is None or not sources else compose_files(tables, None)), is_whole
+    return Strangers(
+        sources, broken, None if tables is None or not sources else compose_files(tables, None)
+    ), is_whole
 
 
 def _load_room(point: EntryPoint, taken: Sequence[str]) -> Room:
-    """Return the room behind an entry point. Raises whatever importing it raises; TypeError where it is none."""
+    """Return the room behind an entry point. Raises whatever importing it raises; TypeError where
+    it is none."""
     from specify_cli.cli.tables.assemble import Room
     from specify_cli.room import Feature
 
     feature = point.load()
     if not isinstance(feature, Feature):
-        raise TypeError(f"{point.value}: expected a specify_cli.room.Feature, found {type(feature).__name__}")
+        raise TypeError(
+            f"{point.value}: expected a specify_cli.room.Feature, found {type(feature).__name__}"
+        )
     if feature.name != point.name or feature.name in taken:
-        raise ValueError(f"the room is named {feature.name!r}: expected {point.name!r}, and a name that is free")
+        raise ValueError(
+            f"the room is named {feature.name!r}: expected {point.name!r}, and a name that is free"
+        )
     missing = sorted(set(feature.needs) - set(taken))
     if missing or feature.direct:
-        what = f"it needs {', '.join(missing)}" if missing else "`direct` is for rooms of spec-kitty alone"
+        what = (
+            f"it needs {', '.join(missing)}"
+            if missing
+            else "`direct` is for rooms of spec-kitty alone"
+        )
         raise ValueError(what)
     return Room(feature, point.module.rpartition(".")[0] or point.module)
 
 
 def _find_source(point: EntryPoint) -> str:
-    """Return the folder that an editable package is developed in (direct_url.json, PEP 610); "" for another."""
+    """Return the folder that an editable package is developed in (direct_url.json, PEP 610); "" for
+    another."""
     from urllib.parse import unquote, urlsplit  # as above
 
     text = None if point.dist is None else point.dist.read_text("direct_url.json")
@@ -169,7 +195,8 @@ def _find_source(point: EntryPoint) -> str:
 
 
 def _is_ours_to_judge(source: str) -> bool:
-    """Return whether a room is developed in the work tree of the project here, which a branch can change."""
+    """Return whether a room is developed in the work tree of the project here, which a branch can
+    change."""
     if not source:
         return False
     here = os.getcwd()

@@ -1,4 +1,5 @@
-"""What leaves the process: data on stdout, people and errors on stderr, recorded text made harmless.
+"""What leaves the process: data on stdout, people and errors on stderr, recorded text made
+harmless.
 
 Written as UTF-8 bytes whatever the locale is. Loads nothing heavy; tables are `render`'s.
 """
@@ -23,14 +24,16 @@ _STYLED = re.compile(r"\x1b\[[0-9;]+m")
 
 
 def escape(text: str) -> str:
-    """Recorded text as a terminal may show it: control and reordering characters as `\\xNN` or `\\uNNNN`."""
+    """Recorded text as a terminal may show it: control and reordering characters as `\\xNN` or
+    `\\uNNNN`."""
     return _UNSAFE.sub(_spell_match, text)
 
 
 def one_line(value: object, width: int = 0) -> str:
     """Return a value on one line as `say` has it.
 
-    It is escaped, line breaks and tabs become spaces, and with `width` it is cut to so many characters.
+    It is escaped, line breaks and tabs become spaces, and with `width` it is cut to so many
+    characters.
     """
     line = escape(" ".join(say(value).split()))
     return f"{line[: width - 1]}…" if 0 < width < len(line) else line
@@ -38,7 +41,9 @@ def one_line(value: object, width: int = 0) -> str:
 
 def _spell_match(match: re.Match[str]) -> str:
     code = ord(match.group())
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return (
+        f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    )
 
 
 def plain(value: object) -> object:
@@ -51,7 +56,8 @@ def plain(value: object) -> object:
 
 
 def write_json(value: object) -> None:
-    """Write one JSON document to stdout; characters a terminal would act on are written as JSON escapes."""
+    """Write one JSON document to stdout; characters a terminal would act on are written as JSON
+    escapes."""
     text = json.dumps(plain(value), ensure_ascii=False, indent=2)
     _write(1, _UNSAFE.sub(_escape_match, text) + "\n")
 
@@ -69,13 +75,15 @@ def write_json_lines(values: Iterable[object]) -> None:
 
 
 def write_text(text: str, *, styled: bool = False) -> None:
-    """Write text to stdout, escaped; a `styled` text comes from `render` with its cells escaped already."""
+    """Write text to stdout, escaped; a `styled` text comes from `render` with its cells escaped
+    already."""
     printable = text if styled else "\n".join(_fit(escape(text).split("\n"), 1))
     _write(1, printable if printable.endswith("\n") else printable + "\n")
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Write lines to stdout, escaped; a line break inside recorded text is spelled, so it begins no line of its own."""
+    """Write lines to stdout, escaped; a line break inside recorded text is spelled, so it begins no
+    line of its own."""
     _write_pieces(1, (f"{line}\n" for line in _fit(map(_dress, lines), 1)))
 
 
@@ -86,33 +94,45 @@ def _dress(line: str) -> str:
 
 
 # Of the sixteen colours only those that are readable on a light and on a dark ground.
-STYLES = {"head": "1", "open": "1;35", "failed": "1;31", "denied": "1;31", "abandoned": "31", "dim": "2"}
-# Stands where a style begins or ends until the line has been escaped: a secret of this process, so that no recorded
-# text can bring a style of its own.
+STYLES = {
+    "head": "1",
+    "open": "1;35",
+    "failed": "1;31",
+    "denied": "1;31",
+    "abandoned": "31",
+    "dim": "2",
+}
+# Stands where a style begins or ends until the line has been escaped: a secret of this process, so
+# that no recorded text can bring a style of its own.
 _MARK = f"\0{os.urandom(8).hex()}:"
 _PAINTED = re.compile(re.escape(_MARK) + "([0-9;]+)m")
 
 
 def paint(text: str, style: str | None) -> str:
-    """Return text in a style where stdout is a terminal that nobody asked to stay plain (https://no-color.org)."""
+    """Return text in a style where stdout is a terminal that nobody asked to stay plain
+    (https://no-color.org)."""
     if style not in STYLES or terminal_width() is None or os.environ.get("NO_COLOR"):
         return text
     return f"{_MARK}{STYLES[style]}m{text}{_MARK}0m"
 
 
 def terminal_width(stream: int = 1) -> int | None:
-    """Return how many columns the terminal behind a stream has; None where it is a pipe or a file."""
+    """Return how many columns the terminal behind a stream has; None where it is a pipe or a
+    file."""
     if not os.isatty(stream):
         return None
     stated = os.environ.get("COLUMNS", "")
     try:
-        return max(40, int(stated) if stated.isdecimal() else os.get_terminal_size(stream).columns or 80)
+        return max(
+            40, int(stated) if stated.isdecimal() else os.get_terminal_size(stream).columns or 80
+        )
     except OSError:
         return 80
 
 
 def _fit(lines: Iterable[str], stream: int) -> Iterable[str]:
-    """Break lines between words where a terminal would break them inside one; a pipe gets them as they are."""
+    """Break lines between words where a terminal would break them inside one; a pipe gets them as
+    they are."""
     width = terminal_width(stream)
     return lines if width is None else (part for line in lines for part in _break_line(line, width))
 
@@ -131,7 +151,9 @@ def _break_line(line: str, width: int) -> list[str]:
     indent = " " * (label.end() if label else len(seen) - len(seen.lstrip()) + 2)
     # Wide characters take two cells each, so a line holds fewer of them; a style takes none.
     room = max(20, width * len(seen) // cell_len(seen)) + len(line) - len(seen)
-    return wrap(line, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [line]
+    return wrap(
+        line, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    ) or [line]
 
 
 def as_line(text: str) -> str:
@@ -150,7 +172,8 @@ def _escape_match(match: re.Match[str]) -> str:
 
 
 def write_error(error: InvocationError, as_json: bool) -> None:
-    """Write an error to stderr: one JSON object, or one readable paragraph with its choices and the next step."""
+    """Write an error to stderr: one JSON object, or one readable paragraph with its choices and the
+    next step."""
     if as_json:
         text = json.dumps(error.as_value(), ensure_ascii=False, indent=2)
         _write(2, _UNSAFE.sub(_escape_match, text) + "\n")
@@ -165,7 +188,9 @@ def write_error(error: InvocationError, as_json: bool) -> None:
 def _describe_candidate(candidate: Mapping[str, object]) -> str:
     command = candidate.get("command")
     parts = [
-        str(candidate[key]) for key in ("profile_id", "action", "invocation_id", "name", "uri") if candidate.get(key)
+        str(candidate[key])
+        for key in ("profile_id", "action", "invocation_id", "name", "uri")
+        if candidate.get(key)
     ]
     described = " · ".join(parts)
     reason = candidate.get("reason")
@@ -186,7 +211,8 @@ def _write_pieces(stream: int, pieces: Iterable[str]) -> None:
 
 
 def _write(stream: int, text: str) -> None:
-    """Write every byte to a standard stream. Raises BrokenPipeError, EnvironmentFault ACCESS_FAILED."""
+    """Write every byte to a standard stream. Raises BrokenPipeError, EnvironmentFault
+    ACCESS_FAILED."""
     view = memoryview(text.encode("utf-8", "backslashreplace"))
     try:
         while view:
@@ -196,5 +222,7 @@ def _write(stream: int, text: str) -> None:
     except OSError as error:
         name = "stdout" if stream == 1 else "stderr"
         raise EnvironmentFault(
-            "ACCESS_FAILED", f"cannot write to {name}: {error.strerror}", f"give the command a {name} it can write to"
+            "ACCESS_FAILED",
+            f"cannot write to {name}: {error.strerror}",
+            f"give the command a {name} it can write to",
         ) from error

@@ -1,9 +1,11 @@
-"""Whether a person asks: the one authority of every command that sends data away or lowers protection.
+"""Whether a person asks: the one authority of every command that sends data away or lowers
+protection.
 
     require_person(shell.caller().actor, "sending to https://…", "spec-kitty sync enable --endpoint https://…")
 
-An agent's harness is known by the variables it sets for its commands, and by its program among the processes above
-this one, so that a command cleared of those variables is known too. A process that left its parents behind is not.
+An agent's harness is known by the variables it sets for its commands, and by its program among the
+processes above this one, so that a command cleared of those variables is known too. A process that
+left its parents behind is not.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ def require_person(actor: Actor, what: str, command: str) -> None:
     if harness is not None:
         raise CallerError(
             "ACCEPT_NEEDS_PERSON",
-            f"no person agreed to {what}: the command was run below {harness}, so nothing was changed or sent",
+            f"no person agreed to {what}: the command was run below {harness}, so nothing was "
+            "changed or sent",
             f"run it yourself, in a terminal of your own: {command}",
         )
 
@@ -38,12 +41,16 @@ def is_person(actor: Actor) -> bool:
 
 
 def find_harness() -> str | None:
-    """Return the harness whose program is among the processes above this one; None where none is, or none are told."""
-    return next((name for argv in read_ancestors() if (name := name_harness(argv)) is not None), None)
+    """Return the harness whose program is among the processes above this one; None where none is,
+    or none are told."""
+    return next(
+        (name for argv in read_ancestors() if (name := name_harness(argv)) is not None), None
+    )
 
 
 def read_ancestors() -> Iterator[Sequence[str]]:
-    """Yield the command lines of the processes above this one, the nearest first, where the system tells them."""
+    """Yield the command lines of the processes above this one, the nearest first, where the system
+    tells them."""
     pid = os.getppid()
     for _ in range(_MAX_ANCESTORS):
         if pid <= 1:
@@ -59,7 +66,8 @@ def _read_process(pid: int) -> tuple[int, Sequence[str]] | None:
     """Return the parent of a process and its command line: from /proc, else from ps(1)."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name stands in brackets and may hold any sign: the parent is the second word behind the last one.
+            # The name stands in brackets and may hold any sign: the parent is the second word
+            # behind the last one.
             parent = int(file.read().rpartition(b")")[2].split()[1])
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             argv = file.read(65536).decode("utf-8", "replace").split("\0")

@@ -1,7 +1,7 @@
 """Tables and pages for a terminal; the only module that knows rich.
 
-Everything recorded passes through `escape` or `one_line` first, and markup is off, so recorded text is
-shown and never interpreted.
+Everything recorded passes through `escape` or `one_line` first, and markup is off, so recorded text
+is shown and never interpreted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def render_findings(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield findings grouped by code: of each the first few with their place, then how many more there are."""
+    """Yield findings grouped by code: of each the first few with their place, then how many more
+    there are."""
     groups: dict[str, list[Finding]] = {}
     for item in findings:
         groups.setdefault(item.code, []).append(item)
@@ -45,10 +46,16 @@ def render_findings(findings: Iterable[Finding]) -> Iterator[str]:
         for item in items[:_LISTED]:
             seq = "" if item.seq is None else f" seq {item.seq}"
             message = f"{one_line(item.file)}{seq} byte {item.offset}: {one_line(item.message)}"
-            yield f"{item.severity}: {paint(code, 'failed' if item.severity == 'error' else 'head')} {message}"
+            yield (
+                f"{item.severity}: "
+                f"{paint(code, 'failed' if item.severity == 'error' else 'head')} {message}"
+            )
             yield f"  next: {item.repair}"
         if len(items) > _LISTED:
-            yield f"  and {len(items) - _LISTED} more of {code} ({len(items)} in all); --json lists them"
+            yield (
+                f"  and {len(items) - _LISTED} more of {code} ({len(items)} in all); --json "
+                "lists them"
+            )
 
 
 _LISTED = 5
@@ -62,18 +69,24 @@ class Column(NamedTuple):
 
 
 def ledger(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[list[str]]:
-    """Return headings and rows as cells of equal width, every row on one line of at most `width` cells.
+    """Return headings and rows as cells of equal width, every row on one line of at most `width`
+    cells.
 
-    A column is as wide as its widest cell. Where that is too much, columns are cut towards their least, the widest
-    first, and then left out from the right, but for the last; that takes what is left. A column in which nothing stands
-    is left out too.
+    A column is as wide as its widest cell. Where that is too much, columns are cut towards their
+    least, the widest first, and then left out from the right, but for the last; that takes what is
+    left. A column in which nothing stands is left out too.
     """
     from rich.cells import cell_len, set_cell_size  # `show` and others have no columns
 
     used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
-    while len(used) > 2 and sum(columns[place].least for place in used) + 2 * (len(used) - 1) > width:
+    while (
+        len(used) > 2 and sum(columns[place].least for place in used) + 2 * (len(used) - 1) > width
+    ):
         del used[-2]
-    table = [[columns[place].heading for place in used], *([one_line(row[place]) for place in used] for row in rows)]
+    table = [
+        [columns[place].heading for place in used],
+        *([one_line(row[place]) for place in used] for row in rows),
+    ]
     widths = [max(cell_len(row[place]) for row in table) for place in range(len(used))]
     least = [min(columns[place].least, size) for place, size in zip(used, widths, strict=True)]
     room = width - 2 * (len(used) - 1) - columns[used[-1]].least
@@ -82,7 +95,11 @@ def ledger(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int)
     widths[-1] = width - 2 * (len(used) - 1) - sum(widths[:-1])
 
     def cut(cell: str, size: int) -> str:
-        return set_cell_size(cell, size) if cell_len(cell) <= size else set_cell_size(cell, size - 1) + "…"
+        return (
+            set_cell_size(cell, size)
+            if cell_len(cell) <= size
+            else set_cell_size(cell, size - 1) + "…"
+        )
 
     return [[cut(cell, size) for cell, size in zip(row, widths, strict=True)] for row in table]
 
@@ -93,31 +110,42 @@ def shown_width() -> int:
 
 
 def local_time(moment: str | None) -> str:
-    """Return a moment as local time: the minute, the day where it is not today, the year where it is not this one."""
+    """Return a moment as local time: the minute, the day where it is not today, the year where it
+    is not this one."""
     try:
         there = datetime.fromisoformat(moment or "").astimezone()
     except (ValueError, OverflowError, OSError):
         return one_line(moment or "", 16)
     now = datetime.now()
     today = there.date() == now.date()
-    return there.strftime("%H:%M" if today else "%m-%d %H:%M" if there.year == now.year else "%Y-%m-%d")
+    return there.strftime(
+        "%H:%M" if today else "%m-%d %H:%M" if there.year == now.year else "%Y-%m-%d"
+    )
 
 
 def invocation_page(value: Mapping[str, object], *, explain: bool = False) -> Iterator[str]:
-    """Yield the lines of one invocation for a reader: request, outcome, evidence, timeline, context, findings.
+    """Yield the lines of one invocation for a reader: request, outcome, evidence, timeline,
+    context, findings.
 
     With `explain` no step is folded, and each rule stands with its rank and scores.
     """
     entries = make_timeline(_read_events(value))
     outcome = str(value.get("outcome") or value.get("status"))
     head = (value.get("profile_id"), value.get("action"))
-    yield paint(f"{' · '.join(one_line(part) for part in head if part is not None)} · {one_line(outcome)}", "head")
+    yield paint(
+        f"{' · '.join(one_line(part) for part in head if part is not None)} · {one_line(outcome)}",
+        "head",
+    )
     yield f"request:  {one_line(value.get('request') or '', 400)}"
     yield f"outcome:  {_describe_end(value, entries)}"
     yield f"asked by: {_describe_caller(value)} at {local_time(_text(value.get('started_at')))}"
     if value.get("parent_invocation_id"):
         yield f"parent:   {value['parent_invocation_id']}"
-    yield f"record:   {value['invocation_id']}{'' if value.get('sealed') else '  (unsealed, from an older writer)'}"
+    yield (
+        "record:   "
+        f"{value['invocation_id']}"
+        f"{'' if value.get('sealed') else '  (unsealed, from an older writer)'}"
+    )
     decided = next(iter(_read_events(value)), {}).get("decisions")
     if decided is not None:
         yield f"decided:  {one_line(decided, 400)}  (for this clone, before it)"
@@ -132,19 +160,27 @@ def invocation_page(value: Mapping[str, object], *, explain: bool = False) -> It
     yield from ("", "timeline")
     yield from _render_timeline(entries, explain=explain)
     yield ""
-    yield from _render_context(value.get("context"), sealed=bool(value.get("sealed")), explain=explain)
+    yield from _render_context(
+        value.get("context"), sealed=bool(value.get("sealed")), explain=explain
+    )
     findings = _filter_objects(value.get("findings"))
     if findings:
         yield from ("", "findings")
-        counts = Counter((item["severity"], item["code"], one_line(item["message"])) for item in findings)
+        counts = Counter(
+            (item["severity"], item["code"], one_line(item["message"])) for item in findings
+        )
         for (severity, code, message), number in counts.items():
             yield f"  {severity}: {code}{f' ×{number}' if number > 1 else ''} {message}"
 
 
 def _read_events(value: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
-    """Return the lines of a record, which are read when they are asked for, and its annexes behind them."""
+    """Return the lines of a record, which are read when they are asked for, and its annexes behind
+    them."""
     events = value.get("events")
-    return join(events if isinstance(events, View) else _filter_objects(events), _filter_objects(value.get("annexes")))
+    return join(
+        events if isinstance(events, View) else _filter_objects(events),
+        _filter_objects(value.get("annexes")),
+    )
 
 
 def _text(value: object) -> str | None:
@@ -152,7 +188,8 @@ def _text(value: object) -> str | None:
 
 
 def _describe_end(value: Mapping[str, object], entries: Sequence[Entry]) -> str:
-    """Return how the invocation ended and what it took; of an open one when it was last heard of."""
+    """Return how the invocation ended and what it took; of an open one when it was last heard
+    of."""
     calls = Counter(entry.bad for entry in entries if entry.kind == "tool_call")
     bad = f" ({calls[True]} failed or denied)" if calls[True] else ""
     parts = [count(calls.total(), "call") + bad] if calls else []
@@ -178,7 +215,8 @@ def describe_span(millis: int | None) -> str:
 
 
 def _render_timeline(entries: Sequence[Entry], *, explain: bool) -> Iterator[str]:
-    """Yield the entries, the calls of a step below it; those of a step that went well are counted."""
+    """Yield the entries, the calls of a step below it; those of a step that went well are
+    counted."""
     inside: dict[int, array[int]] = {}
     for place, entry in enumerate(entries):
         if entry.within is not None:
@@ -199,7 +237,14 @@ def _render_timeline(entries: Sequence[Entry], *, explain: bool) -> Iterator[str
         yield "  nothing was recorded between the start and the end"
 
 
-_TOLD_ABOVE = ("started", "policy_snapshot_ref", "retrieval_request", "retrieval_response", "completed", "checkpoint")
+_TOLD_ABOVE = (
+    "started",
+    "policy_snapshot_ref",
+    "retrieval_request",
+    "retrieval_response",
+    "completed",
+    "checkpoint",
+)
 _FOLDED = 4
 
 
@@ -211,15 +256,25 @@ def _count_calls(entries: Sequence[Entry]) -> str:
 
 
 def _render_entry(entry: Entry) -> str:
-    """Return one entry on one line: its line's number, time, name, how it ended, how long it took, what it is about."""
-    return _lay_out(entry, one_line(entry.name, 24), entry.status or "", describe_span(entry.duration_ms))
+    """Return one entry on one line: its line's number, time, name, how it ended, how long it took,
+    what it is about."""
+    return _lay_out(
+        entry, one_line(entry.name, 24), entry.status or "", describe_span(entry.duration_ms)
+    )
 
 
 def _lay_out(entry: Entry, *parts: str) -> str:
-    parts = tuple(paint(f"✗ {part}", "failed") if entry.bad and part == entry.status else part for part in parts)
+    parts = tuple(
+        paint(f"✗ {part}", "failed") if entry.bad and part == entry.status else part
+        for part in parts
+    )
     agent = f"[{one_line(entry.agent, 20)}]" if entry.agent else ""
     by = entry.fields.get("by")
-    by = f"(by {one_line(by.get('session_id') or by.get('actor_id'), 40)})" if isinstance(by, dict) else ""
+    by = (
+        f"(by {one_line(by.get('session_id') or by.get('actor_id'), 40)})"
+        if isinstance(by, dict)
+        else ""
+    )
     text = "  ".join(filter(None, [*parts, agent, one_line(entry.about, 100), by]))
     return f"{entry.seq:>4}  {local_clock(entry.at)}  {text}".rstrip()
 
@@ -246,7 +301,8 @@ def _describe_caller(value: Mapping[str, object]) -> str:
 
 
 def event_line(event: Mapping[str, object]) -> str:
-    """Return one line of a record on one line: number, time, event, what it says and how it ended."""
+    """Return one line of a record on one line: number, time, event, what it says and how it
+    ended."""
     entry = make_timeline([event])[0]
     name = "" if entry.name == entry.kind else one_line(entry.name, 40)
     ended = "" if entry.status == "open" else entry.status or ""
@@ -257,20 +313,33 @@ def _render_context(context: object, *, sealed: bool, explain: bool) -> list[str
     if not isinstance(context, dict):
         return []
     if context.get("hash") is None:
-        why = "the invocation was begun with the trail off" if sealed else "the older writer did not keep it"
+        why = (
+            "the invocation was begun with the trail off"
+            if sealed
+            else "the older writer did not keep it"
+        )
         return [f"context   not kept: {why}"]
     if not context.get("available"):
         return [f"context   none ({context.get('error') or 'no charter'})"]
     hits = _filter_objects(context.get("hits"))
     lines = [
-        f"context   {count(len(hits), 'rule')} in front of the agent, {_name_digest(context['hash'], cut=not explain)}"
+        f"context   {count(len(hits), 'rule')} in front of the agent, "
+        f"{_name_digest(context['hash'], cut=not explain)}"
     ]
     if not explain:
         lines += [f"  {one_line(hit.get('uri'))}" for hit in hits[:_RULES]]
-        lines += [f"  and {len(hits) - _RULES} more; --explain shows all, with scores"] if len(hits) > _RULES else []
+        lines += (
+            [f"  and {len(hits) - _RULES} more; --explain shows all, with scores"]
+            if len(hits) > _RULES
+            else []
+        )
     for hit in hits if explain else []:
         scores = hit.get("explain")
-        why = ", ".join(f"{key} {value}" for key, value in scores.items()) if isinstance(scores, dict) else ""
+        why = (
+            ", ".join(f"{key} {value}" for key, value in scores.items())
+            if isinstance(scores, dict)
+            else ""
+        )
         rank, score = one_line(hit.get("rank"), 80), one_line(hit.get("score"), 80)
         lines.append(f"  {rank:>3}  {score}  {one_line(hit.get('uri'))}  ({one_line(why)})")
     for item in _filter_objects(context.get("filters_applied")):
@@ -292,7 +361,9 @@ def _render_evidence(evidence: object) -> list[str]:
         return []
     lines = ["", "evidence"]
     if evidence.get("evidence_ref"):
-        lines.append(f"  {one_line(evidence.get('evidence_name'))}  {_name_digest(evidence['evidence_ref'])}")
+        lines.append(
+            f"  {one_line(evidence.get('evidence_name'))}  {_name_digest(evidence['evidence_ref'])}"
+        )
     for item in evidence.get("artifacts") or []:
         digest = "" if item["digest"] is None else f"  {_name_digest(item['digest'])}"
         lines.append(f"  artifact {one_line(item['ref'])}{digest}")
@@ -302,7 +373,8 @@ def _render_evidence(evidence: object) -> list[str]:
 
 
 def _name_digest(digest: object, *, cut: bool = False) -> str:
-    """Return a digest with the name its width tells; records of older writers keep 16 digits of theirs."""
+    """Return a digest with the name its width tells; records of older writers keep 16 digits of
+    theirs."""
     text = one_line(digest, 80)
     return f"SHA-256 {text[:16] + '…' if cut else text}" if len(text) == 64 else f"hash {text}"
 
@@ -321,14 +393,19 @@ def _render_import(imported: object) -> list[str]:
     """Return the line that says an imported record is one, and what that means for its times."""
     if not isinstance(imported, dict):
         return []
-    program = " ".join(one_line(imported.get(name) or "") for name in ("harness", "version")).strip()
+    program = " ".join(
+        one_line(imported.get(name) or "") for name in ("harness", "version")
+    ).strip()
     at = local_time(_text(imported.get("at")))
-    return [f"imported: at {at} from a transcript of {program}; its times are that transcript's claims"]
+    return [
+        f"imported: at {at} from a transcript of {program}; its times are that transcript's claims"
+    ]
 
 
 @contextmanager
 def bar_when_long(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Give what shows a bar once a work takes longer than a moment; None where no person watches."""
+    """Give what shows a bar once a work takes longer than a moment; None where no person
+    watches."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -346,12 +423,15 @@ def bar_when_long(what: str) -> Iterator[Callable[[int, int], None] | None]:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on stderr that is told (done, of how many) and goes away at the end: how far, how fast, how long."""
+    """Show a bar on stderr that is told (done, of how many) and goes away at the end: how far, how
+    fast, how long."""
     from rich import console, progress  # slow to load
 
     columns = (progress.TextColumn(what), progress.BarColumn(), progress.MofNCompleteColumn())
     rate, clock = progress.TextColumn("{task.fields[rate]}"), progress.TimeRemainingColumn()
-    with progress.Progress(*columns, rate, clock, console=console.Console(stderr=True), transient=True) as bar:
+    with progress.Progress(
+        *columns, rate, clock, console=console.Console(stderr=True), transient=True
+    ) as bar:
         task = bar.add_task(what, total=None, rate="")
         [shown_task] = bar.tasks
 

@@ -1,4 +1,5 @@
-"""LangChain and LangGraph: a callback handler that records models, tools, retrievers and the nodes of a graph.
+"""LangChain and LangGraph: a callback handler that records models, tools, retrievers and the nodes
+of a graph.
 
 with open_invocation(project, request) as run:
     graph.invoke({"messages": [request]}, config={"callbacks": [RecordCallbacks(run)]})
@@ -22,7 +23,8 @@ _COUNTS = {"input_tokens": "input", "output_tokens": "output"}
 
 
 class RecordCallbacks(BaseCallbackHandler):
-    """Records what a chain, an agent or a graph does. A node of a graph is a step; calls in it belong to that step."""
+    """Records what a chain, an agent or a graph does. A node of a graph is a step; calls in it
+    belong to that step."""
 
     run_inline = True  # in the task that does the work, so that what it calls knows its step
     raise_error = True  # what could not be recorded is not passed over
@@ -68,7 +70,12 @@ class RecordCallbacks(BaseCallbackHandler):
     ) -> None:
         """Keep the messages a model is asked with."""
         prompt = [_dump_messages(batch) for batch in messages]
-        self._ask(run_id, parent_run_id, prompt[0] if len(prompt) == 1 else prompt, {**given, "model": serialized})
+        self._ask(
+            run_id,
+            parent_run_id,
+            prompt[0] if len(prompt) == 1 else prompt,
+            {**given, "model": serialized},
+        )
 
     def on_llm_start(
         self,
@@ -80,14 +87,23 @@ class RecordCallbacks(BaseCallbackHandler):
         **given: Any,
     ) -> None:
         """Keep the texts a model is asked with."""
-        self._ask(run_id, parent_run_id, prompts[0] if len(prompts) == 1 else prompts, {**given, "model": serialized})
+        self._ask(
+            run_id,
+            parent_run_id,
+            prompts[0] if len(prompts) == 1 else prompts,
+            {**given, "model": serialized},
+        )
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **_: Any) -> None:
         """Record the model's answer and what it used."""
         first = next((item for batch in response.generations for item in batch), None)
         message = getattr(first, "message", None)
         answer = getattr(first, "text", None) if message is None else _dump_messages([message])[0]
-        used = getattr(message, "usage_metadata", None) or (response.llm_output or {}).get("token_usage") or {}
+        used = (
+            getattr(message, "usage_metadata", None)
+            or (response.llm_output or {}).get("token_usage")
+            or {}
+        )
         model = (getattr(message, "response_metadata", None) or {}).get("model_name")
         tokens = {ours: used.get(theirs) for theirs, ours in _COUNTS.items()}
         self._observer.end(run_id, answer, model=model, tokens=tokens)
@@ -111,7 +127,9 @@ class RecordCallbacks(BaseCallbackHandler):
         """Record a tool call before it is made."""
         tool = name or (serialized or {}).get("name") or "tool"
         args = input_str if inputs is None else _make_plain(inputs)
-        self._observer.begin_tool(run_id, tool, args, call_id=tool_call_id or "", step=self._find_step(parent_run_id))
+        self._observer.begin_tool(
+            run_id, tool, args, call_id=tool_call_id or "", step=self._find_step(parent_run_id)
+        )
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
         """Record what a tool gave; a message that says so is an error."""
@@ -135,7 +153,9 @@ class RecordCallbacks(BaseCallbackHandler):
     ) -> None:
         """Record a search in the program's own documents as a tool call."""
         tool = name or (serialized or {}).get("name") or "retriever"
-        self._observer.begin_tool(run_id, tool, {"query": query}, step=self._find_step(parent_run_id))
+        self._observer.begin_tool(
+            run_id, tool, {"query": query}, step=self._find_step(parent_run_id)
+        )
 
     def on_retriever_end(self, documents: Any, *, run_id: UUID, **_: Any) -> None:
         """Record what was found."""
@@ -145,10 +165,17 @@ class RecordCallbacks(BaseCallbackHandler):
         """Record that a search failed."""
         self._observer.end(run_id, None, error=error)
 
-    def _ask(self, run_id: UUID, parent: UUID | None, prompt: object, options: Mapping[str, Any]) -> None:
+    def _ask(
+        self, run_id: UUID, parent: UUID | None, prompt: object, options: Mapping[str, Any]
+    ) -> None:
         asked, metadata = options.get("invocation_params") or {}, options.get("metadata") or {}
         program = ((options.get("model") or {}).get("id") or [None])[-1]
-        names = (asked.get("model"), asked.get("model_name"), metadata.get("ls_model_name"), program)
+        names = (
+            asked.get("model"),
+            asked.get("model_name"),
+            metadata.get("ls_model_name"),
+            program,
+        )
         model = next((name for name in names if isinstance(name, str) and name), "unknown")
         self._observer.begin_model(run_id, model, prompt, self._find_step(parent))
 
@@ -163,7 +190,8 @@ class RecordCallbacks(BaseCallbackHandler):
 
 
 def _dump_messages(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
-    """Return messages as JSON has them, without the ids that LangChain and LangGraph draw anew in each run.
+    """Return messages as JSON has them, without the ids that LangChain and LangGraph draw anew in
+    each run.
 
     The id that a provider gave its answer stays.
     """

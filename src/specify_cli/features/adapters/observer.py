@@ -1,7 +1,9 @@
-"""What a framework tells by callbacks, on the record of a run: each call by the framework's own id, from any thread.
+"""What a framework tells by callbacks, on the record of a run: each call by the framework's own id,
+from any thread.
 
-The calls are the framework's: they are recorded as they happen and never made, nor left out, by us. So a run that is
-watched this way can be replayed and compared, and is continued by the framework's own means.
+The calls are the framework's: they are recorded as they happen and never made, nor left out, by us.
+So a run that is watched this way can be replayed and compared, and is continued by the framework's
+own means.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class Observer:
         if run.history is not None:
             raise CallerError(
                 "NOT_RESUMABLE",
-                f"{run.invocation_id} goes on from its record, and this framework decides itself what it does again",
+                f"{run.invocation_id} goes on from its record, and this framework decides "
+                "itself what it does again",
                 "continue by the framework's own checkpoint, in a new invocation",
             )
         self._run = run
@@ -60,12 +63,20 @@ class Observer:
     ) -> None:
         """Record a tool call. What it does outside nobody says, so it is external."""
         payload: dict[str, object] = {"tool": tool, "args": args, "side_effect": "external"}
-        body = self._run.record("tool_call", payload | ({"call_id": call_id} if call_id else {}), step=step)
-        self._begun[key] = _Begun("tool_result", {"tool": tool, "call_id": body["call_id"]}, step, time.monotonic())
+        body = self._run.record(
+            "tool_call", payload | ({"call_id": call_id} if call_id else {}), step=step
+        )
+        self._begun[key] = _Begun(
+            "tool_result", {"tool": tool, "call_id": body["call_id"]}, step, time.monotonic()
+        )
 
-    def begin_model(self, key: Hashable, model: str, prompt: object, step: Step | None = None) -> None:
+    def begin_model(
+        self, key: Hashable, model: str, prompt: object, step: Step | None = None
+    ) -> None:
         """Keep what a model is asked until it answers."""
-        self._begun[key] = _Begun("model_call", {"model": model, "prompt": prompt}, step, time.monotonic())
+        self._begun[key] = _Begun(
+            "model_call", {"model": model, "prompt": prompt}, step, time.monotonic()
+        )
 
     def end(
         self,
@@ -76,7 +87,8 @@ class Observer:
         model: str | None = None,
         tokens: Mapping[str, object] | None = None,
     ) -> None:
-        """Record the result of a tool or the answer of a model; nothing for a key that was never begun."""
+        """Record the result of a tool or the answer of a model; nothing for a key that was never
+        begun."""
         begun = self._begun.pop(key, None)
         if begun is None:
             return
@@ -84,12 +96,25 @@ class Observer:
             answer = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
         took = max(0, round(1000 * (time.monotonic() - begun.at)))
         if begun.event == "tool_result":
-            outcome: dict[str, object] = {"status": "ok" if error is None else "error", "output": answer}
+            outcome: dict[str, object] = {
+                "status": "ok" if error is None else "error",
+                "output": answer,
+            }
         else:
-            counted = {name: count for name, count in (tokens or {}).items() if type(count) is int and count >= 0}
-            outcome = {"response": answer, "ok": error is None, "model": model or begun.payload["model"]}
+            counted = {
+                name: count
+                for name, count in (tokens or {}).items()
+                if type(count) is int and count >= 0
+            }
+            outcome = {
+                "response": answer,
+                "ok": error is None,
+                "model": model or begun.payload["model"],
+            }
             outcome |= {"tokens": counted} if counted else {}
-        self._run.record(begun.event, {**begun.payload, **outcome, "duration_ms": took}, step=begun.step)
+        self._run.record(
+            begun.event, {**begun.payload, **outcome, "duration_ms": took}, step=begun.step
+        )
 
 
 def parse_text(text: object) -> object:

@@ -32,7 +32,9 @@ class RecordHooks(RunHooks[Any]):
         """End the step of an agent with its answer."""
         self._observer.end_step(_name_agent(context, agent), output)
 
-    async def on_handoff(self, context: RunContextWrapper[Any], from_agent: Any, to_agent: Any) -> None:
+    async def on_handoff(
+        self, context: RunContextWrapper[Any], from_agent: Any, to_agent: Any
+    ) -> None:
         """Record that another agent takes over."""
         self._observer.end_step(_name_agent(context, from_agent), {"handoff": to_agent.name})
         self._run.stage(to_agent.name)
@@ -47,9 +49,13 @@ class RecordHooks(RunHooks[Any]):
         """Keep what a model is asked."""
         key = _name_agent(context, agent)
         prompt = {"system": system_prompt, "input": input_items}
-        self._observer.begin_model(("model", key), _name_model(agent), prompt, self._observer.find_step(key))
+        self._observer.begin_model(
+            ("model", key), _name_model(agent), prompt, self._observer.find_step(key)
+        )
 
-    async def on_llm_end(self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse) -> None:
+    async def on_llm_end(
+        self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse
+    ) -> None:
         """Record the model's answer and what it used."""
         tokens = {"input": response.usage.input_tokens, "output": response.usage.output_tokens}
         answer = [item.model_dump(mode="json", exclude_unset=True) for item in response.output]
@@ -64,20 +70,32 @@ class RecordHooks(RunHooks[Any]):
         else:  # a tool of the service: what it was given stands in the model's answer
             self._observer.begin_tool(key, tool.name, None, step=step)
 
-    async def on_tool_end(self, context: RunContextWrapper[Any], agent: Any, tool: Tool, result: object) -> None:
-        """Record what a tool gave. The SDK gives a tool's error as its result, so a failed call looks done."""
+    async def on_tool_end(
+        self, context: RunContextWrapper[Any], agent: Any, tool: Tool, result: object
+    ) -> None:
+        """Record what a tool gave. The SDK gives a tool's error as its result, so a failed call
+        looks done."""
         self._observer.end(_name_call(context, tool), result)
 
 
 def _name_agent(context: RunContextWrapper[Any], agent: Any) -> Hashable:
-    """Return what tells the turn of an agent from those of other runs that go on meanwhile: the usage they share."""
+    """Return what tells the turn of an agent from those of other runs that go on meanwhile: the
+    usage they share."""
     return id(context.usage), agent.name
 
 
 def _name_call(context: RunContextWrapper[Any], tool: Tool) -> Hashable:
-    return (context.tool_call_id, tool.name) if isinstance(context, ToolContext) else (id(context), tool.name)
+    return (
+        (context.tool_call_id, tool.name)
+        if isinstance(context, ToolContext)
+        else (id(context), tool.name)
+    )
 
 
 def _name_model(agent: Agent[Any]) -> str:
     model = agent.model
-    return model if isinstance(model, str) else str(getattr(model, "model", None) or type(model).__name__)
+    return (
+        model
+        if isinstance(model, str)
+        else str(getattr(model, "model", None) or type(model).__name__)
+    )

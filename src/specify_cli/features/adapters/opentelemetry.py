@@ -1,6 +1,8 @@
-"""OpenTelemetry: a span processor that records the spans of generative AI (semantic conventions `gen_ai.*`).
+"""OpenTelemetry: a span processor that records the spans of generative AI (semantic conventions
+`gen_ai.*`).
 
-provider.add_span_processor(RecordSpans(run))     # what the program's instrumentation tells is on the record of the run
+provider.add_span_processor(RecordSpans(run)) # what the program's instrumentation tells is on the
+record of the run
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ _AGENTS = frozenset(("invoke_agent", "invoke_workflow"))
 
 
 class RecordSpans(SpanProcessor):
-    """Records agents as steps, and models and tools as calls, each when its span ends. Other spans are passed over."""
+    """Records agents as steps, and models and tools as calls, each when its span ends. Other spans
+    are passed over."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -30,7 +33,11 @@ class RecordSpans(SpanProcessor):
         """Begin a step where an agent begins."""
         attributes = span.attributes or {}
         if attributes.get("gen_ai.operation.name") in _AGENTS and span.context is not None:
-            name = attributes.get("gen_ai.agent.name") or attributes.get("gen_ai.workflow.name") or span.name
+            name = (
+                attributes.get("gen_ai.agent.name")
+                or attributes.get("gen_ai.workflow.name")
+                or span.name
+            )
             self._observer.begin_step(span.context.span_id, str(name), None)
 
     def on_end(self, span: ReadableSpan) -> None:
@@ -45,42 +52,71 @@ class RecordSpans(SpanProcessor):
         step = None if span.parent is None else self._observer.find_step(span.parent.span_id)
         if operation in _AGENTS:
             failure = None if error is None else RuntimeError(error)
-            self._observer.end_step(span.context.span_id, parse_text(attributes.get("gen_ai.output.messages")), failure)
+            self._observer.end_step(
+                span.context.span_id, parse_text(attributes.get("gen_ai.output.messages")), failure
+            )
         elif operation in _ASKS:
             self._record_model(span, attributes, error, step)
         elif operation == "execute_tool":
             self._record_tool(span, attributes, error, step)
 
     def _record_model(
-        self, span: ReadableSpan, attributes: Mapping[str, Any], error: str | None, step: Step | None
+        self,
+        span: ReadableSpan,
+        attributes: Mapping[str, Any],
+        error: str | None,
+        step: Step | None,
     ) -> None:
-        tokens = {side: attributes.get(f"gen_ai.usage.{side}_tokens") for side in ("input", "output")}
+        tokens = {
+            side: attributes.get(f"gen_ai.usage.{side}_tokens") for side in ("input", "output")
+        }
         counted = {side: count for side, count in tokens.items() if type(count) is int}
         payload: dict[str, object] = {
             "model": str(
-                attributes.get("gen_ai.response.model") or attributes.get("gen_ai.request.model") or "unknown"
+                attributes.get("gen_ai.response.model")
+                or attributes.get("gen_ai.request.model")
+                or "unknown"
             ),
             "prompt": parse_text(attributes.get("gen_ai.input.messages")),
-            "response": error if error is not None else parse_text(attributes.get("gen_ai.output.messages")),
+            "response": error
+            if error is not None
+            else parse_text(attributes.get("gen_ai.output.messages")),
             "ok": error is None,
             "duration_ms": _measure(span),
         }
-        self._run.record("model_call", payload | ({"tokens": counted} if counted else {}), step=step)
+        self._run.record(
+            "model_call", payload | ({"tokens": counted} if counted else {}), step=step
+        )
 
     def _record_tool(
-        self, span: ReadableSpan, attributes: Mapping[str, Any], error: str | None, step: Step | None
+        self,
+        span: ReadableSpan,
+        attributes: Mapping[str, Any],
+        error: str | None,
+        step: Step | None,
     ) -> None:
-        tool, call_id = str(attributes.get("gen_ai.tool.name") or span.name), attributes.get("gen_ai.tool.call.id")
+        tool, call_id = (
+            str(attributes.get("gen_ai.tool.name") or span.name),
+            attributes.get("gen_ai.tool.call.id"),
+        )
         payload: dict[str, object] = {"tool": tool, "side_effect": "external"}
         if call_id:
             payload["call_id"] = str(call_id)
         if "gen_ai.tool.call.arguments" in attributes:
             payload["args"] = parse_text(attributes["gen_ai.tool.call.arguments"])
         body = self._run.record("tool_call", payload, step=step)
-        result: dict[str, object] = {"tool": tool, "call_id": body["call_id"], "duration_ms": _measure(span)}
+        result: dict[str, object] = {
+            "tool": tool,
+            "call_id": body["call_id"],
+            "duration_ms": _measure(span),
+        }
         if error is not None or "gen_ai.tool.call.result" in attributes:
-            result["output"] = error if error is not None else parse_text(attributes["gen_ai.tool.call.result"])
-        self._run.record("tool_result", {**result, "status": "ok" if error is None else "error"}, step=step)
+            result["output"] = (
+                error if error is not None else parse_text(attributes["gen_ai.tool.call.result"])
+            )
+        self._run.record(
+            "tool_result", {**result, "status": "ok" if error is None else "error"}, step=step
+        )
 
 
 def _measure(span: ReadableSpan) -> int:

@@ -1,4 +1,5 @@
-"""pydantic-ai: a capability that records each question to the model and each tool call, and can go on with a run.
+"""pydantic-ai: a capability that records each question to the model and each tool call, and can go
+on with a run.
 
 async with open_invocation(project, request) as run:
     agent = Agent(model, tools=[read_file], capabilities=[RecordAgent(run, {"read_file": "none"})])
@@ -25,9 +26,11 @@ _VOLATILE = frozenset(("timestamp", "run_id", "conversation_id"))
 
 
 class RecordAgent(AbstractCapability[Any]):
-    """Records an agent's work. `effects` says by tool which of none, idempotent or external it is; external if unsaid.
+    """Records an agent's work. `effects` says by tool which of none, idempotent or external it is;
+    external if unsaid.
 
-    In a run that goes on, what was answered and done before is given back and not asked or done again.
+    In a run that goes on, what was answered and done before is given back and not asked or done
+    again.
     """
 
     def __init__(self, run: Run, effects: Mapping[str, str] | None = None) -> None:
@@ -46,7 +49,8 @@ class RecordAgent(AbstractCapability[Any]):
         async def ask(_: object) -> object:
             response = await handler(request_context)
             if getattr(response, "model_id", "") is None:
-                # The framework adds it behind this call, and not where a recorded answer is given back.
+                # The framework adds it behind this call, and not where a recorded answer is given
+                # back.
                 response.model_id = request_context.model_id or request_context.model.model_id
             return _RESPONSE.dump_python(response, mode="json")
 
@@ -75,7 +79,10 @@ class RecordAgent(AbstractCapability[Any]):
 
 def _count_tokens(answer: Any) -> dict[str, int]:
     used = answer.get("usage") or {}
-    return {"input": int(used.get("input_tokens") or 0), "output": int(used.get("output_tokens") or 0)}
+    return {
+        "input": int(used.get("input_tokens") or 0),
+        "output": int(used.get("output_tokens") or 0),
+    }
 
 
 def _drop_volatile(value: Any) -> Any:

@@ -3,9 +3,9 @@
     from specify_cli.features.approvals.approvals import judge_approvals
     judge_approvals(record.entries, None)
 
-Reading order: `approving.py` (write an approval), `approvals.py` (what stands on a record, and does it hold),
-`commands.py` (approve).
+Reading order: `approving.py` (write an approval), `approvals.py` (what stands on a record, and does
+it hold), `commands.py` (approve).
 
-Who proposed a call cannot approve it, and what has run cannot be approved any more. An unsigned approval is shown as a
-claim. Judging needs neither network nor key. The room witness needs it.
+Who proposed a call cannot approve it, and what has run cannot be approved any more. An unsigned
+approval is shown as a claim. Judging needs neither network nor key. The room witness needs it.
 """

@@ -3,8 +3,9 @@
     for approval in judge_approvals(entries, Signers("allowed_signers")):
         print(approval.fields["approver"], approval.problem)
 
-`entries` are the lines of one record in order, with their seals. Only a signed approval proves anything; it is for one
-line, one time, until it expires, and never by whoever proposed what it allows.
+`entries` are the lines of one record in order, with their seals. Only a signed approval proves
+anything; it is for one line, one time, until it expires, and never by whoever proposed what it
+allows.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _RAN = ("ok", "error", "unknown")
 
 
 class Approval(NamedTuple):
-    """One approval on a record, the seal of the line it is for, and the code of what speaks against it."""
+    """One approval on a record, the seal of the line it is for, and the code of what speaks against
+    it."""
 
     fields: Mapping[str, object]
     offset: int
@@ -48,7 +50,11 @@ class Approval(NamedTuple):
         """Return the finding of what speaks against it."""
         seq = self.fields.get("seq")
         number = seq if isinstance(seq, int) else None
-        return None if self.problem is None else finding(self.problem, file, number, self.offset, self.detail)
+        return (
+            None
+            if self.problem is None
+            else finding(self.problem, file, number, self.offset, self.detail)
+        )
 
 
 def make_statement(fields: Mapping[str, object]) -> str:
@@ -67,7 +73,9 @@ def find_subject(entries: Iterable[Entry], refers_to: str, name: str | None) -> 
     return subject
 
 
-def get_proposer(started: Mapping[str, object], subject: Mapping[str, object]) -> Mapping[str, object]:
+def get_proposer(
+    started: Mapping[str, object], subject: Mapping[str, object]
+) -> Mapping[str, object]:
     """Return who wrote a line: the writer it names, else who opened the record."""
     for holder, key in ((subject, "by"), (started, "session"), (started, "actor")):
         proposer = holder.get(key)
@@ -96,11 +104,15 @@ def say_unchecked(number: int) -> str:
 
 def say_untouched(number: int) -> str:
     """Return what keys that ask for no touch leave open, as a sentence's end."""
-    return f"that a person was there for {count(number, 'approval')} (signed by a key that asks for no touch)"
+    return (
+        f"that a person was there for {count(number, 'approval')} (signed by a key that asks "
+        "for no touch)"
+    )
 
 
 def check_approvals(report: RecordReport, root: str, signers: Signers | None) -> RecordReport:
-    """Return a record's report with what speaks against its approvals; its file is named below `root`.
+    """Return a record's report with what speaks against its approvals; its file is named below
+    `root`.
 
     Raises EnvironmentFault without ssh-keygen.
     """
@@ -112,17 +124,20 @@ def check_approvals(report: RecordReport, root: str, signers: Signers | None) ->
         return report
     judged = list(judge_approvals(list(record.entries), signers))
     wrong = [finding for item in judged if (finding := item.describe(report.file)) is not None]
-    untouched = sum(item.signed and not was_touched(str(item.fields.get("signature"))) for item in judged)
+    untouched = sum(
+        item.signed and not was_touched(str(item.fields.get("signature"))) for item in judged
+    )
     return report._replace(
-        findings=(*report.findings, *wrong), trail=report.trail._replace(untouched_approvals=untouched)
+        findings=(*report.findings, *wrong),
+        trail=report.trail._replace(untouched_approvals=untouched),
     )
 
 
 def judge_approvals(entries: list[Entry], signers: Signers | None) -> Iterator[Approval]:
     """Yield the approvals of a record in order, each with what speaks against it.
 
-    Without signers a signature has to hold by the key it names itself, where there is an ssh-keygen to ask. With
-    signers, raises EnvironmentFault without one.
+    Without signers a signature has to hold by the key it names itself, where there is an ssh-keygen
+    to ask. With signers, raises EnvironmentFault without one.
     """
     by_seal = {entry.seal: entry for entry in entries}
     signatures: set[object] = set()
@@ -142,15 +157,23 @@ def judge_approvals(entries: list[Entry], signers: Signers | None) -> Iterator[A
         yield Approval(entry.fields, entry.offset, problem, detail)
 
 
-def _judge_place(entry: Entry, entries: list[Entry], subject: Entry | None) -> tuple[str | None, str]:
+def _judge_place(
+    entry: Entry, entries: list[Entry], subject: Entry | None
+) -> tuple[str | None, str]:
     """Return the code and detail of what speaks against an approval, its signature aside."""
     if subject is not None and is_stand_in(subject.fields):
         return None, ""  # a safe export withholds the line; its seal stands there still
     fields, refers_to = entry.fields, str(entry.fields.get("refers_to"))
-    if subject is None or subject.event != _SUBJECTS.get(refers_to) or subject.offset >= entry.offset:
+    if (
+        subject is None
+        or subject.event != _SUBJECTS.get(refers_to)
+        or subject.offset >= entry.offset
+    ):
         return "APPROVAL_INVALID", "the line it is for is not before it"
     for key in ("call_id", "gate", "args_hash"):
-        if fields.get(key) != (subject.fields.get(key) if key == "args_hash" or key in fields else None):
+        if fields.get(key) != (
+            subject.fields.get(key) if key == "args_hash" or key in fields else None
+        ):
             return "APPROVAL_INVALID", f"{key} is another than that of the line it is for"
     proposer = get_proposer(entries[0].fields, subject.fields)
     names = {proposer.get("actor_id"), proposer.get("harness")}
@@ -158,7 +181,10 @@ def _judge_place(entry: Entry, entries: list[Entry], subject: Entry | None) -> t
         return "APPROVAL_BY_PROPOSER", ", ".join(sorted(str(name) for name in names if name))
     signed, expires = (str(fields.get(key, "")) for key in ("signed_at", "expires_at"))
     if not signed <= str(fields.get("at")) <= expires:
-        return "APPROVAL_EXPIRED", f"it stands at {fields.get('at')} and holds from {signed} to {expires}"
+        return (
+            "APPROVAL_EXPIRED",
+            f"it stands at {fields.get('at')} and holds from {signed} to {expires}",
+        )
     end = find_end(entries, subject) if refers_to == "call" else None
     ran = end is not None and end.fields.get("status", "ok") in _RAN
     if end is None or not ran:
@@ -168,14 +194,21 @@ def _judge_place(entry: Entry, entries: list[Entry], subject: Entry | None) -> t
     if fields.get("decision") == "deny":
         return "APPROVAL_IGNORED", f"call {subject.fields.get('call_id')}"
     if str(end.fields.get("at")) > expires:
-        return "APPROVAL_EXPIRED", f"the call ended at {end.fields.get('at')}, it holds to {expires}"
+        return (
+            "APPROVAL_EXPIRED",
+            f"the call ended at {end.fields.get('at')}, it holds to {expires}",
+        )
     return None, ""
 
 
 def _is_signed(fields: Mapping[str, object], signers: Signers | None) -> bool:
-    """Return whether nothing speaks against a signature: that of an allowed signer, or without signers of any key."""
+    """Return whether nothing speaks against a signature: that of an allowed signer, or without
+    signers of any key."""
     if signers is None:
-        return holds_by_itself(str(fields.get("signature", "")), NAMESPACE, make_statement(fields)) is not False
+        return (
+            holds_by_itself(str(fields.get("signature", "")), NAMESPACE, make_statement(fields))
+            is not False
+        )
     at = "".join(filter(str.isdecimal, str(fields.get("signed_at"))[:19]))
     approver, signature = (str(fields.get(key, "")) for key in ("approver", "signature"))
     return signers.has_signed(approver, signature, NAMESPACE, make_statement(fields), at)

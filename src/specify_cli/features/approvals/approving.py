@@ -1,4 +1,5 @@
-"""A person allows or denies a call, a gate or the request of an open record, under their own name (docs/format.md §12).
+"""A person allows or denies a call, a gate or the request of an open record, under their own name
+(docs/format.md §12).
 
 approve(project, "01J…", caller, Wish("call", "c1", key="~/.ssh/id_ed25519"))
 """
@@ -12,7 +13,12 @@ from typing import NamedTuple
 from doctrine.git import ask_git, find_worktree
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
-from specify_cli.features.approvals.approvals import NAMESPACE, find_end, find_subject, make_statement
+from specify_cli.features.approvals.approvals import (
+    NAMESPACE,
+    find_end,
+    find_subject,
+    make_statement,
+)
 from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.recorder import Batch, Recorder
 from specify_cli.libraries.ssh.signatures import sign_text
@@ -24,7 +30,8 @@ from specify_cli.storage.store import FileRecordStore, require_started
 
 
 class Wish(NamedTuple):
-    """What a person says: of what (call, gate or request, by name), yes or no, why, for how long, by which key.
+    """What a person says: of what (call, gate or request, by name), yes or no, why, for how long,
+    by which key.
 
     Without a key the name that git has for the person is taken, and proves nothing.
     """
@@ -38,7 +45,11 @@ class Wish(NamedTuple):
 
 
 def approve(
-    project: Project, invocation_id: str, caller: Caller, wish: Wish, clock: Callable[[], int] = time.time_ns
+    project: Project,
+    invocation_id: str,
+    caller: Caller,
+    wish: Wish,
+    clock: Callable[[], int] = time.time_ns,
 ) -> Batch:
     """Append an approval to an open record. Raises InvocationError; nothing is written then."""
     if caller.actor.actor_type != "human":
@@ -50,7 +61,9 @@ def approve(
     place = Index(project.root).resolve(invocation_id)
     record = require_started(read_file(FileRecordStore(project.root).hold(place)), place)
     if record.completed is not None:
-        raise CallerError("ALREADY_COMPLETED", f"{place.invocation_id} is closed", "approve before the work ends")
+        raise CallerError(
+            "ALREADY_COMPLETED", f"{place.invocation_id} is closed", "approve before the work ends"
+        )
     subject = find_subject(record.entries, wish.refers_to, wish.name)
     if subject is None:
         raise CallerError(
@@ -59,7 +72,9 @@ def approve(
             f"spec-kitty invocations show {place.invocation_id}",
         )
     if wish.refers_to == "call" and find_end(record.entries, subject) is not None:
-        raise CallerError("APPROVAL_REFUSED", f"the call {wish.name} has ended", "it is decided on before it runs")
+        raise CallerError(
+            "APPROVAL_REFUSED", f"the call {wish.name} has ended", "it is decided on before it runs"
+        )
     recorder = Recorder(project, place, writer=caller.writer, clock=clock)
     try:
         if recorder.by == subject.fields.get("by"):
@@ -76,7 +91,11 @@ def approve(
             "of": subject.seal,
             "signed_at": rfc3339(now),
             "expires_at": rfc3339(now + wish.minutes * 60_000),
-            **{key: subject.fields[key] for key in ("args_hash", "digest_key") if key in subject.fields},
+            **{
+                key: subject.fields[key]
+                for key in ("args_hash", "digest_key")
+                if key in subject.fields
+            },
         }
         if wish.key is not None:
             statement = make_statement({**body, "invocation_id": place.invocation_id})

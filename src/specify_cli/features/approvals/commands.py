@@ -14,11 +14,17 @@ from specify_cli.room import Values
 
 def approve(values: Values) -> int:
     """Append one approval."""
-    call, gate, minutes = shell.get_text(values, "call"), shell.get_text(values, "gate"), values["minutes"]
+    call, gate, minutes = (
+        shell.get_text(values, "call"),
+        shell.get_text(values, "gate"),
+        values["minutes"],
+    )
     if call is not None and gate is not None:
         raise CallerError("USAGE", "--call and --gate exclude each other", "give one of the two")
     if not isinstance(minutes, int) or not 0 < minutes <= 60 * 24 * 366:
-        raise CallerError("INVALID_VALUE", f"--minutes: expected 1 to 527040, found {minutes}", "--minutes 60")
+        raise CallerError(
+            "INVALID_VALUE", f"--minutes: expected 1 to 527040, found {minutes}", "--minutes 60"
+        )
     wish = Wish(
         "call" if call is not None else "gate" if gate is not None else "request",
         call if call is not None else gate,
@@ -27,7 +33,9 @@ def approve(values: Values) -> int:
         minutes,
         None if values["unsigned"] else str(values["key"]),
     )
-    require_person(shell.caller().actor, "an approval", f"spec-kitty approve {values['invocation_id']}")
+    require_person(
+        shell.caller().actor, "an approval", f"spec-kitty approve {values['invocation_id']}"
+    )
     project, _ = load_project(shell.here(), shell.home())
     batch = append_approval(project, str(values["invocation_id"]), shell.caller(), wish)
     write_batch(batch, as_json=bool(values["json"]), dry_run=False)

@@ -14,15 +14,25 @@ FEATURE = Feature(
         Command(
             ("approve",),
             "commands:approve",
-            "Allow or deny a call of an open record, or its request, under your name; signed with your SSH key.",
+            "Allow or deny a call of an open record, or its request, under your name; signed "
+            "with your SSH key.",
             (
                 ID,
-                option("call", "The call it is about; without one it is the request.", metavar="CALL_ID"),
+                option(
+                    "call",
+                    "The call it is about; without one it is the request.",
+                    metavar="CALL_ID",
+                ),
                 option("gate", "The gate it is about.", metavar="GATE"),
                 flag("deny", "Deny it."),
                 option("reason", "Why, in your own words.", metavar="TEXT"),
                 option("minutes", "How long it holds.", 60, integer=True, metavar="N"),
-                option("key", "Your key, or the public half of an agent's.", "~/.ssh/id_ed25519", metavar="FILE"),
+                option(
+                    "key",
+                    "Your key, or the public half of an agent's.",
+                    "~/.ssh/id_ed25519",
+                    metavar="FILE",
+                ),
                 flag("unsigned", "Sign nothing: it says what git says of you, and proves nothing."),
             ),
             (
@@ -34,7 +44,8 @@ FEATURE = Feature(
         ),
     ),
     errors={
-        "APPROVAL_REFUSED": "Only a person who did not propose it can allow or deny what has not run yet.",
+        "APPROVAL_REFUSED": "Only a person who did not propose it can allow or deny what has "
+        "not run yet.",
     },
     findings="findings",
 )

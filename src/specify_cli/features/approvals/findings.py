@@ -18,9 +18,21 @@ FINDINGS: Mapping[str, FindingKind] = {
         "an approval does not fit the line it is for",
         "it was moved, changed or used before: count the call as not approved",
     ),
-    "APPROVAL_EXPIRED": (ERROR, "an approval is used before or after its time", "count the call as not approved"),
-    "APPROVAL_BY_PROPOSER": (ERROR, "an approval is by whoever proposed it", "count the call as not approved"),
-    "APPROVAL_IGNORED": (ERROR, "a call ran that a person had denied", "ask why the harness did not wait"),
+    "APPROVAL_EXPIRED": (
+        ERROR,
+        "an approval is used before or after its time",
+        "count the call as not approved",
+    ),
+    "APPROVAL_BY_PROPOSER": (
+        ERROR,
+        "an approval is by whoever proposed it",
+        "count the call as not approved",
+    ),
+    "APPROVAL_IGNORED": (
+        ERROR,
+        "a call ran that a person had denied",
+        "ask why the harness did not wait",
+    ),
     "APPROVAL_UNVERIFIED": (
         ERROR,
         "an approval is not signed as it stands, or by no allowed signer",
@@ -30,6 +42,7 @@ FINDINGS: Mapping[str, FindingKind] = {
 
 
 def finding(code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:
-    """Return a finding of a code of this room or of the core; `detail` says what was expected and found here."""
+    """Return a finding of a code of this room or of the core; `detail` says what was expected and
+    found here."""
     kind = FINDINGS[code] if code in FINDINGS else OF_THE_CORE[code]
     return make_finding(kind, code, file, seq, offset, detail)

@@ -1,4 +1,5 @@
-"""invocations export and import: records with everything they lead to, as files that others verify and replay."""
+"""invocations export and import: records with everything they lead to, as files that others verify
+and replay."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def export(values: Values) -> int:
     project, ids = open_export(values, "output")
     # The proofs that a room can give of these records; it brought the option too.
     proofs = partial(load(list_fills("proofs")[0].run), project) if values.get("proofs") else None
-    done = archive.export(project, ids, str(values["output"]), safe=bool(values["safe"]), prove=proofs)
+    done = archive.export(
+        project, ids, str(values["output"]), safe=bool(values["safe"]), prove=proofs
+    )
     if values["json"]:
         write_json_pieces(json_pieces(done.as_value()))
         return 0
@@ -51,7 +54,11 @@ def export_each(values: Values) -> int:
     """Write every record as an archive of its own; name each that could not be."""
     project, ids = open_export(values, "archives", of_all=True)
     if ids or values.get("proofs") or values["format"] != "archive":
-        raise CallerError("USAGE", "--archives takes no ID, no --proofs and no --format", "give --output FILE instead")
+        raise CallerError(
+            "USAGE",
+            "--archives takes no ID, no --proofs and no --format",
+            "give --output FILE instead",
+        )
 
     folder = str(values["archives"])
     with open_engine(values, "archiving records") as engine:
@@ -62,7 +69,10 @@ def export_each(values: Values) -> int:
         write_json(rows)
     else:
         lines = [f"{one_line(folder)}: {count(len(rows) - len(refused), 'archive')}"]
-        lines += [f"left out: {row.source} {row.invocation_id or ''}: {row.code}: {row.message}" for row in refused]
+        lines += [
+            f"left out: {row.source} {row.invocation_id or ''}: {row.code}: {row.message}"
+            for row in refused
+        ]
         write_lines(map(one_line, lines))
     return 1 if refused else 0
 
@@ -74,6 +84,8 @@ def import_(values: Values) -> int:
     if values["json"]:
         write_json(done.as_value())
         return 0
-    lines = [f"imported: {name}" for name in done.records] + [f"here already: {name}" for name in done.present]
+    lines = [f"imported: {name}" for name in done.records] + [
+        f"here already: {name}" for name in done.present
+    ]
     write_lines([*lines, count(done.objects, "object")])
     return 0

@@ -14,15 +14,21 @@ FEATURE = Feature(
         Command(
             ("invocations", "export"),
             "commands:export",
-            "Write records and every object they lead to into one file that can be verified and replayed elsewhere.",
+            "Write records and every object they lead to into one file that can be verified and "
+            "replayed elsewhere.",
             (
                 ID._replace(name="ids", multiple=True, metavar="[ID…]", required=False),
                 option("output", "The new file.", metavar="FILE", short="-o"),
                 flag(
                     "safe",
-                    "Withhold and list what redaction would change, policy keeps back or was captured in full.",
+                    "Withhold and list what redaction would change, policy keeps back or was "
+                    "captured in full.",
                 ),
-                option("archives", "Every record, each as an archive of its own, in a new folder.", metavar="DIR"),
+                option(
+                    "archives",
+                    "Every record, each as an archive of its own, in a new folder.",
+                    metavar="DIR",
+                ),
                 option("format", "archive: everything.", "archive", choices=("archive",)),
                 *ENGINE,
             ),
@@ -33,7 +39,8 @@ FEATURE = Feature(
         Command(
             ("invocations", "import"),
             "commands:import_",
-            "Bring the records of an export in, read-only; everything is checked first, nothing is overwritten.",
+            "Bring the records of an export in, read-only; everything is checked first, nothing "
+            "is overwritten.",
             (argument("file", "The export.", required=True, metavar="FILE"),),
             ("spec-kitty invocations import run.tar",),
             "0 imported, or here already · 1 refused, nothing written · 2 usage",

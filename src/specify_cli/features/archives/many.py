@@ -21,7 +21,8 @@ from specify_cli.project.config import Project, load_project
 
 
 class Archived(NamedTuple):
-    """What became of one record: its archive below the folder, or the code and message of what stopped it."""
+    """What became of one record: its archive below the folder, or the code and message of what
+    stopped it."""
 
     source: str
     invocation_id: str | None
@@ -35,18 +36,24 @@ class Archived(NamedTuple):
 def archive_each(
     sources: Sequence[Source], folder: str, engine: Engine = HERE, *, safe: bool = False
 ) -> Iterator[Archived]:
-    """Write each record of these sources into a file of a new folder and yield what became of it, in their order.
+    """Write each record of these sources into a file of a new folder and yield what became of it,
+    in their order.
 
-    The same records give the same files. Raises CallerError FILE_EXISTS, EnvironmentFault where the engine does.
+    The same records give the same files. Raises CallerError FILE_EXISTS, EnvironmentFault where the
+    engine does.
     """
     try:
         os.makedirs(folder)
     except FileExistsError as error:
-        raise CallerError("FILE_EXISTS", f"--archives {folder}: it is there", "name a new folder") from error
+        raise CallerError(
+            "FILE_EXISTS", f"--archives {folder}: it is there", "name a new folder"
+        ) from error
     except OSError as error:
         raise durable.write_failed(folder, error) from error
     items = [item for source in sources for item in list_items(source)]
-    for rows in share_out(engine, partial(_archive_items, os.path.abspath(folder), safe), items, _lose):
+    for rows in share_out(
+        engine, partial(_archive_items, os.path.abspath(folder), safe), items, _lose
+    ):
         yield from rows
 
 
@@ -69,17 +76,22 @@ def _archive_items(folder: str, safe: bool, items: Iterable[Item]) -> Iterator[l
             yield rows
 
 
-def _archive_one(source: Source, project: Project, invocation_id: str, folder: str, safe: bool) -> Archived:
+def _archive_one(
+    source: Source, project: Project, invocation_id: str, folder: str, safe: bool
+) -> Archived:
     name = os.path.normpath(f"{source.name.removesuffix('.tar')}/{invocation_id}.tar")
     try:
         os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)
         with suppress(FileNotFoundError):
-            os.unlink(f"{folder}/{name}")  # of a worker that died; before this run there was no folder
+            # of a worker that died; before this run there was no folder
+            os.unlink(f"{folder}/{name}")
         done = export(project, [invocation_id], f"{folder}/{name}", safe=safe)
     except InvocationError as error:
         return Archived(source.name, invocation_id, None, None, 0, error.code, error.message)
     except OSError as error:
-        return Archived(source.name, invocation_id, None, None, 0, "WRITE_FAILED", str(error.strerror))
+        return Archived(
+            source.name, invocation_id, None, None, 0, "WRITE_FAILED", str(error.strerror)
+        )
     return Archived(source.name, invocation_id, name, done.sha256, done.size)
 
 

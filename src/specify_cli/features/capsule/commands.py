@@ -13,7 +13,8 @@ from specify_cli.room import Values
 
 
 def capsule(values: Values) -> int:
-    """Fill the capsule and print what it holds; 1 where it was held against the files and differs."""
+    """Fill the capsule and print what it holds; 1 where it was held against the files and
+    differs."""
     project = shell.read_project()
     with bar_when_long("filling the capsule") as tell:
         filled = filling.fill_capsule(project, tell)
@@ -34,7 +35,13 @@ def _render(found: filling.Capsule) -> Iterator[str]:
     unlike = len(parity.different_records)
     yield f"bytes: {filled.records - unlike} of {count(filled.records, 'record')} are the same"
     yield from (f"  {invocation_id}" for invocation_id in parity.different_records)
-    yield f"recorded queries: {parity.queries - len(parity.different_queries)} of {parity.queries} find the same events"
+    yield (
+        f"recorded queries: {parity.queries - len(parity.different_queries)} of "
+        f"{parity.queries} find the same events"
+    )
     yield from (f"  {one_line(query)}" for query in parity.different_queries)
     if not parity.match:
-        yield "the files are right: write `memory_backend: files` in .kittify/config.yaml to do without the capsule"
+        yield (
+            "the files are right: write `memory_backend: files` in .kittify/config.yaml to do "
+            "without the capsule"
+        )

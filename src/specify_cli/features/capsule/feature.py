@@ -15,8 +15,14 @@ FEATURE = Feature(
         Command(
             ("capsule",),
             "commands:capsule",
-            "Fill memvid's capsule beside the files with what it does not hold, for `memory_backend: capsule`.",
-            (flag("check", "Then hold both against each other: bytes, and what recorded queries find."),),
+            "Fill memvid's capsule beside the files with what it does not hold, for "
+            "`memory_backend: capsule`.",
+            (
+                flag(
+                    "check",
+                    "Then hold both against each other: bytes, and what recorded queries find.",
+                ),
+            ),
             ("spec-kitty capsule", "spec-kitty capsule --check"),
             "0 filled, and the same · 1 refused, or they differ · 2 usage",
             rank=370,

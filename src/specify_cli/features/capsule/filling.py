@@ -1,9 +1,11 @@
 """The capsule beside the files: filled from them, held against them, never believed in their place.
 
     fill_capsule(project)     # what the files hold and the capsule does not
-    check_capsule(project)    # are they the same, and does a recorded query find the same events in both
+    # are they the same, and does a recorded query find the same events in both
+    check_capsule(project)
 
-The files stay the truth: nothing that records waits for the capsule, and one that is lost or damaged is filled again.
+The files stay the truth: nothing that records waits for the capsule, and one that is lost or
+damaged is filled again.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ class Filled(NamedTuple):
 
 
 class Parity(NamedTuple):
-    """Whether capsule and files are the same: records whose bytes differ, recorded queries that find other events."""
+    """Whether capsule and files are the same: records whose bytes differ, recorded queries that
+    find other events."""
 
     match: bool
     records: int
@@ -53,29 +56,37 @@ class Parity(NamedTuple):
 
 
 class Capsule(NamedTuple):
-    """What a capsule was filled with and, where that was asked for, how it stands against the files."""
+    """What a capsule was filled with and, where that was asked for, how it stands against the
+    files."""
 
     filled: Filled
     parity: Parity | None
 
 
 def open_capsule(project: Project) -> CapsuleRecordStore:
-    """Return the capsules of a project. Raises CallerError where its config does not ask for any, or outside git."""
+    """Return the capsules of a project. Raises CallerError where its config does not ask for any,
+    or outside git."""
     if project.config.document.get("memory_backend") != "capsule" or project.git_dir is None:
         raise CallerError(
             "INVALID_VALUE",
-            "memory_backend: expected capsule in .kittify/config.yaml of a git repository, found files",
-            "write `memory_backend: capsule` there, or search the files: spec-kitty invocations search TEXT",
+            "memory_backend: expected capsule in .kittify/config.yaml of a git repository, "
+            "found files",
+            "write `memory_backend: capsule` there, or search the files: spec-kitty invocations "
+            "search TEXT",
         )
-    place = sha256(os.path.realpath(project.root).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    place = sha256(os.path.realpath(project.root).encode("utf-8", "surrogateescape")).hexdigest()[
+        :16
+    ]
     workspace = (
-        re.sub(r"[^A-Za-z0-9-]", "-", project.config.project_uuid or os.path.basename(project.root)) or "project"
+        re.sub(r"[^A-Za-z0-9-]", "-", project.config.project_uuid or os.path.basename(project.root))
+        or "project"
     )
     return CapsuleRecordStore(f"{project.git_dir}/kittify/capsule/{place}", workspace, make_words)
 
 
 def fill_capsule(project: Project, progress: Callable[[int, int], None] | None = None) -> Filled:
-    """Put what the files hold and the capsule does not. Raises EnvironmentFault LOCK_TIMEOUT, WRITE_FAILED."""
+    """Put what the files hold and the capsule does not. Raises EnvironmentFault LOCK_TIMEOUT,
+    WRITE_FAILED."""
     try:
         return _fill_once(project, progress)
     except EnvironmentFault as error:
@@ -120,15 +131,22 @@ def check_capsule(project: Project) -> Parity:
                 different.append(place.invocation_id)
             for seq, raw in enumerate(split_events(data)[0]):
                 fields = read_event(raw)
-                texts[f"mv2://{capsule.workspace}/event/{place.invocation_id}/{seq}"] = set(make_words(fields).split())
-                if fields.get("event") == "retrieval_request" and isinstance(fields.get("query"), str):
+                texts[f"mv2://{capsule.workspace}/event/{place.invocation_id}/{seq}"] = set(
+                    make_words(fields).split()
+                )
+                if fields.get("event") == "retrieval_request" and isinstance(
+                    fields.get("query"), str
+                ):
                     queries[str(fields["query"])] = None
         unlike = [query for query in queries if not _finds_same(capsule, query, texts)]
-    return Parity(not different and not unlike, records, tuple(different), len(queries), tuple(unlike))
+    return Parity(
+        not different and not unlike, records, tuple(different), len(queries), tuple(unlike)
+    )
 
 
 def make_words(fields: Mapping[str, object]) -> str:
-    """Return the words of an event as both sides compare them: without case and accents, none an operator."""
+    """Return the words of an event as both sides compare them: without case and accents, none an
+    operator."""
     return " ".join(dict.fromkeys(_fold(text_of(fields))))
 
 
@@ -156,7 +174,10 @@ def _read_kept(capsule: CapsuleRecordStore, place: Place) -> bytes | None:
 
 
 def _read_reports(project: Project, place: Place) -> Iterator[tuple[str, bytes]]:
-    if not any(fields.get("event") == "replayed" for fields in annex_events(project.root, place.invocation_id)):
+    if not any(
+        fields.get("event") == "replayed"
+        for fields in annex_events(project.root, place.invocation_id)
+    ):
         return
     for name in _REPORTS:
         try:

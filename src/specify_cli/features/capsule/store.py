@@ -4,10 +4,11 @@
         store.create("implementer-01J….jsonl", data)
         store.read(place)                                # the same bytes
 
-An event is the frame `mv2://<workspace>/event/<invocation id>/<seq>` of the track *events*. It holds the bytes of its
-line, and before them those that are no event (a torn tail that was recovered). What stands behind the last event is a
-frame of its own. A capsule takes 50 MB; when it is full, the next one is begun. One process at a time has the folder:
-memvid itself lets two in, and loses frames then. Nothing is sent to anybody: telemetry and network are switched off.
+An event is the frame `mv2://<workspace>/event/<invocation id>/<seq>` of the track *events*. It
+holds the bytes of its line, and before them those that are no event (a torn tail that was
+recovered). What stands behind the last event is a frame of its own. A capsule takes 50 MB; when it
+is full, the next one is begun. One process at a time has the folder: memvid itself lets two in, and
+loses frames then. Nothing is sent to anybody: telemetry and network are switched off.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ _ATTEMPTS = 3
 
 
 def load_sdk() -> Any:
-    """Return memvid's package, told before it is loaded to send nothing. Raises ModuleNotFoundError."""
+    """Return memvid's package, told before it is loaded to send nothing. Raises
+    ModuleNotFoundError."""
     os.environ.update(_PRIVATE)
     os.environ.pop("MEMVID_API_KEY", None)
     return import_module("memvid_sdk")  # 300 MB of an extra
@@ -48,7 +50,12 @@ class CapsuleRecordStore:
     `words` gives what of an event is looked for by words.
     """
 
-    def __init__(self, folder: str, workspace: str, words: Callable[[Mapping[str, object]], str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: str,
+        workspace: str,
+        words: Callable[[Mapping[str, object]], str] | None = None,
+    ) -> None:
         self.folder, self.workspace = folder, workspace
         self._sdk = load_sdk()
         self._words = words
@@ -61,15 +68,22 @@ class CapsuleRecordStore:
         """Wait for the folder. Raises EnvironmentFault LOCK_TIMEOUT, WRITE_FAILED."""
         try:
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            self._lock = os.open(f"{self.folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            self._lock = os.open(
+                f"{self.folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+            )
         except OSError as error:
             raise durable.write_failed(self.folder, error) from error
         durable.lock(self._lock, f"the capsule {self.folder}")
-        self._paths = sorted(f"{self.folder}/{name}" for name in os.listdir(self.folder) if name.endswith(".mv2"))
+        self._paths = sorted(
+            f"{self.folder}/{name}" for name in os.listdir(self.folder) if name.endswith(".mv2")
+        )
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for capsule in self._open.values():
             with suppress(self._sdk.MemvidError):
@@ -80,7 +94,8 @@ class CapsuleRecordStore:
     # --- the Protocol
 
     def create(self, name: str, data: bytes) -> None:
-        """Create a record with all its bytes. Raises FileExistsError, EnvironmentFault WRITE_FAILED."""
+        """Create a record with all its bytes. Raises FileExistsError, EnvironmentFault
+        WRITE_FAILED."""
         invocation_id = (layout.parse_record_name(name) or (None, name))[1]
         if self._holds(invocation_id):
             raise FileExistsError(name)
@@ -90,23 +105,30 @@ class CapsuleRecordStore:
         """Return the bytes of a record. Raises FileNotFoundError."""
         if not self._holds(place.invocation_id):
             raise FileNotFoundError(place.name)
-        return b"".join(self._read_events(place.invocation_id)) + (self.get(self._tail(place.invocation_id)) or b"")
+        return b"".join(self._read_events(place.invocation_id)) + (
+            self.get(self._tail(place.invocation_id)) or b""
+        )
 
     def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
         """Seal bodies behind a record's last line. Raises as `RecordStore.append` does."""
         del sync  # memvid writes each frame to its log before it answers
         data = self.read(place)
-        plan = plan_after_power_cut(data, place.invocation_id, at) or plan_append(data, place.invocation_id, at)
+        plan = plan_after_power_cut(data, place.invocation_id, at) or plan_append(
+            data, place.invocation_id, at
+        )
         if isinstance(plan, Refusal):
             raise refused(place, plan)
-        added, tip = compose_bytes(place, plan, compose, lambda offset: data[offset:], data.__contains__)
+        added, tip = compose_bytes(
+            place, plan, compose, lambda offset: data[offset:], data.__contains__
+        )
         self.put_record(place.invocation_id, data + added)
         return tip
 
     # --- frames
 
     def put_record(self, invocation_id: str, data: bytes) -> tuple[int, int]:
-        """Put what of a record's bytes is not here yet; return how many events it has, and how many were put."""
+        """Put what of a record's bytes is not here yet; return how many events it has, and how many
+        were put."""
         events, tail = split_events(data)
         held = list(self._read_events(invocation_id))
         same = 0
@@ -115,7 +137,13 @@ class CapsuleRecordStore:
         for seq in range(same, len(events)):
             fields = read_event(events[seq])
             words = "" if self._words is None else self._words(fields)
-            self._put(self._event(invocation_id, seq), "events", str(fields.get("event")), events[seq], words)
+            self._put(
+                self._event(invocation_id, seq),
+                "events",
+                str(fields.get("event")),
+                events[seq],
+                words,
+            )
         if tail != (self.get(self._tail(invocation_id)) or b""):
             self._put(self._tail(invocation_id), "events", "tail", tail, "")
         return len(events), len(events) - same
@@ -129,7 +157,8 @@ class CapsuleRecordStore:
         return True
 
     def get(self, uri: str) -> bytes | None:
-        """Return the bytes a frame holds, of the newest capsule that has it; None where none does."""
+        """Return the bytes a frame holds, of the newest capsule that has it; None where none
+        does."""
         for path in reversed([*self._paths]):
             capsule = self._capsule(path)
             try:
@@ -164,7 +193,13 @@ class CapsuleRecordStore:
             kept = {"line": data.decode()}
         except UnicodeDecodeError:
             kept = {"base64": base64.b64encode(data).decode()}
-        options: dict[str, Any] = {"track": track, "kind": kind, "label": kind, "metadata": kept, "uri": uri}
+        options: dict[str, Any] = {
+            "track": track,
+            "kind": kind,
+            "label": kind,
+            "metadata": kept,
+            "uri": uri,
+        }
         options |= {"auto_tag": False, "extract_dates": False, "enable_embedding": False}
         for _ in range(_ATTEMPTS):
             path = self._newest()
@@ -175,17 +210,23 @@ class CapsuleRecordStore:
             except self._sdk.CapacityExceededError:
                 self._begin_next()
                 continue
-            except BaseException as error:  # what a killed writer left can be one that opens and takes nothing
+            # what a killed writer left can be one that opens and takes nothing
+            except BaseException as error:
                 self._drop(path, error)
                 break
             if self.get(uri) == data:
                 return
         raise EnvironmentFault(
-            "WRITE_FAILED", f"memvid did not keep {uri}", "spec-kitty capsule fills it from the files again"
+            "WRITE_FAILED",
+            f"memvid did not keep {uri}",
+            "spec-kitty capsule fills it from the files again",
         )
 
     def _holds(self, invocation_id: str) -> bool:
-        return any(self.get(uri) is not None for uri in (self._event(invocation_id, 0), self._tail(invocation_id)))
+        return any(
+            self.get(uri) is not None
+            for uri in (self._event(invocation_id, 0), self._tail(invocation_id))
+        )
 
     def _read_events(self, invocation_id: str) -> Iterator[bytes]:
         seq = 0
@@ -209,14 +250,19 @@ class CapsuleRecordStore:
         self._capsule(f"{self.folder}/{number:06}.mv2")
 
     def _capsule(self, path: str) -> Any:
-        """Return an open capsule; one that is damaged is begun anew, since the files hold what it held."""
+        """Return an open capsule; one that is damaged is begun anew, since the files hold what it
+        held."""
         if path not in self._open:
             try:
                 mode = "open" if os.path.lexists(path) else "create"
-                self._open[path] = self._sdk.use("basic", path, mode=mode, enable_lex=True, enable_vec=False)
+                self._open[path] = self._sdk.use(
+                    "basic", path, mode=mode, enable_lex=True, enable_vec=False
+                )
             except BaseException as error:
                 self._drop(path, error)
-                self._open[path] = self._sdk.use("basic", path, mode="create", enable_lex=True, enable_vec=False)
+                self._open[path] = self._sdk.use(
+                    "basic", path, mode="create", enable_lex=True, enable_vec=False
+                )
             os.chmod(path, 0o600)
             self._paths = sorted({*self._paths, path})
         return self._open[path]
@@ -232,7 +278,8 @@ class CapsuleRecordStore:
 
 
 def split_events(data: bytes) -> tuple[list[bytes], bytes]:
-    """Return a record's events, each with what stood before it that is none, and what stands behind the last."""
+    """Return a record's events, each with what stood before it that is none, and what stands behind
+    the last."""
     events: list[bytes] = []
     taken = start = 0
     while (end := data.find(b"\n", start)) >= 0:

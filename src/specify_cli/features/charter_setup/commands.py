@@ -41,7 +41,8 @@ _INTERVIEW = f"{layout.LOCAL}/interview.json"
 
 
 def synthesize(values: Values) -> int:
-    """Ask, show, write: each file whole, the charter last, nothing over what is there unless it was said so."""
+    """Ask, show, write: each file whole, the charter last, nothing over what is there unless it was
+    said so."""
     # What is only shown needs nobody's answer.
     asks = not values["defaults"] and (not values["dry_run"] or is_at_terminal())
     person = Person() if asks else None
@@ -49,13 +50,16 @@ def synthesize(values: Values) -> int:
         raise CallerError(
             "INVALID_VALUE",
             "stdin is not a terminal, so there is nobody to ask",
-            "spec-kitty charter synthesize --defaults  (with --dry-run it only shows what it would write)",
+            "spec-kitty charter synthesize --defaults  (with --dry-run it only shows what it "
+            "would write)",
         )
     # 1. What the repository says, and what its people answer.
     root, _ = find_root(shell.here(), shell.home())
     facts = detect_facts(root)
     surveyed = survey(root, root_languages=facts.languages)
-    answers = proposals(surveyed) if person is None else _run_interview(person, proposals(surveyed), root)
+    answers = (
+        proposals(surveyed) if person is None else _run_interview(person, proposals(surveyed), root)
+    )
     # 2. The files, beside what is there.
     files = plan(surveyed, answers, shipped=ProfileRegistry(root).all())
     drafts, notes = plan_drafts(root, files, facts)
@@ -68,7 +72,11 @@ def synthesize(values: Values) -> int:
         write_note(f"note: {note}")
     value = {
         "dry_run": bool(values["dry_run"]),
-        "answers": {**answers._asdict(), "languages": list(answers.languages), "forbidden": list(answers.forbidden)},
+        "answers": {
+            **answers._asdict(),
+            "languages": list(answers.languages),
+            "forbidden": list(answers.forbidden),
+        },
         "files": [_describe_draft(draft, written) for draft in drafts],
         "notes": [*notes, *(draft.note for draft in drafts if draft.note)],
     }
@@ -78,13 +86,19 @@ def synthesize(values: Values) -> int:
     for note in (*notes, *(draft.note for draft in drafts if draft.note)):
         write_note(f"note: {note}")
     write_text(
-        _describe_outcome(drafts, written, dry=bool(values["dry_run"]), offer=person is None and not values["force"])
+        _describe_outcome(
+            drafts,
+            written,
+            dry=bool(values["dry_run"]),
+            offer=person is None and not values["force"],
+        )
     )
     return 0
 
 
 def write_defaults(root: str) -> tuple[set[str], list[str]]:
-    """Write the new files that the repository suggests, without an interview; return their paths, and notes."""
+    """Write the new files that the repository suggests, without an interview; return their paths,
+    and notes."""
     facts = detect_facts(root)
     surveyed = survey(root, root_languages=facts.languages)
     files = plan(surveyed, proposals(surveyed), shipped=ProfileRegistry(root).all())
@@ -100,7 +114,8 @@ class Person:
         self._gone = False
 
     def line(self) -> str | None:
-        """Return one line typed, None at the end of the input; a terminal would ask again after it."""
+        """Return one line typed, None at the end of the input; a terminal would ask again after
+        it."""
         data = b"" if self._gone else sys.stdin.buffer.readline(_ANSWER_BYTES)
         self._gone = not data
         if self._gone:
@@ -132,17 +147,22 @@ def _write_to_person(text: str) -> None:
 
 
 def _run_interview(person: Person, answers: Answers, root: str) -> Answers:
-    """Ask each question; an interview that is interrupted goes on from its answers the next time."""
+    """Ask each question; an interview that is interrupted goes on from its answers the next
+    time."""
 
     def has_program(name: str) -> bool:
-        return shutil.which(name if "/" not in name else os.path.join(root, os.path.expanduser(name))) is not None
+        return (
+            shutil.which(name if "/" not in name else os.path.join(root, os.path.expanduser(name)))
+            is not None
+        )
 
     saved = _load_answers(root)
     for question in QUESTIONS:
         if question.field in saved and not problem_of_answer(question, saved[question.field]):
             answers = take_answer(answers, question, saved[question.field])
     _write_to_person(
-        f"Enter takes what is proposed, {NOTHING} alone leaves it out, ? explains the question, < goes back; "
+        f"Enter takes what is proposed, {NOTHING} alone leaves it out, ? explains the question, "
+        "< goes back; "
         "end of input takes the rest as proposed.\n"
     )
     if saved:
@@ -157,8 +177,18 @@ def _run_interview(person: Person, answers: Answers, root: str) -> Answers:
             if line is None:
                 break
             word = line.strip()
-            reply = question.about if word == "?" else problem_of_answer(question, line) if word != "<" else ""
-            doubt = doubt_of_answer(question, line, has_program) if not reply and word not in ("<", doubted) else ""
+            reply = (
+                question.about
+                if word == "?"
+                else problem_of_answer(question, line)
+                if word != "<"
+                else ""
+            )
+            doubt = (
+                doubt_of_answer(question, line, has_program)
+                if not reply and word not in ("<", doubted)
+                else ""
+            )
             if reply:
                 _write_to_person(f"  {reply}\n")
             elif doubt:
@@ -178,21 +208,27 @@ def _run_interview(person: Person, answers: Answers, root: str) -> Answers:
 
 
 def _load_answers(root: str) -> dict[str, str]:
-    """Return the answers of an interview that was interrupted in this checkout, by the question's field."""
+    """Return the answers of an interview that was interrupted in this checkout, by the question's
+    field."""
     try:
         value = json.loads(durable.read_below(root, _INTERVIEW, _ANSWER_BYTES))
     except (OSError, InvocationError, ValueError, RecursionError):
         return {}
-    return {str(field): str(text) for field, text in value.items()} if isinstance(value, dict) else {}
+    return (
+        {str(field): str(text) for field, text in value.items()} if isinstance(value, dict) else {}
+    )
 
 
 def _save_answers(root: str, answers: Mapping[str, str]) -> None:
-    """Keep these answers for the next interview, or forget what was kept; without a place for them they are lost."""
+    """Keep these answers for the next interview, or forget what was kept; without a place for them
+    they are lost."""
     try:
         if answers:
             FileRecordStore(root).hide_folder(layout.LOCAL)
             with durable.folder(root, layout.LOCAL) as fd:
-                durable.replace(fd, _INTERVIEW.rpartition("/")[2], json.dumps(answers).encode(), durable.PRIVATE)
+                durable.replace(
+                    fd, _INTERVIEW.rpartition("/")[2], json.dumps(answers).encode(), durable.PRIVATE
+                )
         else:
             with durable.folder(root, layout.LOCAL) as fd:
                 os.unlink(_INTERVIEW.rpartition("/")[2], dir_fd=fd)
@@ -218,13 +254,24 @@ def _show_preview(drafts: Sequence[Draft], *, to_people: bool) -> None:
 
 
 def _ask_which(drafts: Sequence[Draft], person: Person | None, *, force: bool) -> set[str]:
-    """Return what is to be written: new files with one yes for all, each file that is there with a yes of its own."""
+    """Return what is to be written: new files with one yes for all, each file that is there with a
+    yes of its own."""
     new = {draft.path for draft in drafts if draft.state == "new"}
-    if person and new and not person.agrees(f"Write {len(new)} new file{'s' if len(new) > 1 else ''}?", default=True):
+    if (
+        person
+        and new
+        and not person.agrees(
+            f"Write {len(new)} new file{'s' if len(new) > 1 else ''}?", default=True
+        )
+    ):
         new = set()
     different = [draft.path for draft in drafts if draft.state == "different"]
     if not force:
-        different = [p for p in different if person and person.agrees(f"Replace {p} as shown above?", default=False)]
+        different = [
+            p
+            for p in different
+            if person and person.agrees(f"Replace {p} as shown above?", default=False)
+        ]
     return new.union(different)
 
 
@@ -240,14 +287,19 @@ def _describe_draft(draft: Draft, written: set[str]) -> dict[str, object]:
 
 def _describe_outcome(drafts: Sequence[Draft], written: set[str], *, dry: bool, offer: bool) -> str:
     lines = [f"written: {draft.path}" for draft in drafts if draft.path in written]
-    unchanged = [draft.path for draft in drafts if draft.state == "different" and draft.path not in written]
+    unchanged = [
+        draft.path for draft in drafts if draft.state == "different" and draft.path not in written
+    ]
     lines += [f"kept, it differs: {path}" for path in unchanged]
     if dry:
         lines.append("nothing was written (--dry-run)")
     elif not written:
         lines.append("nothing was written")
     if unchanged and offer:
-        lines.append("`spec-kitty charter synthesize --defaults --force` replaces what differs, charters excepted")
+        lines.append(
+            "`spec-kitty charter synthesize --defaults --force` replaces what differs, charters "
+            "excepted"
+        )
     if written:
         lines += [
             "edit them as you like; `spec-kitty charter lint` checks them",

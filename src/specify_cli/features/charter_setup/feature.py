@@ -18,7 +18,12 @@ FEATURE = Feature(
             (
                 flag("yes", "Ask nothing: a private trail, and all but the block."),
                 option("trail", "As of init.", choices=("private", "committed")),
-                option("skip", "Leave this out; repeatable.", multiple=True, choices=("charter", "hooks", "skills")),
+                option(
+                    "skip",
+                    "Leave this out; repeatable.",
+                    multiple=True,
+                    choices=("charter", "hooks", "skills"),
+                ),
                 BLOCK,
             ),
             ("spec-kitty setup", "spec-kitty setup --yes --skip hooks --block AGENTS.md"),
@@ -28,11 +33,19 @@ FEATURE = Feature(
         Command(
             ("charter", "synthesize"),
             "commands:synthesize",
-            "Write a first charter, policy, profile and doctrine from a short interview and what the repository says.",
+            "Write a first charter, policy, profile and doctrine from a short interview and "
+            "what the repository says.",
             (
-                flag("defaults", "Ask nothing: take what the repository suggests, replace nothing that is there."),
+                flag(
+                    "defaults",
+                    "Ask nothing: take what the repository suggests, replace nothing that is "
+                    "there.",
+                ),
                 flag("dry_run", "Show what would be written; write nothing."),
-                flag("force", "Replace policy, profile and doctrine files that differ; a charter never is."),
+                flag(
+                    "force",
+                    "Replace policy, profile and doctrine files that differ; a charter never is.",
+                ),
             ),
             ("spec-kitty charter synthesize", "spec-kitty charter synthesize --defaults --dry-run"),
             "0 written, or nothing to write · 1 refused · 2 usage",
@@ -41,7 +54,8 @@ FEATURE = Feature(
         Command(
             ("charter", "lint"),
             "lint_command:lint",
-            "What is wrong in charter, policy, profiles, doctrine and governance settings: file, line, problem, "
+            "What is wrong in charter, policy, profiles, doctrine and governance settings: "
+            "file, line, problem, "
             "repair.",
             (),
             ("spec-kitty charter lint", "spec-kitty charter lint --json"),

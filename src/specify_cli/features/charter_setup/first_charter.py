@@ -28,14 +28,20 @@ from specify_cli.storage.store import FileRecordStore
 
 _CHARTERS = (".kittify/charter/charter.md", ".kittify/charter/charter.yaml")
 # What must have one answer before and after a project gets a profile of its own.
-_ROUTED = ("fix the login test", "review the change", "review the SQL migration", "plan the release")
+_ROUTED = (
+    "fix the login test",
+    "review the change",
+    "review the SQL migration",
+    "plan the release",
+)
 _REPLACED = f"{layout.LOCAL}/replaced"
 
 
 class Draft(NamedTuple):
     """A planned file beside what is there.
 
-    new, unchanged, different; kept: it is never replaced; left_out: another file is there in its stead.
+    new, unchanged, different; kept: it is never replaced; left_out: another file is there in its
+    stead.
     """
 
     path: str
@@ -54,8 +60,11 @@ class Draft(NamedTuple):
         return "\n".join(lines) + "\n"
 
 
-def plan_drafts(root: str, files: tuple[PlannedFile, ...], facts: ProjectFacts) -> tuple[list[Draft], list[str]]:
-    """Return the files that may be written, beside what is there, and notes on those that are left out.
+def plan_drafts(
+    root: str, files: tuple[PlannedFile, ...], facts: ProjectFacts
+) -> tuple[list[Draft], list[str]]:
+    """Return the files that may be written, beside what is there, and notes on those that are left
+    out.
 
     Raises StoredDataError where something else than a plain file stands in a file's place.
     """
@@ -66,8 +75,8 @@ def plan_drafts(root: str, files: tuple[PlannedFile, ...], facts: ProjectFacts) 
 def write_drafts(root: str, drafts: Sequence[Draft]) -> tuple[set[str], list[str]]:
     """Write in the order planned; return the paths written, and notes on files that were there.
 
-    A crash leaves whole files; without the charter, which comes last, none is in use. Raises EnvironmentFault
-    WRITE_FAILED.
+    A crash leaves whole files; without the charter, which comes last, none is in use. Raises
+    EnvironmentFault WRITE_FAILED.
     """
     written: set[str] = set()
     notes: list[str] = []
@@ -87,7 +96,8 @@ def write_drafts(root: str, drafts: Sequence[Draft]) -> tuple[set[str], list[str
         except OSError as error:
             raise EnvironmentFault(
                 "WRITE_FAILED",
-                f"cannot write {draft.path}: {error.strerror or error}; {len(written)} files were written before it",
+                f"cannot write {draft.path}: {error.strerror or error}; {len(written)} files "
+                "were written before it",
                 "make the folder writable, then run the same command again; what is there is kept",
             ) from error
         written.add(draft.path)
@@ -103,39 +113,61 @@ def _drop_unroutable(
         return files, []
     others = [p for p in ProfileRegistry(root).all() if p.profile_id != PROFILE_ID]
     # A sentinel is no agent: nothing is routed to it.
-    own = next((p for p in others if p.origin == "project" and "IMPLEMENTER" in p.roles and not p.sentinel), None)
+    own = next(
+        (
+            p
+            for p in others
+            if p.origin == "project" and "IMPLEMENTER" in p.roles and not p.sentinel
+        ),
+        None,
+    )
     rest = tuple(file for file in files if file is not mine)
     if own is not None:
-        return rest, [f"no profile is written: the project has an implementer of its own, {own.profile_id}"]
+        return rest, [
+            f"no profile is written: the project has an implementer of its own, {own.profile_id}"
+        ]
     candidate = parse_profile(read_yaml(mine.data, name=PROFILE), digest="", origin="project")
     table = shipped_table()
     for request in _ROUTED:
         before = route(request, others, table, facts)
         after = route(request, [*others, candidate], table, facts)
         if isinstance(before, RouterDecision) and not isinstance(after, RouterDecision):
-            return rest, [f'no profile is written: "{request}" would have two answers with one more implementer']
+            return rest, [
+                f'no profile is written: "{request}" would have two answers with one more '
+                "implementer"
+            ]
     return files, []
 
 
 def _compare_with_file(root: str, file: PlannedFile) -> Draft:
-    """Return a planned file and what stands in its place. Raises StoredDataError where that is no plain file."""
+    """Return a planned file and what stands in its place. Raises StoredDataError where that is no
+    plain file."""
     if file.path in _CHARTERS:
         charter = next((path for path in _CHARTERS if os.path.lexists(f"{root}/{path}")), None)
         if charter is not None:
             if charter == file.path:
-                note = f"{charter} is kept: a charter is never rewritten; move it away to begin anew"
+                note = (
+                    f"{charter} is kept: a charter is never rewritten; move it away to begin anew"
+                )
                 return Draft(file.path, file.data, None, "kept", note)
-            note = f"{file.path} is left out: {charter} is there and stays the charter, which is never rewritten"
+            note = (
+                f"{file.path} is left out: {charter} is there and stays the charter, which "
+                "is never rewritten"
+            )
             return Draft(file.path, file.data, None, "left_out", note)
     try:
         source = read_source(root, file.path, max_bytes=CHARTER_BYTES)
     except SourceError as error:
         problem = error.problem
         code = "NOT_A_REGULAR_FILE" if problem.path == file.path else "UNSAFE_PATH"
-        raise StoredDataError(code, f"{problem.path}: {problem.reason}; nothing was written", problem.repair) from error
+        raise StoredDataError(
+            code, f"{problem.path}: {problem.reason}; nothing was written", problem.repair
+        ) from error
     if source is None:
         return Draft(file.path, file.data, None, "new")
-    return Draft(file.path, file.data, source.data, "unchanged" if source.data == file.data else "different")
+    return Draft(
+        file.path, file.data, source.data, "unchanged" if source.data == file.data else "different"
+    )
 
 
 def _keep_replaced(root: str, path: str, data: bytes) -> str:
@@ -144,6 +176,8 @@ def _keep_replaced(root: str, path: str, data: bytes) -> str:
     stem = path.removeprefix(f"{layout.KITTIFY}/").replace("/", ".")
     with durable.folder(root, _REPLACED, create=True) as fd:
         names = set(os.listdir(fd))
-        name = next(name for number in itertools.count(1) if (name := f"{stem}.{number}") not in names)
+        name = next(
+            name for number in itertools.count(1) if (name := f"{stem}.{number}") not in names
+        )
         durable.create_exclusive(fd, name, data, durable.PRIVATE)
     return f"{_REPLACED}/{name}"

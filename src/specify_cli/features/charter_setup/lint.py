@@ -1,8 +1,8 @@
 """What is wrong, or could be better, in the files a governance context is made of.
 
-`lint_project` reads them once; `lint` is pure.  An error is a file that cannot be used or must not be shared as it
-is; advice is a file that is used and does not do what it seems to.  Every finding names file, line, problem and
-repair.  A finding never repeats a value that looks secret.
+`lint_project` reads them once; `lint` is pure. An error is a file that cannot be used or must not
+be shared as it is; advice is a file that is used and does not do what it seems to. Every finding
+names file, line, problem and repair. A finding never repeats a value that looks secret.
 """
 
 from __future__ import annotations
@@ -32,11 +32,24 @@ from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import SUFFIXES, AgentProfileRepository
 from doctrine.artifact import KINDS, Artifact
 from doctrine.graph import parse_edges
-from doctrine.load import GRAPH_FILE, ParseCache, SourceError, SourceFile, read_source, shipped_artifacts
+from doctrine.load import (
+    GRAPH_FILE,
+    ParseCache,
+    SourceError,
+    SourceFile,
+    read_source,
+    shipped_artifacts,
+)
 from doctrine.text import UNSEEN, match_glob
 from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
 from specify_cli.cli.tables.points import list_fills
-from specify_cli.features.charter_setup.lint_findings import Finding, find_line_of_item, finding, read_lines, suggest
+from specify_cli.features.charter_setup.lint_findings import (
+    Finding,
+    find_line_of_item,
+    finding,
+    read_lines,
+    suggest,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +69,8 @@ _MAX_UNREAD = 20
 
 
 class ProfileFiles(NamedTuple):
-    """The project's profile files as they were read, the profiles in use, and what was wrong with the rest."""
+    """The project's profile files as they were read, the profiles in use, and what was wrong with
+    the rest."""
 
     files: tuple[SourceFile, ...]
     profiles: tuple[AgentProfile, ...]
@@ -79,7 +93,9 @@ def lint_project(
     except SourceError:
         config = None
     unread = _list_unread(root, profile_folders)
-    findings = lint(inputs, ProfileFiles(files, repository.all(), repository.problems), config, unread)
+    findings = lint(
+        inputs, ProfileFiles(files, repository.all(), repository.problems), config, unread
+    )
     if secrets is None:
         return findings
     sources = (*files_of(inputs), *files, *([config] if config else []))
@@ -91,7 +107,10 @@ def lint_project(
 
 
 def lint(
-    inputs: ContextInputs, profiles: ProfileFiles, config: SourceFile | None, unread: Sequence[str] = ()
+    inputs: ContextInputs,
+    profiles: ProfileFiles,
+    config: SourceFile | None,
+    unread: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
     """Return every finding, sorted by file and line. `unread` are the files beside those read."""
     files = {path: inputs.blobs[digest] for path, digest in inputs.files.items()}
@@ -111,7 +130,9 @@ def lint(
 
 
 def _sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    return tuple(sorted(set(findings), key=lambda item: (item.file, item.line or 0, item.code, item.problem)))
+    return tuple(
+        sorted(set(findings), key=lambda item: (item.file, item.line or 0, item.code, item.problem))
+    )
 
 
 # --- what cannot be used
@@ -120,7 +141,11 @@ def _sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def _report_broken(problems: Iterable[Problem], files: Mapping[str, bytes]) -> Iterator[Finding]:
     for problem in problems:
         yield finding(
-            _find_code(problem.path), problem.path, _find_line(problem, files), problem.reason, _repair_of(problem)
+            _find_code(problem.path),
+            problem.path,
+            _find_line(problem, files),
+            problem.reason,
+            _repair_of(problem),
         )
 
 
@@ -129,18 +154,25 @@ def _find_code(path: str) -> str:
         return "POLICY_BROKEN"
     if path == CONFIG_PATH:
         return "CONFIG_BROKEN"
-    if path.endswith(SUFFIXES) or path.startswith((".kittify/profiles", f"{DOCTRINE_FOLDER}/agent_profiles")):
+    if path.endswith(SUFFIXES) or path.startswith(
+        (".kittify/profiles", f"{DOCTRINE_FOLDER}/agent_profiles")
+    ):
         return "PROFILE_INVALID"
     return "DOCTRINE_BROKEN" if path.startswith(DOCTRINE_FOLDER) else "CHARTER_BROKEN"
 
 
 def _find_line(problem: Problem, files: Mapping[str, bytes]) -> int | None:
-    """Return the line of a problem: its own, that of the key its reason begins with or of the id, else the first."""
+    """Return the line of a problem: its own, that of the key its reason begins with or of the id,
+    else the first."""
     if problem.line is not None or problem.path not in files:
         return problem.line
     lines = read_lines(files, problem.path)
     way = tuple(problem.reason.split(" ", 1)[0].split("."))
-    keys = [way[:end] for end in range(len(way), 0, -1)] if problem.path == CONFIG_PATH else [("id",), ("profile-id",)]
+    keys = (
+        [way[:end] for end in range(len(way), 0, -1)]
+        if problem.path == CONFIG_PATH
+        else [("id",), ("profile-id",)]
+    )
     return next((lines[key] for key in keys if key in lines), 1)
 
 
@@ -155,7 +187,9 @@ def _repair_of(problem: Problem) -> str:
 def _check_charter(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator[Finding]:
     if inputs.charter_state == "missing":
         problem = "there is no charter, so agents receive no governance context"
-        yield finding("NO_CHARTER", CHARTER_MARKDOWN, None, problem, "spec-kitty charter synthesize")
+        yield finding(
+            "NO_CHARTER", CHARTER_MARKDOWN, None, problem, "spec-kitty charter synthesize"
+        )
     if CHARTER_MARKDOWN in files:
         try:
             text = files[CHARTER_MARKDOWN].decode("utf-8").removeprefix("\ufeff")
@@ -165,14 +199,20 @@ def _check_charter(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterato
             yield from _check_prose(text)
     for remark in inputs.charter.remarks:
         lines = read_lines(files, CHARTER_YAML)
-        yield finding("SAID_TWICE", CHARTER_YAML, lines.get(remark.path, 1), remark.what, remark.repair)
+        yield finding(
+            "SAID_TWICE", CHARTER_YAML, lines.get(remark.path, 1), remark.what, remark.repair
+        )
     room, size = charter_room(inputs.settings["context_budget"]), charter_size(inputs)
     if size > room:
         path = CHARTER_MARKDOWN if CHARTER_MARKDOWN in files else CHARTER_YAML
         problem = (
-            f"the charter takes {size} characters and has {room} of a context: what bears least on a request is cut"
+            f"the charter takes {size} characters and has {room} of a context: what bears "
+            "least on a request is cut"
         )
-        repair = "move what holds for some work only into .kittify/doctrine/, or raise governance.context_budget"
+        repair = (
+            "move what holds for some work only into .kittify/doctrine/, or raise "
+            "governance.context_budget"
+        )
         yield finding("CHARTER_TOO_LONG", path, 1, problem, repair)
 
 
@@ -184,18 +224,28 @@ def _check_prose(text: str) -> Iterator[Finding]:
     sections = [(line, title) for line, depth, title in headings if depth == level]
     if not any(_fold_title(title).startswith("policy summary") for _, title in sections):
         repair = "begin with `## Policy Summary` and the three to six rules an agent must not miss"
-        yield finding("NO_POLICY_SUMMARY", CHARTER_MARKDOWN, 1, "no section `## Policy Summary`", repair)
+        yield finding(
+            "NO_POLICY_SUMMARY", CHARTER_MARKDOWN, 1, "no section `## Policy Summary`", repair
+        )
     seen: dict[str, int] = {}
     for place, (line, title) in enumerate(sections):
         end = sections[place + 1][0] if place + 1 < len(sections) else len(lines)
         body = _strip_comments("\n".join(lines[line + 1 : end]))
         if not any(part.strip() and not part.lstrip().startswith("#") for part in body.split("\n")):
             repair = "write what the heading promises, or remove it"
-            yield finding("EMPTY_SECTION", CHARTER_MARKDOWN, line + 1, f"nothing under {title or 'this'!r}", repair)
+            yield finding(
+                "EMPTY_SECTION",
+                CHARTER_MARKDOWN,
+                line + 1,
+                f"nothing under {title or 'this'!r}",
+                repair,
+            )
         first = seen.setdefault(_fold_title(title), line + 1)
         if first != line + 1:
             problem = f"{title!r} is also the heading of line {first}"
-            yield finding("SECTION_TWICE", CHARTER_MARKDOWN, line + 1, problem, "join the two, or rename one")
+            yield finding(
+                "SECTION_TWICE", CHARTER_MARKDOWN, line + 1, problem, "join the two, or rename one"
+            )
 
 
 def _strip_comments(text: str) -> str:
@@ -209,14 +259,24 @@ def _strip_comments(text: str) -> str:
 
 
 def _check_hidden(files: Mapping[str, bytes]) -> Iterator[Finding]:
-    """Yield a finding for each line that holds characters a reader does not see and an agent does."""
+    """Yield a finding for each line that holds characters a reader does not see and an agent
+    does."""
     for path, data in files.items():
         text = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
         for number, line in enumerate(text.split("\n"), 1):
             match = _HIDDEN.search(line)
             if match is not None:
-                problem = f"a character that nobody sees (U+{ord(match.group()[0]):04X}) at column {match.start() + 1}"
-                yield finding("HIDDEN_TEXT", path, number, problem, "remove it: agents read what reviewers cannot see")
+                problem = (
+                    f"a character that nobody sees (U+{ord(match.group()[0]):04X}) at "
+                    f"column {match.start() + 1}"
+                )
+                yield finding(
+                    "HIDDEN_TEXT",
+                    path,
+                    number,
+                    problem,
+                    "remove it: agents read what reviewers cannot see",
+                )
 
 
 def _fold_title(title: str) -> str:
@@ -231,7 +291,9 @@ def _check_policy(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator
     if not rules:
         if inputs.policy_state == "present":
             repair = "write a rule, or remove the file; docs/charter.md shows the form"
-            yield finding("POLICY_EMPTY", POLICY_PATH, 1, "no rules: everything may be shown", repair)
+            yield finding(
+                "POLICY_EMPTY", POLICY_PATH, 1, "no rules: everything may be shown", repair
+            )
         return
     artifacts = [*inputs.charter.sections, *_index_known(inputs).values()]
     lines = read_lines(files, POLICY_PATH)
@@ -240,46 +302,80 @@ def _check_policy(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator
     for position, rule in enumerate(rules):
         line = lines.get(("rules", position), 1)
         fitting = {artifact.uri for artifact in artifacts if matches(rule, artifact)}
-        whole = next((earlier.id for earlier in rules[:position] if _is_covered_by(earlier, rule)), None)
+        whole = next(
+            (earlier.id for earlier in rules[:position] if _is_covered_by(earlier, rule)), None
+        )
         if whole is not None or (fitting and fitting <= decided):
             by = f"rule {whole!r} decides" if whole is not None else "earlier rules decide"
             repair = "move it up if it is meant to win, else remove it"
-            yield finding("RULE_SHADOWED", POLICY_PATH, line, f"{by} on everything rule {rule.id!r} fits", repair)
+            yield finding(
+                "RULE_SHADOWED",
+                POLICY_PATH,
+                line,
+                f"{by} on everything rule {rule.id!r} fits",
+                repair,
+            )
         elif not fitting:
             yield from _check_idle_rule(rule, line, artifacts)
         decided |= fitting
 
 
-def _check_all_denied(inputs: ContextInputs, artifacts: Sequence[Artifact], lines: Lines) -> Iterator[Finding]:
+def _check_all_denied(
+    inputs: ContextInputs, artifacts: Sequence[Artifact], lines: Lines
+) -> Iterator[Finding]:
     rules = inputs.policy.rules
     for what, ours in (("the charter", True), ("the doctrine", False)):
-        deciders = [deciding(inputs.policy, item) for item in artifacts if (item.origin == "charter") is ours]
-        denying = [rules.index(rule) for rule in deciders if rule is not None and rule.action == "deny"]
+        deciders = [
+            deciding(inputs.policy, item)
+            for item in artifacts
+            if (item.origin == "charter") is ours
+        ]
+        denying = [
+            rules.index(rule) for rule in deciders if rule is not None and rule.action == "deny"
+        ]
         if deciders and len(denying) == len(deciders):
             line = lines.get(("rules", min(denying)), 1)
-            repair = "narrow the rule, or put a rule with `action: allow` before it; `redact` leaves the titles"
+            repair = (
+                "narrow the rule, or put a rule with `action: allow` before it; `redact` "
+                "leaves the titles"
+            )
             yield finding("ALL_DENIED", POLICY_PATH, line, f"all of {what} is denied", repair)
 
 
-def _check_idle_rule(rule: PolicyRule, line: int, artifacts: Sequence[Artifact]) -> Iterator[Finding]:
-    """Yield a rule that fits nothing.  One by tag alone speaks of what is yet to be tagged, unless it is misspelt."""
-    repair = "correct its match, or remove it; `spec-kitty charter context --explain` shows the uris"
+def _check_idle_rule(
+    rule: PolicyRule, line: int, artifacts: Sequence[Artifact]
+) -> Iterator[Finding]:
+    """Yield a rule that fits nothing. One by tag alone speaks of what is yet to be tagged, unless
+    it is misspelt."""
+    repair = (
+        "correct its match, or remove it; `spec-kitty charter context --explain` shows the uris"
+    )
     if rule.uris or rule.kinds:
-        yield finding("RULE_MATCHES_NOTHING", POLICY_PATH, line, f"rule {rule.id!r} fits nothing there is", repair)
+        yield finding(
+            "RULE_MATCHES_NOTHING",
+            POLICY_PATH,
+            line,
+            f"rule {rule.id!r} fits nothing there is",
+            repair,
+        )
         return
     tags = sorted({tag for artifact in artifacts for tag in artifact.tags})
     for tag in rule.tags:
         near = difflib.get_close_matches(tag, tags, 1, 0.8)
         if near:
-            problem = f"rule {rule.id!r} fits nothing: no artifact has the tag {tag!r}, some have {near[0]!r}"
+            problem = (
+                f"rule {rule.id!r} fits nothing: no artifact has the tag {tag!r}, some "
+                f"have {near[0]!r}"
+            )
             yield finding("RULE_MATCHES_NOTHING", POLICY_PATH, line, problem, repair)
 
 
 def _is_covered_by(earlier: PolicyRule, later: PolicyRule) -> bool:
-    """Return whether every artifact, there or not, that the later rule fits is one the earlier fits.
+    """Return whether every artifact, there or not, that the later rule fits is one the earlier
+    fits.
 
-    A pattern that fits another pattern, read as a text, fits whatever that one does.  Every artifact has a uri
-    and a kind, so a rule that names none means `*`; tags it may have none.
+    A pattern that fits another pattern, read as a text, fits whatever that one does. Every artifact
+    has a uri and a kind, so a rule that names none means `*`; tags it may have none.
     """
     return (
         _is_wider(earlier.uris, later.uris or ("*",))
@@ -291,7 +387,9 @@ def _is_covered_by(earlier: PolicyRule, later: PolicyRule) -> bool:
 def _is_wider(patterns: Sequence[str], narrower: Sequence[str]) -> bool:
     if not patterns:
         return True
-    return bool(narrower) and all(any(match_glob(pattern, text) for pattern in patterns) for text in narrower)
+    return bool(narrower) and all(
+        any(match_glob(pattern, text) for pattern in patterns) for text in narrower
+    )
 
 
 # --- names that lead nowhere
@@ -304,16 +402,24 @@ def _index_known(inputs: ContextInputs) -> dict[str, Artifact]:
     return artifacts
 
 
-def _check_references(inputs: ContextInputs, profiles: ProfileFiles, files: Mapping[str, bytes]) -> Iterator[Finding]:
+def _check_references(
+    inputs: ContextInputs, profiles: ProfileFiles, files: Mapping[str, bytes]
+) -> Iterator[Finding]:
     artifacts = _index_known(inputs)
     known, profile_ids = set(artifacts), {profile.profile_id for profile in profiles.profiles}
     of_ours = {*KINDS, *(artifact.kind for artifact in artifacts.values())}
-    for prefix, lists in (("activated", inputs.charter.activated), ("selected", inputs.charter.selected)):
-        # Charters in the field list other kinds too (tools, paradigms); they are not for us to judge.
+    for prefix, lists in (
+        ("activated", inputs.charter.activated),
+        ("selected", inputs.charter.selected),
+    ):
+        # Charters in the field list other kinds too (tools, paradigms); they are not for us to
+        # judge.
         for kind in sorted(of_ours.intersection(lists)):
             for place, identifier in enumerate(lists[kind]):
                 if f"doctrine://{kind}/{identifier}" not in known:
-                    line = find_line_of_item(read_lines(files, CHARTER_YAML), f"{prefix}-{kind}s", place)
+                    line = find_line_of_item(
+                        read_lines(files, CHARTER_YAML), f"{prefix}-{kind}s", place
+                    )
                     yield _report_unknown(CHARTER_YAML, line, kind, identifier, known)
     used = {profile.digest: profile for profile in profiles.profiles if profile.origin == "project"}
     reported = {problem.path for problem in profiles.problems}
@@ -322,14 +428,27 @@ def _check_references(inputs: ContextInputs, profiles: ProfileFiles, files: Mapp
         if profile is not None:
             yield from _check_profile(file, profile, known, files)
         elif file.path not in reported:
-            yield finding("PROFILE_SHADOWED", file.path, 1, "this profile is not used", "remove it, or give it an id")
-    ours = {artifact.digest: artifact for artifact in inputs.artifacts if artifact.kind not in KINDS}
+            yield finding(
+                "PROFILE_SHADOWED",
+                file.path,
+                1,
+                "this profile is not used",
+                "remove it, or give it an id",
+            )
+    ours = {
+        artifact.digest: artifact for artifact in inputs.artifacts if artifact.kind not in KINDS
+    }
     for path, digest in inputs.files.items():
         if digest in ours:
             kind = ours[digest].kind
             repair = suggest(kind, KINDS, f"write one of {', '.join(KINDS)}, if one of them fits")
-            line = next((n for key, n in read_lines(files, path).items() if key in (("kind",), ("type",))), 1)
-            yield finding("UNKNOWN_KIND", path, line, f"{kind!r} is no kind that doctrine ships with", repair)
+            line = next(
+                (n for key, n in read_lines(files, path).items() if key in (("kind",), ("type",))),
+                1,
+            )
+            yield finding(
+                "UNKNOWN_KIND", path, line, f"{kind!r} is no kind that doctrine ships with", repair
+            )
     for path in GRAPH_PATHS:
         if path in files:
             yield from _check_graph(inputs, path, files, known, profile_ids)
@@ -338,7 +457,10 @@ def _check_references(inputs: ContextInputs, profiles: ProfileFiles, files: Mapp
 def _check_profile(
     file: SourceFile, profile: AgentProfile, known: set[str], files: Mapping[str, bytes]
 ) -> Iterator[Finding]:
-    for kind, references in (("directive", profile.directive_references), ("tactic", profile.tactic_references)):
+    for kind, references in (
+        ("directive", profile.directive_references),
+        ("tactic", profile.tactic_references),
+    ):
         for place, identifier in enumerate(references):
             if f"doctrine://{kind}/{identifier}" not in known:
                 line = find_line_of_item(read_lines(files, file.path), f"{kind}-references", place)
@@ -346,7 +468,11 @@ def _check_profile(
 
 
 def _check_graph(
-    inputs: ContextInputs, path: str, files: Mapping[str, bytes], known: set[str], profile_ids: set[str]
+    inputs: ContextInputs,
+    path: str,
+    files: Mapping[str, bytes],
+    known: set[str],
+    profile_ids: set[str],
 ) -> Iterator[Finding]:
     text = files[path].decode("utf-8", "replace")
     for node in dict.fromkeys(node for edge in inputs.edges for node in (edge.source, edge.target)):
@@ -360,11 +486,18 @@ def _check_graph(
             kind, _, identifier = rest.removeprefix("//").partition("/")
             yield _report_unknown(path, line, kind, identifier, known)
         elif prefix == "profile" and rest not in profile_ids:
-            repair = suggest(rest, sorted(profile_ids), "`spec-kitty profiles list` shows those there are", "profile:")
+            repair = suggest(
+                rest,
+                sorted(profile_ids),
+                "`spec-kitty profiles list` shows those there are",
+                "profile:",
+            )
             yield finding("UNKNOWN_PROFILE", path, line, f"no profile has the id {rest!r}", repair)
         elif prefix == "action" and rest not in (actions := _list_actions(inputs)):
             repair = suggest(rest, actions, f"write one of {', '.join(actions)}", "action:")
-            yield finding("UNKNOWN_ACTION", path, line, f"no request is routed to an action {rest!r}", repair)
+            yield finding(
+                "UNKNOWN_ACTION", path, line, f"no request is routed to an action {rest!r}", repair
+            )
         elif prefix not in ("doctrine", "profile", "action", "role", "charter"):
             repair = "write action:…, role:…, profile:…, charter or doctrine://kind/id"
             yield finding("UNKNOWN_NODE", path, line, f"{node!r} names no node", repair)
@@ -373,14 +506,16 @@ def _check_graph(
 def _list_actions(inputs: ContextInputs) -> list[str]:
     """Return the actions there are: those the shipped graph ties doctrine to."""
     edges = parse_edges(inputs.bundle.files[GRAPH_FILE].document)
-    return sorted({edge.source.removeprefix("action:") for edge in edges if edge.source.startswith("action:")})
+    return sorted(
+        {edge.source.removeprefix("action:") for edge in edges if edge.source.startswith("action:")}
+    )
 
 
 # --- what nothing reads
 
 
-# The sections of config.yaml there are; a project may keep others there, so only near misses are named.
-# The keys of the core; rooms name their own at the point `config_keys`.
+# The sections of config.yaml there are; a project may keep others there, so only near misses are
+# named. The keys of the core; rooms name their own at the point `config_keys`.
 _CORE_KEYS = ("project", "audit", "redaction", "trail", "memory_backend", "governance")
 
 
@@ -403,18 +538,23 @@ def _check_settings(config: SourceFile | None) -> Iterator[Finding]:
         if key not in GOVERNANCE_KEYS:
             repair = suggest(str(key), GOVERNANCE_KEYS, f"known are {', '.join(GOVERNANCE_KEYS)}")
             line = lines.get(("governance", key), 1)
-            yield finding("UNKNOWN_SETTING", config.path, line, f"nothing reads governance.{key}", repair)
+            yield finding(
+                "UNKNOWN_SETTING", config.path, line, f"nothing reads governance.{key}", repair
+            )
 
 
 def _list_unread(root: str, profile_folders: Sequence[str]) -> tuple[str, ...]:
-    """Files beside those that are read, by name; hidden ones, a README and what lies behind a link are passed over."""
+    """Files beside those that are read, by name; hidden ones, a README and what lies behind a link
+    are passed over."""
     unread: set[str] = set()
     for folder in {_CHARTER_FOLDER, DOCTRINE_FOLDER, *profile_folders}:
         for parent, folders, names in os.walk(os.path.join(root, folder)):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             relative = os.path.relpath(parent, root).replace(os.sep, "/")
             below = any(f"{relative}/".startswith(f"{inner}/") for inner in profile_folders)
-            suffixes = SUFFIXES if below else () if folder == _CHARTER_FOLDER else (".yaml", ".yml", ".md")
+            suffixes = (
+                SUFFIXES if below else () if folder == _CHARTER_FOLDER else (".yaml", ".yml", ".md")
+            )
             for name in names:
                 known = name.endswith(suffixes) and not f"{relative}/".startswith(OVERLAYS)
                 known = known or (relative == _CHARTER_FOLDER and name in _READ_HERE)
@@ -429,13 +569,23 @@ def _report_unread(path: str) -> Finding:
     if folder == _CHARTER_FOLDER:
         near = difflib.get_close_matches(name.lower(), _READ_HERE[:3], 1)
         repair = (
-            f"rename it to {near[0]}" if near else "move it away; a charter is charter.md, charter.yaml, policy.yaml"
+            f"rename it to {near[0]}"
+            if near
+            else "move it away; a charter is charter.md, charter.yaml, policy.yaml"
         )
     elif f"{folder}/".startswith(OVERLAYS):
-        repair = "overlays are not applied: write the changed artifact whole; it replaces the shipped one"
+        repair = (
+            "overlays are not applied: write the changed artifact whole; it replaces the "
+            "shipped one"
+        )
     elif folder.startswith(f"{_CHARTER_FOLDER}/"):
-        repair = "move it away if nothing of yours reads it; a charter is charter.md, charter.yaml, policy.yaml"
-    elif folder.startswith(DOCTRINE_FOLDER) and not folder.startswith(f"{DOCTRINE_FOLDER}/agent_profiles"):
+        repair = (
+            "move it away if nothing of yours reads it; a charter is charter.md, "
+            "charter.yaml, policy.yaml"
+        )
+    elif folder.startswith(DOCTRINE_FOLDER) and not folder.startswith(
+        f"{DOCTRINE_FOLDER}/agent_profiles"
+    ):
         repair = f"rename it to {stem}.yaml or {stem}.md, or move it away"
     else:
         repair = f"rename it to {stem}.agent.yaml, or move it away"
@@ -446,5 +596,9 @@ def _report_unknown(path: str, line: int, kind: str, identifier: str, known: set
     prefix = f"doctrine://{kind}/"
     ids = sorted(uri.removeprefix(prefix) for uri in known if uri.startswith(prefix))
     near = difflib.get_close_matches(identifier, ids, 1)
-    repair = f"did you mean {near[0]!r}?" if near else f"write it as a {kind} under {DOCTRINE_FOLDER}/, or remove it"
+    repair = (
+        f"did you mean {near[0]!r}?"
+        if near
+        else f"write it as a {kind} under {DOCTRINE_FOLDER}/, or remove it"
+    )
     return finding("UNKNOWN_DOCTRINE", path, line, f"there is no {kind} {identifier!r}", repair)

@@ -22,7 +22,9 @@ def lint(values: Values) -> int:
     broken = project.config.error
     if broken is not None and not any(item.code == "CONFIG_BROKEN" for item in findings):
         line = _find_config_line(project.root, broken.message)
-        findings.append(Finding(ERROR, "CONFIG_BROKEN", layout.CONFIG, line, broken.message, broken.suggestion))
+        findings.append(
+            Finding(ERROR, "CONFIG_BROKEN", layout.CONFIG, line, broken.message, broken.suggestion)
+        )
     errors = sum(item.severity == ERROR for item in findings)
     report = LintReport(not errors, errors, len(findings) - errors, findings)
     if values["json"]:

@@ -23,29 +23,53 @@ CODES: Mapping[str, tuple[Literal["error", "advice"], str]] = {
     "DOCTRINE_BROKEN": (ERROR, "A doctrine file cannot be used, or its id is taken."),
     "PROFILE_INVALID": (ERROR, "A profile cannot be used, or its id is taken."),
     "CONFIG_BROKEN": (ERROR, "A value in config.yaml cannot be used."),
-    "SECRET": (ERROR, "Something that looks like a key or token; agents are shown it, records keep it."),
+    "SECRET": (
+        ERROR,
+        "Something that looks like a key or token; agents are shown it, records keep it.",
+    ),
     "HIDDEN_TEXT": (
         ERROR,
         "Characters that nobody sees and agents read: controls, reordering marks, tags.",
     ),
     "NO_CHARTER": (ADVICE, "There is no charter: agents receive no governance context."),
-    "NO_POLICY_SUMMARY": (ADVICE, "charter.md has no section `## Policy Summary`, the one an agent is shown first."),
+    "NO_POLICY_SUMMARY": (
+        ADVICE,
+        "charter.md has no section `## Policy Summary`, the one an agent is shown first.",
+    ),
     "EMPTY_SECTION": (ADVICE, "A charter section has a heading and nothing below it."),
     "SECTION_TWICE": (ADVICE, "Two charter sections have the same heading."),
-    "CHARTER_TOO_LONG": (ADVICE, "The charter is longer than its share of the context; sections will be left out."),
+    "CHARTER_TOO_LONG": (
+        ADVICE,
+        "The charter is longer than its share of the context; sections will be left out.",
+    ),
     "SAID_TWICE": (ADVICE, "A directive id or a list stands in charter.yaml twice; both are used."),
     "POLICY_EMPTY": (ADVICE, "policy.yaml is there and has no rules, so it withholds nothing."),
-    "ALL_DENIED": (ADVICE, "The policy denies all of the charter, or all doctrine: agents are told that, and no more."),
+    "ALL_DENIED": (
+        ADVICE,
+        "The policy denies all of the charter, or all doctrine: agents are told that, and no more.",
+    ),
     "RULE_MATCHES_NOTHING": (ADVICE, "A policy rule fits nothing there is."),
     "RULE_SHADOWED": (ADVICE, "An earlier policy rule decides on everything this one fits."),
     "UNKNOWN_DOCTRINE": (ADVICE, "A name for a doctrine artifact that nobody defines."),
     "UNKNOWN_PROFILE": (ADVICE, "The graph names a profile that nobody defines."),
     "UNKNOWN_ACTION": (ADVICE, "The graph names an action no request is routed to."),
-    "UNKNOWN_KIND": (ADVICE, "An artifact is of a kind of its own; it is used, and may be a misspelling."),
+    "UNKNOWN_KIND": (
+        ADVICE,
+        "An artifact is of a kind of its own; it is used, and may be a misspelling.",
+    ),
     "UNKNOWN_SETTING": (ADVICE, "config.yaml has a key that nothing reads."),
-    "UNREAD_FILE": (ADVICE, "A file lies among charter, profiles or doctrine and nothing reads it."),
-    "UNKNOWN_NODE": (ADVICE, "The graph names something that is neither action, role, profile nor artifact."),
-    "PROFILE_SHADOWED": (ADVICE, "A profile of the same id in `.kittify/profiles/` is used instead."),
+    "UNREAD_FILE": (
+        ADVICE,
+        "A file lies among charter, profiles or doctrine and nothing reads it.",
+    ),
+    "UNKNOWN_NODE": (
+        ADVICE,
+        "The graph names something that is neither action, role, profile nor artifact.",
+    ),
+    "PROFILE_SHADOWED": (
+        ADVICE,
+        "A profile of the same id in `.kittify/profiles/` is used instead.",
+    ),
 }
 
 
@@ -82,13 +106,15 @@ def read_lines(files: Mapping[str, bytes], path: str) -> Lines:
 
 
 def suggest(word: str, known: Sequence[str], otherwise: str, prefix: str = "") -> str:
-    """Return the repair for a name that leads nowhere: the nearest one there is, or what to do without one."""
+    """Return the repair for a name that leads nowhere: the nearest one there is, or what to do
+    without one."""
     near = difflib.get_close_matches(word, known, 1)
     return f"did you mean {prefix}{near[0]}?" if near else otherwise
 
 
 def find_line_of_item(lines: Lines, key: str, place: int) -> int:
-    """Return the line of one item of the list at a key, however the key is spelt and wherever it stands."""
+    """Return the line of one item of the list at a key, however the key is spelt and wherever it
+    stands."""
     spelled = key.replace("_", "-")
     for way, line in lines.items():
         if way and isinstance(way[-1], str) and way[-1].replace("_", "-") == spelled:

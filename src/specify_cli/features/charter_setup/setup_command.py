@@ -40,12 +40,16 @@ def setup(values: Values) -> int:
     person = None if values["yes"] else Person()
     if person is not None and not is_at_terminal():
         raise CallerError(
-            "INVALID_VALUE", "stdin is not a terminal, so there is nobody to ask", "spec-kitty setup --yes"
+            "INVALID_VALUE",
+            "stdin is not a terminal, so there is nobody to ask",
+            "spec-kitty setup --yes",
         )
     skip = values["skip"] if isinstance(values["skip"], list) else []
 
     def agrees(part: str, question: str, *, default: bool = True) -> bool:
-        return part not in skip and (default if person is None else person.agrees(question, default=default))
+        return part not in skip and (
+            default if person is None else person.agrees(question, default=default)
+        )
 
     root = find_root(shell.here(), shell.home())[0]
     done = _set_up(root, values, agrees)
@@ -57,7 +61,9 @@ def setup(values: Values) -> int:
                 "config_created": done.config["created"],
                 "charter": done.charter,
                 "hooks": [describe_change(change) for change in done.hooks],
-                "refused": [{"harness": harness.name, **error.as_value()} for harness, error in done.refused],
+                "refused": [
+                    {"harness": harness.name, **error.as_value()} for harness, error in done.refused
+                ],
                 "skills": [{"path": file.path, "state": file.state} for file in done.skills],
             }
         )
@@ -79,27 +85,41 @@ def _set_up(root: str, values: Values, agrees: Callable[..., bool]) -> _Done:
     # 2. A first charter.
     written: set[str] = set()
     notes: list[str] = []
-    charter = any(os.path.lexists(f"{root}/.kittify/charter/charter.{kind}") for kind in ("md", "yaml"))
+    charter = any(
+        os.path.lexists(f"{root}/.kittify/charter/charter.{kind}") for kind in ("md", "yaml")
+    )
     question = "Write a charter, a policy and a profile from what the repository says?"
     if not charter and agrees("charter", question):
         written, notes = write_defaults(root)
     # 3. Hooks of the harnesses in use here.
     used = [harness for harness in list_harnesses() if is_detected(harness, root, shell.home())]
-    question = f"Let {', '.join(harness.title for harness in used)} record their tool calls by themselves?"
+    question = (
+        f"Let {', '.join(harness.title for harness in used)} record their tool calls by themselves?"
+    )
     chosen = used if used and agrees("hooks", question) else []
     done, refused = change_hooks(chosen, "project", root, shell.home(), installing=True)
     # 4. What tells agents when to ask.
     files: tuple[SkillFile, ...] = ()
     if agrees("skills", "Write skills that tell agents when to ask and when to close?"):
-        there = [name for name in BLOCK_FILES if os.path.isfile(f"{root}/{name}")] or [BLOCK_FILES[0]]
+        there = [name for name in BLOCK_FILES if os.path.isfile(f"{root}/{name}")] or [
+            BLOCK_FILES[0]
+        ]
         blocks = list(map(str, values["block"])) if isinstance(values["block"], list) else []
-        if not blocks and agrees("block", f"Add a marked block about it to {' and '.join(there)}?", default=False):
+        if not blocks and agrees(
+            "block", f"Add a marked block about it to {' and '.join(there)}?", default=False
+        ):
             blocks = there
         files = install_skills(root, [harness.name for harness in used], blocks)
     program = find_program(root)
     warnings = [*notices, *notes, *([program.warning] if done and program.warning else [])]
-    warnings += [f"{harness.title}: {error.message}; {error.suggestion}" for harness, error in refused]
-    warnings += [] if used else ["no agent's harness is seen here, so no hook is installed: spec-kitty hooks status"]
+    warnings += [
+        f"{harness.title}: {error.message}; {error.suggestion}" for harness, error in refused
+    ]
+    warnings += (
+        []
+        if used
+        else ["no agent's harness is seen here, so no hook is installed: spec-kitty hooks status"]
+    )
     return _Done(config, sorted(written), done, refused, files, warnings)
 
 
@@ -110,12 +130,18 @@ def _render(done: _Done) -> Iterator[str]:
     if not done.charter:
         yield "charter   nothing new"
     for change in done.hooks:
-        yield f"hooks     {change.place.harness.title}: {change.state} · {one_line(change.place.path)}"
+        yield (
+            f"hooks     {change.place.harness.title}: {change.state} · "
+            f"{one_line(change.place.path)}"
+        )
         if change.place.harness.note:
             yield f"          {change.place.harness.note}"
     if not done.hooks:
         yield "hooks     none"
-    yield from (f"skills    {file.path}: {file.state}{_BLOCK * (file.path in BLOCK_FILES)}" for file in done.skills)
+    yield from (
+        f"skills    {file.path}: {file.state}{_BLOCK * (file.path in BLOCK_FILES)}"
+        for file in done.skills
+    )
     if not done.skills:
         yield "skills    none"
     yield 'try:      spec-kitty do "review the last change"'

@@ -1,9 +1,9 @@
 """What a repository says about how it is built, checked and tested, and where its data lives.
 
-`survey` reads names and a few well-known files: bounded, no link followed, nothing run.  What it finds are proposals
-for a person to take or change.  The same files give the same survey in every checkout, so nothing here looks
-at the name of the root folder, at times, or at what git ignores by habit.  Text of a repository is taken over
-only where it has the form of a name or a path.
+`survey` reads names and a few well-known files: bounded, no link followed, nothing run. What it
+finds are proposals for a person to take or change. The same files give the same survey in every
+checkout, so nothing here looks at the name of the root folder, at times, or at what git ignores by
+habit. Text of a repository is taken over only where it has the form of a name or a path.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _UNDOING_TOOLS = ("alembic", "django", "rails", "knex")
 
 
 class Step(NamedTuple):
-    """One command of a project: what it is for, the line to type, the language it belongs to ("" = any)."""
+    """One command of a project: what it is for, the line to type, the language it belongs to ("" =
+    any)."""
 
     purpose: str
     line: str
@@ -75,7 +76,8 @@ class Survey(NamedTuple):
 
 
 def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
-    """Read a repository. `root_languages` are those its root folder is already known to speak of."""
+    """Read a repository. `root_languages` are those its root folder is already known to speak
+    of."""
     repository = _Repository(root)
     known = tuple(sorted(set(root_languages)))
     python, package = _read_toml(repository, "pyproject.toml"), _read_package(repository)
@@ -89,10 +91,21 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
         frameworks=tuple(name for name in _KNOWN["frameworks"].split() if name in needs),
         steps=_find_steps(repository, python, package, needs, languages),
         sources=_find_sources(repository),
-        tests=tuple(folder for folder in ("tests", "test", "spec", "e2e") if folder in repository.folders),
+        tests=tuple(
+            folder for folder in ("tests", "test", "spec", "e2e") if folder in repository.folders
+        ),
         ci=_find_ci(repository),
-        owners=next((p for p in (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS") if repository.has(p)), ""),
-        changelog=next((p for p in ("CHANGELOG.md", "CHANGES.md", "CHANGELOG.rst") if repository.has(p)), ""),
+        owners=next(
+            (
+                p
+                for p in (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS")
+                if repository.has(p)
+            ),
+            "",
+        ),
+        changelog=next(
+            (p for p in ("CHANGELOG.md", "CHANGES.md", "CHANGELOG.rst") if repository.has(p)), ""
+        ),
         data=_find_data(repository, needs),
     )
 
@@ -109,14 +122,17 @@ class _Repository:
             below: list[str] = []
             for folder in level:
                 for name, is_folder in self._list_folder(folder):
-                    # Nearest first, in order of names: a repository too large to walk is cut alike everywhere.
+                    # Nearest first, in order of names: a repository too large to walk is cut alike
+                    # everywhere.
                     entries += 1
                     if entries > MAX_ENTRIES:
                         return
                     path = f"{folder}/{name}" if folder else name
                     if not is_folder:
                         self.files.append(path)
-                    elif name.lower() not in _KNOWN["skipped"].split() and not name.endswith(".egg-info"):
+                    elif name.lower() not in _KNOWN["skipped"].split() and not name.endswith(
+                        ".egg-info"
+                    ):
                         self.folders.add(path)
                         below.append(path)
             level = below
@@ -155,7 +171,8 @@ class _Repository:
 
 
 def _is_aside(path: str) -> bool:
-    """Return whether a path is not the project's own work: it says nothing about its data or its focus."""
+    """Return whether a path is not the project's own work: it says nothing about its data or its
+    focus."""
     return not set(_KNOWN["aside"].split()).isdisjoint(path.lower().split("/"))
 
 
@@ -163,16 +180,26 @@ def _is_aside(path: str) -> bool:
 
 
 def _find_sources(repository: _Repository) -> tuple[str, ...]:
-    """Return the folders of the project's code: the usual ones, else packages in the root, the largest first."""
-    usual = tuple(folder for folder in ("src", "lib", "app", "cmd", "pkg") if folder in repository.folders)
+    """Return the folders of the project's code: the usual ones, else packages in the root, the
+    largest first."""
+    usual = tuple(
+        folder for folder in ("src", "lib", "app", "cmd", "pkg") if folder in repository.folders
+    )
     if usual:
         return usual
     counts: dict[str, int] = {}
     for path in repository.files:
         folder = path.partition("/")[0]
-        if "/" in path and not _is_aside(folder) and os.path.splitext(path)[1] in ENDINGS and _PLAIN.match(folder):
+        if (
+            "/" in path
+            and not _is_aside(folder)
+            and os.path.splitext(path)[1] in ENDINGS
+            and _PLAIN.match(folder)
+        ):
             counts[folder] = counts.get(folder, 0) + 1
-    packages = [folder for folder in counts if f"{folder}/__init__.py" in repository.files] or list(counts)
+    packages = [folder for folder in counts if f"{folder}/__init__.py" in repository.files] or list(
+        counts
+    )
     return tuple(sorted(packages, key=lambda folder: (-counts[folder], folder))[:3])
 
 
@@ -188,20 +215,33 @@ def _project_name(python: Mapping[str, Any], package: Mapping[str, Any]) -> str:
 
 
 def _find_languages(repository: _Repository, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the root first, then by number of files; a stray file or two does not make a language."""
+    """Those of the root first, then by number of files; a stray file or two does not make a
+    language."""
     counts: dict[str, int] = {}
     for path in repository.files:
         language = ENDINGS.get(os.path.splitext(path)[1])
         if language and not (language == "sql" and _is_aside(path)):
             counts[language] = counts.get(language, 0) + 1
-    languages = {language for language, count in counts.items() if count > 2 or language == "sql"} | set(known)
+    languages = {
+        language for language, count in counts.items() if count > 2 or language == "sql"
+    } | set(known)
     if not languages:
         languages = set(counts)
-    if counts.get("typescript") and counts.get("javascript", 0) <= counts["typescript"] and "javascript" in languages:
-        # package.json speaks of JavaScript in every TypeScript project, and not every one has a tsconfig.json.
+    if (
+        counts.get("typescript")
+        and counts.get("javascript", 0) <= counts["typescript"]
+        and "javascript" in languages
+    ):
+        # package.json speaks of JavaScript in every TypeScript project, and not every one has a
+        # tsconfig.json.
         languages = languages - {"javascript"} | {"typescript"}
         known = (*known, "typescript") if "javascript" in known else known
-    return tuple(sorted(languages, key=lambda name: (name == "sql", name not in known, -counts.get(name, 0), name)))
+    return tuple(
+        sorted(
+            languages,
+            key=lambda name: (name == "sql", name not in known, -counts.get(name, 0), name),
+        )
+    )
 
 
 # --- commands
@@ -228,11 +268,14 @@ def _find_steps(
             Step("one test", "bundle exec rspec PATH:LINE", "ruby"),
             Step("test", "bundle exec rspec", "ruby"),
         ]
-    # A target of the project's own stands for what it calls, and `lint` calls what checks without running.
+    # A target of the project's own stands for what it calls, and `lint` calls what checks without
+    # running.
     covered = {*general, *(("format", "types") if "lint" in general else ())}
     steps += [step for step in by_language if step.purpose not in covered]
     order = {"": -1, **{name: place for place, name in enumerate(languages)}}
-    steps.sort(key=lambda step: (PURPOSES.index(step.purpose), order.get(step.language, len(order))))
+    steps.sort(
+        key=lambda step: (PURPOSES.index(step.purpose), order.get(step.language, len(order)))
+    )
     return tuple(dict.fromkeys(steps))
 
 
@@ -248,11 +291,19 @@ def _read_targets(repository: _Repository) -> Iterator[Step]:
             return
 
 
-def _find_python_steps(repository: _Repository, python: Mapping[str, Any], needs: set[str]) -> Iterator[Step]:
+def _find_python_steps(
+    repository: _Repository, python: Mapping[str, Any], needs: set[str]
+) -> Iterator[Step]:
     tools = _get_table(python, "tool")
     config = repository.text("setup.cfg")
-    tested = [p for p in repository.files if re.search(r"(?:\A|/)(?:test_[^/]*|[^/]*_test|conftest)\.py\Z", p)]
-    prefix = next((f"{name} run " for name in ("uv", "poetry", "pdm") if repository.has(f"{name}.lock")), "")
+    tested = [
+        p
+        for p in repository.files
+        if re.search(r"(?:\A|/)(?:test_[^/]*|[^/]*_test|conftest)\.py\Z", p)
+    ]
+    prefix = next(
+        (f"{name} run " for name in ("uv", "poetry", "pdm") if repository.has(f"{name}.lock")), ""
+    )
 
     def uses(tool: str, *files: str) -> bool:
         section = f"[{tool}]" in config or f"[tool:{tool}]" in config
@@ -294,7 +345,12 @@ def _find_package_steps(
     scripts = _get_table(package, "scripts")
     configured = repository.has("tsconfig.json")
     language = "typescript" if configured or "typescript" in languages else "javascript"
-    locks = (("pnpm-lock.yaml", "pnpm"), ("yarn.lock", "yarn"), ("bun.lock", "bun"), ("bun.lockb", "bun"))
+    locks = (
+        ("pnpm-lock.yaml", "pnpm"),
+        ("yarn.lock", "yarn"),
+        ("bun.lock", "bun"),
+        ("bun.lockb", "bun"),
+    )
     runner = next((name for lock, name in locks if repository.has(lock)), "npm")
     kinds: set[str] = set()
     for purpose, names in _KNOWN["scripts"].items():
@@ -321,13 +377,21 @@ def _find_package_steps(
 
 def _find_ci(repository: _Repository) -> tuple[str, ...]:
     """Return the files that say what runs on every push."""
-    files = [name for name in (".gitlab-ci.yml", ".circleci/config.yml", "Jenkinsfile") if repository.has(name)]
+    files = [
+        name
+        for name in (".gitlab-ci.yml", ".circleci/config.yml", "Jenkinsfile")
+        if repository.has(name)
+    ]
     folder = ".github/workflows"
     try:
         names = sorted(os.listdir(f"{repository.root}/{folder}"))
     except OSError:
         names = []
-    paths = [f"{folder}/{name}" for name in names if name.endswith((".yml", ".yaml")) and _PLAIN.match(name)]
+    paths = [
+        f"{folder}/{name}"
+        for name in names
+        if name.endswith((".yml", ".yaml")) and _PLAIN.match(name)
+    ]
     return tuple(files + [path for path in paths if repository.has(path)])[:6]
 
 
@@ -337,14 +401,27 @@ def _find_ci(repository: _Repository) -> tuple[str, ...]:
 def _find_data(repository: _Repository, needs: set[str]) -> Data | None:
     tool = _find_migration_tool(repository, needs)
     folders = sorted(set(_find_migration_folders(repository, tool)))
-    holding = {path.rpartition("/")[0] for path in repository.files if path.endswith(".sql") and not _is_aside(path)}
+    holding = {
+        path.rpartition("/")[0]
+        for path in repository.files
+        if path.endswith(".sql") and not _is_aside(path)
+    }
     if not folders and not holding and not tool:
         return None
     dialect = next(
-        (name for name, drivers in _KNOWN["drivers"].items() if needs.intersection(drivers.split())), ""
+        (
+            name
+            for name, drivers in _KNOWN["drivers"].items()
+            if needs.intersection(drivers.split())
+        ),
+        "",
     ) or _read_compose_file(repository)
     names = [name for folder in folders for name in repository.names(folder)]
-    within = {holder for holder in holding if any(f"{holder}/".startswith(f"{folder}/") for folder in folders)}
+    within = {
+        holder
+        for holder in holding
+        if any(f"{holder}/".startswith(f"{folder}/") for folder in folders)
+    }
     return Data(
         folders=tuple(folders[:4]),
         scripts=tuple(folder for folder in sorted(holding - within) if _PLAIN.match(folder))[:4],
@@ -358,19 +435,27 @@ def _find_data(repository: _Repository, needs: set[str]) -> Data | None:
 def _read_compose_file(repository: _Repository) -> str:
     """Return the database a compose file starts."""
     paths = [f"{name}.{end}" for name in ("docker-compose", "compose") for end in ("yml", "yaml")]
-    match = re.search(r"image:\s*[\"']?(?:[\w./-]*/)?(postg|mysql|mariadb)", "\n".join(map(repository.text, paths)))
+    match = re.search(
+        r"image:\s*[\"']?(?:[\w./-]*/)?(postg|mysql|mariadb)",
+        "\n".join(map(repository.text, paths)),
+    )
     return "" if match is None else "PostgreSQL" if match.group(1) == "postg" else "MySQL"
 
 
 def _judge_ways_back(names: Iterable[str]) -> str:
-    scripts = {name.removesuffix(".sql").replace("_", ".") for name in names if name.endswith(".sql")}
+    scripts = {
+        name.removesuffix(".sql").replace("_", ".") for name in names if name.endswith(".sql")
+    }
     forward = [name for name in scripts if not name.endswith(".down")]
-    paired = bool(forward) and all(f"{name.removesuffix('.up')}.down" in scripts for name in forward)
+    paired = bool(forward) and all(
+        f"{name.removesuffix('.up')}.down" in scripts for name in forward
+    )
     return "paired" if paired else "none" if scripts else ""
 
 
 def _find_migration_folders(repository: _Repository, tool: str) -> Iterator[str]:
-    """Yield the folders that hold migrations: of that name, and with a tool, SQL or numbered files to show for it."""
+    """Yield the folders that hold migrations: of that name, and with a tool, SQL or numbered files
+    to show for it."""
     for path in repository.files:
         folder, _, name = path.rpartition("/")
         if _is_aside(folder):
@@ -379,9 +464,18 @@ def _find_migration_folders(repository: _Repository, tool: str) -> Iterator[str]
         versions = parts[-1] == "versions" and "alembic" in "/".join(parts)
         if (parts[-1] in _MIGRATION_FOLDERS or versions) and _PLAIN.match(folder):
             shows = tool or name.endswith(".sql") or _NUMBERED.match(name)
-            if shows and name.endswith((".sql", ".py", ".rb", ".ts", ".js")) and name != "__init__.py":
+            if (
+                shows
+                and name.endswith((".sql", ".py", ".rb", ".ts", ".js"))
+                and name != "__init__.py"
+            ):
                 yield folder
-        elif name == "migration.sql" and len(parts) > 1 and parts[-2] == "migrations" and _PLAIN.match(folder):
+        elif (
+            name == "migration.sql"
+            and len(parts) > 1
+            and parts[-2] == "migrations"
+            and _PLAIN.match(folder)
+        ):
             yield "/".join(parts[:-1])
 
 
@@ -392,19 +486,30 @@ def _find_migration_tool(repository: _Repository, needs: set[str]) -> str:
         return "django"
     if repository.has("prisma/schema.prisma"):
         return "prisma"
-    if repository.has("Gemfile") and any(path.startswith("db/migrate/") for path in repository.files):
+    if repository.has("Gemfile") and any(
+        path.startswith("db/migrate/") for path in repository.files
+    ):
         return "rails"
     return "knex" if "knex" in needs else ""
 
 
 def _describe_naming(names: Iterable[str]) -> str:
     """Return how migrations are numbered, where all of them agree."""
-    digits = {len(match.group(1)) if (match := re.match(r"[Vv]?(\d+)[_.-]", name)) else 0 for name in names}
+    digits = {
+        len(match.group(1)) if (match := re.match(r"[Vv]?(\d+)[_.-]", name)) else 0
+        for name in names
+    }
     digits.discard(0)
     if len(digits) != 1:
         return ""
     width = digits.pop()
-    return "named by timestamp" if width >= 12 else f"numbered with {width} digits" if width > 1 else "numbered"
+    return (
+        "named by timestamp"
+        if width >= 12
+        else f"numbered with {width} digits"
+        if width > 1
+        else "numbered"
+    )
 
 
 # --- manifests
@@ -432,16 +537,28 @@ def _get_table(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 def _collect_python_needs(repository: _Repository, python: Mapping[str, Any]) -> set[str]:
     """Return the names of what a Python project depends on, groups and extras included."""
-    project, poetry = _get_table(python, "project"), _get_table(_get_table(python, "tool"), "poetry")
+    project, poetry = (
+        _get_table(python, "project"),
+        _get_table(_get_table(python, "tool"), "poetry"),
+    )
     listed: list[Any] = [project.get("dependencies")]
     listed += _get_table(project, "optional-dependencies").values()
     listed += _get_table(python, "dependency-groups").values()
-    lines = [item for items in listed if isinstance(items, list) for item in items if isinstance(item, str)]
+    lines = [
+        item
+        for items in listed
+        if isinstance(items, list)
+        for item in items
+        if isinstance(item, str)
+    ]
     for name in repository.names(""):
         if re.fullmatch(r"requirements[\w.-]*\.txt", name):
             lines += repository.text(name).split("\n")
     names = {match.group(1) for line in lines if (match := _REQUIREMENT.match(line))}
-    for table in (poetry, *(group for group in _get_table(poetry, "group").values() if isinstance(group, dict))):
+    for table in (
+        poetry,
+        *(group for group in _get_table(poetry, "group").values() if isinstance(group, dict)),
+    ):
         names |= set(_get_table(table, "dependencies")) | set(_get_table(table, "dev-dependencies"))
     return {name.lower().replace("_", "-") for name in names}
 

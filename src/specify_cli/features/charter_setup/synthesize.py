@@ -1,9 +1,11 @@
-"""A first charter from a short interview: what a repository says of itself, and what its people answer.
+"""A first charter from a short interview: what a repository says of itself, and what its people
+answer.
 
-`proposals` turns a survey into answers a person can take with Enter, `synthesize` turns survey and answers into
-files, whose texts are in `templates/`.  Nothing of the project is read or written here; who calls shows the files,
-asks, and writes them.  The same survey and answers give the same bytes: no time, no name of a machine or folder.
-Whatever is answered, the files can be read back without a finding; a test holds this.
+`proposals` turns a survey into answers a person can take with Enter, `synthesize` turns survey and
+answers into files, whose texts are in `templates/`. Nothing of the project is read or written here;
+who calls shows the files, asks, and writes them. The same survey and answers give the same bytes:
+no time, no name of a machine or folder. Whatever is answered, the files can be read back without a
+finding; a test holds this.
 """
 
 from __future__ import annotations
@@ -36,8 +38,21 @@ MAX_ANSWER = 600
 # Some of them, variation selectors, count as printable.
 _UNSEEN = re.compile(UNSEEN)
 NOTHING = "-"
-_SHOWN = {"cpp": "C++", "csharp": "C#", "javascript": "JavaScript", "typescript": "TypeScript", "php": "PHP"}
-_SPELT = {"c++": "cpp", "c#": "csharp", "js": "javascript", "ts": "typescript", "py": "python", "golang": "go"}
+_SHOWN = {
+    "cpp": "C++",
+    "csharp": "C#",
+    "javascript": "JavaScript",
+    "typescript": "TypeScript",
+    "php": "PHP",
+}
+_SPELT = {
+    "c++": "cpp",
+    "c#": "csharp",
+    "js": "javascript",
+    "ts": "typescript",
+    "py": "python",
+    "golang": "go",
+}
 _LANGUAGE = re.compile(r"[a-z][a-z0-9+#. -]{0,29}\Z")
 
 
@@ -53,7 +68,8 @@ class Answers(NamedTuple):
 
 
 class Question(NamedTuple):
-    """One question of the interview; with a separator its answer is a list. `about` explains it on request."""
+    """One question of the interview; with a separator its answer is a list. `about` explains it on
+    request."""
 
     field: str
     text: str
@@ -79,30 +95,41 @@ def _read_template(name: str) -> str:
 _TEXTS = json.loads(_read_template("texts.json"))
 QUESTIONS = tuple(Question(**given) for given in _TEXTS["questions"])
 _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-_PROGRAM = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*=\S* )*[A-Za-z0-9_./~$-]*[A-Za-z0-9_][A-Za-z0-9_./+-]*(?: |\Z)")
+_PROGRAM = re.compile(
+    r"(?:[A-Za-z_][A-Za-z0-9_]*=\S* )*[A-Za-z0-9_./~$-]*[A-Za-z0-9_][A-Za-z0-9_./+-]*(?: |\Z)"
+)
 
 
 def proposals(survey: Survey) -> Answers:
     """Return the answers a repository suggests."""
     tested = next((step.line for step in survey.steps if step.purpose == "test"), "")
-    forbidden = [*_TEXTS["forbidden"], *(_TEXTS["forbidden_with_data"] if survey.data is not None else ())]
+    forbidden = [
+        *_TEXTS["forbidden"],
+        *(_TEXTS["forbidden_with_data"] if survey.data is not None else ()),
+    ]
     return Answers(
         languages=survey.languages,
         test_command=tested,
         test_rule="Every change of behaviour comes with a test that fails without it",
         review_rule=_propose_review_rule(tested),
-        approver=f"an owner named in `{survey.owners}`" if survey.owners else "a maintainer other than the author",
+        approver=f"an owner named in `{survey.owners}`"
+        if survey.owners
+        else "a maintainer other than the author",
         forbidden=tuple(forbidden),
     )
 
 
 def _propose_review_rule(command: str) -> str:
     run = f", runs {_mark_code(command)} on the branch itself" if command else ""
-    return f"The reviewer reads the request before the diff{run}, and names file and line for every finding"
+    return (
+        f"The reviewer reads the request before the diff{run}, and names file and line for "
+        "every finding"
+    )
 
 
 def take_answer(answers: Answers, question: Question, text: str) -> Answers:
-    """Return the answers with one typed in: nothing keeps the proposal, `-` alone means there is none."""
+    """Return the answers with one typed in: nothing keeps the proposal, `-` alone means there is
+    none."""
     text = plain(text)
     if not text:
         return answers
@@ -121,16 +148,28 @@ def problem_of_answer(question: Question, text: str) -> str:
     """Return what is wrong with an answer typed in, as a sentence; empty where nothing is."""
     line = plain(text)
     if line.lower() in ("y", "yes", "n", "no"):
-        return f"{line!r} is no answer to this question; Enter takes the proposal, `{NOTHING}` means there is none."
-    if question.field == "test_command" and line not in ("", NOTHING) and _PROGRAM.match(line) is None:
+        return (
+            f"{line!r} is no answer to this question; Enter takes the proposal, `{NOTHING}` "
+            "means there is none."
+        )
+    if (
+        question.field == "test_command"
+        and line not in ("", NOTHING)
+        and _PROGRAM.match(line) is None
+    ):
         return f"{line!r} does not begin with the name of a program, so nobody could run it."
-    if question.field == "languages" and line not in ("", NOTHING) and not take_answer(Answers(), question, line)[0]:
+    if (
+        question.field == "languages"
+        and line not in ("", NOTHING)
+        and not take_answer(Answers(), question, line)[0]
+    ):
         return f"{line!r} names no language."
     return ""
 
 
 def doubt_of_answer(question: Question, text: str, has_program: Callable[[str], bool]) -> str:
-    """Return why an answer may be a slip, as a sentence, or nothing; an answer that is given again is meant."""
+    """Return why an answer may be a slip, as a sentence, or nothing; an answer that is given again
+    is meant."""
     line = plain(text)
     if line in ("", NOTHING):
         return ""
@@ -140,7 +179,9 @@ def doubt_of_answer(question: Question, text: str, has_program: Callable[[str], 
             return f"{program!r} is neither a program on the PATH nor a file of this project."
     if question.field == "languages":
         unknown = [
-            name for name in take_answer(Answers(), question, line).languages if name not in _TEXTS["languages"].split()
+            name
+            for name in take_answer(Answers(), question, line).languages
+            if name not in _TEXTS["languages"].split()
         ]
         if unknown:
             return f"{_join_words(map(repr, unknown))}: no language is known by this name."
@@ -149,7 +190,9 @@ def doubt_of_answer(question: Question, text: str, has_program: Callable[[str], 
 
 def _with(answers: Answers, question: Question, value: str | tuple[str, ...]) -> Answers:
     answer: dict[str, Any] = {question.field: value}
-    if question.field == "test_command" and answers.review_rule == _propose_review_rule(answers.test_command):
+    if question.field == "test_command" and answers.review_rule == _propose_review_rule(
+        answers.test_command
+    ):
         # The proposal for a later question names the command.
         answer["review_rule"] = _propose_review_rule(str(value))
     return answers._replace(**answer)
@@ -170,39 +213,54 @@ def plain(text: str) -> str:
 def synthesize(
     survey: Survey, answers: Answers, *, profile: bool = True, shipped: Sequence[AgentProfile] = ()
 ) -> tuple[PlannedFile, ...]:
-    """Return the files in the order in which they are to be written: the charter last, because it puts the rest to use.
+    """Return the files in the order in which they are to be written: the charter last, because it
+    puts the rest to use.
 
-    Without `profile` the project gets no profile of its own.  That one inherits the file patterns and keywords of the
-    `shipped` specialists of its language.
+    Without `profile` the project gets no profile of its own. That one inherits the file patterns
+    and keywords of the `shipped` specialists of its language.
     """
     spoken = {"", *answers.languages}
-    steps = tuple(s for s in survey.steps if s.language in spoken and s.line != answers.test_command)
+    steps = tuple(
+        s for s in survey.steps if s.language in spoken and s.line != answers.test_command
+    )
     main = next((language for language in answers.languages if language != "sql"), "")
     texts = [
         (POLICY, _read_template("policy.yaml")),
         (BUILD_GUIDE, _render_build_guide(survey, answers, steps)),
         (SCHEMA_GUIDE, _render_schema_guide(survey, survey.data) if survey.data else ""),
         (GRAPH, _read_template("graph.yaml")),
-        (PROFILE, _render_profile(survey, answers, steps, main, shipped) if profile and main else ""),
+        (
+            PROFILE,
+            _render_profile(survey, answers, steps, main, shipped) if profile and main else "",
+        ),
         (CHARTER, _render_charter(answers, steps)),
     ]
     return tuple(PlannedFile(path, text.encode()) for path, text in texts if text)
 
 
-# --- the charter: what holds for every change; short, because an agent is shown all of it every time
+# --- the charter: what holds for every change; short, because an agent is shown all of it every
+# time
 
 
 def _render_charter(answers: Answers, steps: Sequence[Step]) -> str:
     command = _mark_code(answers.test_command)
     summary = [_make_sentence(answers.test_rule)] if answers.test_rule else []
     if command:
-        summary.append(f"A change is handed over when {command} has passed after its last edit; the report quotes it.")
+        summary.append(
+            f"A change is handed over when {command} has passed after its last edit; the report "
+            "quotes it."
+        )
     if answers.approver:
-        summary.append(f"Changes are approved by {answers.approver}. An agent's review is advice to them.")
+        summary.append(
+            f"Changes are approved by {answers.approver}. An agent's review is advice to them."
+        )
     if answers.forbidden:
-        summary.append("What *Forbidden* lists waits for a person's yes to that exact step. Silence is a no.")
+        summary.append(
+            "What *Forbidden* lists waits for a person's yes to that exact step. Silence is a no."
+        )
     summary.append(
-        "What was not checked stands first in the report: a gap that is named is work left, a hidden one is a defect."
+        "What was not checked stands first in the report: a gap that is named is work left, a "
+        "hidden one is a defect."
     )
 
     testing = [f"All tests: {command}." if command else _NO_TEST_COMMAND]
@@ -213,31 +271,41 @@ def _render_charter(answers: Answers, steps: Sequence[Step]) -> str:
     if before:
         testing.append(f"Before handing over also {_join_words(map(_mark_code, before))}.")
     testing.append(
-        "A test that fails for another reason than the change is reported with its output and left as it is."
+        "A test that fails for another reason than the change is reported with its output and "
+        "left as it is."
     )
 
     review = [_make_sentence(answers.review_rule)] if answers.review_rule else []
-    review.append("It ends in one of three: merge; merge once these findings are settled; do not merge, because.")
+    review.append(
+        "It ends in one of three: merge; merge once these findings are settled; do not merge, "
+        "because."
+    )
 
     sections = [("Policy Summary", "", summary), ("Testing", "", testing), ("Review", "", review)]
     if answers.forbidden:
         sections.append(("Forbidden", f"{_ASK_FIRST}\n", list(answers.forbidden)))
-    return "# Charter\n" + "".join(f"\n## {title}\n{lead}{_render_list(items)}\n" for title, lead, items in sections)
+    return "# Charter\n" + "".join(
+        f"\n## {title}\n{lead}{_render_list(items)}\n" for title, lead, items in sections
+    )
 
 
 _ASK_FIRST = "Stop and ask before any of these; only a person's yes to that exact step lifts it:"
 _NO_TEST_COMMAND = (
-    "No command that runs the tests is known yet. The report says how the change was checked, so that someone else"
+    "No command that runs the tests is known yet. The report says how the change was checked, "
+    "so that someone else"
     " can do it again; whoever adds the first test writes its command here."
 )
 
 
-# --- doctrine: what holds for some work; long enough to be of use, because only a request that needs it brings it in
+# --- doctrine: what holds for some work; long enough to be of use, because only a request that
+# needs it brings it in
 
 
 def _render_build_guide(survey: Survey, answers: Answers, steps: Sequence[Step]) -> str:
     places = [("Code", survey.sources), ("Tests", survey.tests)]
-    parts = [" ".join(f"{kind} is in {_list_folders(folders)}." for kind, folders in places if folders)]
+    parts = [
+        " ".join(f"{kind} is in {_list_folders(folders)}." for kind, folders in places if folders)
+    ]
     parts[0] = parts[0].replace("Tests is", "Tests are")
     commands = [f"{step.purpose.capitalize()}: {_mark_code(step.line)}" for step in steps]
     if answers.test_command:
@@ -245,30 +313,44 @@ def _render_build_guide(survey: Survey, answers: Answers, steps: Sequence[Step])
     parts += [_render_list(commands), _IN_ORDER, _RED_BEFORE] if commands else [_LOOK_FOR_COMMANDS]
     if survey.ci:
         named = _join_words(f"`{path}`" for path in survey.ci)
-        parts.append(f"What runs on every push is in {named}. Where that differs from this page, it is right.")
+        parts.append(
+            f"What runs on every push is in {named}. Where that differs from this page, it is "
+            "right."
+        )
     if survey.changelog:
         parts.append(f"A change that a user can notice has its line in `{survey.changelog}`.")
     text = " ".join([*(step.line for step in steps), answers.test_command])
     tools = [word for word in re.findall(r"[a-z]{3,}", text) if word in _TEXTS["tools"].split()]
     keywords = ["test", "tests", "lint", "build", "ci", *tools]
     title = "How this project is built, checked and tested"
-    return _render_artifact("build-and-test", title, ("testing", "build", "tooling"), keywords, filter(None, parts))
+    return _render_artifact(
+        "build-and-test", title, ("testing", "build", "tooling"), keywords, filter(None, parts)
+    )
 
 
 _IN_ORDER = (
-    "Run them in this order, the cheap ones first, and all of them after the last edit. A command that is missing on"
+    "Run them in this order, the cheap ones first, and all of them after the last edit. A "
+    "command that is missing on"
     " this machine is reported as not run; another one does not stand in for it."
 )
-_RED_BEFORE = "Run them once before the first edit: what is red already is named in the report, and not yours."
+_RED_BEFORE = (
+    "Run them once before the first edit: what is red already is named in the report, "
+    "and not yours."
+)
 _LOOK_FOR_COMMANDS = (
-    "No build or test command was found here. Before the first change look for one (README, scripts, CI), run it"
+    "No build or test command was found here. Before the first change look for one (README, "
+    "scripts, CI), run it"
     " once on the untouched checkout, and write it into this file with what it printed."
 )
 
 
 def _render_schema_guide(survey: Survey, data: Data) -> str:
     rules = ["A merged migration is history. What it got wrong is the next migration."]
-    for topic, known in (("by_tool", data.tool), ("ways_back", data.ways_back), ("by_dialect", data.dialect)):
+    for topic, known in (
+        ("by_tool", data.tool),
+        ("ways_back", data.ways_back),
+        ("by_dialect", data.dialect),
+    ):
         rules += _TEXTS[topic].get(known, ())
     code = _list_folders(survey.sources) or "the code"
     parts = [
@@ -276,10 +358,22 @@ def _render_schema_guide(survey: Survey, data: Data) -> str:
         _render_list(rules),
         _read_template("migration-review.md").rstrip("\n").format(code=code),
     ]
-    keywords = ["sql", "migration", "schema", "table", "column", "index", "database", "rollback", "backfill"]
+    keywords = [
+        "sql",
+        "migration",
+        "schema",
+        "table",
+        "column",
+        "index",
+        "database",
+        "rollback",
+        "backfill",
+    ]
     keywords += [word.lower() for word in (data.tool, data.dialect) if word]
     title = "Schema and migrations of this project"
-    return _render_artifact("schema-changes", title, ("data", "migration", "database"), keywords, parts)
+    return _render_artifact(
+        "schema-changes", title, ("data", "migration", "database"), keywords, parts
+    )
 
 
 def _describe_data(data: Data) -> str:
@@ -291,7 +385,9 @@ def _describe_data(data: Data) -> str:
     elif data.tool:
         sentences.append(f"The schema is changed with {data.tool}.")
     if data.scripts:
-        sentences.append(f"There is SQL in {_list_folders(data.scripts)}{' too' if sentences else ''}.")
+        sentences.append(
+            f"There is SQL in {_list_folders(data.scripts)}{' too' if sentences else ''}."
+        )
     if data.dialect:
         sentences.append(f"The database is {data.dialect}.")
     return " ".join(sentences) or "The SQL of this project is in its root folder."
@@ -301,21 +397,37 @@ def _describe_data(data: Data) -> str:
 
 
 def _render_profile(
-    survey: Survey, answers: Answers, steps: Sequence[Step], main: str, shipped: Sequence[AgentProfile]
+    survey: Survey,
+    answers: Answers,
+    steps: Sequence[Step],
+    main: str,
+    shipped: Sequence[AgentProfile],
 ) -> str:
     title = _SHOWN.get(main, main.capitalize())
     checks = [step.line for step in steps if step.purpose in ("lint", "types")]
-    passed = f"{_mark_code(answers.test_command)} passed" if answers.test_command else "the change was checked"
+    passed = (
+        f"{_mark_code(answers.test_command)} passed"
+        if answers.test_command
+        else "the change was checked"
+    )
     quiet = f" and {_join_words(map(_mark_code, checks))} found nothing" if checks else ""
     folders = (*survey.sources, *survey.tests) if survey.sources else ()
     where = f" in {_list_folders(folders)}" if folders else ""
-    focus = f"{title}{where}: the change, its tests, and the lines of documentation it makes untrue."
-    success = (
-        f"After the last edit {passed}{quiet}; the report quotes what they printed; every hunk serves the request."
+    focus = (
+        f"{title}{where}: the change, its tests, and the lines of documentation it makes untrue."
     )
-    # The router holds a language it cannot see in the root against a profile; a keyword it does not.
+    success = (
+        f"After the last edit {passed}{quiet}; the report quotes what they printed; every "
+        "hunk serves the request."
+    )
+    # The router holds a language it cannot see in the root against a profile; a keyword it does
+    # not.
     visible = not survey.root_languages or main in survey.root_languages
-    specialists = [profile for profile in shipped if profile.origin == "shipped" and profile.languages == (main,)]
+    specialists = [
+        profile
+        for profile in shipped
+        if profile.origin == "shipped" and profile.languages == (main,)
+    ]
     patterns = [f"*{ending}" for ending, language in ENDINGS.items() if language == main]
     patterns += [pattern for profile in specialists for pattern in profile.file_patterns]
     keywords = [() if visible else (main,), *(profile.domain_keywords for profile in specialists)]
@@ -355,7 +467,11 @@ def _render_flow(items: Iterable[str]) -> str:
 
 def _render_word(text: str) -> str:
     """Return a word as YAML takes it unquoted, else quoted."""
-    return text if re.fullmatch(r"[a-z][a-z0-9-]*", text) and text not in ("true", "false", "null") else _quote(text)
+    return (
+        text
+        if re.fullmatch(r"[a-z][a-z0-9-]*", text) and text not in ("true", "false", "null")
+        else _quote(text)
+    )
 
 
 def _quote(text: str) -> str:

@@ -20,15 +20,36 @@ FEATURE = Feature(
         Command(
             ("collector", "serve"),
             "commands.serve:serve",
-            "Receive events over HTTP, keep each once in SQLite or PostgreSQL, show them as a timeline.",
+            "Receive events over HTTP, keep each once in SQLite or PostgreSQL, show them as a "
+            "timeline.",
             (
                 LEDGER,
-                option("listen", "Address and port; port 0 takes a free one.", "127.0.0.1:8742", metavar="A:P"),
-                option("secret_file", "Ask for signatures made with this secret too.", metavar="FILE"),
-                option("witness", "Cosign the logs of clients as a C2SP witness of this name.", metavar="NAME"),
+                option(
+                    "listen",
+                    "Address and port; port 0 takes a free one.",
+                    "127.0.0.1:8742",
+                    metavar="A:P",
+                ),
+                option(
+                    "secret_file", "Ask for signatures made with this secret too.", metavar="FILE"
+                ),
+                option(
+                    "witness",
+                    "Cosign the logs of clients as a C2SP witness of this name.",
+                    metavar="NAME",
+                ),
                 option("max_body", "Largest body taken.", 8388608, integer=True, metavar="BYTES"),
-                option("drain_seconds", "Answer on so long after SIGTERM.", 0, integer=True, metavar="N"),
-                flag("behind_tls_proxy", "Allow an address of another machine: a proxy there speaks TLS."),
+                option(
+                    "drain_seconds",
+                    "Answer on so long after SIGTERM.",
+                    0,
+                    integer=True,
+                    metavar="N",
+                ),
+                flag(
+                    "behind_tls_proxy",
+                    "Allow an address of another machine: a proxy there speaks TLS.",
+                ),
             ),
             ("spec-kitty collector serve --db events.db",),
             "0 stopped by a signal · 1 refused · 2 usage",
@@ -51,7 +72,9 @@ FEATURE = Feature(
             "commands.tokens:create_token",
             "Make a token and print it, this once: only its hash is kept.",
             (
-                argument("name", "Who sends or reads with it; owns what it sends first.", required=True),
+                argument(
+                    "name", "Who sends or reads with it; owns what it sends first.", required=True
+                ),
                 LEDGER,
                 option(
                     "project",
@@ -71,7 +94,8 @@ FEATURE = Feature(
             ),
             (
                 "spec-kitty collector token create ada --db events.db --project all",
-                "spec-kitty collector token create auditor --db events.db --project all --scope read --rate 60",
+                "spec-kitty collector token create auditor --db events.db --project all --scope "
+                "read --rate 60",
             ),
             "0 created · 1 refused · 2 usage",
             rank=570,
@@ -89,7 +113,12 @@ FEATURE = Feature(
             ("collector", "token", "revoke"),
             "commands.tokens:revoke_token",
             "End a token by its id, from the next request on.",
-            (argument("id", "The id that `token list` shows.", required=True, metavar="TOKEN_ID"), LEDGER),
+            (
+                argument(
+                    "id", "The id that `token list` shows.", required=True, metavar="TOKEN_ID"
+                ),
+                LEDGER,
+            ),
             ("spec-kitty collector token revoke TOKEN_ID --db events.db",),
             "0 revoked, or was so · 1 no such token · 2 usage",
             rank=590,

@@ -1,10 +1,12 @@
-"""Whole records and the logs they stand in, as a project sent them: read, verified by the record's own rules, judged.
+"""Whole records and the logs they stand in, as a project sent them: read, verified by the record's
+own rules, judged.
 
     piece = read_record(body, invocation_id)         # raises Refused where it does not verify
     level = judge_trail(reports, logs)
 
-What arrives is verified once and its report kept beside it, so that a project's level costs no second reading; who does
-not believe the collector reads the bytes again: `invocations verify --source`.  [pure]
+What arrives is verified once and its report kept beside it, so that a project's level costs no
+second reading; who does not believe the collector reads the bytes again: `invocations verify
+--source`. [pure]
 """
 
 import io
@@ -16,21 +18,48 @@ from typing import NamedTuple, TypeGuard
 
 from doctrine.text import count
 from specify_cli.features.collector.reception import Problem, Refused, parse_object
-from specify_cli.features.collector.storage import HeldLog, LogPiece, RecordPiece, compute_digest, read_lines
-from specify_cli.features.witness.completeness import Completeness, LogLine, LogView, Missing, Reached
+from specify_cli.features.collector.storage import (
+    HeldLog,
+    LogPiece,
+    RecordPiece,
+    compute_digest,
+    read_lines,
+)
+from specify_cli.features.witness.completeness import (
+    Completeness,
+    LogLine,
+    LogView,
+    Missing,
+    Reached,
+)
 from specify_cli.features.witness.findings import finding
 from specify_cli.libraries.comparison.compare import Chain, read_chain
 from specify_cli.libraries.timeline.run import Run, read_run
 from specify_cli.libraries.wire.contract import IMPORTED, KINDS, LIVE, canonical, kind_of
 from specify_cli.libraries.words.words import marks_of
 from specify_cli.record import layout
-from specify_cli.record.findings import ERROR, Citation, Finding, RecordReport, SetReport, TrailFacts, judge_set
+from specify_cli.record.findings import (
+    ERROR,
+    Citation,
+    Finding,
+    RecordReport,
+    SetReport,
+    TrailFacts,
+    judge_set,
+)
 from specify_cli.record.reading.views import read_entries
 from specify_cli.record.record import ULID_PATTERN, is_stand_in, lines_in_force, reader_of
 from specify_cli.record.seal import is_digest, open_line
 from specify_cli.record.verify import add_annexes, verify_record
 from specify_cli.trail.log.leaves import GENERATION_NAME, LEAF_BYTES, LogDamagedError, parse_leaf
-from specify_cli.trail.log.notes import Checkpoint, NoteError, Policy, VerifierKey, parse_checkpoint, signed_at
+from specify_cli.trail.log.notes import (
+    Checkpoint,
+    NoteError,
+    Policy,
+    VerifierKey,
+    parse_checkpoint,
+    signed_at,
+)
 
 # How many gaps and findings an answer names; their number is always said.
 LISTED = 200
@@ -42,7 +71,8 @@ _OBJECTS_TOLD = ("kind", "objects", "withheld")
 
 
 class Gap(NamedTuple):
-    """What one place says and nothing held shows: `what` is cited, logged (start, close or annex) or unlogged."""
+    """What one place says and nothing held shows: `what` is cited, logged (start, close or annex)
+    or unlogged."""
 
     what: str
     invocation_id: str
@@ -50,7 +80,8 @@ class Gap(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What is proven of a project: the report over its records, how far that goes, what is missing."""
+    """What is proven of a project: the report over its records, how far that goes, what is
+    missing."""
 
     report: SetReport
     reached: Reached
@@ -61,18 +92,38 @@ class Judged(NamedTuple):
 
 
 def read_record(body: bytes, invocation_id: str) -> RecordPiece:
-    """Return a record that was sent. Raises Refused where it has not its form or does not verify."""
+    """Return a record that was sent. Raises Refused where it has not its form or does not
+    verify."""
     value = parse_object(body, ("name", "lines", "annexes"), _OBJECTS_TOLD)
     name, lines, annexes = value["name"], value["lines"], value["annexes"]
     named = layout.parse_record_name(name) if isinstance(name, str) else None
-    if named is None or named[1] != invocation_id or not isinstance(lines, str) or not _is_text_map(annexes):
-        raise Refused(Problem("bad-request", "expected the name of this record, its lines, and annexes by their names"))
+    if (
+        named is None
+        or named[1] != invocation_id
+        or not isinstance(lines, str)
+        or not _is_text_map(annexes)
+    ):
+        raise Refused(
+            Problem(
+                "bad-request",
+                "expected the name of this record, its lines, and annexes by their names",
+            )
+        )
     kind, objects, withheld = (value.get(name) for name in _OBJECTS_TOLD)
     if not all(_ANNEX.fullmatch(file) for file in annexes):
         raise Refused(Problem("bad-request", "expected annexes by their names, a ULID and .jsonl"))
-    fit = kind in KINDS and _is_digests(objects) and _is_text_map(withheld) and _is_digests(list(withheld))
+    fit = (
+        kind in KINDS
+        and _is_digests(objects)
+        and _is_text_map(withheld)
+        and _is_digests(list(withheld))
+    )
     if _OBJECTS_TOLD[0] in value and not fit:
-        raise Refused(Problem("bad-request", "expected a kind, digests of objects, and those withheld with why"))
+        raise Refused(
+            Problem(
+                "bad-request", "expected a kind, digests of objects, and those withheld with why"
+            )
+        )
     text = canonical(value)
     piece = RecordPiece(
         invocation_id,
@@ -83,16 +134,23 @@ def read_record(body: bytes, invocation_id: str) -> RecordPiece:
     )
     wrong = next((item for item in piece.report.findings if item.severity == ERROR), None)
     if wrong is not None or not piece.report.sealed:
-        why = "it carries no seals" if wrong is None else f"{wrong.code} at {wrong.place}: {wrong.message}"
+        why = (
+            "it carries no seals"
+            if wrong is None
+            else f"{wrong.code} at {wrong.place}: {wrong.message}"
+        )
         raise Refused(Problem("invalid-record", why[:500]))
     first = open_line(lines.partition("\n")[0].encode()).fields or {}
     if not is_stand_in(first) and kind_of(first) != piece.kind:
-        raise Refused(Problem("invalid-record", f"its first line says {kind_of(first)}, not {piece.kind}"))
+        raise Refused(
+            Problem("invalid-record", f"its first line says {kind_of(first)}, not {piece.kind}")
+        )
     return piece
 
 
 def read_objects(body: bytes) -> dict[str, str]:
-    """Return the objects that were sent, by their digests. Raises Refused where one is not what its name says."""
+    """Return the objects that were sent, by their digests. Raises Refused where one is not what its
+    name says."""
     value = parse_object(body, None)
     for digest, text in value.items():
         try:
@@ -100,12 +158,15 @@ def read_objects(body: bytes) -> dict[str, str]:
         except UnicodeEncodeError:
             actual = ""
         if actual != digest:
-            raise Refused(Problem("invalid-object", f"{digest[:64]}: expected the text with this SHA-256"))
+            raise Refused(
+                Problem("invalid-object", f"{digest[:64]}: expected the text with this SHA-256")
+            )
     return {digest: str(text) for digest, text in value.items()}
 
 
 def check_record(body: str) -> RecordReport:
-    """Return what the bytes of a record say; what its sender withheld is a stand-in with the seal of its line."""
+    """Return what the bytes of a record say; what its sender withheld is a stand-in with the seal
+    of its line."""
     value = json.loads(body)
     name, data = value["name"], value["lines"].encode()
     ids = layout.parse_record_name(name)
@@ -164,7 +225,9 @@ def check_bodies(bodies: Iterable[str]) -> Iterator[RecordReport]:
 def report_lost(body: str, why: str) -> RecordReport:
     """Return the report of a record that no worker could check."""
     file = str(json.loads(body)["name"])
-    return RecordReport(file, None, False, "open", 0, None, (finding("NOT_CHECKED", file, None, 0, why),), ())
+    return RecordReport(
+        file, None, False, "open", 0, None, (finding("NOT_CHECKED", file, None, 0, why),), ()
+    )
 
 
 def _is_digests(value: object) -> bool:
@@ -176,7 +239,8 @@ def _is_text_map(value: object) -> TypeGuard[dict[str, str]]:
 
 
 def read_log(body: bytes, name: str) -> LogPiece:
-    """Return leaves that were sent. Raises Refused where they have not their form or no key of the log signed them."""
+    """Return leaves that were sent. Raises Refused where they have not their form or no key of the
+    log signed them."""
     value = parse_object(body, ("start", "leaves", "keys", "checkpoint"))
     start, leaves = value["start"], value["leaves"]
     try:
@@ -194,7 +258,9 @@ def read_log(body: bytes, name: str) -> LogPiece:
         keys = parse_keys(str(value["keys"]))
         checkpoint = parse_checkpoint(str(value["checkpoint"]).encode())
         if not 0 < len(keys) <= _MAX_KEYS or not checkpoint.origin.endswith(f"/{name}"):
-            raise NoteError(f"expected 1 to {_MAX_KEYS} verifier keys, and a checkpoint of the log {name}")
+            raise NoteError(
+                f"expected 1 to {_MAX_KEYS} verifier keys, and a checkpoint of the log {name}"
+            )
         if not any(signed_at(key, checkpoint) is not None for key in keys):
             raise NoteError("no key of this log signed the checkpoint")
     except (NoteError, LogDamagedError) as error:
@@ -217,7 +283,9 @@ def decode_report(text: str) -> RecordReport:
     file, invocation_id, sealed, status, lines, tip, findings, _, facts = json.loads(text)
     # A report that was written before a fact was there lacks it at the end.
     started, completed, annexes, linked, cites, *more = facts
-    trail = TrailFacts(started, completed, tuple(annexes), linked, tuple(Citation(*one) for one in cites), *more)
+    trail = TrailFacts(
+        started, completed, tuple(annexes), linked, tuple(Citation(*one) for one in cites), *more
+    )
     decoded = tuple(Finding(*one) for one in findings)
     return RecordReport(file, invocation_id, sealed, status, lines, tip, decoded, (), trail)
 
@@ -226,7 +294,8 @@ def decode_report(text: str) -> RecordReport:
 
 
 class Seen(NamedTuple):
-    """What a witness has seen: its name, the newest state it cosigned of each log, and states that contradict others.
+    """What a witness has seen: its name, the newest state it cosigned of each log, and states that
+    contradict others.
 
     Of each contradiction both states are `forked`.
     """
@@ -237,7 +306,9 @@ class Seen(NamedTuple):
 
     def narrow(self, origins: frozenset[str]) -> "Seen":
         """Return what it has seen of some logs."""
-        cosigned, forked = (tuple(one for one in group if one.origin in origins) for group in self[1:])
+        cosigned, forked = (
+            tuple(one for one in group if one.origin in origins) for group in self[1:]
+        )
         return Seen(self.witness, cosigned, forked)
 
 
@@ -248,39 +319,56 @@ def judge_trail(
     seen: Seen = Seen(),
     policy: Policy | None = None,
 ) -> Judged:
-    """Judge the records of a project, in the order of their ids, beside its logs and what a witness has seen of them.
+    """Judge the records of a project, in the order of their ids, beside its logs and what a witness
+    has seen of them.
 
-    With a policy the witnesses count that it names, by what they signed under the state each log came with. `read_body`
-    finds a record by its id where another one cites a line in the middle of it.
+    With a policy the witnesses count that it names, by what they signed under the state each log
+    came with. `read_body` finds a record by its id where another one cites a line in the middle of
+    it.
     """
     watch = Completeness([view_log(log, seen, policy) for log in logs])
     gaps: list[Gap] = []
 
     def list_others() -> Iterator[Finding]:
         left = watch.finish()
-        cited = [item for item in left.cited if not _holds(read_body(item.invocation_id), item.seal)]
+        cited = [
+            item for item in left.cited if not _holds(read_body(item.invocation_id), item.seal)
+        ]
         for what, items in (("cited", cited), ("logged", left.logged), ("unlogged", left.owed)):
             gaps.extend(_describe_gap(what, item) for item in items)
         yield from watch.findings
         for log in logs:
-            # A clone counts its logs: a later one took the place of one that was put back to an older copy.
+            # A clone counts its logs: a later one took the place of one that was put back to an
+            # older copy.
             if not log.name.startswith("1-"):
-                yield finding("LOG_RESTARTED", f"log {log.name}", None, 0, f"{log.client} began it after another one")
+                yield finding(
+                    "LOG_RESTARTED",
+                    f"log {log.name}",
+                    None,
+                    0,
+                    f"{log.client} began it after another one",
+                )
 
     report = judge_set(watch.follow(reports), list_others())
     unlogged = {gap.invocation_id for gap in gaps if gap.what not in ("cited", "start")}
     # A start without its record is a run that is open, or one that its project sends nothing of.
-    reached = watch.reach_level(report, unlogged, linked=not any(gap.what == "cited" for gap in gaps))
+    reached = watch.reach_level(
+        report, unlogged, linked=not any(gap.what == "cited" for gap in gaps)
+    )
     missing = reached.list_unproven(witness=_say_unseen(logs, seen, policy))
     if watch.open:
         missing.append(f"that no line was cut off the end of {count(watch.open, 'open record')}")
     missing.append("who wrote them")
-    return Judged(report._replace(level=reached.level, not_proven=tuple(missing)), reached, tuple(gaps))
+    return Judged(
+        report._replace(level=reached.level, not_proven=tuple(missing)), reached, tuple(gaps)
+    )
 
 
 def _holds(body: str | None, seal: str) -> bool:
     """Return whether a record holds a line of this seal."""
-    return body is not None and any(open_line(line.encode()).seal == seal for line in read_lines(body))
+    return body is not None and any(
+        open_line(line.encode()).seal == seal for line in read_lines(body)
+    )
 
 
 def _say_unseen(logs: Sequence[HeldLog], seen: Seen, policy: Policy | None) -> str:
@@ -299,25 +387,42 @@ def _describe_gap(what: str, item: Missing) -> Gap:
 
 
 def view_log(log: HeldLog, seen: Seen, policy: Policy | None = None) -> LogView:
-    """Return a log with the states that its own keys signed: its clone's newest, and what a witness has of it."""
+    """Return a log with the states that its own keys signed: its clone's newest, and what a witness
+    has of it."""
     keys = parse_keys(log.keys)
     own = parse_checkpoint(log.checkpoint.encode())
     cosigned = [one for one in seen.cosigned if one.origin == own.origin and _is_signed(keys, one)]
     forked = [one for one in seen.forked if one.origin == own.origin and _is_signed(keys, one)]
     leaves = (parse_leaf(line.encode()) for line in log.leaves.split("\n")[:-1])
-    lines = (LogLine(number, leaf.kind, leaf.invocation_id, leaf.seal) for number, leaf in enumerate(leaves))
+    lines = (
+        LogLine(number, leaf.kind, leaf.invocation_id, leaf.seal)
+        for number, leaf in enumerate(leaves)
+    )
     witnessed = max((one.size for one in cosigned), default=0)
     if policy is not None:
         witnessed = own.size if _is_cosigned(policy, own) else 0
     file = f"log {log.name}"
-    checkpoints = [(f"{file}, as cosigned", one) for one in cosigned] + [(f"{file}, as forked", one) for one in forked]
-    return LogView(log.name, file, False, lines, ((file, own), *checkpoints), None, own.size, min(own.size, witnessed))
+    checkpoints = [(f"{file}, as cosigned", one) for one in cosigned] + [
+        (f"{file}, as forked", one) for one in forked
+    ]
+    return LogView(
+        log.name,
+        file,
+        False,
+        lines,
+        ((file, own), *checkpoints),
+        None,
+        own.size,
+        min(own.size, witnessed),
+    )
 
 
 def _is_cosigned(policy: Policy, checkpoint: Checkpoint) -> bool:
     """Return whether the quorum of a policy has cosigned a state."""
     try:
-        names = [name for name, key in policy.witnesses.items() if signed_at(key, checkpoint) is not None]
+        names = [
+            name for name, key in policy.witnesses.items() if signed_at(key, checkpoint) is not None
+        ]
     except NoteError:
         return False
     return policy.quorum != "none" and bool(names) and policy.is_reached(names)

@@ -1,4 +1,5 @@
-"""What the address of a collector's database opens: its ledger, and the database itself for tokens and the witness."""
+"""What the address of a collector's database opens: its ledger, and the database itself for tokens
+and the witness."""
 
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -9,7 +10,8 @@ from specify_cli.features.collector.engines.sqlite import SqliteDatabase
 
 
 class Ledger(NamedTuple):
-    """A collector's database with the storage of events on it; tokens, and on PostgreSQL the witness, lie there too."""
+    """A collector's database with the storage of events on it; tokens, and on PostgreSQL the
+    witness, lie there too."""
 
     home: Database
     storage: SqlStorage

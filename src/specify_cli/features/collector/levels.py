@@ -40,12 +40,15 @@ _REMEMBERED = 10_000
 
 
 def verify_again(
-    storage: Storage, engine: Engine = HERE, witness: Witness | None = None, policy: Policy | None = None
+    storage: Storage,
+    engine: Engine = HERE,
+    witness: Witness | None = None,
+    policy: Policy | None = None,
 ) -> Iterator[tuple[str, Judged]]:
     """Yield each project that sends whole records, with what the bytes that are held prove.
 
-    The witness is the collector's own; with a policy its witnesses alone count. Raises StorageError, and
-    EnvironmentFault where the engine does.
+    The witness is the collector's own; with a policy its witnesses alone count. Raises
+    StorageError, and EnvironmentFault where the engine does.
     """
     after = ""
     while rows := storage.projects(None, _PAGE, after):
@@ -54,7 +57,10 @@ def verify_again(
                 logs = storage.logs(row.project_uuid)
                 seen = read_seen(witness, (read_state(log.checkpoint).origin for log in logs))
                 reader = partial(_read_body, storage, row.project_uuid)
-                yield row.project_uuid, judge_trail(_check_all(storage, row, engine), logs, reader, seen, policy)
+                yield (
+                    row.project_uuid,
+                    judge_trail(_check_all(storage, row, engine), logs, reader, seen, policy),
+                )
         after = rows[-1].project_uuid
 
 
@@ -71,7 +77,8 @@ def _check_all(storage: Storage, row: ProjectRow, engine: Engine) -> Iterator[Re
 def _check_objects(
     storage: Storage, project: str, body: str, report: RecordReport, known: dict[str, str | None]
 ) -> RecordReport:
-    """Return a report with what is wrong with the objects its sender listed; `known` remembers each that was read."""
+    """Return a report with what is wrong with the objects its sender listed; `known` remembers each
+    that was read."""
     wanted: list[str] = json.loads(body).get("objects", [])
     for digest in wanted:
         if digest not in known:
@@ -79,7 +86,11 @@ def _check_objects(
                 known[digest] = None if storage.objects(project, [digest]) else "OBJECT_MISSING"
             except StorageError:
                 known[digest] = "OBJECT_ALTERED"
-    wrong = [finding(code, report.file, None, 0, digest) for digest in wanted if (code := known[digest]) is not None]
+    wrong = [
+        finding(code, report.file, None, 0, digest)
+        for digest in wanted
+        if (code := known[digest]) is not None
+    ]
     return report._replace(findings=(*report.findings, *wrong))
 
 
@@ -103,7 +114,8 @@ def read_seen(witness: Witness | None, origins: Iterable[str]) -> Seen:
 
 
 class _Known(NamedTuple):
-    """A project as it was judged: at which revision, beside what a witness had seen, with its logs in words."""
+    """A project as it was judged: at which revision, beside what a witness had seen, with its logs
+    in words."""
 
     revision: int
     origins: frozenset[str]
@@ -114,7 +126,8 @@ class _Known(NamedTuple):
 
 
 class Levels:
-    """The levels of a collector's projects. Methods may be called from several threads at once; raise StorageError."""
+    """The levels of a collector's projects. Methods may be called from several threads at once;
+    raise StorageError."""
 
     def __init__(self, storage: Storage, witness: Witness | None) -> None:
         self._storage, self._witness = storage, witness
@@ -163,16 +176,23 @@ class Levels:
             "gaps": len(judged.gaps),
             "not_held": row.invocations - row.open - row.whole,
             "not_proven": list(judged.report.not_proven) if row.records else [],
-            "logs": [{**log, **_describe_seen(known.seen, str(log["origin"]))} for log in known.logs],
+            "logs": [
+                {**log, **_describe_seen(known.seen, str(log["origin"]))} for log in known.logs
+            ],
             "log_conflicts": [one._asdict() for one in known.conflicts[:LISTED]],
         }
 
 
 def _describe_seen(seen: Seen, origin: str) -> dict[str, object]:
-    """Return how far a witness has cosigned a log, under which name, and how often the log contradicted that."""
+    """Return how far a witness has cosigned a log, under which name, and how often the log
+    contradicted that."""
     own = seen.narrow(frozenset({origin}))
     size = max((one.size for one in own.cosigned), default=0)
-    return {"witnessed": size, "witness": seen.witness if own.cosigned else None, "forks": len(own.forked) // 2}
+    return {
+        "witnessed": size,
+        "witness": seen.witness if own.cosigned else None,
+        "forks": len(own.forked) // 2,
+    }
 
 
 def _describe_log(log: HeldLog) -> dict[str, object]:

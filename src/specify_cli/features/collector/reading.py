@@ -18,7 +18,15 @@ from specify_cli.features.collector.storage import Place as Where
 from specify_cli.features.collector.storage import ProjectRow, Storage, StorageError
 from specify_cli.features.collector.witness import Witness
 from specify_cli.libraries.work.sharing import Engine
-from specify_cli.libraries.work.sources import Failure, HeldLog, HeldRecord, Item, Opened, Source, unfolded
+from specify_cli.libraries.work.sources import (
+    Failure,
+    HeldLog,
+    HeldRecord,
+    Item,
+    Opened,
+    Source,
+    unfolded,
+)
 from specify_cli.record import layout
 from specify_cli.record.findings import RecordReport, SetReport
 from specify_cli.storage.store import Place
@@ -43,10 +51,14 @@ def opened_ledger(address: str) -> Iterator[Ledger]:
         ledger.storage.close()
 
 
-def verify_ledger(address: str, engine: Engine, policy: Policy | None) -> list[tuple[str, SetReport]]:
-    """Return what the whole records in a collector's database prove, for each project. Raises as `opened_ledger`.
+def verify_ledger(
+    address: str, engine: Engine, policy: Policy | None
+) -> list[tuple[str, SetReport]]:
+    """Return what the whole records in a collector's database prove, for each project. Raises as
+    `opened_ledger`.
 
-    Its own witness is asked, by the states that lie there; with a policy the witnesses that it names.
+    Its own witness is asked, by the states that lie there; with a policy the witnesses that it
+    names.
     """
     with opened_ledger(address) as ledger, _opened_witness(ledger.home, address) as witness:
         verified = verify_again(ledger.storage, engine, witness, policy)
@@ -55,7 +67,8 @@ def verify_ledger(address: str, engine: Engine, policy: Policy | None) -> list[t
 
 @contextmanager
 def _opened_witness(home: Database, address: str) -> Iterator[Witness | None]:
-    """Open the witness of a collector, if it is one: on SQLite a file of its own beside the events."""
+    """Open the witness of a collector, if it is one: on SQLite a file of its own beside the
+    events."""
     if not isinstance(home, SqliteDatabase):
         yield Witness.find(home)
     elif not os.path.exists(f"{address}.witness"):
@@ -81,7 +94,9 @@ def list_held(address: str) -> list[Source]:
 
 def list_projects(storage: Storage) -> Iterator[ProjectRow]:
     """Yield every project that a collector holds something of."""
-    return page_through(lambda last: storage.projects(None, _PAGE, last), lambda row: row.project_uuid)
+    return page_through(
+        lambda last: storage.projects(None, _PAGE, last), lambda row: row.project_uuid
+    )
 
 
 def page_through(read: Callable[[str], list[T]], name: Callable[[T], str]) -> Iterator[T]:
@@ -103,7 +118,9 @@ class LedgerHolder(NamedTuple):
         after = ""
         with opened_ledger(self.address) as ledger:
             while page := ledger.storage.records(source.name, _AT_ONCE, after):
-                items.append(Item(source, tuple(_find_place(decode_report(one.report)) for one in page)))
+                items.append(
+                    Item(source, tuple(_find_place(decode_report(one.report)) for one in page))
+                )
                 after = page[-1].invocation_id
         return items
 
@@ -123,7 +140,8 @@ class LedgerHolder(NamedTuple):
                     yield Opened("", (place,), Failure(error.code, error.message))
 
     def read_log(self, source: Source) -> HeldLog | None:
-        """Return the log of a project that began last, and which invocations began by all of them."""
+        """Return the log of a project that began last, and which invocations began by all of
+        them."""
         with opened_ledger(self.address) as ledger:
             logs = ledger.storage.logs(source.name)
         if not logs:
@@ -148,7 +166,9 @@ def _read_held(
     storage: Storage, project: str, place: Place, known: Mapping[str, str]
 ) -> tuple[HeldRecord, dict[str, str]]:
     """Return a record with its objects, and these by their digests. Raises StorageError."""
-    body = storage.bodies([Where(place.invocation_id, project)]).get(Where(place.invocation_id, project))
+    body = storage.bodies([Where(place.invocation_id, project)]).get(
+        Where(place.invocation_id, project)
+    )
     if body is None:
         raise StorageError("it is not held any more")
     value = json.loads(body)
@@ -157,7 +177,9 @@ def _read_held(
     objects |= storage.objects(project, [name for name in digests if name not in objects])
     annexes = {name: text.encode() for name, text in value["annexes"].items()}
     contents = {name: text.encode() for name, text in objects.items()}
-    return HeldRecord(place, value["lines"].encode(), annexes, contents, value.get("withheld", {})), objects
+    return HeldRecord(
+        place, value["lines"].encode(), annexes, contents, value.get("withheld", {})
+    ), objects
 
 
 @contextmanager
@@ -167,5 +189,7 @@ def explained() -> Iterator[None]:
         yield
     except StorageError as error:
         raise StoredDataError(
-            "ACCESS_FAILED", f"--db: {error}", "name a new file, one a collector made, or a PostgreSQL database"
+            "ACCESS_FAILED",
+            f"--db: {error}",
+            "name a new file, one a collector made, or a PostgreSQL database",
         ) from error

@@ -55,7 +55,8 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class Problem(NamedTuple):
-    """An RFC 9457 problem: its kind, what happened this time, and the members or parameters at fault."""
+    """An RFC 9457 problem: its kind, what happened this time, and the members or parameters at
+    fault."""
 
     kind: str
     detail: str
@@ -108,7 +109,8 @@ class Received(NamedTuple):
 
 
 def read_events(body: bytes, content_type: str) -> list[Received]:
-    """Return the events of a body, each judged on its own. Raises Refused where the body is no batch of events."""
+    """Return the events of a body, each judged on its own. Raises Refused where the body is no
+    batch of events."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind not in (CONTENT_TYPE, ONE_EVENT):
         raise Refused(Problem("wrong-type", f"expected Content-Type {CONTENT_TYPE} or {ONE_EVENT}"))
@@ -117,21 +119,30 @@ def read_events(body: bytes, content_type: str) -> list[Received]:
         value = [value]
     if not isinstance(value, list) or not 1 <= len(value) <= MAX_EVENTS:
         found = f"{len(value)} events" if isinstance(value, list) else "no array"
-        raise Refused(Problem("bad-request", f"expected a JSON array of 1 to {MAX_EVENTS} events, found {found}"))
+        raise Refused(
+            Problem(
+                "bad-request", f"expected a JSON array of 1 to {MAX_EVENTS} events, found {found}"
+            )
+        )
     return [_read_item(item) for item in value]
 
 
 def _check_values(body: bytes) -> None:
     """Refuse a body of more values than any honest one holds, before it is parsed. Raises Refused.
 
-    A value takes some fifty bytes of memory however short it is in the body. Strings are passed over as a whole, so a
-    record that travels as one is a single value; what is no JSON the parser names.
+    A value takes some fifty bytes of memory however short it is in the body. Strings are passed
+    over as a whole, so a record that travels as one is a single value; what is no JSON the parser
+    names.
     """
     if len(body) <= _SMALL_BODY:
         return
     for number, _ in enumerate(_VALUE.finditer(body)):
         if number >= _MAX_VALUES:
-            raise Refused(Problem("bad-request", f"expected at most {_MAX_VALUES} values in a body, found more"))
+            raise Refused(
+                Problem(
+                    "bad-request", f"expected at most {_MAX_VALUES} values in a body, found more"
+                )
+            )
 
 
 # The mark of one more value outside strings; the possessive repeat keeps this linear.
@@ -143,11 +154,17 @@ def _parse(body: bytes) -> Any:
     """Return the JSON value of a body. Raises Refused."""
     _check_values(body)
     try:
-        return json.loads(body.decode("utf-8"), object_pairs_hook=_read_members, parse_constant=_refuse_constant)
+        return json.loads(
+            body.decode("utf-8"), object_pairs_hook=_read_members, parse_constant=_refuse_constant
+        )
     except UnicodeDecodeError as error:
-        raise Refused(Problem("bad-request", f"the body is not UTF-8 at byte {error.start}")) from error
+        raise Refused(
+            Problem("bad-request", f"the body is not UTF-8 at byte {error.start}")
+        ) from error
     except json.JSONDecodeError as error:
-        raise Refused(Problem("bad-request", f"the body is not JSON at character {error.pos}: {error.msg}")) from error
+        raise Refused(
+            Problem("bad-request", f"the body is not JSON at character {error.pos}: {error.msg}")
+        ) from error
     except RecursionError as error:
         raise Refused(Problem("bad-request", "the body is nested too deeply")) from error
     except ValueError as error:
@@ -155,14 +172,23 @@ def _parse(body: bytes) -> Any:
         raise Refused(Problem("bad-request", "the body holds a number that is too long")) from error
 
 
-def parse_object(body: bytes, names: Sequence[str] | None, more: Sequence[str] = ()) -> dict[str, object]:
-    """Return the JSON object of a body, which has these members, all of `more` or none, and no other. Raises Refused.
+def parse_object(
+    body: bytes, names: Sequence[str] | None, more: Sequence[str] = ()
+) -> dict[str, object]:
+    """Return the JSON object of a body, which has these members, all of `more` or none, and no
+    other. Raises Refused.
 
     Without names its members may be any.
     """
     value = _parse(body)
-    if not isinstance(value, dict) or (names is not None and value.keys() not in (set(names), {*names, *more})):
-        raise Refused(Problem("bad-request", f"expected a JSON object of {', '.join(names or ('any members',))}"))
+    if not isinstance(value, dict) or (
+        names is not None and value.keys() not in (set(names), {*names, *more})
+    ):
+        raise Refused(
+            Problem(
+                "bad-request", f"expected a JSON object of {', '.join(names or ('any members',))}"
+            )
+        )
     return value
 
 
@@ -181,17 +207,28 @@ def _read_item(item: object) -> Received:
     faults_found = faults(item)
     event = item if isinstance(item, dict) else {}
     named = event.get("id")
-    return Received(named if isinstance(named, str) else None, event, _invalid(faults_found) if faults_found else None)
+    return Received(
+        named if isinstance(named, str) else None,
+        event,
+        _invalid(faults_found) if faults_found else None,
+    )
 
 
 def _invalid(faults_found: Sequence[Fault]) -> Problem:
     first = faults_found[0]
     more = f" (and {len(faults_found) - 1} more)" if len(faults_found) > 1 else ""
-    listed = tuple({"pointer": fault.pointer[:300], "detail": fault.detail[:500]} for fault in faults_found[:_LISTED])
-    return Problem("invalid-event", f"{first.pointer[:300] or 'the event'}: {first.detail[:500]}{more}", listed)
+    listed = tuple(
+        {"pointer": fault.pointer[:300], "detail": fault.detail[:500]}
+        for fault in faults_found[:_LISTED]
+    )
+    return Problem(
+        "invalid-event", f"{first.pointer[:300] or 'the event'}: {first.detail[:500]}{more}", listed
+    )
 
 
-def results(received: Sequence[Received], verdicts: Sequence[str]) -> list[tuple[dict[str, object], Problem | None]]:
+def results(
+    received: Sequence[Received], verdicts: Sequence[str]
+) -> list[tuple[dict[str, object], Problem | None]]:
     """Return what became of each event, in the order of the request.
 
     `verdicts` are the storage's for the events without a fault.
@@ -202,13 +239,21 @@ def results(received: Sequence[Received], verdicts: Sequence[str]) -> list[tuple
         problem = one.problem
         verdict = next(remaining) if problem is None else None
         if verdict == CONFLICT:
-            problem = Problem("conflict", "an event with this key and other content came first, and stays")
+            problem = Problem(
+                "conflict", "an event with this key and other content came first, and stays"
+            )
         elif verdict == OWNED:
-            problem = Problem("owned", "another client sent this invocation first, and it alone may add to it")
+            problem = Problem(
+                "owned", "another client sent this invocation first, and it alone may add to it"
+            )
         if problem is None:
-            answers.append(({"id": one.id, "status": STORED if verdict == STORED else DUPLICATE}, None))
+            answers.append(
+                ({"id": one.id, "status": STORED if verdict == STORED else DUPLICATE}, None)
+            )
         else:
-            answers.append(({"id": one.id, "status": "refused", "problem": problem.as_value()}, problem))
+            answers.append(
+                ({"id": one.id, "status": "refused", "problem": problem.as_value()}, problem)
+            )
     return answers
 
 
@@ -216,7 +261,8 @@ def results(received: Sequence[Received], verdicts: Sequence[str]) -> list[tuple
 
 
 def read_wanted(parameters: Sequence[tuple[str, str]]) -> Wanted:
-    """Filters, limit and cursor from a query; an empty value is none. Raises Refused naming every bad parameter."""
+    """Filters, limit and cursor from a query; an empty value is none. Raises Refused naming every
+    bad parameter."""
     query: dict[str, str] = {}
     wrong: list[dict[str, str]] = []
 
@@ -253,7 +299,9 @@ def cursor_of(place: Place) -> str:
 
 def _parse_cursor(value: str) -> Place:
     try:
-        text = base64.b64decode(value + "=" * (-len(value) % 4), altchars=b"-_", validate=True).decode("ascii")
+        text = base64.b64decode(
+            value + "=" * (-len(value) % 4), altchars=b"-_", validate=True
+        ).decode("ascii")
     except (binascii.Error, ValueError) as error:
         raise ValueError("is not a cursor this collector gave") from error
     invocation_id, _, project = text.partition(" ")
@@ -294,7 +342,8 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}(T|$)", re.ASCII)
 
 
 def _match_bound(*, end_of_day: bool) -> Callable[[str], str]:
-    """Return the least invocation id of a time; of a day its beginning, or the beginning of the next."""
+    """Return the least invocation id of a time; of a day its beginning, or the beginning of the
+    next."""
 
     def read(value: str) -> str:
         try:
@@ -307,7 +356,9 @@ def _match_bound(*, end_of_day: bool) -> Callable[[str], str]:
             if len(value) == 10 and end_of_day:
                 millis += 24 * 3600 * 1000
         except (ValueError, OverflowError) as error:
-            raise ValueError("expected a day or an RFC 3339 time, as 2026-11-21 or 2026-11-21T09:00:00Z") from error
+            raise ValueError(
+                "expected a day or an RFC 3339 time, as 2026-11-21 or 2026-11-21T09:00:00Z"
+            ) from error
         return new_ulid(max(0, millis), bytes(10))
 
     return read

@@ -22,7 +22,8 @@ class CollectorListening(BaseModel):
 
 
 class LedgerExported(Shape):
-    """collector export: how many invocations and whole records in how many files; `left_out` could not be read."""
+    """collector export: how many invocations and whole records in how many files; `left_out` could
+    not be read."""
 
     path: str
     invocations: int
@@ -32,7 +33,8 @@ class LedgerExported(Shape):
 
 
 class CollectorToken(BaseModel):
-    """collector token list: one token, without its secret; `projects` null is all, `rate` requests a minute.
+    """collector token list: one token, without its secret; `projects` null is all, `rate` requests
+    a minute.
 
     `last_used_at` is true to the hour.
     """

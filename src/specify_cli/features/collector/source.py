@@ -1,4 +1,5 @@
-"""A collector's database as a source of records for `--source`; what reads it is loaded when one is named."""
+"""A collector's database as a source of records for `--source`; what reads it is loaded when one is
+named."""
 
 from __future__ import annotations
 

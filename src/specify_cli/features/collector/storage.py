@@ -1,9 +1,10 @@
-"""What a collector keeps: every phase as received, for ever, once. The values, the rules, and a Protocol of engines.
+"""What a collector keeps: every phase as received, for ever, once. The values, the rules, and a
+Protocol of engines.
 
-An engine promises three things: `accept` gives its verdicts only when what they say is durable; a key
-(project, invocation, phase) is stored at most once whatever arrives at the same time; what arrived first stays.
-One contract suite (tests/features/collector/test_storage.py) holds every engine to that. `sql_storage.py` is the
-engine on a database.
+An engine promises three things: `accept` gives its verdicts only when what they say is durable; a
+key (project, invocation, phase) is stored at most once whatever arrives at the same time; what
+arrived first stays. One contract suite (tests/features/collector/test_storage.py) holds every
+engine to that. `sql_storage.py` is the engine on a database.
 """
 
 import hashlib
@@ -11,7 +12,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from specify_cli.libraries.wire.contract import COMPLETED, EXTENSION, LIVE, STARTED, canonical, key_of, same_content
+from specify_cli.libraries.wire.contract import (
+    COMPLETED,
+    EXTENSION,
+    LIVE,
+    STARTED,
+    canonical,
+    key_of,
+    same_content,
+)
 from specify_cli.record.findings import RecordReport
 from specify_cli.record.record import is_stand_in
 from specify_cli.record.seal import open_line
@@ -19,12 +28,14 @@ from specify_cli.trail.log.merkle import Frontier, hash_leaf
 from specify_cli.trail.log.notes import Checkpoint, NoteError, parse_checkpoint
 
 STORED, DUPLICATE, CONFLICT, OWNED = "stored", "duplicate", "conflict", "owned"
-# What is said of a record whose events are not held, and of leaves that do not follow those that are.
+# What is said of a record whose events are not held, and of leaves that do not follow those that
+# are.
 UNKNOWN, APART = "unknown", "apart"
 # A conflict over a whole record has this in place of a phase.
 RECORD = "record"
 OPEN, CLOSED = "open", "closed"
-# A list shows and finds so many characters of a text, which an index of every engine can hold; the event holds all.
+# A list shows and finds so many characters of a text, which an index of every engine can hold; the
+# event holds all.
 LONGEST = 200
 
 
@@ -55,7 +66,8 @@ Projects = frozenset[str] | None
 
 
 class Filter(NamedTuple):
-    """Which invocations are wanted. `since` and `until` bound the id from below and, exclusively, from above."""
+    """Which invocations are wanted. `since` and `until` bound the id from below and, exclusively,
+    from above."""
 
     projects: Projects = None
     profile: str | None = None
@@ -101,8 +113,8 @@ class StoredEvent(NamedTuple):
 class Conflict(NamedTuple):
     """A key that came again with other content; the same content again only moves `last_at`.
 
-    `held_sha256` is empty where the phase is not held: another client than the invocation's own sent it. `client` sent
-    what was refused.
+    `held_sha256` is empty where the phase is not held: another client than the invocation's own
+    sent it. `client` sent what was refused.
     """
 
     project_uuid: str
@@ -128,8 +140,9 @@ class Totals(NamedTuple):
 class ProjectRow(NamedTuple):
     """How much is held of one project; `revision` grows with everything whole that comes.
 
-    `whole` of the `records` are of closed invocations that the list shows; the others are open, or replays and imports.
-    `objects` are held, and `missing` are those that records name and that did not come yet.
+    `whole` of the `records` are of closed invocations that the list shows; the others are open, or
+    replays and imports. `objects` are held, and `missing` are those that records name and that did
+    not come yet.
     """
 
     project_uuid: str
@@ -145,7 +158,8 @@ class ProjectRow(NamedTuple):
 
 
 class RecordPiece(NamedTuple):
-    """A record as it was sent, with the report of its bytes; `objects` are the digests of those it leads to.
+    """A record as it was sent, with the report of its bytes; `objects` are the digests of those it
+    leads to.
 
     `body` is the JSON of one request (docs/sync-contract.md §6), `kind` one of contract.KINDS.
     """
@@ -158,7 +172,8 @@ class RecordPiece(NamedTuple):
 
 
 class LogPiece(NamedTuple):
-    """Leaves of a log from a number on, and the state its clone has signed; keys and state are the texts of notes."""
+    """Leaves of a log from a number on, and the state its clone has signed; keys and state are the
+    texts of notes."""
 
     name: str
     start: int
@@ -178,9 +193,11 @@ class HeldLog(NamedTuple):
 
 
 class LogConflict(NamedTuple):
-    """A signed state of a log that contradicts the one that was held; the same state again only moves `last_at`.
+    """A signed state of a log that contradicts the one that was held; the same state again only
+    moves `last_at`.
 
-    `client` sent it, and `verdict` says why it was refused: OWNED, CONFLICT. Both states are the texts of notes.
+    `client` sent it, and `verdict` says why it was refused: OWNED, CONFLICT. Both states are the
+    texts of notes.
     """
 
     name: str
@@ -194,7 +211,8 @@ class LogConflict(NamedTuple):
 
 
 class HeldRecord(NamedTuple):
-    """A whole record as it is held: what was sent, by whom, and what its bytes said then; `body` where it was asked."""
+    """A whole record as it is held: what was sent, by whom, and what its bytes said then; `body`
+    where it was asked."""
 
     invocation_id: str
     received_at: str
@@ -206,10 +224,13 @@ class HeldRecord(NamedTuple):
 class Storage(Protocol):
     """Where a collector keeps events. Methods may be called from several threads at once."""
 
-    def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
+    def accept(
+        self, events: Sequence[Mapping[str, object]], now: str, client: str = ""
+    ) -> list[str]:
         """Store a batch of faultless events in one step; a verdict for each, durably.
 
-        The client that first sent a phase of an invocation owns it: what another one adds is OWNED, and not stored.
+        The client that first sent a phase of an invocation owns it: what another one adds is OWNED,
+        and not stored.
         """
 
     def rows(self, filters: Filter, limit: int, after: Place | None = None) -> list[Row]:
@@ -218,27 +239,35 @@ class Storage(Protocol):
     def phases(self, invocation_id: str, projects: Projects = None) -> dict[str, list[StoredEvent]]:
         """Return what is held of an invocation, Started first, by the project's uuid."""
 
-    def conflicts(self, limit: int, projects: Projects = None, invocation_id: str | None = None) -> list[Conflict]:
+    def conflicts(
+        self, limit: int, projects: Projects = None, invocation_id: str | None = None
+    ) -> list[Conflict]:
         """Return the conflicts seen last, newest first; of one invocation where it is named."""
 
     def totals(self, projects: Projects = None) -> Totals:
         """Return how much there is."""
 
-    def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> tuple[str, list[str]]:
-        """Store a whole record beside its events, durably; STORED, DUPLICATE, CONFLICT, OWNED or UNKNOWN.
+    def keep_record(
+        self, project: str, piece: RecordPiece, now: str, client: str
+    ) -> tuple[str, list[str]]:
+        """Store a whole record beside its events, durably; STORED, DUPLICATE, CONFLICT, OWNED or
+        UNKNOWN.
 
-        A record that came before is replaced where the new one adds lines or annexes to it. The digests are those of
-        the objects it leads to that are not held yet, sorted.
+        A record that came before is replaced where the new one adds lines or annexes to it. The
+        digests are those of the objects it leads to that are not held yet, sorted.
         """
 
     def keep_objects(self, project: str, objects: Mapping[str, str]) -> int:
-        """Store objects that records of the project name and that are missing, durably; how many were."""
+        """Store objects that records of the project name and that are missing, durably; how many
+        were."""
 
     def objects(self, project: str, digests: Sequence[str]) -> dict[str, str]:
-        """Return those of some objects that are held. Raises StorageError where one is not what its name says."""
+        """Return those of some objects that are held. Raises StorageError where one is not what its
+        name says."""
 
     def keep_leaves(self, project: str, piece: LogPiece, now: str, client: str) -> tuple[str, int]:
-        """Store leaves that follow those held, durably; a verdict, APART where they do not follow, and how many are.
+        """Store leaves that follow those held, durably; a verdict, APART where they do not follow,
+        and how many are.
 
         What contradicts the log that is held is kept as a LogConflict.
         """
@@ -249,8 +278,11 @@ class Storage(Protocol):
     def projects(self, projects: Projects, limit: int, after: str = "") -> list[ProjectRow]:
         """Return at most `limit` projects by their uuids, those after one if one is given."""
 
-    def records(self, project: str, limit: int, after: str = "", *, bodies: bool = False) -> list[HeldRecord]:
-        """Return at most `limit` whole records of a project by their ids, those after one if one is given."""
+    def records(
+        self, project: str, limit: int, after: str = "", *, bodies: bool = False
+    ) -> list[HeldRecord]:
+        """Return at most `limit` whole records of a project by their ids, those after one if one is
+        given."""
 
     def bodies(self, places: Sequence[Place]) -> dict[Place, str]:
         """Return the whole records that are held of some invocations, as they were sent."""
@@ -283,7 +315,9 @@ def row_of(started: StoredEvent | None, completed: StoredEvent | None) -> Row:
         OPEN if completed is None else CLOSED,
         _get_beginning(payload.get("profile_slug")),
         _get_beginning(payload.get("action")),
-        None if started is None else _get_beginning(_get_extension(started.event).get("request_text")),
+        None
+        if started is None
+        else _get_beginning(_get_extension(started.event).get("request_text")),
         _get_beginning(actor.get("actor_id")),
         _get_beginning(actor.get("actor_type")),
         str(_get_extension(first.event)["level"]),
@@ -315,7 +349,9 @@ def compute_digest(body: str) -> str:
     return hashlib.sha256(body.encode("utf-8")).hexdigest()
 
 
-def judge(phases: Mapping[str, StoredEvent], phase: str, event: Mapping[str, object], client: str) -> str:
+def judge(
+    phases: Mapping[str, StoredEvent], phase: str, event: Mapping[str, object], client: str
+) -> str:
     """Return the verdict on an event beside what is held of its invocation."""
     if phase in phases:
         return DUPLICATE if same_content(phases[phase].event, event) else CONFLICT
@@ -330,7 +366,8 @@ def judge_record(
     piece: RecordPiece,
     client: str,
 ) -> str:
-    """Return the verdict on a whole record beside its events and the one that is held, whose report is `known`."""
+    """Return the verdict on a whole record beside its events and the one that is held, whose report
+    is `known`."""
     closed = piece.report.status == CLOSED
     if piece.kind == LIVE and not phases.keys() >= ({STARTED, COMPLETED} if closed else {STARTED}):
         return UNKNOWN
@@ -344,7 +381,8 @@ def judge_record(
         ):
             return CONFLICT
     annexes = set(piece.report.trail.annexes)
-    # The owner's Completed told the seal of the last line, so whoever brings these bytes brings the owner's record.
+    # The owner's Completed told the seal of the last line, so whoever brings these bytes brings the
+    # owner's record.
     pinned = is_whole(phases, piece.report)
     if current is None or known is None:
         return STORED if client == owner or (pinned and not annexes) else OWNED
@@ -358,7 +396,8 @@ def judge_record(
 
 
 def read_lines(body: str) -> list[str]:
-    """Return the lines of a record as it was sent; a line may hold what other readers take for the end of one."""
+    """Return the lines of a record as it was sent; a line may hold what other readers take for the
+    end of one."""
     lines: list[str] = json.loads(body)["lines"].split("\n")[:-1]
     return lines
 
@@ -373,19 +412,24 @@ def _get_seal(phases: Mapping[str, StoredEvent], phase: str) -> object:
 
 
 def _continue(older: Sequence[str], newer: Sequence[str]) -> bool:
-    """Return whether a copy of a record holds the lines of an older one; what is withheld is known by its seal."""
+    """Return whether a copy of a record holds the lines of an older one; what is withheld is known
+    by its seal."""
     return len(older) <= len(newer) and all(
-        one == other or _match_stand_in(one, other) for one, other in zip(older, newer, strict=False)
+        one == other or _match_stand_in(one, other)
+        for one, other in zip(older, newer, strict=False)
     )
 
 
 def _match_stand_in(one: str, other: str) -> bool:
     first, second = open_line(one.encode()), open_line(other.encode())
-    return first.seal == second.seal and any(is_stand_in(line.fields or {}) for line in (first, second))
+    return first.seal == second.seal and any(
+        is_stand_in(line.fields or {}) for line in (first, second)
+    )
 
 
 class Grown(NamedTuple):
-    """A log with the leaves of a request: the verdict on them, how many leaves there are then, their right edge."""
+    """A log with the leaves of a request: the verdict on them, how many leaves there are then,
+    their right edge."""
 
     verdict: str
     size: int
@@ -393,9 +437,11 @@ class Grown(NamedTuple):
 
 
 def judge_leaves(log: HeldLog | None, edge: str, piece: LogPiece, client: str) -> Grown:
-    """Return the verdict on leaves beside their log, whose right edge `edge` is as `encode_edge` wrote it.
+    """Return the verdict on leaves beside their log, whose right edge `edge` is as `encode_edge`
+    wrote it.
 
-    A state of as many leaves as there are then has to have their root; one of fewer has to have been theirs.
+    A state of as many leaves as there are then has to have their root; one of fewer has to have
+    been theirs.
     """
     frontier = decode_edge(edge)
     size = frontier.size
@@ -411,7 +457,9 @@ def judge_leaves(log: HeldLog | None, edge: str, piece: LogPiece, client: str) -
         return Grown(APART, size, edge)
     for line in piece.leaves.split("\n")[:-1]:
         frontier.add(hash_leaf(line.encode("ascii")))
-    if frontier.size >= checkpoint.size and (frontier.size > checkpoint.size or frontier.root() != checkpoint.root):
+    if frontier.size >= checkpoint.size and (
+        frontier.size > checkpoint.size or frontier.root() != checkpoint.root
+    ):
         return Grown(CONFLICT, size, edge)
     fresh = piece.leaves or log is None or log.checkpoint != piece.checkpoint
     return Grown(STORED if fresh else DUPLICATE, frontier.size, encode_edge(frontier))
@@ -450,7 +498,8 @@ def get_digest(stored: StoredEvent | None) -> str:
 
 
 class Changes(NamedTuple):
-    """What a batch of events does: a verdict for each, what is stored, and each row with the one it replaces."""
+    """What a batch of events does: a verdict for each, what is stored, and each row with the one it
+    replaces."""
 
     verdicts: list[str]
     stored: list[tuple[Place, StoredEvent]]
@@ -459,7 +508,10 @@ class Changes(NamedTuple):
 
 
 def decide(
-    events: Sequence[Mapping[str, object]], stored: Mapping[Place, Mapping[str, StoredEvent]], now: str, client: str
+    events: Sequence[Mapping[str, object]],
+    stored: Mapping[Place, Mapping[str, StoredEvent]],
+    now: str,
+    client: str,
 ) -> Changes:
     """Return what a batch does to what is held of its invocations, phases by their names."""
     changes = Changes([], [], [], [])
@@ -478,10 +530,14 @@ def decide(
         elif verdict != DUPLICATE:
             digest, sent = get_digest(phases.get(phase)), compute_digest(canonical(event))
             changes.conflicts.append(
-                Conflict(place.project_uuid, invocation_id, phase, digest, sent, now, now, 1, client)
+                Conflict(
+                    place.project_uuid, invocation_id, phase, digest, sent, now, now, 1, client
+                )
             )
     for place in changed:
         before = stored.get(place)
         row = row_of(after[place].get(STARTED), after[place].get(COMPLETED))
-        changes.rows.append((row, row_of(before.get(STARTED), before.get(COMPLETED)) if before else None))
+        changes.rows.append(
+            (row, row_of(before.get(STARTED), before.get(COMPLETED)) if before else None)
+        )
     return changes

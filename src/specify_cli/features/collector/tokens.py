@@ -1,10 +1,12 @@
-"""Who may ask a collector: tokens, kept as hashes in its database, each with what it may do and of which projects.
+"""Who may ask a collector: tokens, kept as hashes in its database, each with what it may do and of
+which projects.
 
     tokens = Tokens(database)
     token, secret = tokens.create("ada", {"send"}, frozenset({project_uuid}), rate=None, now=now)
     tokens.find(secret)
 
-A secret has 256 bits of chance, so one round of SHA-256 hides it; it is shown once and stored nowhere.
+A secret has 256 bits of chance, so one round of SHA-256 hides it; it is shown once and stored
+nowhere.
 """
 
 import hashlib
@@ -19,7 +21,9 @@ from specify_cli.features.collector.storage import Projects, StorageError
 
 SEND, READ, WITNESS = "send", "read", "witness"
 SCOPES = (SEND, READ, WITNESS)
-_COLUMNS = "id, digest, name, scopes, projects, rate, created_at, revoked_at, expires_at, last_used_at"
+_COLUMNS = (
+    "id, digest, name, scopes, projects, rate, created_at, revoked_at, expires_at, last_used_at"
+)
 # The hour of an RFC 3339 time: how exactly the last use of a token is kept.
 _HOUR = len("2026-11-24T10")
 # Begins every secret, so that programs that look for leaked ones know it.
@@ -28,7 +32,8 @@ _ID_LENGTH = 16
 
 
 class Token(NamedTuple):
-    """What a token may do. `projects` None is all; `rate` is requests a minute, for each collector; None is any.
+    """What a token may do. `projects` None is all; `rate` is requests a minute, for each collector;
+    None is any.
 
     Times are RFC 3339 in UTC. `last_used_at` is true to the hour.
     """
@@ -49,11 +54,18 @@ class Token(NamedTuple):
 
     def narrow(self, projects: Projects) -> Projects:
         """Return the projects of a question that this token may ask of."""
-        return projects if self.projects is None else self.projects if projects is None else self.projects & projects
+        return (
+            projects
+            if self.projects is None
+            else self.projects
+            if projects is None
+            else self.projects & projects
+        )
 
 
 class Tokens:
-    """The tokens of a collector. What is created or revoked counts at the next request, on every collector."""
+    """The tokens of a collector. What is created or revoked counts at the next request, on every
+    collector."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -72,7 +84,9 @@ class Tokens:
         """Store a new token and return it with its secret, which is drawn where none is given."""
         secret = secret or _MARK + secrets.token_urlsafe(32)
         digest = _compute_digest(secret)
-        token = Token(digest[:_ID_LENGTH], name, frozenset(scopes), projects, rate, now, expires_at=expires_at)
+        token = Token(
+            digest[:_ID_LENGTH], name, frozenset(scopes), projects, rate, now, expires_at=expires_at
+        )
         row = (
             token.id,
             digest,
@@ -87,7 +101,9 @@ class Tokens:
         )
         marks = ", ".join("?" * len(row))
         self._database.write(
-            lambda transaction: transaction.run(f"INSERT INTO token ({_COLUMNS}) VALUES ({marks})", row)
+            lambda transaction: transaction.run(
+                f"INSERT INTO token ({_COLUMNS}) VALUES ({marks})", row
+            )
         )
         return token, secret
 
@@ -99,7 +115,10 @@ class Tokens:
         """End a token and return it; None where there is none of this id."""
 
         def end(transaction: Transaction) -> None:
-            transaction.run("UPDATE token SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL", (now, token_id))
+            transaction.run(
+                "UPDATE token SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL",
+                (now, token_id),
+            )
 
         self._database.write(end)
         return next((token for token, _ in self._read("id = ?", token_id)), None)
@@ -109,13 +128,18 @@ class Tokens:
 
         With `now` its end counts, and its use is noted.
 
-        The row is found by a part of the hash and the whole hash is then compared in constant time: who does not know
-        the secret cannot choose the hash, so the time tells nothing of the hashes that are held.
+        The row is found by a part of the hash and the whole hash is then compared in constant time:
+        who does not know the secret cannot choose the hash, so the time tells nothing of the hashes
+        that are held.
         """
         digest = _compute_digest(secret)
         rows = self._read("id = ?", digest[:_ID_LENGTH])
         token, stored_digest = rows[0] if rows else (None, "0" * len(digest))
-        if not hmac.compare_digest(stored_digest, digest) or token is None or token.revoked_at is not None:
+        if (
+            not hmac.compare_digest(stored_digest, digest)
+            or token is None
+            or token.revoked_at is not None
+        ):
             return None
         if now and token.expires_at is not None and token.expires_at <= now:
             return None
@@ -124,7 +148,8 @@ class Tokens:
         return token
 
     def _note_use(self, token_id: str, now: str) -> None:
-        """Keep when a token was used. Where that cannot be written the request is answered all the same."""
+        """Keep when a token was used. Where that cannot be written the request is answered all the
+        same."""
         used = "UPDATE token SET last_used_at = ? WHERE id = ?"
         try:
             self._database.write(lambda transaction: transaction.run(used, (now, token_id)))
@@ -133,7 +158,9 @@ class Tokens:
 
     def _read(self, where: str, *values: str) -> "list[tuple[Token, str]]":
         rows = self._database.read(
-            lambda transaction: transaction.run(f"SELECT {_COLUMNS} FROM token WHERE {where}", values)
+            lambda transaction: transaction.run(
+                f"SELECT {_COLUMNS} FROM token WHERE {where}", values
+            )
         )
         return [
             (
@@ -160,7 +187,8 @@ class RateLimit:
         self._left: dict[str, tuple[float, float]] = {}
 
     def take(self, token: Token, seconds: float) -> float:
-        """Take one request of a token at a time of a clock that never goes back; the seconds to wait, 0 for none."""
+        """Take one request of a token at a time of a clock that never goes back; the seconds to
+        wait, 0 for none."""
         if token.rate is None:
             return 0.0
         with self._lock:

@@ -1,10 +1,13 @@
-"""The collector as a C2SP tlog-witness: it remembers each log's newest state and cosigns what continues it.
+"""The collector as a C2SP tlog-witness: it remembers each log's newest state and cosigns what
+continues it.
 
-    witness = Witness(SqliteDatabase("collector.db.witness", schema="witness"), "collector.example.org")
+    database = SqliteDatabase("collector.db.witness", schema="witness")
+    witness = Witness(database, "collector.example.org")
     answer = witness.add_checkpoint(body, seconds)
 
-A state is durable before it is cosigned. A log that contradicts what was cosigned gets 409 or 422, and both states are
-kept as evidence (`forks`). Whoever registers the keys of a log first owns its name.
+A state is durable before it is cosigned. A log that contradicts what was cosigned gets 409 or 422,
+and both states are kept as evidence (`forks`). Whoever registers the keys of a log first owns its
+name.
 
 Sources: c2sp.org/tlog-witness v0, tlog-cosignature v1.
 """
@@ -35,7 +38,8 @@ _MAX_PROOF = 63
 # So many logs are asked for with one statement.
 _AT_ONCE = 500
 _MAX_KEYS = 8
-# A log is named by its project and 32 bits of chance; one that is older than its project's uuid by those alone.
+# A log is named by its project and 32 bits of chance; one that is older than its project's uuid by
+# those alone.
 _ORIGIN = re.compile(r"spec-kitty/([^/]+)/[^/]+")
 _NO_PROJECT = "project"
 _SIZE_TYPE = "text/x.tlog.size"
@@ -50,7 +54,8 @@ class Answer(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a witness knows of one log: its keys, who registered them, and the newest checkpoint it cosigned."""
+    """What a witness knows of one log: its keys, who registered them, and the newest checkpoint it
+    cosigned."""
 
     keys: tuple[VerifierKey, ...]
     owner: str
@@ -58,7 +63,8 @@ class State(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A checkpoint that is to be cosigned, with the proof that it continues the one of `old` leaves."""
+    """A checkpoint that is to be cosigned, with the proof that it continues the one of `old`
+    leaves."""
 
     old: int
     proof: tuple[bytes, ...]
@@ -66,7 +72,8 @@ class Request(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """Two states of a log that contradict each other, both signed by it, and when the second one came."""
+    """Two states of a log that contradict each other, both signed by it, and when the second one
+    came."""
 
     origin: str
     at: int
@@ -88,7 +95,8 @@ def parse_request(body: bytes) -> Request:
 
 
 def judge(state: State | None, request: Request) -> Answer | None:
-    """Return why a checkpoint is not cosigned, in the order of tlog-witness; None where it may be."""
+    """Return why a checkpoint is not cosigned, in the order of tlog-witness; None where it may
+    be."""
     new = request.checkpoint
     if state is None:
         return Answer(404, "this log is not known here\n")
@@ -114,14 +122,18 @@ def judge(state: State | None, request: Request) -> Answer | None:
 
 
 class Witness:
-    """A key and the states it has cosigned, in a database; safe for several threads, and for several collectors.
+    """A key and the states it has cosigned, in a database; safe for several threads, and for
+    several collectors.
 
     Raises NoteError for a name that is none, StorageError where the database refuses.
     """
 
     def __init__(self, database: Database, name: str) -> None:
         def read_seed(transaction: Transaction) -> bytes:
-            transaction.run("INSERT INTO own VALUES (?, ?) ON CONFLICT (name) DO NOTHING", (name, os.urandom(32)))
+            transaction.run(
+                "INSERT INTO own VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+                (name, os.urandom(32)),
+            )
             return bytes(transaction.run("SELECT seed FROM own WHERE name = ?", (name,))[0][0])
 
         self._database = database
@@ -131,8 +143,11 @@ class Witness:
 
     @classmethod
     def find(cls, database: Database) -> "Witness | None":
-        """Return the witness that a database holds already, if there is one. Raises StorageError."""
-        names = database.read(lambda transaction: transaction.run("SELECT name FROM own ORDER BY name LIMIT 1"))
+        """Return the witness that a database holds already, if there is one. Raises
+        StorageError."""
+        names = database.read(
+            lambda transaction: transaction.run("SELECT name FROM own ORDER BY name LIMIT 1")
+        )
         return cls(database, str(names[0][0])) if names else None
 
     def close(self) -> None:
@@ -140,12 +155,18 @@ class Witness:
         self._database.close()
 
     def add_log(self, body: bytes, owner: str, projects: Projects = None) -> Answer:
-        """Register the keys of a log, a verifier key a line, all under the log's origin; the first to come owns it.
+        """Register the keys of a log, a verifier key a line, all under the log's origin; the first
+        to come owns it.
 
-        Who speaks for some projects is told nothing of a log that names another one, whether it is known here or not.
+        Who speaks for some projects is told nothing of a log that names another one, whether it is
+        known here or not.
         """
         try:
-            keys = [VerifierKey.parse(line) for line in body.decode("utf-8", "replace").split("\n") if line]
+            keys = [
+                VerifierKey.parse(line)
+                for line in body.decode("utf-8", "replace").split("\n")
+                if line
+            ]
             if not 0 < len(keys) <= _MAX_KEYS or len({key.name for key in keys}) != 1:
                 raise NoteError(f"expected 1 to {_MAX_KEYS} verifier keys of one name")
         except NoteError as error:
@@ -157,15 +178,23 @@ class Witness:
 
         def register(transaction: Transaction) -> str:
             transaction.run(
-                "INSERT INTO logs VALUES (?, ?, ?, NULL) ON CONFLICT (origin) DO NOTHING", (keys[0].name, text, owner)
+                "INSERT INTO logs VALUES (?, ?, ?, NULL) ON CONFLICT (origin) DO NOTHING",
+                (keys[0].name, text, owner),
             )
-            return str(transaction.run("SELECT keys FROM logs WHERE origin = ?", (keys[0].name,))[0][0])
+            return str(
+                transaction.run("SELECT keys FROM logs WHERE origin = ?", (keys[0].name,))[0][0]
+            )
 
         registered = self._database.write(register)
-        return Answer(200, text) if registered == text else Answer(409, "this log has other keys here\n")
+        return (
+            Answer(200, text)
+            if registered == text
+            else Answer(409, "this log has other keys here\n")
+        )
 
     def add_checkpoint(self, body: bytes, seconds: int) -> Answer:
-        """Answer add-checkpoint: a cosignature line once the state is durable, or why there is none."""
+        """Answer add-checkpoint: a cosignature line once the state is durable, or why there is
+        none."""
         try:
             request = parse_request(body)
         except NoteError as error:
@@ -179,16 +208,23 @@ class Witness:
             refused = judge(state, request)
             if refused is None:
                 transaction.run("UPDATE logs SET note = ? WHERE origin = ?", (str(new), new.origin))
-            elif state is not None and state.checkpoint is not None and self._contradicts(refused, state, request):
+            elif (
+                state is not None
+                and state.checkpoint is not None
+                and self._contradicts(refused, state, request)
+            ):
                 evidence = (new.origin, str(state.checkpoint), str(new), seconds)
-                transaction.run("INSERT INTO forks VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", evidence)
+                transaction.run(
+                    "INSERT INTO forks VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", evidence
+                )
             return refused
 
         refused = self._database.write(remember)
         return refused or Answer(200, str(sign(self.key, new.text, self._private, seconds)))
 
     def list_forks(self, owner: str | None = None) -> list[Fork]:
-        """Return the contradictions that were seen, the first one first; of one owner's logs where one is named."""
+        """Return the contradictions that were seen, the first one first; of one owner's logs where
+        one is named."""
         rows = self._run(
             "SELECT origin, at, held, sent FROM forks"
             " WHERE origin IN (SELECT origin FROM logs WHERE owner = ? OR ? = '') ORDER BY at",
@@ -197,9 +233,11 @@ class Witness:
         return [Fork(*row) for row in rows]
 
     def list_states(self, owner: str | None = None) -> list[Checkpoint]:
-        """Return the newest state of each log that was cosigned; of one owner's where one is named."""
+        """Return the newest state of each log that was cosigned; of one owner's where one is
+        named."""
         notes = self._run(
-            "SELECT note FROM logs WHERE note IS NOT NULL AND (owner = ? OR ? = '') ORDER BY origin",
+            "SELECT note FROM logs WHERE note IS NOT NULL AND (owner = ? OR ? = '') ORDER BY "
+            "origin",
             (owner or "", owner or ""),
         )
         return [parse_checkpoint(note.encode()) for (note,) in notes]
@@ -211,22 +249,30 @@ class Witness:
 
     def find_forks(self, origins: Sequence[str]) -> list[Fork]:
         """Return the contradictions of these logs that were seen."""
-        return [Fork(*row) for row in self._find("SELECT origin, at, held, sent FROM forks WHERE", origins)]
+        return [
+            Fork(*row)
+            for row in self._find("SELECT origin, at, held, sent FROM forks WHERE", origins)
+        ]
 
     def _find(self, statement: str, origins: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         for at in range(0, len(origins), _AT_ONCE):
             part = tuple(origins[at : at + _AT_ONCE])
-            yield from self._run(f"{statement} origin IN ({', '.join('?' * len(part))}) ORDER BY origin", part)
+            yield from self._run(
+                f"{statement} origin IN ({', '.join('?' * len(part))}) ORDER BY origin", part
+            )
 
     def _run(self, statement: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
         return self._database.read(lambda transaction: transaction.run(statement, values))
 
     @staticmethod
     def _contradicts(refused: Answer, state: State, request: Request) -> bool:
-        """Return whether a refusal shows a log that was signed twice: one size with two roots, or no continuation."""
+        """Return whether a refusal shows a log that was signed twice: one size with two roots, or
+        no continuation."""
         old, new = state.checkpoint, request.checkpoint
         assert old is not None
-        return refused.status == 422 or (refused.status == 409 and old.size == new.size and old.root != new.root)
+        return refused.status == 422 or (
+            refused.status == 409 and old.size == new.size and old.root != new.root
+        )
 
 
 def _read_state(transaction: Transaction, origin: str) -> State | None:

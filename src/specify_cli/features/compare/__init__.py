@@ -3,9 +3,9 @@
     from specify_cli.api import verify_replay
     verify_replay([], [])
 
-Reading order: `commands.py` (read two ids, files or chains; print the result), `shapes.py` (its JSON). The comparison
-is in `libraries/comparison/`.
+Reading order: `commands.py` (read two ids, files or chains; print the result), `shapes.py` (its
+JSON). The comparison is in `libraries/comparison/`.
 
-Exit code 0 says that they match, 1 that they differ. Every difference is listed with its step. Nothing is written.
-`verify_replay` is a name of the Python API. No room imports it.
+Exit code 0 says that they match, 1 that they differ. Every difference is listed with its step.
+Nothing is written. `verify_replay` is a name of the Python API. No room imports it.
 """

@@ -21,10 +21,13 @@ def compare(values: Values) -> int:
     elif len(targets) == 2:
         project = shell.read_project()
         one, two = (
-            run_chain(project, target, side) for target, side in zip(targets, ("original", "replay"), strict=True)
+            run_chain(project, target, side)
+            for target, side in zip(targets, ("original", "replay"), strict=True)
         )
     else:
-        raise CallerError("USAGE", f"expected two records, or -, found {len(targets)}", "invocations compare A B")
+        raise CallerError(
+            "USAGE", f"expected two records, or -, found {len(targets)}", "invocations compare A B"
+        )
     tolerance = values["tolerance_ms"]
     result = verify_replay(one, two, tolerance if isinstance(tolerance, int) else None)
     if values["json"]:

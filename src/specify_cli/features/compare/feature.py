@@ -14,19 +14,29 @@ FEATURE = Feature(
         Command(
             ("invocations", "compare"),
             "commands:compare",
-            "Do two runs match: request, profile, action, outcome, and each step; every difference is listed.",
+            "Do two runs match: request, profile, action, outcome, and each step; every "
+            "difference is listed.",
             (
                 argument(
                     "targets",
-                    'Two ids or files; or - for {"original_chain": […], "replay_chain": […]} on stdin.',
+                    'Two ids or files; or - for {"original_chain": […], "replay_chain": […]} on '
+                    "stdin.",
                     multiple=True,
                     required=True,
                     metavar="A B",
                 ),
-                option("tolerance_ms", "Warn where durations differ by more.", integer=True, metavar="MS"),
+                option(
+                    "tolerance_ms",
+                    "Warn where durations differ by more.",
+                    integer=True,
+                    metavar="MS",
+                ),
                 STRICT,
             ),
-            ("spec-kitty invocations compare ID OTHER_ID", "spec-kitty invocations compare - --json < chains.json"),
+            (
+                "spec-kitty invocations compare ID OTHER_ID",
+                "spec-kitty invocations compare - --json < chains.json",
+            ),
             "0 match · 1 no match, or refused · 2 usage",
             rank=290,
         ),

@@ -21,10 +21,20 @@ _LISTED = 5
 
 def _read_rooms(project: Project) -> Rooms:
     """Return the checks that rooms bring."""
-    of_records = [(fill.run, call_fill(fill, project, shell.home())) for fill in list_fills("record_checks")]
-    of_project = [(fill.run, partial(call_check, fill.run, shell.home())) for fill in list_fills("checks")]
-    streams = [stream for fill in list_fills("record_streams") if (stream := call_fill(fill, project)) is not None]
-    return Rooms([(name, check) for name, check in of_records if check is not None], of_project, streams)
+    of_records = [
+        (fill.run, call_fill(fill, project, shell.home())) for fill in list_fills("record_checks")
+    ]
+    of_project = [
+        (fill.run, partial(call_check, fill.run, shell.home())) for fill in list_fills("checks")
+    ]
+    streams = [
+        stream
+        for fill in list_fills("record_streams")
+        if (stream := call_fill(fill, project)) is not None
+    ]
+    return Rooms(
+        [(name, check) for name, check in of_records if check is not None], of_project, streams
+    )
 
 
 def call_check(run: str, home: str | None, project: Project) -> Iterator[Finding]:
@@ -56,9 +66,15 @@ def doctor(values: Values) -> int:
     for item in findings:
         counts[item.code] = counts.get(item.code, 0) + 1
         if counts[item.code] <= _LISTED:
-            lines.append(f"{item.severity}: {item.code} {one_line(item.path)}: {one_line(item.message)}")
+            lines.append(
+                f"{item.severity}: {item.code} {one_line(item.path)}: {one_line(item.message)}"
+            )
             lines += [f"  next: {one_line(item.repair)}"] if item.repair else []
-    lines += [f"  … and {count - _LISTED} more {code}" for code, count in counts.items() if count > _LISTED]
+    lines += [
+        f"  … and {count - _LISTED} more {code}"
+        for code, count in counts.items()
+        if count > _LISTED
+    ]
     lines.append("nothing is wrong" if not findings else f"{errors} of {len(findings)} are errors")
     write_lines(lines)
     return 1 if errors else 0

@@ -1,4 +1,5 @@
-"""What is wrong in a project, each with the command that fixes it. Changes nothing but the derived index.
+"""What is wrong in a project, each with the command that fixes it. Changes nothing but the derived
+index.
 
 Records are walked once, one at a time; what is kept of them is the set of objects they lead to.
 """
@@ -65,7 +66,8 @@ class Stream(Protocol):
 
 
 class Rooms(NamedTuple):
-    """The checks that other rooms bring: of each record, of the project, and of all records as they pass.
+    """The checks that other rooms bring: of each record, of the project, and of all records as they
+    pass.
 
     The first two come with the name of their function.
     """
@@ -91,9 +93,11 @@ class DoctorReport(NamedTuple):
 
 
 def sweep(project: Project, home: str | None, caller: Caller, now: int) -> Iterator[Swept]:
-    """Close the records of agents in which nothing happened for a day before `now` (ms). Raises InvocationError.
+    """Close the records of agents in which nothing happened for a day before `now` (ms). Raises
+    InvocationError.
 
-    What a hook began ends by what was told of it last; what an agent asked for, and did not close, is abandoned.
+    What a hook began ends by what was told of it last; what an agent asked for, and did not close,
+    is abandoned.
     """
     index, store = Index(project.root), FileRecordStore(project.root)
     for key in list(index.newest()):
@@ -117,7 +121,8 @@ def sweep(project: Project, home: str | None, caller: Caller, now: int) -> Itera
 def examine(
     project: Project, cache: ParseCache, rooms: Rooms, clock: Callable[[], int] = time.time_ns
 ) -> Iterator[Finding]:
-    """Yield everything that is wrong, cheapest checks first, then what the checks of other rooms find.
+    """Yield everything that is wrong, cheapest checks first, then what the checks of other rooms
+    find.
 
     A check that fails is named and costs only itself.
     """
@@ -133,7 +138,9 @@ def examine(
     yield from _check_decisions(project)
 
 
-def _guard(name: str, check: Callable[[Any], Iterator[Finding]], subject: object) -> Iterator[Finding]:
+def _guard(
+    name: str, check: Callable[[Any], Iterator[Finding]], subject: object
+) -> Iterator[Finding]:
     """Yield what a room's check finds; where it fails, that it did."""
     try:
         yield from check(subject)
@@ -152,7 +159,9 @@ def _check_sources(project: Project, cache: ParseCache) -> Iterator[Finding]:
         code, _, what = notice.partition(": ")
         yield Finding(code, WARNING, layout.CONFIG, *what.partition("; ")[::2])
     for path in tracked_private(project.root):
-        what = "git tracks this private file, so the next commit would publish what is written to it"
+        what = (
+            "git tracks this private file, so the next commit would publish what is written to it"
+        )
         yield Finding("TRACKED_PRIVATE", ERROR, path, what, f"git rm -f --cached {path}")
     registry = ProfileRegistry(project.root, cache)
     for problem in registry.problems:
@@ -200,10 +209,13 @@ def _check_ignored_objects(project: Project) -> Iterator[Finding]:
     ignored = find_ignored_objects(project.root) if project.config.trail == "private" else []
     if ignored:
         what = (
-            f"git ignores {count(len(ignored), 'object')} of published records since the trail is private: a clone "
+            f"git ignores {count(len(ignored), 'object')} of published records since the trail "
+            "is private: a clone "
             "would have those records without what they name"
         )
-        yield Finding("OBJECTS_IGNORED", WARNING, layout.OBJECTS, what, f"git add -f {' '.join(ignored)}")
+        yield Finding(
+            "OBJECTS_IGNORED", WARNING, layout.OBJECTS, what, f"git add -f {' '.join(ignored)}"
+        )
 
 
 def _check_index(project: Project) -> Iterator[Finding]:
@@ -225,14 +237,29 @@ def _check_worktrees(project: Project) -> Iterator[Finding]:
     in_worktrees = find_left_behind(project.root)
     if in_worktrees:
         names = ", ".join(sorted({item.worktree for item in in_worktrees}))
-        what = f"the git directory keeps {count(len(in_worktrees), 'record')} of worktrees that were removed: {names}"
-        yield Finding("LEFT_BEHIND", WARNING, layout.RECORDS, what, "spec-kitty invocations reindex takes them in")
+        what = (
+            f"the git directory keeps {count(len(in_worktrees), 'record')} of worktrees that "
+            f"were removed: {names}"
+        )
+        yield Finding(
+            "LEFT_BEHIND",
+            WARNING,
+            layout.RECORDS,
+            what,
+            "spec-kitty invocations reindex takes them in",
+        )
     unkept, why = find_unkept(project.root)
     if unkept or why:
-        what = f"without a second name in the git directory, so lost with this worktree: {count(unkept, 'record')}"
+        what = (
+            "without a second name in the git directory, so lost with this worktree: "
+            f"{count(unkept, 'record')}"
+        )
         repair = "spec-kitty invocations reindex gives them one"
         if why:
-            what, repair = f"{what}: {why}", "spec-kitty invocations export ID -o FILE before you remove the worktree"
+            what, repair = (
+                f"{what}: {why}",
+                "spec-kitty invocations export ID -o FILE before you remove the worktree",
+            )
         yield Finding("GOES_WITH_WORKTREE", WARNING, layout.RECORDS, what, repair)
 
 
@@ -248,7 +275,11 @@ def _check_records(project: Project, now: int, rooms: Rooms) -> Iterator[Finding
         for report in reports:
             for finding in report.findings:
                 # One harmed object is one finding, however many records lead to it.
-                if finding.severity == INFO or finding.code in _NOT_REPORTED or finding.message in reported:
+                if (
+                    finding.severity == INFO
+                    or finding.code in _NOT_REPORTED
+                    or finding.message in reported
+                ):
                     continue
                 if finding.code.startswith("OBJECT_"):
                     reported.add(finding.message)
@@ -261,13 +292,22 @@ def _check_records(project: Project, now: int, rooms: Rooms) -> Iterator[Finding
                 )
             reached.update(item.digest for item in reach.of(report.objects))
             # What cannot be read may lead to objects that then look as if nothing did.
-            partial = partial or any(f.severity == ERROR and f.code != "TORN_TAIL" for f in report.findings)
+            partial = partial or any(
+                f.severity == ERROR and f.code != "TORN_TAIL" for f in report.findings
+            )
             for name, check in rooms.of_records:
                 yield from _guard(name, check, report)
-            if report.sealed and report.status == "open" and is_invocation_id(report.invocation_id or ""):
+            if (
+                report.sealed
+                and report.status == "open"
+                and is_invocation_id(report.invocation_id or "")
+            ):
                 hours = (now - ULID.from_str(str(report.invocation_id)).milliseconds) // 3_600_000
                 if hours >= STALE_OPEN_HOURS:
-                    close = f"spec-kitty profile-invocation complete --invocation-id {report.invocation_id}"
+                    close = (
+                        "spec-kitty profile-invocation complete --invocation-id "
+                        f"{report.invocation_id}"
+                    )
                     yield Finding(
                         "LONG_OPEN",
                         WARNING,
@@ -279,7 +319,9 @@ def _check_records(project: Project, now: int, rooms: Rooms) -> Iterator[Finding
             # A record that lies elsewhere, or nowhere, may lead to objects that are here.
             partial = partial or finding.code.endswith(("_MISSING", "_ELSEWHERE"))
             if finding.severity != INFO:
-                yield Finding(finding.code, finding.severity, finding.file, finding.message, finding.repair)
+                yield Finding(
+                    finding.code, finding.severity, finding.file, finding.message, finding.repair
+                )
     except InvocationError as error:
         partial = True
         yield Finding(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
@@ -287,13 +329,21 @@ def _check_records(project: Project, now: int, rooms: Rooms) -> Iterator[Finding
 
 
 def _check_unpublished(project: Project) -> Iterator[Finding]:
-    ids = find_unpublished(project.root, project.git_dir) if project.config.trail == "committed" else []
+    ids = (
+        find_unpublished(project.root, project.git_dir)
+        if project.config.trail == "committed"
+        else []
+    )
     if ids:
         what = (
-            f"this clone published {count(len(ids), 'record')} that no branch holds any more, so every clone would "
+            f"this clone published {count(len(ids), 'record')} that no branch holds any more, "
+            "so every clone would "
             f"miss what the log names: {', '.join(ids[:_MOST_NAMED])}"
         )
-        repair = f"spec-kitty profile-invocation complete {ids[0]} publishes again; so does the next close"
+        repair = (
+            f"spec-kitty profile-invocation complete {ids[0]} publishes again; so does the "
+            "next close"
+        )
         yield Finding("UNPUBLISHED", WARNING, layout.TRAIL, what, repair)
 
 
@@ -305,19 +355,28 @@ def _suggest_next(project: Project, report: RecordReport, finding: findings.Find
         close = f"spec-kitty profile-invocation complete --invocation-id {report.invocation_id}"
         return f"{close}  (or any other line the run still appends: it recovers the tail)"
     named = _DIGEST.search(finding.message)
-    if finding.code in ("OBJECT_MISSING", "OBJECT_ALTERED", "SNAPSHOT_INVALID") and named is not None:
+    if (
+        finding.code in ("OBJECT_MISSING", "OBJECT_ALTERED", "SNAPSHOT_INVALID")
+        and named is not None
+    ):
         shard, rest = layout.object_parts(named.group())
         if project.config.trail == "committed" and report.status != "open":
             path = f"{layout.OBJECTS}/{shard}/{rest}"
             return f"git checkout -- {path}  (or take it from the clone that wrote it)"
-        path = f"{layout.OBJECTS if project.config.trail == 'private' else layout.LOCAL_OBJECTS}/{shard}/{rest}"
-        return f"copy {path} from a backup of this clone; a `do` under the same rules writes what they share anew"
+        folder = layout.OBJECTS if project.config.trail == "private" else layout.LOCAL_OBJECTS
+        path = f"{folder}/{shard}/{rest}"
+        return (
+            f"copy {path} from a backup of this clone; a `do` under the same rules writes "
+            "what they share anew"
+        )
     return finding.repair
 
 
 def _check_decisions(project: Project) -> Iterator[Finding]:
     """Name what was decided without a terminal, the newest of a kind alone."""
-    newest = {decision.what.partition(" (")[0]: decision for decision in read_decisions(project.git_dir)}
+    newest = {
+        decision.what.partition(" (")[0]: decision for decision in read_decisions(project.git_dir)
+    }
     for decision in newest.values():
         if not decision.terminal:
             what = f"{decision.what}, at {decision.at}, was decided without a terminal"
@@ -332,8 +391,14 @@ def _check_leftovers(project: Project, reached: set[str] | None) -> Iterator[Fin
                 path = f"{folder}/{shard}/{name}"
                 if name.startswith(".tmp-"):
                     yield Finding("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
-                elif reached is not None and (shard + name).removesuffix(layout.WITHHELD) not in reached:
-                    what = "no record leads to this object; a writer was stopped, or the record is elsewhere"
+                elif (
+                    reached is not None
+                    and (shard + name).removesuffix(layout.WITHHELD) not in reached
+                ):
+                    what = (
+                        "no record leads to this object; a writer was stopped, or the record "
+                        "is elsewhere"
+                    )
                     yield Finding("DANGLING_OBJECT", INFO, path, what, f"rm {path}")
     for name in list_names(project.root, layout.RECORDS):
         if name.startswith(".tmp-"):

@@ -12,7 +12,8 @@ FEATURE = Feature(
         Command(
             ("doctor",),
             "commands:doctor",
-            "What is wrong in this project, and the command that fixes it; changes nothing but the derived "
+            "What is wrong in this project, and the command that fixes it; changes nothing but "
+            "the derived "
             "index, and with "
             "--sweep closes records that agents left open.",
             (flag("sweep", "Close the records of agents in which nothing happened for a day."),),

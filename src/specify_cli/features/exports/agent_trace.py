@@ -1,9 +1,11 @@
-"""A record as an Agent Trace record, version 0.1: which lines of which files an invocation wrote.  [pure]
+"""A record as an Agent Trace record, version 0.1: which lines of which files an invocation wrote.
+[pure]
 
     trace = make_agent_trace(run, {"src/login.py": ranges}, revision)
 
-The ranges are found by content in the files as they are (`search.why`), so they are positions in the revision that the
-files are of. The published schema takes `0.1` for the version, and not the `0.1.0` of the examples beside it.
+The ranges are found by content in the files as they are (`search.why`), so they are positions in
+the revision that the files are of. The published schema takes `0.1` for the version, and not the
+`0.1.0` of the examples beside it.
 """
 
 from __future__ import annotations
@@ -36,8 +38,11 @@ class Attributed(NamedTuple):
     sha256: str
 
 
-def make_agent_trace(run: Run, files: Mapping[str, Sequence[Attributed]], revision: str | None) -> dict[str, object]:
-    """Return the trace record. `revision` is the commit that the files are of, None where they are of no commit."""
+def make_agent_trace(
+    run: Run, files: Mapping[str, Sequence[Attributed]], revision: str | None
+) -> dict[str, object]:
+    """Return the trace record. `revision` is the commit that the files are of, None where they are
+    of no commit."""
     file_rows = [
         {
             "path": path,
@@ -46,7 +51,11 @@ def make_agent_trace(run: Run, files: Mapping[str, Sequence[Attributed]], revisi
                     "url": f"inv://{run.invocation_id}/event/0",
                     "contributor": _describe_contributor(run),
                     "ranges": [
-                        {"start_line": one.first, "end_line": one.last, "content_hash": f"sha256:{one.sha256}"}
+                        {
+                            "start_line": one.first,
+                            "end_line": one.last,
+                            "content_hash": f"sha256:{one.sha256}",
+                        }
                         for one in ranges
                     ],
                 }
@@ -69,7 +78,9 @@ def make_agent_trace(run: Run, files: Mapping[str, Sequence[Attributed]], revisi
     return {
         "version": SPEC,
         "id": str(uuid.uuid5(uuid.NAMESPACE_URL, f"inv://{run.invocation_id}")),
-        "timestamp": (_EPOCH + timedelta(microseconds=run.end // 1000)).isoformat().replace("+00:00", "Z"),
+        "timestamp": (_EPOCH + timedelta(microseconds=run.end // 1000))
+        .isoformat()
+        .replace("+00:00", "Z"),
         **({} if revision is None else {"vcs": {"type": "git", "revision": revision}}),
         "tool": {"name": "spec-kitty", "version": VERSION},
         "files": file_rows,
@@ -84,7 +95,8 @@ def list_patched(run: Run) -> list[str]:
 
 
 def _describe_contributor(run: Run) -> dict[str, object]:
-    """Return who wrote the lines: an agent where one is on the record, else unknown, for a person may run a program."""
+    """Return who wrote the lines: an agent where one is on the record, else unknown, for a person
+    may run a program."""
     actor = run.started.get("actor")
     provider = actor.get("provider") if isinstance(actor, dict) else None
     if run.model is None and not run.started.get("session") and not _is_agent(actor):

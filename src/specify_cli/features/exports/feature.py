@@ -17,7 +17,13 @@ FEATURE = Feature(
             ("invocations", "export"),
             ("parquet",),
             "table_commands:export_tables",
-            (option("parquet", "These records, or all, as tables for DuckDB, in a new folder.", metavar="DIR"),),
+            (
+                option(
+                    "parquet",
+                    "These records, or all, as tables for DuckDB, in a new folder.",
+                    metavar="DIR",
+                ),
+            ),
             after="html",
             examples=("spec-kitty invocations export --parquet tables",),
             rank=60,
@@ -48,7 +54,11 @@ FEATURE = Feature(
             ("invocations", "export"),
             ("endpoint",),
             _TRACES,
-            (option("endpoint", "With otlp: send it there instead of writing a file.", metavar="URL"),),
+            (
+                option(
+                    "endpoint", "With otlp: send it there instead of writing a file.", metavar="URL"
+                ),
+            ),
             after="format",
             rank=70,
         ),

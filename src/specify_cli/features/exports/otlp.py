@@ -1,11 +1,12 @@
-"""Records as OpenTelemetry traces: one OTLP/JSON request (opentelemetry-proto 1.x, ExportTraceServiceRequest).  [pure]
+"""Records as OpenTelemetry traces: one OTLP/JSON request (opentelemetry-proto 1.x,
+ExportTraceServiceRequest). [pure]
 
     request = make_otlp([run])
 
-Names follow the semantic conventions for generative AI of the version in `SCHEMA`, which are *in development*: a later
-version may rename them. What those have no name for stands under `spec_kitty.`. A call, a step and a model call are
-spans; every other entry is an event of the span around it. The same record gives the same ids, so what is sent twice is
-one trace.
+Names follow the semantic conventions for generative AI of the version in `SCHEMA`, which are *in
+development*: a later version may rename them. What those have no name for stands under
+`spec_kitty.`. A call, a step and a model call are spans; every other entry is an event of the span
+around it. The same record gives the same ids, so what is sent twice is one trace.
 """
 
 from __future__ import annotations
@@ -36,7 +37,18 @@ _TOKENS = {
     "thinking": "gen_ai.usage.reasoning.output_tokens",
 }
 # Members of the envelope, and those that have a name in the conventions or a place in the span.
-_PLACED = {"v", "prev", "~", "event", "invocation_id", "at", "started_at", "completed_at", "duration_ms", "tokens"}
+_PLACED = {
+    "v",
+    "prev",
+    "~",
+    "event",
+    "invocation_id",
+    "at",
+    "started_at",
+    "completed_at",
+    "duration_ms",
+    "tokens",
+}
 _ROOT = {"started", "completed"}
 _MAX_INTEGER = 2**63 - 1
 
@@ -59,7 +71,11 @@ def _describe_run(run: Run) -> dict[str, object]:
         "resource": {"attributes": _list_attributes(resource)},
         "schemaUrl": SCHEMA,
         "scopeSpans": [
-            {"scope": {"name": "spec-kitty", "version": VERSION}, "schemaUrl": SCHEMA, "spans": list(_make_spans(run))}
+            {
+                "scope": {"name": "spec-kitty", "version": VERSION},
+                "schemaUrl": SCHEMA,
+                "spans": list(_make_spans(run)),
+            }
         ],
     }
 
@@ -67,7 +83,9 @@ def _describe_run(run: Run) -> dict[str, object]:
 def _make_spans(run: Run) -> Iterator[dict[str, object]]:
     """Yield the span of the run, then one of each call, step and model call."""
     named = run.started.get("trace_id")
-    trace = named if isinstance(named, str) and _is_hex(named, 32) else _derive(run.invocation_id, 32)
+    trace = (
+        named if isinstance(named, str) and _is_hex(named, 32) else _derive(run.invocation_id, 32)
+    )
     root = _derive(f"{run.invocation_id} root", 16)
     ids = [_derive(f"{run.invocation_id} {place}", 16) for place in range(len(run.spans))]
     events: dict[str, list[dict[str, object]]] = {}
@@ -78,9 +96,17 @@ def _make_spans(run: Run) -> Iterator[dict[str, object]]:
         if entry.kind in _SPANS:
             spans.append((ids[place], parent, span))
         elif entry.kind not in _ROOT:
-            common = {"spec_kitty.seq": entry.seq, **_tell_rest(entry.fields), **_tell_tokens(entry.fields)}
+            common = {
+                "spec_kitty.seq": entry.seq,
+                **_tell_rest(entry.fields),
+                **_tell_tokens(entry.fields),
+            }
             events.setdefault(parent, []).append(
-                {"timeUnixNano": str(span.begin), "name": say(entry.kind), "attributes": _list_attributes(common)}
+                {
+                    "timeUnixNano": str(span.begin),
+                    "name": say(entry.kind),
+                    "attributes": _list_attributes(common),
+                }
             )
     name, attributes = _describe_root(run)
     failed = run.completed.get("outcome") in ("failed", "abandoned")
@@ -121,7 +147,9 @@ def _describe_root(run: Run) -> tuple[str, dict[str, object]]:
         "gen_ai.request.model": run.model,
         "gen_ai.conversation.id": session.get("session_id") if isinstance(session, dict) else None,
         **_tell_tokens({"tokens": sum_tokens(run)}),
-        "error.type": run.completed.get("outcome") if run.completed.get("outcome") in ("failed", "abandoned") else None,
+        "error.type": run.completed.get("outcome")
+        if run.completed.get("outcome") in ("failed", "abandoned")
+        else None,
         "spec_kitty.tip": run.tip,
         "spec_kitty.open": None if run.completed else True,
         **_tell_rest(run.started),
@@ -176,20 +204,27 @@ def _tell_tokens(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def _tell_rest(fields: Mapping[str, object], placed: Iterable[str] = ()) -> dict[str, object]:
-    """Return every other member of a line under a name of ours; captured values as the text the line holds."""
+    """Return every other member of a line under a name of ours; captured values as the text the
+    line holds."""
     attributes: dict[str, object] = {}
     for key, value in fields.items():
         if key in _PLACED or key in placed or value is None:
             continue
         text = read_captured(value)
-        attributes[f"spec_kitty.{key}"] = value if text is None or not isinstance(value, dict) else text
+        attributes[f"spec_kitty.{key}"] = (
+            value if text is None or not isinstance(value, dict) else text
+        )
         if text is not None and isinstance(value, dict) and value.get("tail"):
             attributes[f"spec_kitty.{key}.size"] = value.get("size")
     return attributes
 
 
 def _list_attributes(values: Mapping[str, object]) -> list[dict[str, object]]:
-    return [{"key": say(key), "value": _wrap(value)} for key, value in values.items() if value is not None]
+    return [
+        {"key": say(key), "value": _wrap(value)}
+        for key, value in values.items()
+        if value is not None
+    ]
 
 
 def _wrap(value: object) -> dict[str, object]:

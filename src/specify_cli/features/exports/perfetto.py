@@ -2,8 +2,8 @@
 
     trace = make_perfetto([run])
 
-A record is a process. An agent is a row of its own in it, and work that overlaps without one part lying in the other
-gets further rows, because slices of a row have to lie in each other.
+A record is a process. An agent is a row of its own in it, and work that overlaps without one part
+lying in the other gets further rows, because slices of a row have to lie in each other.
 """
 
 from __future__ import annotations
@@ -13,8 +13,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from doctrine.text import say
 from specify_cli.libraries.timeline.run import LEFT_BEHIND, Run, Span, read_captured
 
-NOT_CARRIED = (*LEFT_BEHIND, "times below a microsecond, and who approved what: such entries are marks")
-_ENVELOPE = {"v", "prev", "~", "event", "invocation_id", "call_id", "at", "started_at", "completed_at", "duration_ms"}
+NOT_CARRIED = (
+    *LEFT_BEHIND,
+    "times below a microsecond, and who approved what: such entries are marks",
+)
+_ENVELOPE = {
+    "v",
+    "prev",
+    "~",
+    "event",
+    "invocation_id",
+    "call_id",
+    "at",
+    "started_at",
+    "completed_at",
+    "duration_ms",
+}
 
 
 def make_perfetto(runs: Iterable[Run]) -> dict[str, object]:
@@ -24,18 +38,30 @@ def make_perfetto(runs: Iterable[Run]) -> dict[str, object]:
     for pid, run in enumerate(runs, 1):
         events += _make_events(run, pid)
         unseen, tip = list(run.not_seen), run.tip
-        records.append({"invocation_id": run.invocation_id, "tip": tip, "not_seen": unseen, "withheld": run.withheld})
+        records.append(
+            {
+                "invocation_id": run.invocation_id,
+                "tip": tip,
+                "not_seen": unseen,
+                "withheld": run.withheld,
+            }
+        )
     return {
         "traceEvents": events,
         "displayTimeUnit": "ms",
-        "otherData": {"made_by": "spec-kitty", "records": records, "not_carried": list(NOT_CARRIED)},
+        "otherData": {
+            "made_by": "spec-kitty",
+            "records": records,
+            "not_carried": list(NOT_CARRIED),
+        },
     }
 
 
 def _make_events(run: Run, pid: int) -> Iterator[dict[str, object]]:
     titles = (run.started.get("profile_id"), run.started.get("action"), run.invocation_id)
     yield _name("process_name", pid, 0, " · ".join(say(part) for part in titles if part))
-    # The run itself is the outermost slice of its own row; where it is the only one, the first entries lie in it.
+    # The run itself is the outermost slice of its own row; where it is the only one, the first
+    # entries lie in it.
     request = say(run.started.get("request_text") or "a record without its request")
     yield {
         **_at(pid, 0, run.begin),
@@ -46,7 +72,9 @@ def _make_events(run: Run, pid: int) -> Iterator[dict[str, object]]:
         "args": _tell(run.started) | _tell(run.completed),
     }
     yield _name("thread_name", pid, 0, "request")
-    lasting = sorted((span for span in run.spans if span.lasts), key=lambda span: (span.begin, -span.end))
+    lasting = sorted(
+        (span for span in run.spans if span.lasts), key=lambda span: (span.begin, -span.end)
+    )
     rows = _Rows()
     for span in lasting:
         yield {
@@ -60,8 +88,17 @@ def _make_events(run: Run, pid: int) -> Iterator[dict[str, object]]:
     for span in run.spans:
         if not span.lasts and span.entry.kind not in ("started", "completed"):
             row = rows.get_first(span.entry.agent)
-            common = {"name": f"{say(span.entry.kind)} {say(span.entry.about)}"[:200], "cat": say(span.entry.kind)}
-            yield {**_at(pid, row, span.begin), "ph": "i", "s": "t", **common, "args": _describe(span)}
+            common = {
+                "name": f"{say(span.entry.kind)} {say(span.entry.about)}"[:200],
+                "cat": say(span.entry.kind),
+            }
+            yield {
+                **_at(pid, row, span.begin),
+                "ph": "i",
+                "s": "t",
+                **common,
+                "args": _describe(span),
+            }
     for row, title in rows.titles():
         yield _name("thread_name", pid, row, title)
 
@@ -73,7 +110,8 @@ class _Rows:
         self._open: list[tuple[str, list[int]]] = []
 
     def find(self, span: Span) -> int:
-        """Return the row where a span lies in what is open there, or beside it; spans come in the order they begin."""
+        """Return the row where a span lies in what is open there, or beside it; spans come in the
+        order they begin."""
         agent = span.entry.agent or ""
         for row, (owner, ends) in enumerate(self._open, 1):
             if owner != agent:
@@ -89,7 +127,9 @@ class _Rows:
     def get_first(self, agent: str | None) -> int:
         """Return the first row of an agent."""
         named = agent or ""
-        free_row = next((row for row, (owner, _) in enumerate(self._open, 1) if owner == named), None)
+        free_row = next(
+            (row for row, (owner, _) in enumerate(self._open, 1) if owner == named), None
+        )
         if free_row is None:
             self._open.append((named, []))
         return free_row or len(self._open)
@@ -105,17 +145,28 @@ def _at(pid: int, row: int, nanos: int) -> dict[str, object]:
 
 
 def _name(kind: str, pid: int, row: int, title: str) -> dict[str, object]:
-    return {"ph": "M", "name": kind, "pid": pid, "tid": pid * 1000 + row, "args": {"name": title[:200]}}
+    return {
+        "ph": "M",
+        "name": kind,
+        "pid": pid,
+        "tid": pid * 1000 + row,
+        "args": {"name": title[:200]},
+    }
 
 
 def _describe(span: Span) -> dict[str, str]:
     entry = span.entry
     members = _tell({**entry.fields, **entry.end_fields})
-    return members | {"line": str(entry.seq), **({"ended": say(entry.status)} if entry.status else {})}
+    return members | {
+        "line": str(entry.seq),
+        **({"ended": say(entry.status)} if entry.status else {}),
+    }
 
 
 def _tell(fields: Mapping[str, object]) -> dict[str, str]:
     """Return the members of a line as texts, captured values as far as the line holds them."""
-    members = {key: value for key, value in fields.items() if key not in _ENVELOPE and value is not None}
+    members = {
+        key: value for key, value in fields.items() if key not in _ENVELOPE and value is not None
+    }
     return {say(key): say(captured if (captured := read_captured(value)) is not None else value)
             for key, value in members.items()}  # fmt: skip

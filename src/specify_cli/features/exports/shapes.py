@@ -29,7 +29,8 @@ class LeftOut(Shape):
 
 
 class TablesExported(Shape):
-    """invocations export --parquet: how many rows each table has, and the records that could not be read."""
+    """invocations export --parquet: how many rows each table has, and the records that could not be
+    read."""
 
     path: str
     tables: dict[str, int]

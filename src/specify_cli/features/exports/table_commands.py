@@ -43,12 +43,16 @@ class ParquetFolder:
     def __init__(self, folder: str) -> None:
         self._types = {NUMBER: pyarrow.int64(), FRACTION: pyarrow.float64(), FLAG: pyarrow.bool_()}
         if os.path.lexists(folder):
-            raise CallerError("INVALID_VALUE", f"--parquet {folder}: it is there", "name a new folder")
+            raise CallerError(
+                "INVALID_VALUE", f"--parquet {folder}: it is there", "name a new folder"
+            )
         self._folder, self._made = folder, Path(f"{folder}.part")
         try:
             self._made.mkdir(mode=0o700)
         except OSError as error:
-            raise EnvironmentFault("ACCESS_FAILED", f"--parquet {folder}: {error.strerror}", "name another") from error
+            raise EnvironmentFault(
+                "ACCESS_FAILED", f"--parquet {folder}: {error.strerror}", "name another"
+            ) from error
 
     def build(self, rows: list[Row], columns: Mapping[str, str]) -> Any:
         """Return rows as a table."""
@@ -62,7 +66,9 @@ class ParquetFolder:
 
     def _make_schema(self, columns: Mapping[str, str]) -> Any:
         text = pyarrow.string()
-        return pyarrow.schema([(name, self._types.get(kind, text)) for name, kind in columns.items()])
+        return pyarrow.schema(
+            [(name, self._types.get(kind, text)) for name, kind in columns.items()]
+        )
 
     def __enter__(self) -> ParquetFolder:
         return self
@@ -86,7 +92,10 @@ def export_tables(values: Values) -> int:
     left_out: list[dict[str, str]] = []
     counts = dict.fromkeys(TABLES, 0)
     with ParquetFolder(folder) as parquet, ExitStack() as stack:
-        files = {name: stack.enter_context(parquet.open(f"{name}.parquet", TABLES[name])) for name in TABLES}
+        files = {
+            name: stack.enter_context(parquet.open(f"{name}.parquet", TABLES[name]))
+            for name in TABLES
+        }
         rows_of: dict[str, list[Row]] = {name: [] for name in TABLES}
 
         def flush(least: int) -> None:

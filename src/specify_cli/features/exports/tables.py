@@ -1,4 +1,5 @@
-"""Records as tables, for questions over all of them: what stands in a row, and of which type.  [pure]
+"""Records as tables, for questions over all of them: what stands in a row, and of which type.
+[pure]
 
 for name, rows in make_tables(run, lines).items():
     print(name, len(rows))
@@ -16,9 +17,16 @@ Row = dict[str, object]
 # Each table with its columns. Every table but `runs` names its run by `invocation_id`.
 TABLES: dict[str, dict[str, str]] = {
     "runs": {
-        **dict.fromkeys(("invocation_id", "parent_invocation_id", "profile_id", "action", "verb", "run_kind"), TEXT),
-        **dict.fromkeys(("request_text", "match_reason", "router_confidence", "actor_id", "actor_type"), TEXT),
-        **dict.fromkeys(("model", "session", "trace_id", "governance_context_hash", "execution_hash"), TEXT),
+        **dict.fromkeys(
+            ("invocation_id", "parent_invocation_id", "profile_id", "action", "verb", "run_kind"),
+            TEXT,
+        ),
+        **dict.fromkeys(
+            ("request_text", "match_reason", "router_confidence", "actor_id", "actor_type"), TEXT
+        ),
+        **dict.fromkeys(
+            ("model", "session", "trace_id", "governance_context_hash", "execution_hash"), TEXT
+        ),
         **dict.fromkeys(("started_at", "completed_at", "outcome", "closed_by", "tip"), TEXT),
         **dict.fromkeys(("opened_by", "imported_at", "not_seen"), TEXT),
         "lines": NUMBER,
@@ -31,7 +39,9 @@ TABLES: dict[str, dict[str, str]] = {
         "score": FRACTION,
     },
     "gates": {
-        **dict.fromkeys(("invocation_id", "gate", "rule_ref", "outcome", "reason_code", "override"), TEXT),
+        **dict.fromkeys(
+            ("invocation_id", "gate", "rule_ref", "outcome", "reason_code", "override"), TEXT
+        ),
         "seq": NUMBER,
         "blocking": FLAG,
     },
@@ -57,7 +67,11 @@ def make_tables(run: Run, lines: Iterable[Mapping[str, object]]) -> dict[str, li
         "hits": list(_list_hits(all_lines)),
         "gates": [{**line} for line in all_lines if line.get("event") == "gate_decision"],
         "calls": [
-            {**span.entry._asdict(), "tool": span.entry.name, "status": span.entry.status or "unknown"}
+            {
+                **span.entry._asdict(),
+                "tool": span.entry.name,
+                "status": span.entry.status or "unknown",
+            }
             for span in run.spans
             if span.entry.kind in ("tool_call", "tool_result")
         ],
@@ -78,7 +92,15 @@ def _make_run(run: Run, lines: int) -> Row:
         "imported_at": imported.get("at") if isinstance(imported, dict) else None,
         "not_seen": ", ".join(run.not_seen),
     }
-    return {**run.started, **asked, **closing, **row, "model": run.model, "tip": run.tip, "lines": lines}
+    return {
+        **run.started,
+        **asked,
+        **closing,
+        **row,
+        "model": run.model,
+        "tip": run.tip,
+        "lines": lines,
+    }
 
 
 def _list_hits(lines: Iterable[Mapping[str, object]]) -> Iterator[Row]:
@@ -106,7 +128,8 @@ def _write(line: Mapping[str, object]) -> str:
 
 
 def _shape(row: Row, columns: Mapping[str, str]) -> Row:
-    """Return the columns of a row; a value of another type is text where text is wanted, and else nothing."""
+    """Return the columns of a row; a value of another type is text where text is wanted, and else
+    nothing."""
     return {name: _read(row.get(name), kind) for name, kind in columns.items()}
 
 
@@ -114,7 +137,11 @@ def _read(value: object, kind: str) -> object:
     if value is None:
         return None
     if kind == TEXT:
-        return (value if isinstance(value, str) else _write({"": value})[4:-1]).encode("utf-8", "replace").decode()
+        return (
+            (value if isinstance(value, str) else _write({"": value})[4:-1])
+            .encode("utf-8", "replace")
+            .decode()
+        )
     if kind == FRACTION:
         try:
             return float(value) if isinstance(value, str) else None

@@ -28,7 +28,8 @@ from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore, Place
 
 _NOT_CARRIED = {
-    "otlp": otlp.NOT_CARRIED, "perfetto": perfetto.NOT_CARRIED, "agent-trace": agent_trace.NOT_CARRIED,
+    "otlp": otlp.NOT_CARRIED, "perfetto": perfetto.NOT_CARRIED,
+    "agent-trace": agent_trace.NOT_CARRIED,
 }  # fmt: skip
 
 
@@ -37,9 +38,13 @@ def export_trace(values: Values) -> int:
     form, endpoint = str(values["format"]), shell.get_text(values, "endpoint")
     project, ids = open_export(values, "output" if endpoint is None else "endpoint")
     if endpoint is not None and form != "otlp":
-        raise CallerError("USAGE", "--endpoint goes with --format otlp", "spec-kitty invocations export --help")
+        raise CallerError(
+            "USAGE", "--endpoint goes with --format otlp", "spec-kitty invocations export --help"
+        )
     if values.get("proofs") or (form == "agent-trace" and len(ids) != 1):
-        raise CallerError("USAGE", f"--format {form} takes no --proofs, and agent-trace one record", "give one ID")
+        raise CallerError(
+            "USAGE", f"--format {form} takes no --proofs, and agent-trace one record", "give one ID"
+        )
     index = Index(project.root)
     places = sorted({index.resolve(text) for text in ids}, key=lambda place: place.invocation_id)
     runs = [_read(project, place, safe=bool(values["safe"])) for place in places]
@@ -76,7 +81,11 @@ def export_trace(values: Values) -> int:
     done = f"{one_line(output or '')}: written" if endpoint is None else f"{endpoint}: sent"
     lines = [f"{done}, {count(len(runs), 'record')} as {form}, {len(data)} bytes"]
     lines += [f"not carried: {what}" for what in _NOT_CARRIED[form]]
-    lines += [f"not seen: {run.invocation_id[-6:]} {', '.join(run.not_seen)}" for run in runs if run.not_seen]
+    lines += [
+        f"not seen: {run.invocation_id[-6:]} {', '.join(run.not_seen)}"
+        for run in runs
+        if run.not_seen
+    ]
     if value["withheld_lines"]:
         lines.append(f"withheld: {count(sum(run.withheld for run in runs), 'line')}")
     write_lines(lines)
@@ -84,7 +93,8 @@ def export_trace(values: Values) -> int:
 
 
 def _read(project: Project, place: Place, *, safe: bool) -> Run:
-    """Return a record that verifies as a run; a safe one without what a safe archive would withhold."""
+    """Return a record that verifies as a run; a safe one without what a safe archive would
+    withhold."""
     archive.require_whole(verify_place(project, place), place)
     data = FileRecordStore(project.root).read(place)
     annexes = annex_events(project.root, place.invocation_id)
@@ -101,8 +111,12 @@ def _send(endpoint: str, data: bytes) -> str:
     """Send traces to an endpoint and return where they went."""
     senders = list_fills("send_otlp")
     if not senders:
-        raise CallerError("INVALID_VALUE", "--endpoint: nothing here sends traces", "write a file with --output")
-    return str(load(senders[0].run)(endpoint, os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", ""), data))
+        raise CallerError(
+            "INVALID_VALUE", "--endpoint: nothing here sends traces", "write a file with --output"
+        )
+    return str(
+        load(senders[0].run)(endpoint, os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", ""), data)
+    )
 
 
 def _make_agent_trace(project: Project, run: Run) -> dict[str, object]:
@@ -128,16 +142,24 @@ def _make_agent_trace(project: Project, run: Run) -> dict[str, object]:
 
 
 def _find_revision(root: str, files: dict[str, bytes]) -> str | None:
-    """Return the commit whose files these are, byte for byte; None where the last one holds others."""
+    """Return the commit whose files these are, byte for byte; None where the last one holds
+    others."""
     top = find_worktree(root)
     try:
         revision = None if top is None else ask_git(top, "rev-parse", "--verify", "HEAD")
-        listed = None if top is None or revision is None else ask_git(top, "ls-tree", "-r", "-z", "--full-tree", "HEAD")
+        listed = (
+            None
+            if top is None or revision is None
+            else ask_git(top, "ls-tree", "-r", "-z", "--full-tree", "HEAD")
+        )
     except OSError:
         return None
     if top is None or revision is None or listed is None:
         return None
-    blobs = {name: head.split()[2] for head, _, name in (row.partition("\t") for row in listed.split("\0") if row)}
+    blobs = {
+        name: head.split()[2]
+        for head, _, name in (row.partition("\t") for row in listed.split("\0") if row)
+    }
     for path, data in files.items():
         name = os.path.relpath(os.path.join(os.path.realpath(root), path), os.path.realpath(top))
         kind = hashlib.sha256 if len(blobs.get(name, "")) == 64 else hashlib.sha1

@@ -36,28 +36,51 @@ def check_hooks(project: Project, home: str | None) -> Iterator[Finding]:
         if late:
             what += f"; {late} came after their record was closed, so it does not show them"
         yield Finding(
-            "HOOK_ORPHANS", WARNING if late else INFO, layout.ORPHANS, what, f"look at them, then rm {layout.ORPHANS}"
+            "HOOK_ORPHANS",
+            WARNING if late else INFO,
+            layout.ORPHANS,
+            what,
+            f"look at them, then rm {layout.ORPHANS}",
         )
     lines = logged(project.root, layout.ORPHANS)
     held = {key for line in lines for key in (*_list_keys(line), *list_taken(line))}
     for top, path, label in _read_failure_logs(project):
         failures, full = _read_told_lines(top, path)
         # The orphan is still there, or a record took it in.
-        failures = [line for line in failures if not (_list_keys(line) and held.issuperset(_list_keys(line)))]
+        failures = [
+            line
+            for line in failures
+            if not (_list_keys(line) and held.issuperset(_list_keys(line)))
+        ]
         if failures or full:
-            what = f"{count(len(failures), 'hook call')} failed{_describe_last(failures, 'code', 'message')}"
-            yield Finding("HOOK_FAILED", WARNING, label, what + full, f"fix the cause, then rm {label}")
+            what = (
+                f"{count(len(failures), 'hook call')} "
+                f"failed{_describe_last(failures, 'code', 'message')}"
+            )
+            yield Finding(
+                "HOOK_FAILED", WARNING, label, what + full, f"fix the cause, then rm {label}"
+            )
     killed = [
         mark
         for name in list_names(project.root, layout.BEGUN)
         if (mark := _describe_killed(project.root, name)) is not None
     ]
     if killed:
-        what = f"{count(len(killed), 'hook')} began with a large payload and never ended; the last: {killed[-1]}"
-        yield Finding("HOOK_KILLED", WARNING, layout.BEGUN, what, f"what they told is lost; then rm -r {layout.BEGUN}")
+        what = (
+            f"{count(len(killed), 'hook')} began with a large payload and never ended; the "
+            f"last: {killed[-1]}"
+        )
+        yield Finding(
+            "HOOK_KILLED",
+            WARNING,
+            layout.BEGUN,
+            what,
+            f"what they told is lost; then rm -r {layout.BEGUN}",
+        )
     local = f"{project.root}/{layout.LOCAL}"
     in_use = "bindings" in list_names(project.root, layout.LOCAL) or any(
-        standing(SettingsPlace(harness, "project", project.root, harness.project)).state in ("current", "outdated")
+        standing(SettingsPlace(harness, "project", project.root, harness.project)).state
+        in ("current", "outdated")
         for harness in list_harnesses()
     )
     if in_use or (os.path.lexists(local) and (os.path.islink(local) or not os.path.isdir(local))):
@@ -65,7 +88,13 @@ def check_hooks(project: Project, home: str | None) -> Iterator[Finding]:
             why = _find_unwritable(project.root, folder)
             if why is not None:
                 what = f"hooks can record nothing here, and cannot say so: {why}"
-                yield Finding("HOOK_UNWRITABLE", WARNING, folder, what, f"free space or make {folder} writable")
+                yield Finding(
+                    "HOOK_UNWRITABLE",
+                    WARNING,
+                    folder,
+                    what,
+                    f"free space or make {folder} writable",
+                )
     yield from _check_hooks_off(project, home)
 
 
@@ -73,15 +102,29 @@ def _check_hooks_off(project: Project, home: str | None) -> Iterator[Finding]:
     installed = find_installed(project.root, home)
     program = find_program(project.root) if installed else None
     if program is not None and program.warning is not None:
-        yield Finding("HOOK_PROGRAM", WARNING, program.path or "PATH", program.warning, "spec-kitty hooks status")
+        yield Finding(
+            "HOOK_PROGRAM",
+            WARNING,
+            program.path or "PATH",
+            program.warning,
+            "spec-kitty hooks status",
+        )
     for name in installed:
         off = describe_off(name, project.root, home)
         if off is not None:
             what = f"{find_harness(name).title} runs no hooks: {off}"
-            yield Finding("HOOKS_OFF", WARNING, layout.RECORDS, what, "remove that setting, or uninstall the hooks")
+            yield Finding(
+                "HOOKS_OFF",
+                WARNING,
+                layout.RECORDS,
+                what,
+                "remove that setting, or uninstall the hooks",
+            )
 
 
-def watch_silence(project: Project, home: str | None) -> Callable[[RecordReport], Iterator[Finding]]:
+def watch_silence(
+    project: Project, home: str | None
+) -> Callable[[RecordReport], Iterator[Finding]]:
     """Return a check of each record: did a harness whose hooks are installed tell nothing of it?"""
     installed = find_installed(project.root, home)
 
@@ -111,7 +154,8 @@ def _describe_killed(root: str, name: str) -> str | None:
 
 
 def _read_failure_logs(project: Project) -> Iterator[tuple[str, str, str]]:
-    """Yield where hooks note their own failures: folder, path below it, and the path as people name it."""
+    """Yield where hooks note their own failures: folder, path below it, and the path as people name
+    it."""
     yield project.root, layout.HOOK_FAILURES, layout.HOOK_FAILURES
     if project.git_dir is not None:
         yield project.git_dir, layout.LOST_IN_GIT, f"{project.git_dir}/{layout.LOST_IN_GIT}"
@@ -121,9 +165,13 @@ def _read_told_lines(top: str, path: str) -> tuple[list[Mapping[str, object]], s
     """Return the lines of a hook's log, and what to add where it is full."""
     lines = logged(top, path)
     adopted = {key for line in lines for key in list_taken(line)}
-    waiting = [line for line in lines if "taken" not in line and adopted.isdisjoint(_list_keys(line))]
+    waiting = [
+        line for line in lines if "taken" not in line and adopted.isdisjoint(_list_keys(line))
+    ]
     reported = [line for line in waiting if line.get("full") is not True]
-    return reported, "" if len(reported) == len(waiting) else "; the log is full and later ones are not kept"
+    return reported, "" if len(reported) == len(
+        waiting
+    ) else "; the log is full and later ones are not kept"
 
 
 def _list_keys(line: Mapping[str, object]) -> list[str]:
@@ -138,7 +186,8 @@ def _describe_last(lines: list[Mapping[str, object]], *keys: str) -> str:
 
 
 def _find_unwritable(root: str, folder: str) -> str | None:
-    """Return why nothing can be written to a folder, as far as asking tells; None where nothing speaks against it."""
+    """Return why nothing can be written to a folder, as far as asking tells; None where nothing
+    speaks against it."""
     path = f"{root}/{folder}"
     try:
         if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):

@@ -6,7 +6,13 @@ from collections.abc import Iterable
 from typing import Literal
 
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_error, write_json, write_lines, write_note
+from specify_cli.cli.terminal.output import (
+    one_line,
+    write_error,
+    write_json,
+    write_lines,
+    write_note,
+)
 from specify_cli.cli.terminal.person import require_person
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.hooks.conversation.session_record import set_mark
@@ -54,8 +60,15 @@ def status(values: Values) -> int:
         return 0
     lines = [] if program.path is None else [f"program  {_describe_program(program)}"]
     for row in standings.harnesses:
-        opens = " · its sessions get records by themselves" if opens_by_itself(root, row.harness) else ""
-        lines.append(f"{row.title} ({row.harness}) · {'in use here' if row.detected else 'not seen here'}{opens}")
+        opens = (
+            " · its sessions get records by themselves"
+            if opens_by_itself(root, row.harness)
+            else ""
+        )
+        lines.append(
+            f"{row.title} ({row.harness}) · "
+            f"{'in use here' if row.detected else 'not seen here'}{opens}"
+        )
         for place in row.places:
             lines.append(f"  {place.scope:<8} {place.state:<9} {one_line(place.path)}")
             if place.problem:
@@ -83,11 +96,15 @@ def test(values: Values) -> int:
         write_json(answer)
         return 0
     named = one_line(answer["hook_event"]) or "no event named"
-    lines = [f"{answer['harness']} · {named} · session {one_line(answer['session_id'] or 'not named')}"]
+    lines = [
+        f"{answer['harness']} · {named} · session {one_line(answer['session_id'] or 'not named')}"
+    ]
     for event in answer["events"]:
         body = event["body"]
         lines.append(f"  {body['event']}")
-        lines += [f"    {name}: {one_line(item, 160)}" for name, item in body.items() if name != "event"]
+        lines += [
+            f"    {name}: {one_line(item, 160)}" for name, item in body.items() if name != "event"
+        ]
     if answer["started_invocation"] is not None:
         lines.append(f"  the session belongs to {answer['started_invocation']} from here on")
     if not answer["events"]:
@@ -105,11 +122,15 @@ def _change_settings(values: Values, *, installing: bool) -> int:
     scope = next(scope for scope in SCOPES if scope == values["scope"])
     dry = bool(values["dry_run"])
     if not installing and not dry:
-        require_person(shell.caller().actor, "an end of the recording by hooks", "spec-kitty hooks uninstall")
+        require_person(
+            shell.caller().actor, "an end of the recording by hooks", "spec-kitty hooks uninstall"
+        )
     option = values["harness"]
     named = list(dict.fromkeys(map(str, option))) if isinstance(option, list) else []
     selected = [name for name in named if name != _DETECTED] if _DETECTED not in named else []
-    chosen = [find_harness(name) for name in selected] or list_in_use(root, home, scope, installing=installing)
+    chosen = [find_harness(name) for name in selected] or list_in_use(
+        root, home, scope, installing=installing
+    )
     done, refused = change_hooks(chosen, scope, root, home, installing=installing, dry_run=dry)
     opening = installing and bool(values["open"])
     if not dry and (opening or not installing):
@@ -128,13 +149,20 @@ def _change_settings(values: Values, *, installing: bool) -> int:
             {
                 "dry_run": dry,
                 "changes": [describe_change(change) for change in done],
-                "refused": [{"harness": harness.name, **refusal.as_value()} for harness, refusal in refused],
+                "refused": [
+                    {"harness": harness.name, **refusal.as_value()} for harness, refusal in refused
+                ],
             }
         )
     else:
         _tell(done, dry=dry, installing=installing)
         if opening and done and not dry:
-            write_lines(["a session that begins work without a do gets a record from its prompt, in this clone"])
+            write_lines(
+                [
+                    "a session that begins work without a do gets a record from its prompt, in "
+                    "this clone"
+                ]
+            )
         if installing:
             _warn(find_program(root))
         for _, refusal in refused:
@@ -151,7 +179,8 @@ def change_hooks(
     installing: bool,
     dry_run: bool = False,
 ) -> tuple[list[Change], list[tuple[Harness, InvocationError]]]:
-    """Put hooks into the settings of harnesses, or take them out; return what was done and what was refused."""
+    """Put hooks into the settings of harnesses, or take them out; return what was done and what was
+    refused."""
     act = put_in if installing else take_out
     done: list[Change] = []
     refused: list[tuple[Harness, InvocationError]] = []
@@ -159,7 +188,9 @@ def change_hooks(
         place = settings_place(harness, scope, root, home)
         try:
             if place is None:
-                raise CallerError("HARNESS_NOT_FOUND", "there is no home folder to keep settings in", "set HOME")
+                raise CallerError(
+                    "HARNESS_NOT_FOUND", "there is no home folder to keep settings in", "set HOME"
+                )
             done.append(act(place, dry_run=dry_run))
         except InvocationError as error:
             refused.append((harness, error))
@@ -222,10 +253,14 @@ def _read_payload(path: str) -> bytes:
             data = file.read(MAX_INPUT + 1)
     except OSError as error:
         raise CallerError(
-            "PAYLOAD_INVALID", f"cannot read {path}: {error.strerror}", "give a file, or - for stdin"
+            "PAYLOAD_INVALID",
+            f"cannot read {path}: {error.strerror}",
+            "give a file, or - for stdin",
         ) from error
     if len(data) > MAX_INPUT:
         raise CallerError(
-            "PAYLOAD_INVALID", f"{path}: expected at most {MAX_INPUT} bytes, found more", "a hook records none of it"
+            "PAYLOAD_INVALID",
+            f"{path}: expected at most {MAX_INPUT} bytes, found more",
+            "a hook records none of it",
         )
     return data

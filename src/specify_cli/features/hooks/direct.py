@@ -1,4 +1,5 @@
-"""The ordinary case of a hook: its session is bound, and nothing but the bound record has to be read.
+"""The ordinary case of a hook: its session is bound, and nothing but the bound record has to be
+read.
 
 What is loaded here is what an append takes (the benchmark of a hook counts it).
 """
@@ -13,9 +14,20 @@ from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.features.hooks.payload.values import HookEvent, HookInput
 from specify_cli.invocation.bindings import binding_of, digest_of_names
-from specify_cli.invocation.events.event_body import change_gap, compose_event, find_known, other_writer
+from specify_cli.invocation.events.event_body import (
+    change_gap,
+    compose_event,
+    find_known,
+    other_writer,
+)
 from specify_cli.invocation.events.settings import settings_of
-from specify_cli.project.protection import CAPTURE_SIDES, DEFAULTS, Protections, read_accepted, resolve_protections
+from specify_cli.project.protection import (
+    CAPTURE_SIDES,
+    DEFAULTS,
+    Protections,
+    read_accepted,
+    resolve_protections,
+)
 from specify_cli.project.root import place_below
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
@@ -35,10 +47,11 @@ _MAX_CONFIG = 256 * 1024
 
 
 def append_directly(at: Site, call: HookInput) -> bool:
-    """Append to the bound record with nothing loaded but what an append takes; False where more is to be known.
+    """Append to the bound record with nothing loaded but what an append takes; False where more is
+    to be known.
 
-    Mostly no more is: the session is bound, nothing is so large that it becomes an object, and nothing depends on
-    where the run stands.
+    Mostly no more is: the session is bound, nothing is so large that it becomes an object, and
+    nothing depends on where the run stands.
     """
     root, harness, session = at.root, at.harness, call.session_id
     place = None if session is None else _find_bound(root, harness, session, call)
@@ -58,7 +71,11 @@ def append_directly(at: Site, call: HookInput) -> bool:
     items = []
     for event in call.events:
         item = compose_event(
-            event.event, event.payload, settings, new_id=lambda: new_ulid(millis, os.urandom(10)), trace_id=trace_id
+            event.event,
+            event.payload,
+            settings,
+            new_id=lambda: new_ulid(millis, os.urandom(10)),
+            trace_id=trace_id,
         )
         if item.objects or item.gaps:
             return False
@@ -74,16 +91,22 @@ def append_directly(at: Site, call: HookInput) -> bool:
         before = locked.tip
         named = items
         if call.call_id_is_synthetic:
-            from specify_cli.invocation.events.equal_calls import tell_apart  # for harnesses that name no call
+            # for harnesses that name no call
+            from specify_cli.invocation.events.equal_calls import tell_apart
 
             named = tell_apart(locked.read(0), items, trace_id)
         known = find_known(locked.holds, locked.read, named, keys, change)
         new = zip(named, keys, known.events, strict=True)
-        bodies = [item.body if key is None else {**item.body, "dedupe": key} for item, key, there in new if not there]
+        bodies = [
+            item.body if key is None else {**item.body, "dedupe": key}
+            for item, key, there in new
+            if not there
+        ]
         bodies += known.conflicts
         closed = bool(bodies) and locked.tip.event == "completed"
         first = () if known.change is None or not bodies else (known.change,)
-        at = rfc3339(durable.read_clock(time.time_ns))  # under the lock, so that no line is older than the one before
+        # under the lock, so that no line is older than the one before
+        at = rfc3339(durable.read_clock(time.time_ns))
         return [] if closed else [{**body, "at": at, **by} for body in (*first, *bodies)]
 
     tip = store.append(place, compose, rfc3339(millis), sync=any(item.durable for item in items))
@@ -93,15 +116,23 @@ def append_directly(at: Site, call: HookInput) -> bool:
 
 
 def _find_bound(root: str, harness: str, session: str, call: HookInput) -> Place | None:
-    """Return the record that a session is bound to; None where more than an append is to be done, or none is bound."""
+    """Return the record that a session is bound to; None where more than an append is to be done,
+    or none is bound."""
     if call.started_invocation is not None or call.deadline is not None:
         return None
-    if any(event.event not in ("tool_call", "tool_result", "patch_apply", "error") for event in call.events):
+    if any(
+        event.event not in ("tool_call", "tool_result", "patch_apply", "error")
+        for event in call.events
+    ):
         return None
     binding = binding_of(root, harness, session, call.subagent)
     if binding is None and call.subagent is not None:
         binding = binding_of(root, harness, session, None)
-    return place_of(binding.profile_id, binding.invocation_id) if binding and binding.profile_id else None
+    return (
+        place_of(binding.profile_id, binding.invocation_id)
+        if binding and binding.profile_id
+        else None
+    )
 
 
 def _fix_tip(at: Site, place: Place) -> None:
@@ -116,14 +147,21 @@ def name_writer(harness: str, session: str | None) -> dict[str, str]:
     return {"harness": harness, "session_id": session or ""}
 
 
-def _read_limits(root: str, git_dir: str | None, home: str | None) -> tuple[Mapping[str, str], RuleSet]:
-    """Return the capture modes in force that the config states, by side, and the redaction rules in force."""
+def _read_limits(
+    root: str, git_dir: str | None, home: str | None
+) -> tuple[Mapping[str, str], RuleSet]:
+    """Return the capture modes in force that the config states, by side, and the redaction rules in
+    force."""
     plain = _read_plain_modes(root)
     if plain is not None:
-        accepted = read_accepted(git_dir, place_below(root, find_worktree(root) or root)) or DEFAULTS
+        accepted = (
+            read_accepted(git_dir, place_below(root, find_worktree(root) or root)) or DEFAULTS
+        )
         if not accepted.rules:
             stated = {side: mode for key, mode in plain.items() for side in CAPTURE_SIDES[key]}
-            return resolve_protections(Protections(capture=stated), accepted)[0].capture, shipped_rule_set()
+            return resolve_protections(Protections(capture=stated), accepted)[
+                0
+            ].capture, shipped_rule_set()
     from specify_cli.project.config import load_project  # a config of another form has to be parsed
 
     project, cache = load_project(root, home)
@@ -132,16 +170,20 @@ def _read_limits(root: str, git_dir: str | None, home: str | None) -> tuple[Mapp
 
 
 def _read_plain_modes(root: str) -> dict[str, str] | None:
-    """Return the capture modes a config in its usual form states, by key; None where it has to be parsed to know.
+    """Return the capture modes a config in its usual form states, by key; None where it has to be
+    parsed to know.
 
-    A line of redaction, or of capture in another form, has to be; so has anything that could hide a key in escapes.
+    A line of redaction, or of capture in another form, has to be; so has anything that could hide a
+    key in escapes.
     """
     try:
         data = durable.read_below(root, layout.CONFIG, _MAX_CONFIG)
     except FileNotFoundError:
         return {}
     # Where YAML ends a line and bytes do not, a key could hide behind a comment (YAML 1.1 §4.2).
-    if len(data) > _MAX_CONFIG or any(mark in data for mark in (b"\r", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")):
+    if len(data) > _MAX_CONFIG or any(
+        mark in data for mark in (b"\r", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
+    ):
         return None
     modes: dict[str, str] = {}
     for line in data.split(b"\n"):
@@ -149,7 +191,11 @@ def _read_plain_modes(root: str) -> dict[str, str] | None:
         if stripped.startswith(b"#"):
             continue
         name, _, value = stripped.decode("utf-8", "replace").partition(": ")
-        if name in ("capture_llm_io", "capture_tool_io") and value in ("summary", "full") and name not in modes:
+        if (
+            name in ("capture_llm_io", "capture_tool_io")
+            and value in ("summary", "full")
+            and name not in modes
+        ):
             modes[name] = value
         elif b"redaction" in stripped or b"capture" in stripped or b"\\" in stripped:
             return None
@@ -157,7 +203,8 @@ def _read_plain_modes(root: str) -> dict[str, str] | None:
 
 
 def dedupe_key(harness: str, session: str | None, event: HookEvent) -> str | None:
-    """Return the digest of one physical event; None where the harness gives nothing to tell it by."""
+    """Return the digest of one physical event; None where the harness gives nothing to tell it
+    by."""
     if not event.call_id:
         return None
     return digest_of_names(harness, session or "", event.call_id, event.phase, event.event)[:32]

@@ -11,9 +11,21 @@ _HARNESS = option(
     multiple=True,
     choices=("*harness", "all-detected"),
 )
-# The names of our harnesses: `claude-code` is the module `harnesses/claude_code.py` and the JSON file beside it.
-HARNESS_NAMES = ("claude-code", "codex", "cursor", "copilot", "gemini", "antigravity", "opencode", "qwen")
-_PAYLOADS = tuple(f"payload.{name}" for name in ("values", "calls", "outputs", "patches", "moments", "dialect"))
+# The names of our harnesses: `claude-code` is the module `harnesses/claude_code.py` and the JSON
+# file beside it.
+HARNESS_NAMES = (
+    "claude-code",
+    "codex",
+    "cursor",
+    "copilot",
+    "gemini",
+    "antigravity",
+    "opencode",
+    "qwen",
+)
+_PAYLOADS = tuple(
+    f"payload.{name}" for name in ("values", "calls", "outputs", "patches", "moments", "dialect")
+)
 
 FEATURE = Feature(
     name="hooks",
@@ -24,11 +36,15 @@ FEATURE = Feature(
         Command(
             ("hooks", "install"),
             "commands:install",
-            "Put the hook into harnesses' own settings; what else is there is kept; twice is as once.",
+            "Put the hook into harnesses' own settings; what else is there is kept; twice is as "
+            "once.",
             (
                 _HARNESS,
                 SCOPE,
-                flag("open", "Let a session that begins work without a do get a record, in this clone."),
+                flag(
+                    "open",
+                    "Let a session that begins work without a do get a record, in this clone.",
+                ),
                 SHOW,
             ),
             (
@@ -58,7 +74,8 @@ FEATURE = Feature(
                 SHOW,
             ),
             ("spec-kitty hooks uninstall", "spec-kitty hooks uninstall --harness cursor"),
-            "0 taken out, or was not there · 1 a settings file was refused and left alone · 2 usage",
+            "0 taken out, or was not there · 1 a settings file was refused and left alone · 2 "
+            "usage",
             rank=450,
         ),
         Command(
@@ -67,7 +84,12 @@ FEATURE = Feature(
             "Show what one hook call would record, masked and cut as it would be; writes nothing.",
             (
                 option("harness", "Whose payload it is.", required=True, choices=("*harness",)),
-                option("payload", "A file with the JSON of one hook call; - reads stdin.", "-", metavar="FILE"),
+                option(
+                    "payload",
+                    "A file with the JSON of one hook call; - reads stdin.",
+                    "-",
+                    metavar="FILE",
+                ),
             ),
             ("spec-kitty hooks test --harness claude-code --payload call.json",),
             "0 shown · 1 not JSON · 2 usage",
@@ -80,14 +102,23 @@ FEATURE = Feature(
         Fill("checks", "checks:check_hooks", rank=500),
         Fill("hooks_off", "settings.detection:describe_off"),
         Fill("closed", "silence:warn_of_silence"),
-        Fill("opened", "conversation.take_in:take_in_beside", marker=".kittify/local/hook-orphans.jsonl"),
-        *(Fill("harness", f"harnesses.{name.replace('-', '_')}:HARNESS", name) for name in HARNESS_NAMES),
+        Fill(
+            "opened",
+            "conversation.take_in:take_in_beside",
+            marker=".kittify/local/hook-orphans.jsonl",
+        ),
+        *(
+            Fill("harness", f"harnesses.{name.replace('-', '_')}:HARNESS", name)
+            for name in HARNESS_NAMES
+        ),
     ),
     shapes="shapes",
     pure=("settings.json_text", "settings.harnesses", *_PAYLOADS),
     errors={
-        "HARNESS_NOT_FOUND": "No harness is in use here, or it has no place for its settings; candidates list "
+        "HARNESS_NOT_FOUND": "No harness is in use here, or it has no place for its settings; "
+        "candidates list "
         "the names.",
-        "SETTINGS_INVALID": "A harness's settings file does not have its form, or is not ours; it was left alone.",
+        "SETTINGS_INVALID": "A harness's settings file does not have its form, or is not ours; "
+        "it was left alone.",
     },
 )

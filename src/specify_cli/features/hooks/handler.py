@@ -1,9 +1,10 @@
-"""What a harness's hook calls: one payload on stdin to run events on the record it belongs to (docs/hooks.md).
+"""What a harness's hook calls: one payload on stdin to run events on the record it belongs to
+(docs/hooks.md).
 
-Guarantees: the agent is never disturbed (exit 0, nothing on stdout, no network, a bounded wait); an event is
-bound to a record by what the harness says and never by a guess; the same physical event is recorded once; what
-cannot be recorded is kept, redacted and cut, where doctor finds it. A binding is read as hostile input: it can
-name a record of this project, and nothing else.
+Guarantees: the agent is never disturbed (exit 0, nothing on stdout, no network, a bounded wait); an
+event is bound to a record by what the harness says and never by a guess; the same physical event is
+recorded once; what cannot be recorded is kept, redacted and cut, where doctor finds it. A binding
+is read as hostile input: it can name a record of this project, and nothing else.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def run_hook_command(words: str) -> int:
 
             return rehearsal.explain_hook() if asks else rehearsal.refuse_person(words)
         durable.LOCK_WAIT_SECONDS = LOCK_WAIT_SECONDS
-        durable.IN_BACKGROUND = True  # what is done behind an append is nothing that the agent waits for
+        # what is done behind an append is nothing that the agent waits for
+        durable.IN_BACKGROUND = True
         data = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_INPUT + 1)
         try:
             cwd = os.getcwd()
@@ -58,16 +60,22 @@ def run_hook_command(words: str) -> int:
 
 
 def run_hook(
-    harness: str, data: bytes, cwd: str, home: str | None, project: str | None = None, source: str = ""
+    harness: str,
+    data: bytes,
+    cwd: str,
+    home: str | None,
+    project: str | None = None,
+    source: str = "",
 ) -> None:
     """Record what one hook payload tells. Never raises: a failure is left where doctor shows it.
 
-    `cwd` is the folder of the hook's process and `project` the one the harness was started in, where it says so.
-    `source` tells the settings files of one harness apart.
+    `cwd` is the folder of the hook's process and `project` the one the harness was started in,
+    where it says so. `source` tells the settings files of one harness apart.
     """
     at: Site | None = None
     source = f"{harness} {source}"
-    # What stands in a command line may be anything; it is written down only if it has the form of a name.
+    # What stands in a command line may be anything; it is written down only if it has the form of a
+    # name.
     named = harness.islower() and harness.replace("-", "").isalnum() and len(harness) <= 32
     harness = harness if named else "unknown"
     try:
@@ -77,7 +85,9 @@ def run_hook(
         call = translate(harness, payload)
         at = find_site(harness, call, call.cwd or cwd, (cwd, project), home)
         if at is not None and call.parent_agent is not None and call.subagent is not None:
-            call = call._replace(session_id=find_session(at.root, harness, call.subagent, call.parent_agent))
+            call = call._replace(
+                session_id=find_session(at.root, harness, call.subagent, call.parent_agent)
+            )
             at = find_site(harness, call, call.cwd or cwd, (cwd, project), home)
         if at is None:
             return
@@ -92,7 +102,8 @@ def run_hook(
         # 2. What only this harness makes necessary.
         if call.events:
             call = _tell_apart(at, source, call)
-        # 3. The ordinary case: a call in a session that is bound, and nothing but its record has to be read.
+        # 3. The ordinary case: a call in a session that is bound, and nothing but its record has to
+        # be read.
         large, ordinary, failed = len(data) > LARGE, _is_ordinary(at, call), None
         if ordinary and not large:
             try:
@@ -101,7 +112,8 @@ def run_hook(
             except Exception as error:
                 failed = error
         # 4. Else what the session does, and which record a call belongs to.
-        from specify_cli.features.hooks.conversation.session import (  # a third of what an ordinary call costs
+        # a third of what an ordinary call costs
+        from specify_cli.features.hooks.conversation.session import (
             record_session,
             record_unbound,
         )
@@ -129,7 +141,12 @@ def _parse_payload(data: bytes) -> object:
 
 def _is_ordinary(at: Site, call: HookInput) -> bool:
     """Return whether a payload tells of a call and of nothing else."""
-    if call.is_unknown or call.moment is not None or call.permission_request or call.starts_record_command is not None:
+    if (
+        call.is_unknown
+        or call.moment is not None
+        or call.permission_request
+        or call.starts_record_command is not None
+    ):
         return False
     if call.events[0].event == "stage_transition":
         return False
@@ -137,9 +154,11 @@ def _is_ordinary(at: Site, call: HookInput) -> bool:
 
 
 def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
-    """Return a call whose events are told from others like it, and end as the harness noted elsewhere."""
+    """Return a call whose events are told from others like it, and end as the harness noted
+    elsewhere."""
     if call.exit_status_source is not None:
-        from specify_cli.features.hooks.payload.transcript_end import fill_exit_status  # Codex alone
+        # Codex alone
+        from specify_cli.features.hooks.payload.transcript_end import fill_exit_status
 
         call = fill_exit_status(find_dialect(at.harness), call)
     call = _key_stand_ins(call, at.git_dir)
@@ -152,12 +171,16 @@ def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
 
 
 def _keep_from_git(root: str) -> None:
-    """See that git ignores what a hook writes before it does: it may be the first to write in a clone.
+    """See that git ignores what a hook writes before it does: it may be the first to write in a
+    clone.
 
     Raises StoredDataError TRACKED_PRIVATE, UNSAFE_PATH, EnvironmentFault WRITE_FAILED.
     """
     refuse_tracked_private(root)
-    if all(os.path.lexists(f"{root}/{folder}/.gitignore") for folder in (layout.EVENTS, layout.RECORDS, layout.LOCAL)):
+    if all(
+        os.path.lexists(f"{root}/{folder}/.gitignore")
+        for folder in (layout.EVENTS, layout.RECORDS, layout.LOCAL)
+    ):
         return
     FileRecordStore(root).shield()
 
@@ -173,12 +196,14 @@ def parsed(data: bytes) -> object:
 def _key_stand_ins(call: HookInput, git_dir: str | None) -> HookInput:
     """Put what stands in for an id that a payload lacks under this clone's key.
 
-    A bare digest would tell whoever reads the record whether a guess at the arguments is right. Outside git, where no
-    key is kept, the session's id takes its place.
+    A bare digest would tell whoever reads the record whether a guess at the arguments is right.
+    Outside git, where no key is kept, the session's id takes its place.
     """
     first = call.events[0]
     tool, _, bare = str(first.payload.get("call_id", first.call_id)).rpartition(":")
-    named = tool == str(first.payload.get("tool", ""))[:64] and not (call.subagent == bare and not tool)
+    named = tool == str(first.payload.get("tool", ""))[:64] and not (
+        call.subagent == bare and not tool
+    )
     if len(bare) != 16 or not _HEX.issuperset(bare) or not named:
         return call
     import hmac  # for harnesses that name no call

@@ -1,4 +1,5 @@
-"""What a hook could not record: kept, redacted and cut, in logs of bounded size where doctor finds it."""
+"""What a hook could not record: kept, redacted and cut, in logs of bounded size where doctor finds
+it."""
 
 from __future__ import annotations
 
@@ -31,9 +32,15 @@ _MAX_TOLD = 32
 
 
 def keep_lost(
-    root: str, git_dir: str | None, harness: str, call: HookInput, error: Exception, home: str | None
+    root: str,
+    git_dir: str | None,
+    harness: str,
+    call: HookInput,
+    error: Exception,
+    home: str | None,
 ) -> None:
-    """Keep a call that could not be recorded, and say why; one that was recorded before needs nothing."""
+    """Keep a call that could not be recorded, and say why; one that was recorded before needs
+    nothing."""
     if isinstance(error, Recorded):
         return
     if isinstance(error, Orphan):
@@ -46,15 +53,28 @@ def keep_lost(
         # An orphan's file lies where the agent works: that there was one is noted outside it.
         keys = _list_keys(harness, call)
         with suppress(OSError, InvocationError):
-            log_line(git_dir, layout.LOST_IN_GIT, _describe_failure(harness, error) | {"keys": keys}, MAX_FAILURES)
+            log_line(
+                git_dir,
+                layout.LOST_IN_GIT,
+                _describe_failure(harness, error) | {"keys": keys},
+                MAX_FAILURES,
+            )
     elif not busy:
         note_failure(root, git_dir, harness, error)
     what = error.code if isinstance(error, InvocationError) else type(error).__name__
-    _keep_orphan(root, harness, call, f"{'busy' if busy else 'it could not be recorded'}: {what}", home)
+    _keep_orphan(
+        root, harness, call, f"{'busy' if busy else 'it could not be recorded'}: {what}", home
+    )
 
 
 def _keep_orphan(
-    root: str, harness: str, call: HookInput, why: str, home: str | None, *, closed: str | None = None
+    root: str,
+    harness: str,
+    call: HookInput,
+    why: str,
+    home: str | None,
+    *,
+    closed: str | None = None,
 ) -> None:
     """Keep an event that has no record: redacted, its texts cut, and in a log of bounded size."""
 
@@ -65,7 +85,10 @@ def _keep_orphan(
     if {"off", "hash"} & set(config.capture.values()):
         events = tuple(event._replace(payload=split_texts(event)[0]) for event in events)
     try:
-        texts = run_in_time(call, lambda: [(event.event, foreign_text(event.payload, rules).text) for event in events])
+        texts = run_in_time(
+            call,
+            lambda: [(event.event, foreign_text(event.payload, rules).text) for event in events],
+        )
     except TooSlow:
         texts = [(event.event, foreign_text(split_texts(event)[0], rules).text) for event in events]
         why = f"{why[:120]}; its texts took too long to mask"
@@ -93,16 +116,24 @@ def _keep_orphan(
 
 def _list_keys(harness: str, call: HookInput) -> list[str]:
     """Return what tells the events of a call from others; nothing where one has no such key."""
-    keys = [key for event in call.events if (key := dedupe_key(harness, call.session_id, event)) is not None]
+    keys = [
+        key
+        for event in call.events
+        if (key := dedupe_key(harness, call.session_id, event)) is not None
+    ]
     if len(keys) < len(call.events):
         return []
     return keys if len(keys) <= _MAX_TOLD else [digest_of_names(*keys)[:32]]
 
 
 def note_failure(root: str, git_dir: str | None, harness: str, error: BaseException) -> None:
-    """Leave a hook's own failure where doctor shows it: in the project, else in the git directory, else nowhere."""
+    """Leave a hook's own failure where doctor shows it: in the project, else in the git directory,
+    else nowhere."""
     line = _describe_failure(harness, error)
-    places = [(root, layout.HOOK_FAILURES), *([] if git_dir is None else [(git_dir, layout.LOST_IN_GIT)])]
+    places = [
+        (root, layout.HOOK_FAILURES),
+        *([] if git_dir is None else [(git_dir, layout.LOST_IN_GIT)]),
+    ]
     # What git tracks would be published with the next commit.
     for top, path in places[1:] if line["code"] == "TRACKED_PRIVATE" else places:
         try:
@@ -114,7 +145,11 @@ def note_failure(root: str, git_dir: str | None, harness: str, error: BaseExcept
 
 def _describe_failure(harness: str, error: BaseException) -> dict[str, object]:
     code = error.code if isinstance(error, InvocationError) else type(error).__name__
-    line: dict[str, object] = {"at": rfc3339(time.time_ns() // 1_000_000), "harness": harness, "code": code}
+    line: dict[str, object] = {
+        "at": rfc3339(time.time_ns() // 1_000_000),
+        "harness": harness,
+        "code": code,
+    }
     if isinstance(error, InvocationError):
         line["message"] = error.message[:500]
     return line
@@ -125,7 +160,8 @@ def _encode_line(value: Mapping[str, object]) -> bytes:
 
 
 def log_line(root: str, path: str, value: Mapping[str, object], limit: int = MAX_ORPHANS) -> None:
-    """Append one line to a log that says so and stops at its limit; what its `keys` tell from others it holds once."""
+    """Append one line to a log that says so and stops at its limit; what its `keys` tell from
+    others it holds once."""
     folder, _, name = path.rpartition("/")
     data = _encode_line(value)
     with durable.folder(root, folder, create=True) as folder_fd:
@@ -133,15 +169,25 @@ def log_line(root: str, path: str, value: Mapping[str, object], limit: int = MAX
         fd = os.open(name, flags, durable.PRIVATE, dir_fd=folder_fd)
         try:
             if os.fstat(fd).st_uid != os.geteuid():
-                raise StoredDataError("FOREIGN_OWNER", f"{path} belongs to another user", f"remove {path}")
+                raise StoredDataError(
+                    "FOREIGN_OWNER", f"{path} belongs to another user", f"remove {path}"
+                )
             durable.lock(fd, path)
             size = os.fstat(fd).st_size
             last = os.pread(fd, 512, max(0, size - 512))
             if size + len(data) > limit:
                 if b'"full": true' in last:
                     return
-                data = _encode_line({"at": value["at"], "full": True, "why": "the log is full; no later event is kept"})
-            elif "keys" in value and json.dumps(value["keys"]).encode("ascii") in os.pread(fd, limit, 0):
+                data = _encode_line(
+                    {
+                        "at": value["at"],
+                        "full": True,
+                        "why": "the log is full; no later event is kept",
+                    }
+                )
+            elif "keys" in value and json.dumps(value["keys"]).encode("ascii") in os.pread(
+                fd, limit, 0
+            ):
                 return
             if last and not last.endswith(b"\n"):
                 data = b"\n" + data

@@ -34,16 +34,22 @@ def explain_hook() -> int:
 def refuse_person(words: str) -> int:
     """Tell a person at a terminal that the hook waits for a harness's payload."""
     names = [harness.name for harness in list_harnesses()]
-    found = f"a terminal behind `hook {words}`" if words in names else f"`hook {words}`".replace(" `", "`")
+    found = (
+        f"a terminal behind `hook {words}`"
+        if words in names
+        else f"`hook {words}`".replace(" `", "`")
+    )
     message = f"hook: expected one of {', '.join(names)} and its payload on stdin, found {found}"
     write_error(CallerError("USAGE", message, "spec-kitty hook --help"), False)
     return 2
 
 
 def rehearse(config: Config, harness: str, payload: object) -> dict[str, Any]:
-    """Return what a hook would make of a payload, masked and cut: the JSON shape `docs/schemas/hooks-test.json`.
+    """Return what a hook would make of a payload, masked and cut: the JSON shape
+    `docs/schemas/hooks-test.json`.
 
-    Nothing is written. Raises StoredDataError PAYLOAD_INVALID for a payload that names what no event can hold.
+    Nothing is written. Raises StoredDataError PAYLOAD_INVALID for a payload that names what no
+    event can hold.
     """
     settings = Settings(config.capture, config.redaction, None)
     harness = find_sender(harness, payload)
@@ -51,10 +57,14 @@ def rehearse(config: Config, harness: str, payload: object) -> dict[str, Any]:
     events: list[dict[str, object]] = []
     for event in call.events:
         try:
-            done = compose_event(event.event, event.payload, settings, new_id=lambda: "", trace_id="0" * 32)
+            done = compose_event(
+                event.event, event.payload, settings, new_id=lambda: "", trace_id="0" * 32
+            )
         except PayloadError as error:
             raise StoredDataError("PAYLOAD_INVALID", str(error), "report this payload") from error
-        events.append({"phase": event.phase, "key": _mask_text(event.call_id, settings), "body": done.body})
+        events.append(
+            {"phase": event.phase, "key": _mask_text(event.call_id, settings), "body": done.body}
+        )
         events += [{"phase": event.phase, "key": "", "body": gap} for gap in done.gaps]
     return {
         "harness": harness,

@@ -1,8 +1,8 @@
 """Which record a call belongs to, where its session's binding does not say it at once.
 
-What the agent was just told by a `do` outranks a binding; without a binding the one open record that the session began
-counts, and never a guess between two. A binding is read as hostile input: it can name a record of this project, and
-nothing else.
+What the agent was just told by a `do` outranks a binding; without a binding the one open record
+that the session began counts, and never a guess between two. A binding is read as hostile input: it
+can name a record of this project, and nothing else.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ _SEARCHED = 50
 
 
 class Orphan(Exception):
-    """An event that belongs to no record that can take it; the text says why, `closed` names a record that is over."""
+    """An event that belongs to no record that can take it; the text says why, `closed` names a
+    record that is over."""
 
     def __init__(self, why: str, closed: str | None = None) -> None:
         super().__init__(why)
@@ -69,7 +70,10 @@ def append_call(recorder: Recorder, harness: str, call: HookInput) -> None:
     keys = [dedupe_key(harness, call.session_id, event) for event in call.events]
     if keys:
         recorder.append(
-            compose_events(recorder, call), dedupe=keys, checkpoints=False, unnamed=call.call_id_is_synthetic
+            compose_events(recorder, call),
+            dedupe=keys,
+            checkpoints=False,
+            unnamed=call.call_id_is_synthetic,
         )
 
 
@@ -95,17 +99,23 @@ def find_recorder(root: str, harness: str, call: HookInput, home: str | None) ->
         if row is not None and row.status == "open" and place.folder == layout.RECORDS:
             if not (open_line(store.head(place)).fields or {}).get("tombstone"):
                 return place
-            why = f"the invocation {invocation_id} was begun with the trail off and takes over no session"
+            why = (
+                f"the invocation {invocation_id} was begun with the trail off and takes over "
+                "no session"
+            )
             return None
         why, closed = f"the bound invocation {invocation_id} is closed or read-only", invocation_id
         if call.events and _has_all(root, place, _list_keys_in_closed(harness, call)):
-            if not call.closes and _is_contradicted(Recorder(project, place, cache=cache), harness, call):
+            if not call.closes and _is_contradicted(
+                Recorder(project, place, cache=cache), harness, call
+            ):
                 why = f"it contradicts what the closed invocation {invocation_id} holds"
                 return None
             raise Recorded
         return None
 
-    # 1. What the agent was just told by a `do` of its own; a record of another worktree is none of this one's.
+    # 1. What the agent was just told by a `do` of its own; a record of another worktree is none of
+    # this one's.
     began = call.started_invocation
     place = None if began is None else open_place(began)
     if place is not None:
@@ -130,9 +140,11 @@ def find_recorder(root: str, harness: str, call: HookInput, home: str | None) ->
 
 
 def find_elsewhere(root: str, harness: str, call: HookInput) -> tuple[str, str | None] | None:
-    """Return the other worktree of the repository in which the session works, and the record it has just begun there.
+    """Return the other worktree of the repository in which the session works, and the record it has
+    just begun there.
 
-    A harness stays in the worktree it was started in, while its agent may begin its record in another.
+    A harness stays in the worktree it was started in, while its agent may begin its record in
+    another.
     """
     session = call.session_id
     if session is None:
@@ -142,7 +154,10 @@ def find_elsewhere(root: str, harness: str, call: HookInput) -> tuple[str, str |
         if begun is not None:
             return other, begun
         for agent in dict.fromkeys((call.subagent, None)):
-            if any(is_record_open(other, binding) for binding in list_bindings(other, harness, session, agent)):
+            if any(
+                is_record_open(other, binding)
+                for binding in list_bindings(other, harness, session, agent)
+            ):
                 return other, None
     return None
 
@@ -154,7 +169,9 @@ def _list_keys_in_closed(harness: str, call: HookInput) -> list[str | None]:
     """
     events = call.events
     if call.closes:
-        begin = events[0]._replace(event="tool_call", phase="pre", call_id=str(events[0].payload.get("call_id")))
+        begin = events[0]._replace(
+            event="tool_call", phase="pre", call_id=str(events[0].payload.get("call_id"))
+        )
         events = (begin,)
     return [dedupe_key(harness, call.session_id, event) for event in events]
 
@@ -179,13 +196,19 @@ def _has_all(root: str, place: Place, keys: Sequence[str | None]) -> bool:
             os.close(fd)
 
 
-def _find_by_binding(project: Project, harness: str, session: str, agent: str | None) -> list[Binding]:
-    """Return what is bound, and what was before: a record that was closed gives the session back."""
+def _find_by_binding(
+    project: Project, harness: str, session: str, agent: str | None
+) -> list[Binding]:
+    """Return what is bound, and what was before: a record that was closed gives the session
+    back."""
     return list_bindings(project.root, harness, session, agent)
 
 
-def _find_by_record(project: Project, harness: str, session: str, agent: str | None) -> list[Binding]:
-    """Return the one open record among the newest that this agent of the session began; none where there are two."""
+def _find_by_record(
+    project: Project, harness: str, session: str, agent: str | None
+) -> list[Binding]:
+    """Return the one open record among the newest that this agent of the session began; none where
+    there are two."""
     index, store = Index(project.root), FileRecordStore(project.root)
     ids: list[str] = []
     for number, key in enumerate(index.newest()):
@@ -198,9 +221,17 @@ def _find_by_record(project: Project, harness: str, session: str, agent: str | N
         owner = started.get("session")
         if not isinstance(owner, dict) or started.get("tombstone"):
             continue
-        if (owner.get("harness"), owner.get("session_id"), owner.get("agent_id")) != (harness, session, agent):
+        if (owner.get("harness"), owner.get("session_id"), owner.get("agent_id")) != (
+            harness,
+            session,
+            agent,
+        ):
             continue
-        if agent is None and read_small(project.root, *owned_path(harness, session, place.invocation_id)) is not None:
+        if (
+            agent is None
+            and read_small(project.root, *owned_path(harness, session, place.invocation_id))
+            is not None
+        ):
             continue  # a subagent's `do` began it, which its first line did not know
         row = read_row(project.root, place)
         if row is not None and row.status == "open":
@@ -208,12 +239,22 @@ def _find_by_record(project: Project, harness: str, session: str, agent: str | N
     return [Binding(ids[0], "only-open")] if len(ids) == 1 else []
 
 
-def _find_above(root: str, harness: str, session: str, subagent: str | None, new: Place) -> Place | None:
+def _find_above(
+    root: str, harness: str, session: str, subagent: str | None, new: Place
+) -> Place | None:
     """Return the open record that holds the begin of the `do` that began another."""
     folder, name = binding_path(harness, session, None)
     value = read_small(root, folder, name)
-    for binding in (binding_of(root, harness, session, subagent), parse_binding(value), *list_earlier(value)):
-        if binding is not None and binding.invocation_id != new.invocation_id and is_record_open(root, binding):
+    for binding in (
+        binding_of(root, harness, session, subagent),
+        parse_binding(value),
+        *list_earlier(value),
+    ):
+        if (
+            binding is not None
+            and binding.invocation_id != new.invocation_id
+            and is_record_open(root, binding)
+        ):
             return place_of(str(binding.profile_id), binding.invocation_id)
     return None
 
@@ -232,7 +273,8 @@ def _finish(recorder: Recorder, harness: str, call: HookInput) -> None:
 
 
 def _take_over(root: str, harness: str, session: str, subagent: str | None, place: Place) -> None:
-    """Bind who began a record to it; what its `do` took the whole session's binding from gets that back."""
+    """Bind who began a record to it; what its `do` took the whole session's binding from gets that
+    back."""
     if subagent is not None:
         give_back(root, harness, session, place.invocation_id)
         owned: dict[str, object] = {"invocation_id": place.invocation_id, "source": "subagent"}
@@ -243,7 +285,9 @@ def _take_over(root: str, harness: str, session: str, subagent: str | None, plac
     _remember(root, harness, session, subagent, place, "tool")
 
 
-def _remember(root: str, harness: str, session: str, subagent: str | None, place: Place, source: str) -> None:
+def _remember(
+    root: str, harness: str, session: str, subagent: str | None, place: Place, source: str
+) -> None:
     try:
         bind(root, harness, session, subagent, place.invocation_id, source, place.profile_id)
     except (OSError, InvocationError):
@@ -251,7 +295,8 @@ def _remember(root: str, harness: str, session: str, subagent: str | None, place
 
 
 def mark_call(root: str, harness: str, call: HookInput) -> int | None:
-    """Note that a call which begins an invocation is under way, or that it is over; since when (ms) it was."""
+    """Note that a call which begins an invocation is under way, or that it is over; since when (ms)
+    it was."""
     if call.session_id is None or not call.events:
         return None
     folder = calls_folder(harness, call.session_id)
@@ -272,9 +317,11 @@ def mark_call(root: str, harness: str, call: HookInput) -> int | None:
 
 
 def find_begun(root: str, harness: str, call: HookInput, since: int | None) -> str | None:
-    """Return which of the records that a call's output names that call began; None where that is not sure.
+    """Return which of the records that a call's output names that call began; None where that is
+    not sure.
 
-    Anything may stand in an output. A record of another session is not meant, nor one that was there before the call.
+    Anything may stand in an output. A record of another session is not meant, nor one that was
+    there before the call.
     """
     session = call.session_id
     if session is None:

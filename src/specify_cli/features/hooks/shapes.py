@@ -13,7 +13,8 @@ HarnessName = Annotated[str, one_of(HARNESS_NAMES)]
 
 @derived(detection.HarnessStatus)
 class HarnessStatus:
-    """A harness; `command` is what it runs, `source` the documentation its settings and payloads are from."""
+    """A harness; `command` is what it runs, `source` the documentation its settings and payloads
+    are from."""
 
     harness: HarnessName
 

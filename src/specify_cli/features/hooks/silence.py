@@ -1,4 +1,5 @@
-"""Records of agents that hold no tool call although hooks are installed: their harness did not run them."""
+"""Records of agents that hold no tool call although hooks are installed: their harness did not run
+them."""
 
 from __future__ import annotations
 
@@ -37,25 +38,38 @@ def find_installed(root: str, home: str | None) -> dict[str, int]:
 
 
 def describe_silence(root: str, place: Place, installed: Mapping[str, int]) -> str | None:
-    """Say that a record which an agent began under installed hooks holds no tool call; None where it does."""
+    """Say that a record which an agent began under installed hooks holds no tool call; None where
+    it does."""
     try:
         data = FileRecordStore(root).read(place)
     except (OSError, InvocationError):
         return None
     started = open_line(data.partition(b"\n")[0]).fields or {}
     actor = started.get("actor")
-    harness = str(actor.get("tool")) if isinstance(actor, dict) and actor.get("actor_type") == "llm" else ""
+    harness = (
+        str(actor.get("tool"))
+        if isinstance(actor, dict) and actor.get("actor_type") == "llm"
+        else ""
+    )
     if harness not in installed or millis_of(place.invocation_id) < installed[harness]:
         return None
-    if b'"event":"tool_call"' in data or started.get("tombstone") is True or started.get("verb") == "advise":
+    if (
+        b'"event":"tool_call"' in data
+        or started.get("tombstone") is True
+        or started.get("verb") == "advise"
+    ):
         return None
     row = find_harness(harness)
     title = row.title
     why = row.silence or f"look whether {title} runs its hooks"
-    return f"{place.invocation_id} holds no tool call, though hooks of {title} are installed: none of them ran. {why}"
+    return (
+        f"{place.invocation_id} holds no tool call, though hooks of {title} are installed: "
+        f"none of them ran. {why}"
+    )
 
 
 def warn_of_silence(root: str, home: str | None, place: Place) -> str | None:
-    """Return the warning of a command that closes such a record; None where nothing is to be said."""
+    """Return the warning of a command that closes such a record; None where nothing is to be
+    said."""
     silence = describe_silence(root, place, find_installed(root, home))
     return None if silence is None else f"NO_HOOK_EVENTS: {silence}"

@@ -1,7 +1,8 @@
 """Harnesses of other installed packages, found at the point `harness` (docs/extending.md).
 
-A hook asks only what is kept of other packages and never looks for them: everyday commands keep nothing waiting.
-Whatever such a harness does costs only itself: what it raises becomes one error that names it.
+A hook asks only what is kept of other packages and never looks for them: everyday commands keep
+nothing waiting. Whatever such a harness does costs only itself: what it raises becomes one error
+that names it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 
 def find_foreign(harness: str) -> Dialect:
-    """Return a harness that another package brings; for an unknown name one that has only what programs share.
+    """Return a harness that another package brings; for an unknown name one that has only what
+    programs share.
 
     Raises EnvironmentFault ROOM_FAILED.
     """
@@ -32,7 +34,8 @@ def find_foreign(harness: str) -> Dialect:
 
 
 def list_foreign(*, look: bool) -> Iterator[FoundFill]:
-    """Yield the harnesses of other packages; with `look` also of packages that were installed just now."""
+    """Yield the harnesses of other packages; with `look` also of packages that were installed just
+    now."""
     yield from (fill for fill in list_fills("harness", look=look) if not is_own(fill.run))
 
 
@@ -43,13 +46,16 @@ def load_foreign(fill: FoundFill) -> Dialect:
     except (Exception, SystemExit) as error:
         raise _describe_failure(fill.name, fill.run, error) from error
     if not isinstance(found, Dialect) or found.name != fill.name:
-        expected = TypeError(f"expected a Dialect named {fill.name!r}, found {type(found).__name__}")
+        expected = TypeError(
+            f"expected a Dialect named {fill.name!r}, found {type(found).__name__}"
+        )
         raise _describe_failure(fill.name, fill.run, expected)
     return found
 
 
 def translate_foreign(dialect: Dialect, payload: object) -> HookInput:
-    """Return what a harness of another package makes of a payload. Raises EnvironmentFault ROOM_FAILED."""
+    """Return what a harness of another package makes of a payload. Raises EnvironmentFault
+    ROOM_FAILED."""
     run = type(dialect).__module__
     try:
         call = dialect.translate(payload)
@@ -62,10 +68,15 @@ def translate_foreign(dialect: Dialect, payload: object) -> HookInput:
 
 
 def find_row_path(fill: FoundFill) -> str:
-    """Return where the settings row of another package's harness is: the JSON file beside its module."""
+    """Return where the settings row of another package's harness is: the JSON file beside its
+    module."""
     return str(sys.modules[fill.run.partition(":")[0]].__file__).removesuffix(".py") + ".json"
 
 
 def _describe_failure(harness: str, run: str, error: BaseException) -> EnvironmentFault:
-    what = f"the harness {harness} ({run}) of another package failed: {type(error).__name__}: {error}"
-    return EnvironmentFault("ROOM_FAILED", what[:500], "tell those who made the package, or uninstall it")
+    what = (
+        f"the harness {harness} ({run}) of another package failed: {type(error).__name__}: {error}"
+    )
+    return EnvironmentFault(
+        "ROOM_FAILED", what[:500], "tell those who made the package, or uninstall it"
+    )

@@ -46,10 +46,13 @@ def intake(values: Values) -> int:
         write_json(value)
     else:
         write_text(
-            f"kept: {value['path']} ({value['bytes']} bytes)\nstart on it with: spec-kitty do - < {value['path']}"
+            f"kept: {value['path']} ({value['bytes']} bytes)\nstart on it with: spec-kitty do - "
+            f"< {value['path']}"
         )
     for rule, count in masked.counts.items():
-        write_note(f"warning: {count} masked by rule {rule}; take the secret out of the brief itself too")
+        write_note(
+            f"warning: {count} masked by rule {rule}; take the secret out of the brief itself too"
+        )
     return 0
 
 

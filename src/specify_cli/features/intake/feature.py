@@ -12,7 +12,8 @@ FEATURE = Feature(
         Command(
             ("intake",),
             "commands:intake",
-            "Keep a brief under .kittify/intake/ for later; nothing is routed and no record is written.",
+            "Keep a brief under .kittify/intake/ for later; nothing is routed and no record is "
+            "written.",
             (argument("brief", "A text file; - reads stdin.", required=True, metavar="FILE"),),
             ("spec-kitty intake brief.md", "spec-kitty intake - < brief.md"),
             "0 kept · 1 refused · 2 usage",

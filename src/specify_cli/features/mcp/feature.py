@@ -14,7 +14,8 @@ FEATURE = Feature(
         Command(
             ("mcp", "serve"),
             "commands:serve",
-            "Answer an agent's client on stdin and stdout: tools to advise, do, complete, search, show, verify "
+            "Answer an agent's client on stdin and stdout: tools to advise, do, complete, "
+            "search, show, verify "
             "and why.",
             (),
             ("spec-kitty mcp serve",),

@@ -26,12 +26,19 @@ def ask_other(values: Values) -> int:
     """Print how another model answers what the record's own was asked; 1 where it differs."""
     require_one_record(values, "--ab", [name for name in EXACT_ONLY if name != "strict"])
     if values["ab"] is None or values["endpoint"] is None:
-        raise CallerError("USAGE", "--ab MODEL and --endpoint URL go together", "spec-kitty replay --help")
-    endpoint, variable = checked_endpoint(str(values["endpoint"])), shell.get_text(values, "key_variable")
+        raise CallerError(
+            "USAGE", "--ab MODEL and --endpoint URL go together", "spec-kitty replay --help"
+        )
+    endpoint, variable = (
+        checked_endpoint(str(values["endpoint"])),
+        shell.get_text(values, "key_variable"),
+    )
     headers: dict[str, str] = {}
     if variable is not None:
         if variable not in os.environ:
-            raise CallerError("TOKEN_MISSING", f"--key-variable: {variable} is not set", f"export {variable}=…")
+            raise CallerError(
+                "TOKEN_MISSING", f"--key-variable: {variable} is not set", f"export {variable}=…"
+            )
         key = checked_token(os.environ[variable].strip(), variable)
         headers = {"Authorization": f"Bearer {key}", "x-api-key": key}
     if find_dialect(endpoint) == MESSAGES:
@@ -43,7 +50,9 @@ def ask_other(values: Values) -> int:
         str(values["ab"]),
         endpoint,
         lambda body: post_json(endpoint, headers, body, seconds=_ANSWER_SECONDS),
-        events=[int(str(item)) for item in values["event"]] if isinstance(values["event"], list) else (),
+        events=[int(str(item)) for item in values["event"]]
+        if isinstance(values["event"], list)
+        else (),
         home=shell.home(),
         caller=shell.caller(),
     )
@@ -56,12 +65,15 @@ def ask_other(values: Values) -> int:
 
 def _render_answers(result: ModelReplay) -> Iterator[str]:
     yield (
-        f"{count(len(result.calls), 'model call')}: {result.count('same')} same, {result.count('differs')} differ, "
-        f"{result.count('not_evaluated')} not evaluated; child {result.replay_invocation_id or 'none'}"
+        f"{count(len(result.calls), 'model call')}: {result.count('same')} same, "
+        f"{result.count('differs')} differ, "
+        f"{result.count('not_evaluated')} not evaluated; child "
+        f"{result.replay_invocation_id or 'none'}"
     )
     for call in result.calls:
         verdict = call.verdict.replace("_", " ")
-        yield f"{verdict}  seq {call.seq} {one_line(call.model)} {one_line(call.reason or '', 300)}".rstrip()
+        reason = one_line(call.reason or "", 300)
+        yield f"{verdict}  seq {call.seq} {one_line(call.model)} {reason}".rstrip()
         if call.diff is not None:
             diff = call.diff
             if diff.recorded_decision is not None:
@@ -78,7 +90,10 @@ def _compare_calls(diff: AnswerDiff) -> list[str]:
     if diff.recorded_calls is None or diff.answered_calls is None:
         return []
     then, now = (
-        [f"{call['name']} {json.dumps(call['args'], ensure_ascii=False, sort_keys=True)}" for call in calls]
+        [
+            f"{call['name']} {json.dumps(call['args'], ensure_ascii=False, sort_keys=True)}"
+            for call in calls
+        ]
         for calls in (diff.recorded_calls, diff.answered_calls)
     )
     changes = unified_diff(then, now, n=len(then), lineterm="")

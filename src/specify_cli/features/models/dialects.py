@@ -1,7 +1,9 @@
-"""What a model was asked and answered, in the two forms that endpoints speak and those that programs record.
+"""What a model was asked and answered, in the two forms that endpoints speak and those that
+programs record.
 
-Pure. Chat Completions and Anthropic Messages are read and written; LangChain's and pydantic-ai's messages, and plain
-texts, are read. What none of them can carry is refused with its reason, never left out.
+Pure. Chat Completions and Anthropic Messages are read and written; LangChain's and pydantic-ai's
+messages, and plain texts, are read. What none of them can carry is refused with its reason, never
+left out.
 
     question = read_question([{"role": "user", "content": "what of step 3?"}])
     body = write_question(question, "small-1", CHAT)
@@ -18,12 +20,18 @@ CHAT, MESSAGES = "/chat/completions", "/messages"
 # Anthropic's form has to say how long an answer may be; what the record does not say is this.
 MAX_TOKENS = 4096
 _ROLES = {"human": "user", "ai": "assistant", "developer": "system"}
-_PARTS = {"system-prompt": "system", "user-prompt": "user", "tool-return": "tool", "retry-prompt": "user"}
+_PARTS = {
+    "system-prompt": "system",
+    "user-prompt": "user",
+    "tool-return": "tool",
+    "retry-prompt": "user",
+}
 _STOPS = {"length": "cut", "max_tokens": "cut", "content_filter": "refused", "refusal": "refused"}
 
 
 class UnknownFormError(ValueError):
-    """Something recorded or answered that cannot be read, or asked, in one of the forms; its text says why."""
+    """Something recorded or answered that cannot be read, or asked, in one of the forms; its text
+    says why."""
 
 
 class ToolUse(NamedTuple):
@@ -60,7 +68,8 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a model answered; `decision` is answer, call_tools, cut or refused, `tokens` what it used."""
+    """What a model answered; `decision` is answer, call_tools, cut or refused, `tokens` what it
+    used."""
 
     text: str
     calls: tuple[ToolUse, ...]
@@ -74,7 +83,8 @@ def find_dialect(endpoint: str) -> str | None:
 
 
 def read_question(prompt: object) -> Question:
-    """Return what a recorded prompt asks. Raises UnknownFormError with the reason where it cannot be asked again."""
+    """Return what a recorded prompt asks. Raises UnknownFormError with the reason where it cannot
+    be asked again."""
     if isinstance(prompt, str):
         return Question((Message("user", prompt),))
     body: dict[str, Any] = prompt if isinstance(prompt, dict) else {"messages": prompt}
@@ -83,12 +93,15 @@ def read_question(prompt: object) -> Question:
         raise UnknownFormError("its prompt is no text and no list of messages")
     system = _read_blocks("system", body["system"]) if body.get("system") else ()
     messages = (*system, *(message for item in parts for message in _read_message(item)))
-    options: dict[str, object] = {name: body[name] for name in ("max_tokens", "temperature") if name in body}
+    options: dict[str, object] = {
+        name: body[name] for name in ("max_tokens", "temperature") if name in body
+    }
     return Question(tuple(messages), tuple(map(_read_tool, body.get("tools") or ())), options)
 
 
 def read_answer(value: object) -> Answer:
-    """Return what a model answered. Raises UnknownFormError with the reason where it has no known form."""
+    """Return what a model answered. Raises UnknownFormError with the reason where it has no known
+    form."""
     if isinstance(value, str):
         return Answer(value, (), "answer")
     body: Any = value
@@ -116,16 +129,23 @@ def read_answer(value: object) -> Answer:
 def name_other_model(value: object, asked: str) -> str | None:
     """Return the model that an answer names where it is another than the one asked.
 
-    A name with a date or version behind it is the same model: `gpt-5` answers as `gpt-5-2026-01-01`.
+    A name with a date or version behind it is the same model: `gpt-5` answers as
+    `gpt-5-2026-01-01`.
     """
     named = value.get("model") if isinstance(value, dict) else None
-    if not isinstance(named, str) or not named or named.startswith(asked) or asked.startswith(named):
+    if (
+        not isinstance(named, str)
+        or not named
+        or named.startswith(asked)
+        or asked.startswith(named)
+    ):
         return None
     return named
 
 
 def read_error(value: object) -> str | None:
-    """Return what an answer says went wrong, in the forms of both dialects; None where it says nothing of the kind."""
+    """Return what an answer says went wrong, in the forms of both dialects; None where it says
+    nothing of the kind."""
     error = value.get("error") if isinstance(value, dict) else None
     if not error:
         return None
@@ -138,7 +158,9 @@ def write_question(question: Question, model: str, dialect: str) -> dict[str, ob
     body: dict[str, object] = {"model": model, "messages": messages, **question.options}
     if dialect == MESSAGES:
         body["max_tokens"] = question.options.get("max_tokens", MAX_TOKENS)
-        system = "\n\n".join(message.text for message in question.messages if message.role == "system")
+        system = "\n\n".join(
+            message.text for message in question.messages if message.role == "system"
+        )
         body |= {"system": system} if system else {}
     if question.tools:
         body["tools"] = [_write_tool(tool, dialect) for tool in question.tools]
@@ -163,7 +185,8 @@ def _read_message(item: Any) -> Iterator[Message]:
     if not calls:
         yield from blocks
         return
-    inside = tuple(call for message in blocks for call in message.calls)  # LangChain says them twice
+    # LangChain says them twice
+    inside = tuple(call for message in blocks for call in message.calls)
     yield Message(role, "".join(message.text for message in blocks), calls or inside, answered)
 
 
@@ -220,15 +243,23 @@ def _read_tool(item: Any) -> Tool:
     tool = item.get("function") or item
     schema = tool.get("parameters", tool.get("input_schema"))
     if not isinstance(tool.get("name"), str) or not isinstance(schema, dict):
-        raise UnknownFormError("a tool it offered has another form than name, description and schema")
+        raise UnknownFormError(
+            "a tool it offered has another form than name, description and schema"
+        )
     return Tool(tool["name"], str(tool.get("description") or ""), schema)
 
 
 def _read_tokens(value: object) -> dict[str, int]:
     used: Any = value.get("usage") if isinstance(value, dict) else None
-    names = {"input": ("input_tokens", "prompt_tokens"), "output": ("output_tokens", "completion_tokens")}
+    names = {
+        "input": ("input_tokens", "prompt_tokens"),
+        "output": ("output_tokens", "completion_tokens"),
+    }
     usage = used if isinstance(used, dict) else {}
-    counts = {ours: next((usage[name] for name in theirs if name in usage), None) for ours, theirs in names.items()}
+    counts = {
+        ours: next((usage[name] for name in theirs if name in usage), None)
+        for ours, theirs in names.items()
+    }
     return {name: count for name, count in counts.items() if type(count) is int and count >= 0}
 
 
@@ -266,11 +297,14 @@ def _write_messages(question: Question) -> Iterator[dict[str, object]]:
             due = []
         speaker = role
         if message.role == "tool":
-            due.append({"type": "tool_result", "tool_use_id": message.answers, "content": message.text})
+            due.append(
+                {"type": "tool_result", "tool_use_id": message.answers, "content": message.text}
+            )
         elif message.text:
             due.append({"type": "text", "text": message.text})
         due += [
-            {"type": "tool_use", "id": call.call_id, "name": call.name, "input": call.args} for call in message.calls
+            {"type": "tool_use", "id": call.call_id, "name": call.name, "input": call.args}
+            for call in message.calls
         ]
     if due:
         yield {"role": speaker, "content": due}

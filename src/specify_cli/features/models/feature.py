@@ -15,8 +15,16 @@ FEATURE = Feature(
             ("ab", "endpoint", "event", "key_variable"),
             "commands:ask_other",
             (
-                option("ab", "Ask this model what the run asked its own; writes a child record.", metavar="MODEL"),
-                option("endpoint", "With --ab: where it is asked; a person has to accept it.", metavar="URL"),
+                option(
+                    "ab",
+                    "Ask this model what the run asked its own; writes a child record.",
+                    metavar="MODEL",
+                ),
+                option(
+                    "endpoint",
+                    "With --ab: where it is asked; a person has to accept it.",
+                    metavar="URL",
+                ),
                 option(
                     "event",
                     "With --ab: only the model call of this seq; repeatable.",
@@ -24,10 +32,16 @@ FEATURE = Feature(
                     multiple=True,
                     metavar="SEQ",
                 ),
-                option("key_variable", "With --ab: the variable that holds the API key.", metavar="NAME"),
+                option(
+                    "key_variable",
+                    "With --ab: the variable that holds the API key.",
+                    metavar="NAME",
+                ),
             ),
             after="from_root",
-            examples=("spec-kitty replay ID --ab MODEL --endpoint https://models.example.org/v1/messages",),
+            examples=(
+                "spec-kitty replay ID --ab MODEL --endpoint https://models.example.org/v1/messages",
+            ),
             rank=30,
         ),
     ),

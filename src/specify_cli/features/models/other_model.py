@@ -1,10 +1,13 @@
-"""Ask another model what a run asked its own, and hold the answers against each other (docs/replay.md).
+"""Ask another model what a run asked its own, and hold the answers against each other
+(docs/replay.md).
 
-    found = ask_other_model(project, "01J…", "small-1", "https://…/v1/chat/completions", send, caller=caller)
-    found.match            # True, False, or None where something could not be evaluated and nothing differs
+    address = "https://…/v1/chat/completions"
+    found = ask_other_model(project, "01J…", "small-1", address, send, caller=caller)
+    found.match  # True, False, or None where something could not be evaluated and nothing differs
 
-Guarantees: nothing is sent but to an endpoint that a person accepted; what was masked, cut or not captured is not asked
-but listed as not evaluated; a failed request ends the asking. Sending is an argument.
+Guarantees: nothing is sent but to an endpoint that a person accepted; what was masked, cut or not
+captured is not asked but listed as not evaluated; a failed request ends the asking. Sending is an
+argument.
 """
 
 from __future__ import annotations
@@ -48,7 +51,8 @@ Send = Callable[[bytes], bytes]
 
 
 class AnswerDiff(NamedTuple):
-    """Two answers against each other; where a part is the same its diff is empty and both sides are null."""
+    """Two answers against each other; where a part is the same its diff is empty and both sides are
+    null."""
 
     text: list[str]
     recorded_calls: list[dict[str, object]] | None
@@ -102,10 +106,11 @@ def ask_other_model(
     home: str | None = None,
     caller: Caller = Caller(),
 ) -> ModelReplay:
-    """Ask every captured model call of a record, or those of these seqs, anew; record the answers as its child.
+    """Ask every captured model call of a record, or those of these seqs, anew; record the answers
+    as its child.
 
-    Raises CallerError CONSENT_NEEDED, ENDPOINT_INVALID, INVALID_VALUE before anything is sent or written, and what
-    reading a record that is not intact raises.
+    Raises CallerError CONSENT_NEEDED, ENDPOINT_INVALID, INVALID_VALUE before anything is sent or
+    written, and what reading a record that is not intact raises.
     """
     # 1. Where it may go, and what is asked.
     dialect = _find_dialect(project, endpoint)
@@ -127,42 +132,67 @@ def ask_other_model(
             compared.append(AnswerCompared(seq, name, NOT_EVALUATED, due, None, None))
             continue
         if run is None:
-            run = Run(*open_child(project.root, record.started, place.invocation_id, caller=caller, home=home))
+            run = Run(
+                *open_child(
+                    project.root, record.started, place.invocation_id, caller=caller, home=home
+                )
+            )
         began = time.monotonic()
         try:
             answer, masked = _read_sent(send(due.body), rules)
         except (InvocationError, UnknownFormError) as error:
-            why = redact(error.message if isinstance(error, InvocationError) else str(error), rules).text
+            why = redact(
+                error.message if isinstance(error, InvocationError) else str(error), rules
+            ).text
             compared.append(AnswerCompared(seq, name, NOT_EVALUATED, why, None, None))
             stopped = f"not asked, for the endpoint failed at seq {seq}"
             continue
-        payload = {"model": name, "prompt": due.prompt, "response": masked, "tokens": dict(answer.tokens)}
+        payload = {
+            "model": name,
+            "prompt": due.prompt,
+            "response": masked,
+            "tokens": dict(answer.tokens),
+        }
         other = name_other_model(masked, model)
         child_seq = _record(run, payload, f"{other or model} at {endpoint}", began)
-        compared.append(_judge(due, answer, other, rules)._replace(seq=seq, model=name, child_seq=child_seq))
+        compared.append(
+            _judge(due, answer, other, rules)._replace(seq=seq, model=name, child_seq=child_seq)
+        )
     # 3. What all of it comes to.
     if run is not None:
         run.close("failed" if stopped else "done")
     verdicts = {call.verdict for call in compared}
-    match = False if DIFFERS in verdicts else None if NOT_EVALUATED in verdicts or not compared else True
+    match = (
+        False
+        if DIFFERS in verdicts
+        else None
+        if NOT_EVALUATED in verdicts or not compared
+        else True
+    )
     child = None if run is None else run.invocation_id
     return ModelReplay(place.invocation_id, child, model, endpoint, match, tuple(compared))
 
 
 def _judge(due: _Due, answer: Answer, other: str | None, rules: RuleSet) -> AnswerCompared:
-    """Return what an answer comes to, without its place; `other` is a model it names that was not asked."""
+    """Return what an answer comes to, without its place; `other` is a model it names that was not
+    asked."""
     if other is not None:
-        why = f"the answer names another model than the one asked: {redact(other[:200], rules).text}"
+        why = (
+            f"the answer names another model than the one asked: {redact(other[:200], rules).text}"
+        )
         return AnswerCompared(0, "", NOT_EVALUATED, why, None, None)
     diff = compare_answers(due.recorded, answer)
     return AnswerCompared(0, "", SAME if diff is None else DIFFERS, None, None, diff)
 
 
 def compare_answers(recorded: Answer, answered: Answer) -> AnswerDiff | None:
-    """Return how two answers differ; None where text, tool calls and decision are the same. Pure."""
+    """Return how two answers differ; None where text, tool calls and decision are the same.
+    Pure."""
     then, now = list_calls(recorded.calls), list_calls(answered.calls)
     before, after = (answer.text.strip().splitlines() for answer in (recorded, answered))
-    text = list(difflib.unified_diff(before, after, "recorded", "answered", lineterm=""))[:_DIFF_LINES]
+    text = list(difflib.unified_diff(before, after, "recorded", "answered", lineterm=""))[
+        :_DIFF_LINES
+    ]
     decisions = (recorded.decision, answered.decision)
     if not text and then == now and decisions[0] == decisions[1]:
         return None
@@ -183,13 +213,16 @@ def _find_dialect(project: Project, endpoint: str) -> str:
         raise CallerError(
             "CONSENT_NEEDED",
             f"nobody accepted that what models were asked is sent to {endpoint}; nothing was sent",
-            "name it in .kittify/config.yaml (replay: {endpoints: [URL]}), then in a terminal: spec-kitty config "
+            "name it in .kittify/config.yaml (replay: {endpoints: [URL]}), then in a terminal: "
+            "spec-kitty config "
             "accept",
         )
     return dialect
 
 
-def _check_events(events: Sequence[int], lines: Sequence[Mapping[str, object]], invocation_id: str) -> None:
+def _check_events(
+    events: Sequence[int], lines: Sequence[Mapping[str, object]], invocation_id: str
+) -> None:
     known = [fields.get("seq") for fields in lines]
     unknown = sorted(seq for seq in events if seq not in known)
     if unknown:
@@ -201,7 +234,9 @@ def _check_events(events: Sequence[int], lines: Sequence[Mapping[str, object]], 
         )
 
 
-def _prepare(fields: Mapping[str, object], history: History, model: str, dialect: str, rules: RuleSet) -> _Due | str:
+def _prepare(
+    fields: Mapping[str, object], history: History, model: str, dialect: str, rules: RuleSet
+) -> _Due | str:
     """Return a recorded call ready to be asked, or why it cannot be."""
     if fields.get("ok") is False:
         return "the model gave no answer then"

@@ -16,7 +16,9 @@ def state(values: Values) -> int:
     """Show where a run stands, now or after a line."""
     at = values["at"]
     project, _ = shell.reading_project()
-    run_state = resuming.state_of(project, str(values["invocation_id"]), at if isinstance(at, int) else None)
+    run_state = resuming.state_of(
+        project, str(values["invocation_id"]), at if isinstance(at, int) else None
+    )
     if values["json"]:
         write_json({**run_state.as_value(), "state_hash": run_state.state_hash})
     else:
@@ -48,7 +50,8 @@ def resume(values: Values) -> int:
         )
     except InvocationError:
         raise
-    except (Exception, SystemExit) as error:  # the program's own: it is on the record, and its author's to mend
+    # the program's own: it is on the record, and its author's to mend
+    except (Exception, SystemExit) as error:
         raise CallerError(
             "PROGRAM_FAILED",
             f"{name} raised {type(error).__name__}: {error}; {invocation_id} was closed",
@@ -65,7 +68,11 @@ def reexecute(values: Values) -> int:
     for item in option if isinstance(option, list) else []:
         model, separator, function = str(item).partition("=")
         if not separator or not model:
-            raise CallerError("USAGE", f"--model: expected NAME=module:function, found {item!r}", "--model m=mine:ask")
+            raise CallerError(
+                "USAGE",
+                f"--model: expected NAME=module:function, found {item!r}",
+                "--model m=mine:ask",
+            )
         models[model] = load_program(function)
     program = load_program(str(values["program"]))
     try:
@@ -84,7 +91,8 @@ def reexecute(values: Values) -> int:
     except (Exception, SystemExit) as error:  # the program's own: it is on the child's record
         raise CallerError(
             "PROGRAM_FAILED",
-            f"{values['program']} raised {type(error).__name__}: {error}, which its original did not",
+            f"{values['program']} raised {type(error).__name__}: {error}, which its original "
+            "did not",
             f"spec-kitty invocations list --parent {values['invocation_id']}",
         ) from error
     if values["json"]:
@@ -99,35 +107,55 @@ def _report_end(invocation_id: str, *, as_json: bool) -> None:
     if as_json:
         write_json({"invocation_id": invocation_id, "resumed": True})
     else:
-        write_text(f"{invocation_id} was resumed and closed\nlook at it: spec-kitty invocations show {invocation_id}")
+        write_text(
+            f"{invocation_id} was resumed and closed\nlook at it: spec-kitty invocations show "
+            f"{invocation_id}"
+        )
 
 
 def _render_state(run_state: ExecutionState) -> list[str]:
     current = run_state.current_step
     usage = run_state.usage
     lines = [
-        f"after {f'seq {run_state.seq}' if run_state.seq >= 0 else 'its last line'}: {run_state.status}"
-        + (f" as {run_state.outcome}" if run_state.outcome else ""),
+        f"after {f'seq {run_state.seq}' if run_state.seq >= 0 else 'its last line'}: "
+        f"{run_state.status}" + (f" as {run_state.outcome}" if run_state.outcome else ""),
         f"stage:      {one_line(run_state.stage or '—')}",
         f"step:       {one_line(f'{current[0]} ({current[1]})') if current else '—'}",
         f"completed:  {len(run_state.completed_steps)}",
     ]
-    lines += [f"  {one_line(end.step)} ({end.ordinal})  {end.decision}" for end in run_state.completed_steps]
+    lines += [
+        f"  {one_line(end.step)} ({end.ordinal})  {end.decision}"
+        for end in run_state.completed_steps
+    ]
     lines += [f"  {one_line(step)} ({ordinal})  failed" for step, ordinal in run_state.failed_steps]
     lines += [f"open calls: {', '.join(map(one_line, run_state.open_calls)) or 'none'}"]
-    lines += [f"spent:      {usage.steps} steps, {usage.tool_calls} tool calls, {usage.tokens} tokens"]
+    lines += [
+        f"spent:      {usage.steps} steps, {usage.tool_calls} tool calls, {usage.tokens} tokens"
+    ]
     return [*lines, f"state:      {run_state.state_hash}"]
 
 
 def _render_plan(plan: resuming.ResumePlan) -> list[str]:
     step = plan.first_incomplete
     lines = _render_state(plan.state)
-    lines += ["", f"begins at:  {one_line(f'{step[0]} ({step[1]})') if step else 'the next step of the program'}"]
+    lines += [
+        "",
+        "begins at:  "
+        f"{one_line(f'{step[0]} ({step[1]})') if step else 'the next step of the program'}",
+    ]
     for call in plan.in_doubt:
-        again = "may run again" if call.safe_again else f"runs again only with --rerun {one_line(call.attempt)}"
-        lines.append(f"IN_DOUBT    {one_line(call.call_id)} {one_line(call.fields.get('tool'))}: {again}")
+        again = (
+            "may run again"
+            if call.safe_again
+            else f"runs again only with --rerun {one_line(call.attempt)}"
+        )
+        lines.append(
+            f"IN_DOUBT    {one_line(call.call_id)} {one_line(call.fields.get('tool'))}: {again}"
+        )
     for item in plan.not_kept:
-        lines.append(f"{'RESULT_NOT_KEPT' if item.needed else 'not kept:  '} {one_line(item.reason, 300)}")
+        lines.append(
+            f"{'RESULT_NOT_KEPT' if item.needed else 'not kept:  '} {one_line(item.reason, 300)}"
+        )
     if plan.changed:
         lines.append(f"EXECUTION_HASH_MISMATCH: {', '.join(plan.changed)} changed since it began")
     else:

@@ -1,4 +1,5 @@
-"""What a re-execution has to come to again: the recorded events in their order, and where it parts from them."""
+"""What a re-execution has to come to again: the recorded events in their order, and where it parts
+from them."""
 
 from __future__ import annotations
 
@@ -17,20 +18,23 @@ def determinism_violation(what: str, body: Fields) -> StoredDataError:
     return StoredDataError(
         "DETERMINISM_VIOLATION",
         f"the re-execution differs {place}, at its {body.get('event')}: {what}",
-        "spec-kitty invocations compare shows the two runs; look for a clock, a random choice or an input that changed",
+        "spec-kitty invocations compare shows the two runs; look for a clock, a random choice "
+        "or an input that changed",
     )
 
 
 class Watch:
     """The events of a run that its re-execution has to come to again.
 
-    What the order of the program places comes in that order; what ran beside other work comes at its place, whenever.
+    What the order of the program places comes in that order; what ran beside other work comes at
+    its place, whenever.
     """
 
     def __init__(self, lines: Sequence[Fields]) -> None:
         self._lines = lines
         self._places: set[Place] = set()
-        # The places of their lines, and which of them are made by a call; those before `_next` have come.
+        # The places of their lines, and which of them are made by a call; those before `_next` have
+        # come.
         self._in_order, self._called = array("I"), bytearray()
         self._next = 0
         self._beside: dict[Signature, list[int]] = {}
@@ -73,20 +77,33 @@ class Watch:
                 alike.pop()
                 return None
             # An older writer did not mark what ran beside other work.
-            at = next((at for at in range(self._next, len(self._in_order)) if self._sign(at) == actual), None)
+            at = next(
+                (at for at in range(self._next, len(self._in_order)) if self._sign(at) == actual),
+                None,
+            )
             if at is not None:
                 del self._in_order[at], self._called[at]
                 return None
             near = next((item for item in self._iter_rest() if _is_near(item, body)), None)
-            what = "the run had none like it" if near is None else difference(signature(near) or (), actual)
+            what = (
+                "the run had none like it"
+                if near is None
+                else difference(signature(near) or (), actual)
+            )
             return determinism_violation(what, body)
         while self._is_called_next() and self._sign(self._next) != actual:
             self._pass_over()
         if self._next == len(self._in_order):
-            return determinism_violation(f"the run had ended there, and now comes {body['event']}", body)
+            return determinism_violation(
+                f"the run had ended there, and now comes {body['event']}", body
+            )
         expected = self._sign(self._next)
         self._next += 1
-        return None if expected == actual else determinism_violation(difference(expected or (), actual), body)
+        return (
+            None
+            if expected == actual
+            else determinism_violation(difference(expected or (), actual), body)
+        )
 
     def _sign(self, at: int) -> Signature | None:
         return signature(self._lines[self._in_order[at]])
@@ -105,7 +122,9 @@ class Watch:
             self._pass_over()
         if self.left <= 0:
             return None
-        return determinism_violation(f"it ended, and its original had {self.left} more events", next(self._iter_rest()))
+        return determinism_violation(
+            f"it ended, and its original had {self.left} more events", next(self._iter_rest())
+        )
 
     def _iter_rest(self) -> Iterator[Fields]:
         parallel = (at for places in self._beside.values() for at in places)
@@ -113,11 +132,15 @@ class Watch:
 
 
 def _is_near(one: Fields, two: Fields) -> bool:
-    return all(one.get(name) == two.get(name) for name in ("event", "step", "ordinal", "tool", "model", "gate"))
+    return all(
+        one.get(name) == two.get(name)
+        for name in ("event", "step", "ordinal", "tool", "model", "gate")
+    )
 
 
 Signature = tuple[tuple[str, object], ...]
-# What two runs of one program must agree on, event by event; ids, times and states are not among it.
+# What two runs of one program must agree on, event by event; ids, times and states are not among
+# it.
 _SIGNATURE = (
     "event",
     "to",
@@ -161,7 +184,9 @@ def signature(fields: Fields) -> Signature | None:
     if event is None or not event.compared or fields.get("request_id") == "context":
         return None
     return tuple(
-        (name, _RENAMED.get(str(fields[name]), fields[name])) for name in _SIGNATURE if fields.get(name) is not None
+        (name, _RENAMED.get(str(fields[name]), fields[name]))
+        for name in _SIGNATURE
+        if fields.get(name) is not None
     )
 
 

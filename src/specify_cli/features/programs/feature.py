@@ -36,7 +36,12 @@ FEATURE = Feature(
             (
                 ID,
                 option("program", "The function that takes the run.", metavar="MODULE:FUNCTION"),
-                option("rerun", "Make this call in doubt again; repeatable.", multiple=True, metavar="CALL_ID:SEQ"),
+                option(
+                    "rerun",
+                    "Make this call in doubt again; repeatable.",
+                    multiple=True,
+                    metavar="CALL_ID:SEQ",
+                ),
             ),
             ("spec-kitty resume ID", "spec-kitty resume ID --program agent:main --rerun CALL_ID"),
             "0 resumed, or can be · 1 refused, or the program failed · 2 usage",
@@ -45,10 +50,16 @@ FEATURE = Feature(
         Command(
             ("reexecute",),
             "commands:reexecute",
-            "Run the program of a recorded run again, as a child of it, and hold the two against each other.",
+            "Run the program of a recorded run again, as a child of it, and hold the two "
+            "against each other.",
             (
                 ID,
-                option("program", "The function that takes the run.", required=True, metavar="MODULE:FUNCTION"),
+                option(
+                    "program",
+                    "The function that takes the run.",
+                    required=True,
+                    metavar="MODULE:FUNCTION",
+                ),
                 flag("allow_external", "Allow calls with side effects outside the project."),
                 option(
                     "tools",
@@ -73,17 +84,29 @@ FEATURE = Feature(
         ),
     ),
     shapes="shapes",
-    fills=(*(Fill("api", f"{module}:{name}", name) for module, names in _API.items() for name in names),),
+    fills=(
+        *(
+            Fill("api", f"{module}:{name}", name)
+            for module, names in _API.items()
+            for name in names
+        ),
+    ),
     errors={
         "LIMIT_EXCEEDED": "The run has spent a limit it was opened with; nothing runs after that.",
-        "IN_DOUBT": "A call began and has no result; it runs again only if it is idempotent or named by `--rerun`.",
+        "IN_DOUBT": "A call began and has no result; it runs again only if it is idempotent or "
+        "named by `--rerun`.",
         "PROGRAM_FAILED": "The program raised an error of its own; the run was closed as failed.",
         "NOT_RESUMABLE": "A program cannot be resumed at this place; the message says why.",
-        "RESULT_NOT_KEPT": "A recorded result cannot be given back as it was: it was cut, masked or not captured.",
-        "STATE_DIVERGENCE": "What the program does, or the record folds to, is not what was recorded.",
-        "EXECUTION_HASH_MISMATCH": "The request, policy, limits, tools or program changed since the run began.",
-        "DETERMINISM_VIOLATION": "A re-execution did not do what its original did; the message names the first place.",
-        "SIDE_EFFECTS_NOT_ALLOWED": "A re-execution would cause external side effects; `--allow-external` was "
+        "RESULT_NOT_KEPT": "A recorded result cannot be given back as it was: it was cut, "
+        "masked or not captured.",
+        "STATE_DIVERGENCE": "What the program does, or the record folds to, is not what was "
+        "recorded.",
+        "EXECUTION_HASH_MISMATCH": "The request, policy, limits, tools or program changed since "
+        "the run began.",
+        "DETERMINISM_VIOLATION": "A re-execution did not do what its original did; the message "
+        "names the first place.",
+        "SIDE_EFFECTS_NOT_ALLOWED": "A re-execution would cause external side effects; "
+        "`--allow-external` was "
         "not given.",
         "PROGRAM_NOT_FOUND": "The program named as module:function cannot be imported.",
     },

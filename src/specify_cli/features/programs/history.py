@@ -1,8 +1,9 @@
-"""What a record says a run has already done, by the place in the program where it did it (docs/replay.md).
+"""What a record says a run has already done, by the place in the program where it did it
+(docs/replay.md).
 
-A place is a step with its ordinal and the how-manieth call of its kind there, so a tool polled three times has
-three places. Guarantees: a value is given back only as it was, byte for byte; what was cut, masked or not kept
-is refused by name. Running and writing are the runtime's.
+A place is a step with its ordinal and the how-manieth call of its kind there, so a tool polled
+three times has three places. Guarantees: a value is given back only as it was, byte for byte; what
+was cut, masked or not kept is refused by name. Running and writing are the runtime's.
 """
 
 from __future__ import annotations
@@ -22,18 +23,34 @@ from specify_cli.redaction.json_values import ForeignError, parse_foreign
 Fields = Mapping[str, object]
 Place = tuple[str, int]
 TOP: Place = ("", 0)
-_INTERRUPTS = {"KeyboardInterrupt", "SystemExit", "GeneratorExit", "CancelledError", "LIMIT_EXCEEDED", "LimitExceeded"}
-# What a program asks a run for: event → the member that names it. Those of the run stand in no step.
+_INTERRUPTS = {
+    "KeyboardInterrupt",
+    "SystemExit",
+    "GeneratorExit",
+    "CancelledError",
+    "LIMIT_EXCEEDED",
+    "LimitExceeded",
+}
+# What a program asks a run for: event → the member that names it. Those of the run stand in no
+# step.
 ASKS: Mapping[str, str] = {
     "step_started": "step",
     "tool_call": "tool",
     "model_call": "model",
     "gate_decision": "gate",
     "checkpoint": "label",
-    **dict.fromkeys(("error", "patch_apply", "stage_transition", "retrieval_request", "artifact_link"), ""),
+    **dict.fromkeys(
+        ("error", "patch_apply", "stage_transition", "retrieval_request", "artifact_link"), ""
+    ),
 }
 _CALLS = ("tool_call", "model_call")
-OF_THE_RUN = ("step_started", "checkpoint", "stage_transition", "retrieval_request", "artifact_link")
+OF_THE_RUN = (
+    "step_started",
+    "checkpoint",
+    "stage_transition",
+    "retrieval_request",
+    "artifact_link",
+)
 # Where something is asked for: its event, the step it is in, the tool call it is made by, its name.
 Key = tuple[str, Place, str, str]
 # Events as numbers, and what is marked of something that was asked for.
@@ -41,16 +58,29 @@ _EVENTS = {event: number for number, event in enumerate(ASKS)}
 _ORDERED, _BESIDE, _TAKEN, _REMOVED, _UNANSWERED = 1, 2, 4, 8, 16
 # What an event that is asked for again has to have in common with the recorded one.
 AGREED: tuple[str, ...] = (
-    *("to", "tool", "step_type", "query", "path", "kind", "error_code", "input_hash", "args_hash", "prompt_hash"),
+    *(
+        "to",
+        "tool",
+        "step_type",
+        "query",
+        "path",
+        "kind",
+        "error_code",
+        "input_hash",
+        "args_hash",
+        "prompt_hash",
+    ),
     *("inputs", "inputs_hash", "before_hash", "after_hash", "diff_hash"),
 )
 
 
 class Recorded:
-    """Something a program asked a run for: a step, a call, a decision; `result` is the line that answered it.
+    """Something a program asked a run for: a step, a call, a decision; `result` is the line that
+    answered it.
 
-    `ordered` says that its place follows from the order of the program alone; what ran beside it has none. It is the
-    `number`th that its history has, made when it is looked at: a long run has a million.
+    `ordered` says that its place follows from the order of the program alone; what ran beside it
+    has none. It is the `number`th that its history has, made when it is looked at: a long run has a
+    million.
     """
 
     __slots__ = ("_history", "number")
@@ -122,43 +152,61 @@ class NotKept(NamedTuple):
 class History:
     """What a record has of a run, by place. `get` reads an object by its digest.
 
-    With `whole` it holds what is in steps that have ended too: whoever runs those again asks for it. Of each thing
-    that was asked for it keeps numbers, of a step its place as well.
+    With `whole` it holds what is in steps that have ended too: whoever runs those again asks for
+    it. Of each thing that was asked for it keeps numbers, of a step its place as well.
     """
 
-    def __init__(self, lines: Sequence[Fields], get: Callable[[str], bytes], *, whole: bool = False) -> None:
+    def __init__(
+        self, lines: Sequence[Fields], get: Callable[[str], bytes], *, whole: bool = False
+    ) -> None:
         self.lines = lines
         self._get = get
         self._whole = whole
-        # Of each thing that was asked for its line, the line that answered it (0 where none did), how often it was
-        # asked for; its event, its marks, its key's hash, its step's place, one more than the number of its caller.
+        # Of each thing that was asked for its line, the line that answered it (0 where none did),
+        # how often it was asked for; its event, its marks, its key's hash, its step's place, one
+        # more than the number of its caller.
         self.asked, self.answered, self.attempts = array("I"), array("I"), bytearray()
         self._events, self._marks, self._keys = bytearray(), bytearray(), array("q")
         self._steps, self._callers = array("I"), array("I")
-        # The places of steps, and of each the lines that say it completed or failed, and one more than its number.
+        # The places of steps, and of each the lines that say it completed or failed, and one more
+        # than its number.
         self._places: dict[Place, int] = {TOP: 0}
-        self._completed, self._failed, self._begun = array("I", [0]), array("I", [0]), array("I", [0])
+        self._completed, self._failed, self._begun = (
+            array("I", [0]),
+            array("I", [0]),
+            array("I", [0]),
+        )
         # The highest number a step of each name has.
         self.ordinals: dict[str, int] = {}
-        # One more than the numbers of calls by the hashes of their ids, and the hashes of all idempotency keys.
+        # One more than the numbers of calls by the hashes of their ids, and the hashes of all
+        # idempotency keys.
         self._calls, self.keys = HashTable(), HashTable()
         self._requests: dict[str, int] = {}
         # What was asked for in a step that has not ended.
         self._inside: dict[int, list[int]] = {}
-        # Steps and tool calls that have begun and not ended, where the order of the program tells what is in them.
+        # Steps and tool calls that have begun and not ended, where the order of the program tells
+        # what is in them.
         self._running: list[Place] = []
         self._calling: dict[int, list[int]] = {}
         # An older writer did not mark what ran beside other work.
         self._unmarked = True
         for at, fields in enumerate(lines):
             self._take(at, fields)
-        in_order = (number for number in self._iter_kept() if self._unmarked or not self._has(number, _BESIDE))
+        in_order = (
+            number
+            for number in self._iter_kept()
+            if self._unmarked or not self._has(number, _BESIDE)
+        )
         self._in_order = _ByHash((self._keys[number], number) for number in in_order)
         self._alike: _ByHash | None = None
         self._named: _ByHash | None = None
         self._next_named: dict[int, int] = {}
         due = tuple(_EVENTS[event] for event in ("step_started", "stage_transition", *_CALLS))
-        kept = (number for number in self._iter_kept() if self._has(number, _ORDERED) and self._events[number] in due)
+        kept = (
+            number
+            for number in self._iter_kept()
+            if self._has(number, _ORDERED) and self._events[number] in due
+        )
         self._due, self._next_due = array("I", kept), 0
 
     def _has(self, number: int, mark: int) -> bool:
@@ -203,12 +251,20 @@ class History:
                 self.answered[asked] = at
         elif event == "model_call" and self._is_interrupted(fields):
             pass  # nobody knows the answer, and asking again does no harm
-        elif event in ASKS and fields.get("request_id") != "context" and fields.get("manual") is not False:
+        elif (
+            event in ASKS
+            and fields.get("request_id") != "context"
+            and fields.get("manual") is not False
+        ):
             self._ask(event, place, at, fields)
 
     def _is_interrupted(self, fields: Fields) -> bool:
         """Return whether a question was broken off, not answered."""
-        text = read_captured_text(fields, "response", self._get)[0] if fields.get("ok") is False else None
+        text = (
+            read_captured_text(fields, "response", self._get)[0]
+            if fields.get("ok") is False
+            else None
+        )
         return text is not None and text.strip('"').partition(":")[0] in _INTERRUPTS
 
     def _find_begun(self, place: Place) -> int | None:
@@ -273,7 +329,8 @@ class History:
         self.answered.append(0)
         self.attempts.append(1)
         self._events.append(_EVENTS[event])
-        # A question that a model did not answer changed nothing: a program need not come to it again.
+        # A question that a model did not answer changed nothing: a program need not come to it
+        # again.
         unanswered = event == "model_call" and fields.get("ok") is False
         self._marks.append(_ORDERED * ordered | _BESIDE * parallel | _UNANSWERED * unanswered)
         self._keys.append(hash(key))
@@ -300,7 +357,8 @@ class History:
     def take(self, key: Key, body: Fields, number: int | None) -> Recorded | None:
         """Return what the record has of this, and take it: the `number`th of its kind at its place.
 
-        Without a number, of what ran beside other work, the first that was asked for in the same way.
+        Without a number, of what ran beside other work, the first that was asked for in the same
+        way.
         """
         in_order = self._in_order.find(hash(key)) if number is not None else range(0)
         found = None
@@ -320,11 +378,16 @@ class History:
         """
         alike = self._list_alike()
         places = alike.find(hash(_shape(key[0], key[1], key[3], body)))
-        equal = (one for one in map(alike.numbers.__getitem__, places) if not self._has(one, _TAKEN))
-        return next((one for one in equal if not beside or self._recorded(one).fields.get("beside")), None)
+        equal = (
+            one for one in map(alike.numbers.__getitem__, places) if not self._has(one, _TAKEN)
+        )
+        return next(
+            (one for one in equal if not beside or self._recorded(one).fields.get("beside")), None
+        )
 
     def _list_alike(self) -> _ByHash:
-        """Return what ran beside other work by how it was asked for, collected when it is first needed."""
+        """Return what ran beside other work by how it was asked for, collected when it is first
+        needed."""
         if self._alike is None:
             self._alike = _ByHash(self._iter_alike())
         return self._alike
@@ -338,19 +401,28 @@ class History:
                 yield hash(_shape(event, places[self._steps[number]], name, fields)), number
 
     def find_outstanding(self, key: Key, *, any_call: bool) -> Recorded | None:
-        """Return what the record has of this kind and name at this place and the program has not come to.
+        """Return what the record has of this kind and name at this place and the program has not
+        come to.
 
-        What is new may run only where there is none: it could be the recorded work with another input. With
-        `any_call` every call at the place counts, whatever it is named.
+        What is new may run only where there is none: it could be the recorded work with another
+        input. With `any_call` every call at the place counts, whatever it is named.
         """
         if self._named is None:
             self._named = _ByHash(self._iter_named())
         event, step, _, name = key
         hashes = [hash((event, step, name)), *([hash(step)] if any_call else [])]
-        return next((self._recorded(number) for hashed in hashes for number in self._iter_outstanding(hashed)), None)
+        return next(
+            (
+                self._recorded(number)
+                for hashed in hashes
+                for number in self._iter_outstanding(hashed)
+            ),
+            None,
+        )
 
     def _iter_outstanding(self, hashed: int) -> Iterator[int]:
-        """Yield what is outstanding of a hash of `_named`. What was come to is passed over once, in all calls."""
+        """Yield what is outstanding of a hash of `_named`. What was come to is passed over once, in
+        all calls."""
         assert self._named is not None
         places = self._named.find(hashed)
         for at in range(self._next_named.get(hashed, places.start), places.stop):
@@ -365,13 +437,20 @@ class History:
         for number in self._iter_kept():
             event, place = events[self._events[number]], places[self._steps[number]]
             if event == "step_started" or event in _CALLS:
-                yield hash((event, place, str(self._recorded(number).fields.get(ASKS[event], "")))), number
+                yield (
+                    hash((event, place, str(self._recorded(number).fields.get(ASKS[event], "")))),
+                    number,
+                )
                 if event != "step_started":
                     yield hash(place), number
 
     def waits_for_others(self, key: Key, body: Fields) -> bool:
-        """Return whether the record has nothing like this, but other work that the program has yet to come to."""
-        return self._find_alike(key, body) is None and self.find_outstanding(key, any_call=True) is not None
+        """Return whether the record has nothing like this, but other work that the program has yet
+        to come to."""
+        return (
+            self._find_alike(key, body) is None
+            and self.find_outstanding(key, any_call=True) is not None
+        )
 
     def _is_outstanding(self, number: int) -> bool:
         """Return whether a program that goes on has yet to come to this."""
@@ -421,33 +500,45 @@ class History:
         return self.lines[at] if at else None
 
     def failed(self, place: Place) -> Fields | None:
-        """Return the line that says what a step failed with; None where it has not failed for good."""
+        """Return the line that says what a step failed with; None where it has not failed for
+        good."""
         at = self._failed[self._places[place]] if place in self._places else 0
         return self.lines[at] if at else None
 
     def _is_given_back(self, number: int) -> bool:
-        """Return whether a step or call that has its result stands for this, so that nobody asks for it."""
+        """Return whether a step or call that has its result stands for this, so that nobody asks
+        for it."""
         step, caller = self._steps[number], self._callers[number] - 1
-        if self._is_ended(step) or (caller >= 0 and self.answered[caller] and not self._has(caller, _REMOVED)):
+        if self._is_ended(step) or (
+            caller >= 0 and self.answered[caller] and not self._has(caller, _REMOVED)
+        ):
             return True
         return step > 0 and self._begun[step] > 0 and self._is_given_back(self._begun[step] - 1)
 
     @property
     def in_doubt(self) -> tuple[Recorded, ...]:
-        """Calls that began and have no result: nobody can tell from here whether they took effect."""
-        calls = (number for number in self._iter_kept() if self._events[number] == _EVENTS["tool_call"])
+        """Calls that began and have no result: nobody can tell from here whether they took
+        effect."""
+        calls = (
+            number for number in self._iter_kept() if self._events[number] == _EVENTS["tool_call"]
+        )
         open_calls = (number for number in calls if not self.answered[number])
-        return tuple(self._recorded(one) for one in open_calls if not self._completed[self._steps[one]])
+        return tuple(
+            self._recorded(one) for one in open_calls if not self._completed[self._steps[one]]
+        )
 
     @property
     def first_incomplete(self) -> Place | None:
         """Return the first step that began and has no end."""
         begun = ((place, number) for place, number in self._places.items() if self._begun[number])
-        open_steps = ((self._begun[number], place) for place, number in begun if not self._is_ended(number))
+        open_steps = (
+            (self._begun[number], place) for place, number in begun if not self._is_ended(number)
+        )
         return min(open_steps, default=(0, None))[1]
 
     def list_not_kept(self) -> Iterator[NotKept]:
-        """Yield the results that a program which goes on may ask for and that cannot be given back."""
+        """Yield the results that a program which goes on may ask for and that cannot be given
+        back."""
         wanted = [_EVENTS[event] for event in ("step_started", "model_call", "tool_call")]
         for number in self._iter_kept():
             if self._events[number] not in wanted or self._is_given_back(number):
@@ -464,7 +555,9 @@ class History:
                 self.value(line, name)
             except StoredDataError as error:
                 seq, is_call = line.get("seq"), self._events[number] == _EVENTS["tool_call"]
-                yield NotKept(seq if type(seq) is int else -1, str(line["event"]), error.message, not is_call)
+                yield NotKept(
+                    seq if type(seq) is int else -1, str(line["event"]), error.message, not is_call
+                )
 
     @property
     def retrievals(self) -> int:
@@ -472,7 +565,8 @@ class History:
         return len(self._requests)
 
     def value(self, fields: Fields, name: str) -> object:
-        """Return the value a line holds under a captured name, exactly. Raises StoredDataError RESULT_NOT_KEPT."""
+        """Return the value a line holds under a captured name, exactly. Raises StoredDataError
+        RESULT_NOT_KEPT."""
         where = f"{fields.get('event')} at seq {fields.get('seq')}"
         if fields.get("redactions"):
             raise _not_kept(where, name, "a secret in it was masked")
@@ -498,7 +592,8 @@ def _not_kept(where: str, name: str, why: str) -> StoredDataError:
     return StoredDataError(
         "RESULT_NOT_KEPT",
         f"the {name} of {where} cannot be given back as it was: {why}",
-        'capture this side in full from the start: audit.capture_tool_io: full, or capture={"tool": "full"}',
+        "capture this side in full from the start: audit.capture_tool_io: full, or "
+        'capture={"tool": "full"}',
     )
 
 
@@ -513,7 +608,8 @@ def divergence(where: str, expected: object, found: object, *, appended: bool) -
 
 
 def recorded_error(code: str, message: str) -> Exception:
-    """Return the error a step or tool ended in, as the built-in exception of its name, else as a RecordedError."""
+    """Return the error a step or tool ended in, as the built-in exception of its name, else as a
+    RecordedError."""
 
     kind = getattr(builtins, code, None)
     if isinstance(kind, type) and issubclass(kind, Exception):
@@ -529,25 +625,33 @@ class RecordedError(Exception):
 
 
 def in_doubt_error(calls: Sequence[Recorded], invocation_id: str) -> CallerError:
-    """Return the refusal to run again what may have taken effect already; it names every such call."""
+    """Return the refusal to run again what may have taken effect already; it names every such
+    call."""
     named = ", ".join(f"{call.call_id} of {say(call.fields.get('tool'))}" for call in calls)
     is_one = len(calls) == 1
     has, it = ("has", "it") if is_one else ("have", "them")
     consent = " ".join(f"--rerun {call.attempt}" for call in calls)
     return CallerError(
         "IN_DOUBT",
-        f"{'call' if is_one else 'calls'} {named} began and {has} no result: {'it' if is_one else 'each'} may have "
+        f"{'call' if is_one else 'calls'} {named} began and {has} no result: "
+        f"{'it' if is_one else 'each'} may have "
         f"taken effect, and running {it} again may do so twice",
-        f"where it did not: spec-kitty resume {invocation_id} {consent}; where it did, record its tool_result",
+        f"where it did not: spec-kitty resume {invocation_id} {consent}; where it did, record "
+        "its tool_result",
     )
 
 
 def side_effects_not_allowed(calls: str, *, live: bool = True) -> CallerError:
     """Return the refusal to let a re-execution touch the outside world."""
-    what = "would make them again" if live else "gives back what they came to, but cannot see what stands around them"
+    what = (
+        "would make them again"
+        if live
+        else "gives back what they came to, but cannot see what stands around them"
+    )
     return CallerError(
         "SIDE_EFFECTS_NOT_ALLOWED",
-        f"calls with side effects outside the project that are not idempotent: {calls}; a re-execution {what}",
+        f"calls with side effects outside the project that are not idempotent: {calls}; a "
+        f"re-execution {what}",
         "give --allow-external if that is meant",
     )
 

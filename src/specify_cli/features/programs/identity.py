@@ -1,4 +1,5 @@
-"""What a program is: its digest over the sources it is made of, and its loading by module and function."""
+"""What a program is: its digest over the sources it is made of, and its loading by module and
+function."""
 
 from __future__ import annotations
 
@@ -21,9 +22,11 @@ Program = Callable[[Run], Any]
 
 
 def program_digest(program: Program) -> str:
-    """Return the digest of a program: its module's source and those it imports from beside it, its name, its closure.
+    """Return the digest of a program: its module's source and those it imports from beside it, its
+    name, its closure.
 
-    Of a closure what cannot change counts: numbers, texts, functions. A list may hold what the program itself puts in.
+    Of a closure what cannot change counts: numbers, texts, functions. A list may hold what the
+    program itself puts in.
     """
     return digest_of(_describe_program(program, frozenset()))
 
@@ -31,7 +34,10 @@ def program_digest(program: Program) -> str:
 def _describe_program(program: Any, seen: frozenset[int]) -> dict[str, object]:
     bound: list[object] = []
     while isinstance(program, functools.partial):
-        bound += [_describe_value(program.args, seen), _describe_value(tuple(sorted(program.keywords.items())), seen)]
+        bound += [
+            _describe_value(program.args, seen),
+            _describe_value(tuple(sorted(program.keywords.items())), seen),
+        ]
         program = program.func
     module = sys.modules.get(getattr(program, "__module__", ""))
     path = getattr(module, "__file__", None)
@@ -46,7 +52,11 @@ def _describe_program(program: Any, seen: frozenset[int]) -> dict[str, object]:
         except ValueError:
             pass  # nothing has been put into it yet
     modules = [item for item in bound if item is not None]
-    return described | ({"modules": sources} if sources else {}) | ({"bound": modules} if modules else {})
+    return (
+        described
+        | ({"modules": sources} if sources else {})
+        | ({"bound": modules} if modules else {})
+    )
 
 
 def _describe_value(value: object, seen: frozenset[int]) -> object:
@@ -60,7 +70,8 @@ def _describe_value(value: object, seen: frozenset[int]) -> object:
 
 
 def _read_sources(path: str, name: str) -> dict[str, object]:
-    """Return the source of a module under "", and the digests of the modules it imports from the folder it lies in."""
+    """Return the source of a module under "", and the digests of the modules it imports from the
+    folder it lies in."""
     base = path
     for _ in range(1 + name.count(".") + os.path.basename(path).startswith("__init__.")):
         base = os.path.dirname(base)
@@ -77,13 +88,22 @@ def _read_sources(path: str, name: str) -> dict[str, object]:
             tree = ast.parse(text)
         except (OSError, UnicodeDecodeError, SyntaxError):
             continue
-        sources["" if file == path else os.path.relpath(file, base)] = text if file == path else digest(text.encode())
+        sources["" if file == path else os.path.relpath(file, base)] = (
+            text if file == path else digest(text.encode())
+        )
         for module in filter(lambda item: f"{item}.".startswith(top), _list_imports(tree, package)):
             stem = os.path.join(base, *module.split("."))
             for candidate in (f"{stem}.py", os.path.join(stem, "__init__.py")):
                 if candidate not in known and os.path.isfile(candidate):
                     known.add(candidate)
-                    due.append((candidate, module if candidate.endswith("__init__.py") else module.rpartition(".")[0]))
+                    due.append(
+                        (
+                            candidate,
+                            module
+                            if candidate.endswith("__init__.py")
+                            else module.rpartition(".")[0],
+                        )
+                    )
     return sources
 
 
@@ -109,17 +129,21 @@ def load_program(name: str) -> Program:
 
     module_name, _, function = name.partition(":")
     if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # last, so that nothing there takes the place of an installed module
+        # last, so that nothing there takes the place of an installed module
+        sys.path.append(os.getcwd())
     try:
         if not module_name or not function:
             raise ValueError("expected module:function")
         program = getattr(importlib.import_module(module_name), function)
-    except (Exception, SystemExit) as error:  # it is a caller's module: whatever it raises is why it cannot be used
+    # it is a caller's module: whatever it raises is why it cannot be used
+    except (Exception, SystemExit) as error:
         raise CallerError(
             "PROGRAM_NOT_FOUND",
             f"{name!r} cannot be loaded: {type(error).__name__}: {error}",
             "name it as module:function, from its folder",
         ) from error
     if not callable(program):
-        raise CallerError("PROGRAM_NOT_FOUND", f"{name!r} is no function", "name a function that takes the run")
+        raise CallerError(
+            "PROGRAM_NOT_FOUND", f"{name!r} is no function", "name a function that takes the run"
+        )
     return program  # type: ignore[no-any-return]

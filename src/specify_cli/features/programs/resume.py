@@ -1,8 +1,9 @@
 """Going on with an unfinished run, and running a finished one again (docs/replay.md).
 
-A program is a function of one argument, the run. Guarantees: nothing is appended before the checks have passed
-and the program has something new to say; what completed is not run again; a call that may have taken effect is
-not made twice without being asked for; the original of a re-execution is never touched.
+A program is a function of one argument, the run. Guarantees: nothing is appended before the checks
+have passed and the program has something new to say; what completed is not run again; a call that
+may have taken effect is not made twice without being asked for; the original of a re-execution is
+never touched.
 """
 
 from __future__ import annotations
@@ -33,7 +34,14 @@ from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.ends.opening import InvocationPayload, Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.recorder import Recorder
-from specify_cli.libraries.comparison.compare import Chain, ReplayResult, about_of, receipts_of, settle, verify_replay
+from specify_cli.libraries.comparison.compare import (
+    Chain,
+    ReplayResult,
+    about_of,
+    receipts_of,
+    settle,
+    verify_replay,
+)
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.findings import OF_THE_LINES, RecordReport
 from specify_cli.record.reading.views import fields_of, find_places, pick
@@ -52,7 +60,8 @@ _SHOWN = 5
 
 
 class ResumePlan(NamedTuple):
-    """What a resume would do: where it begins, what is in doubt, what changed since the run began."""
+    """What a resume would do: where it begins, what is in doubt, what changed since the run
+    began."""
 
     invocation_id: str
     state: ExecutionState
@@ -64,7 +73,8 @@ class ResumePlan(NamedTuple):
 
     @property
     def resumable(self) -> bool:
-        """Return whether a resume can be tried: nothing changed, and what is sure to be asked for was kept."""
+        """Return whether a resume can be tried: nothing changed, and what is sure to be asked for
+        was kept."""
         return not self.changed and not any(item.needed for item in self.not_kept)
 
     def as_value(self) -> dict[str, object]:
@@ -119,15 +129,21 @@ class _Opened(NamedTuple):
 
 
 def run_program(
-    repo: str | os.PathLike[str], request: str, program: Program, profile: str | None = None, **given: Any
+    repo: str | os.PathLike[str],
+    request: str,
+    program: Program,
+    profile: str | None = None,
+    **given: Any,
 ) -> str:
-    """Open an invocation for a program, run it, close it; the invocation's id. A later process can resume it."""
+    """Open an invocation for a program, run it, close it; the invocation's id. A later process can
+    resume it."""
     run = open_invocation(repo, request, profile, program=program_digest(program), **given)
     return _run_program(run, program)
 
 
 def state_of(project: Project, invocation_id: str, at: int | None = None) -> ExecutionState:
-    """Return the state of a run after the line with seq `at`, or after its last. Raises CallerError INVALID_VALUE."""
+    """Return the state of a run after the line with seq `at`, or after its last. Raises CallerError
+    INVALID_VALUE."""
     place = Index(project.root).resolve(invocation_id)
     codec = bulk_codec()
     folded = StateFold()
@@ -168,7 +184,8 @@ def plan_resume(
     limits: Mapping[str, int] | None = None,
     tools: Mapping[str, str] | None = None,
 ) -> ResumePlan:
-    """Return what a resume would do; writes nothing. Raises as `resume` does, but for what it would find changed."""
+    """Return what a resume would do; writes nothing. Raises as `resume` does, but for what it would
+    find changed."""
     opened = _open(repo, invocation_id, home, program, request, limits, tools)
     opened.recorder.close()
     return opened.plan
@@ -188,12 +205,14 @@ def resume(
     caller: Caller | None = None,
     default: Default | None = None,
 ) -> str:
-    """Run an unfinished run's program to its end: what completed is given back, the rest is done; the id.
+    """Run an unfinished run's program to its end: what completed is given back, the rest is done;
+    the id.
 
     Where `caller` is not who opened the record, the lines it adds name it (`by`).
 
-    Raises InvocationError: ALREADY_COMPLETED, EXECUTION_HASH_MISMATCH, STATE_DIVERGENCE, IN_DOUBT, RESULT_NOT_KEPT.
-    Where it is raised before the program did anything new, not a byte was appended.
+    Raises InvocationError: ALREADY_COMPLETED, EXECUTION_HASH_MISMATCH, STATE_DIVERGENCE, IN_DOUBT,
+    RESULT_NOT_KEPT. Where it is raised before the program did anything new, not a byte was
+    appended.
     """
     # 1. Read and judge the record; nothing is written.
     opened = _open(repo, invocation_id, home, program, request, limits, tools, caller)
@@ -202,7 +221,8 @@ def resume(
         if plan.changed:
             raise CallerError(
                 "EXECUTION_HASH_MISMATCH",
-                f"{plan.invocation_id} cannot be resumed: {', '.join(plan.changed)} changed since it began",
+                f"{plan.invocation_id} cannot be resumed: {', '.join(plan.changed)} changed "
+                "since it began",
                 "restore what changed, or begin another invocation",
             )
         _check_consent(rerun, opened)
@@ -226,7 +246,13 @@ def resume(
         if refused:
             raise in_doubt_error(refused, plan.invocation_id)
         run = Run(
-            ProfileInvocationExecutor(repo, home=home), recorder, None, rules, past=past, caller=caller, default=default
+            ProfileInvocationExecutor(repo, home=home),
+            recorder,
+            None,
+            rules,
+            past=past,
+            caller=caller,
+            default=default,
         )
         try:
             return _run_program(run, program)
@@ -245,12 +271,15 @@ def _check_consent(rerun: Sequence[str], opened: _Opened) -> None:
     """
     calls = [fields for fields in fields_of(opened.record) if fields.get("event") == "tool_call"]
     named = {str(fields.get("call_id")) for fields in calls}
-    unknown = set(rerun) - named - {f"{fields.get('call_id')}:{fields.get('seq')}" for fields in calls}
+    unknown = (
+        set(rerun) - named - {f"{fields.get('call_id')}:{fields.get('seq')}" for fields in calls}
+    )
     if unknown:
         known = ", ".join(item.attempt for item in opened.plan.in_doubt) or "none"
         raise CallerError(
             "INVALID_VALUE",
-            f"--rerun: expected CALL_ID or CALL_ID:SEQ of calls that are in doubt ({known}), found {min(unknown)!r}",
+            f"--rerun: expected CALL_ID or CALL_ID:SEQ of calls that are in doubt ({known}), "
+            f"found {min(unknown)!r}",
             f"spec-kitty resume {opened.plan.invocation_id}",
         )
 
@@ -293,7 +322,8 @@ def _open(
     if record.completed is not None:
         raise CallerError(
             "ALREADY_COMPLETED",
-            f"{place.invocation_id} was closed at {record.completed.get('completed_at')}; there is nothing to resume",
+            f"{place.invocation_id} was closed at {record.completed.get('completed_at')}; there "
+            "is nothing to resume",
             f"spec-kitty invocations show {place.invocation_id}",
         )
     state = _fold_again(record)
@@ -312,9 +342,14 @@ def _open(
     }
     recorded["profile"] = _read_profile_then(project, record)
     # What the record says of itself has to be what it was bound to.
-    bound = execution_hash_of(record.started, str(recorded["request"]), recorded["profile"], _read_policy_then(record))
+    bound = execution_hash_of(
+        record.started, str(recorded["request"]), recorded["profile"], _read_policy_then(record)
+    )
     if bound is not None and recorded["request"] is not None:
-        recorded["execution_hash"], now["execution_hash"] = record.started.get("execution_hash"), bound
+        recorded["execution_hash"], now["execution_hash"] = (
+            record.started.get("execution_hash"),
+            bound,
+        )
     plan = ResumePlan(
         place.invocation_id,
         state,
@@ -337,7 +372,8 @@ def _read_intact(project: Project, place: Place) -> Record:
 
 
 def _require_sound(place: Place, report: RecordReport) -> None:
-    """Refuse a record whose lines are not intact or not all there. Raises StoredDataError RECORD_DAMAGED."""
+    """Refuse a record whose lines are not intact or not all there. Raises StoredDataError
+    RECORD_DAMAGED."""
     for item in report.findings:
         harmed = item.severity == "error" and item.code in OF_THE_LINES and item.code != "TORN_TAIL"
         if harmed or item.code == "WITHHELD":
@@ -349,7 +385,8 @@ def _require_sound(place: Place, report: RecordReport) -> None:
 
 
 def _fold_again(record: Record) -> ExecutionState:
-    """Return the state of the record, checked against every state it recorded. Raises STATE_DIVERGENCE."""
+    """Return the state of the record, checked against every state it recorded. Raises
+    STATE_DIVERGENCE."""
     folded = StateFold()
     for entry in record.entries:
         if entry.problems:
@@ -360,7 +397,8 @@ def _fold_again(record: Record) -> ExecutionState:
             if fields.get("state_hash") != actual:
                 raise StoredDataError(
                     "STATE_DIVERGENCE",
-                    f"{entry.event} at seq {fields.get('seq')}: the record folds to state {actual}, it says "
+                    f"{entry.event} at seq {fields.get('seq')}: the record folds to state "
+                    f"{actual}, it says "
                     f"{fields.get('state_hash')}; nothing was appended",
                     f"spec-kitty invocations state {record.invocation_id} --at {fields.get('seq')}",
                 )
@@ -384,7 +422,12 @@ def _collect_members(record: Record) -> dict[str, object]:
 
 def _read_policy_then(record: Record) -> object:
     return next(
-        (item.fields.get("policy_hash") for item in record.entries if item.event == "policy_snapshot_ref"), None
+        (
+            item.fields.get("policy_hash")
+            for item in record.entries
+            if item.event == "policy_snapshot_ref"
+        ),
+        None,
     )
 
 
@@ -400,17 +443,24 @@ def _read_policy_now(project: Project, cache: Any) -> str:
 def _read_profile_then(project: Project, record: Record) -> object:
 
     try:
-        manifest = json.loads(FileObjectStore(project.root).get(str(record.started.get("snapshot"))))
+        manifest = json.loads(
+            FileObjectStore(project.root).get(str(record.started.get("snapshot")))
+        )
         return manifest["profiles"].get(record.started.get("profile_id"))
     except (InvocationError, ValueError, KeyError, TypeError):
         return None
 
 
 def spent_seconds(record: Record) -> float:
-    """Return how long a run was at work: from its start, and from each resume, to the last line before the next."""
+    """Return how long a run was at work: from its start, and from each resume, to the last line
+    before the next."""
     total, begun, last = 0.0, None, None
     for entry in record.entries:
-        text = entry.fields.get("started_at") or entry.fields.get("at") or entry.fields.get("completed_at")
+        text = (
+            entry.fields.get("started_at")
+            or entry.fields.get("at")
+            or entry.fields.get("completed_at")
+        )
         try:
             moment = datetime.fromisoformat(str(text))
         except ValueError:
@@ -420,7 +470,9 @@ def spent_seconds(record: Record) -> float:
                 total += (last - begun).total_seconds()
             begun = moment
         last = moment
-    return total + ((last - begun).total_seconds() if begun is not None and last is not None else 0.0)
+    return total + (
+        (last - begun).total_seconds() if begun is not None and last is not None else 0.0
+    )
 
 
 def reexecute(
@@ -436,10 +488,12 @@ def reexecute(
     rules: gates.RuleRegistry | None = None,
     default: Default | None = None,
 ) -> Reexecution:
-    """Run a program again as a child of a recorded run; its events have to be those of the original.
+    """Run a program again as a child of a recorded run; its events have to be those of the
+    original.
 
     With another model (`models`) they may differ, and the comparison says where. Raises CallerError
-    SIDE_EFFECTS_NOT_ALLOWED, StoredDataError DETERMINISM_VIOLATION; the child is closed as failed then.
+    SIDE_EFFECTS_NOT_ALLOWED, StoredDataError DETERMINISM_VIOLATION; the child is closed as failed
+    then.
     """
     project, _ = load_project(os.fspath(repo), home)
     place = Index(project.root).resolve(invocation_id)
@@ -450,7 +504,12 @@ def reexecute(
         _refuse_external(lines, live=tools == "live")
     _check_models(lines, models or {}, place.invocation_id)
     executor, recorder, payload = open_child(
-        repo, started, place.invocation_id, caller=caller, home=home, program=program_digest(program)
+        repo,
+        started,
+        place.invocation_id,
+        caller=caller,
+        home=home,
+        program=program_digest(program),
     )
     watch = None if models else Watch(lines)
 
@@ -479,15 +538,22 @@ def reexecute(
 
 
 def _refuse_external(lines: Sequence[Mapping[str, object]], *, live: bool) -> None:
-    """Refuse to run again what had effects outside the project. Raises CallerError SIDE_EFFECTS_NOT_ALLOWED."""
-    external = [fields for fields in lines if fields.get("event") == "tool_call" and _is_external(fields)]
+    """Refuse to run again what had effects outside the project. Raises CallerError
+    SIDE_EFFECTS_NOT_ALLOWED."""
+    external = [
+        fields for fields in lines if fields.get("event") == "tool_call" and _is_external(fields)
+    ]
     if external:
-        listed = ", ".join(f"{fields.get('tool')} (seq {fields.get('seq')})" for fields in external[:_SHOWN])
+        listed = ", ".join(
+            f"{fields.get('tool')} (seq {fields.get('seq')})" for fields in external[:_SHOWN]
+        )
         more = f" and {len(external) - _SHOWN} more" if len(external) > _SHOWN else ""
         raise side_effects_not_allowed(listed + more, live=live)
 
 
-def _check_models(lines: Sequence[Mapping[str, object]], models: Mapping[str, object], invocation_id: str) -> None:
+def _check_models(
+    lines: Sequence[Mapping[str, object]], models: Mapping[str, object], invocation_id: str
+) -> None:
     """Refuse a stand-in for a model that the run did not ask. Raises CallerError INVALID_VALUE."""
     if not models:
         return
@@ -496,7 +562,8 @@ def _check_models(lines: Sequence[Mapping[str, object]], models: Mapping[str, ob
     if unknown:
         raise CallerError(
             "INVALID_VALUE",
-            f"--model: expected a model the run asked ({', '.join(sorted(asked)) or 'none'}), found {unknown[0]}",
+            f"--model: expected a model the run asked ({', '.join(sorted(asked)) or 'none'}), "
+            f"found {unknown[0]}",
             f"spec-kitty invocations show {invocation_id}",
         )
 
@@ -510,15 +577,20 @@ def open_child(
     home: str | None,
     program: str | None = None,
 ) -> tuple[ProfileInvocationExecutor, Recorder, InvocationPayload]:
-    """Begin a run of the same request under the terms of its parent. Raises CallerError NOT_RESUMABLE.
+    """Begin a run of the same request under the terms of its parent. Raises CallerError
+    NOT_RESUMABLE.
 
     Limits are those of a program; without one there are none.
     """
     if started.get("tombstone") is True or "request_object" in started:
-        raise CallerError("NOT_RESUMABLE", f"{parent} does not hold its request", "re-execute another run")
+        raise CallerError(
+            "NOT_RESUMABLE", f"{parent} does not hold its request", "re-execute another run"
+        )
     capture, limits = started.get("capture"), started.get("limits")
     terms = Terms(
-        capture={str(key): str(mode) for key, mode in capture.items()} if isinstance(capture, dict) else None,
+        capture={str(key): str(mode) for key, mode in capture.items()}
+        if isinstance(capture, dict)
+        else None,
         limits=dict(limits) if program is not None and isinstance(limits, dict) else None,
         program=program,
         run_kind="reexecution",
@@ -552,11 +624,15 @@ def _run_again(run: Run, program: Program, *, failed_then: bool) -> None:
             raise
 
 
-def chain_of_run(lines: Sequence[Mapping[str, object]], completed: Mapping[str, object] | None) -> Chain:
+def chain_of_run(
+    lines: Sequence[Mapping[str, object]], completed: Mapping[str, object] | None
+) -> Chain:
     """Return the chain of a record that was verified, with what the run was about."""
     redaction = lines[0].get("redaction_rules")
     about = about_of(lines[0], completed)
-    return Chain(receipts_of(lines), True, None if redaction is None else str(redaction), about=about)
+    return Chain(
+        receipts_of(lines), True, None if redaction is None else str(redaction), about=about
+    )
 
 
 def _is_external(fields: Mapping[str, object]) -> bool:

@@ -23,21 +23,27 @@ MAX_K = 1000
 
 
 class Retrieved(NamedTuple):
-    """What a search of charter and doctrine gave: hits as recorded, their texts, and why where it failed."""
+    """What a search of charter and doctrine gave: hits as recorded, their texts, and why where it
+    failed."""
 
     hits: tuple[dict[str, Any], ...]
     text: str
     error: str | None
 
 
-def search(recorder: Recorder, query: str, k: int | None, *, request_id: str, marks: Body | None = None) -> Retrieved:
-    """Search charter and doctrine as they are now, and record question, answer and what was searched.
+def search(
+    recorder: Recorder, query: str, k: int | None, *, request_id: str, marks: Body | None = None
+) -> Retrieved:
+    """Search charter and doctrine as they are now, and record question, answer and what was
+    searched.
 
     `marks` are members of both lines.
     """
 
     if k is not None and (type(k) is not int or not 0 <= k <= MAX_K):
-        raise CallerError("INVALID_VALUE", f"k: expected 0 to {MAX_K}, found {k!r}", "run.retrieve(query, k=8)")
+        raise CallerError(
+            "INVALID_VALUE", f"k: expected 0 to {MAX_K}, found {k!r}", "run.retrieve(query, k=8)"
+        )
     grounds = read_grounds(recorder.project, recorder.cache, recorder.objects)
     about: dict[str, Any] = {
         "profile": _load_profile(recorder),
@@ -70,12 +76,17 @@ def search(recorder: Recorder, query: str, k: int | None, *, request_id: str, ma
     if error is not None:
         response["error"] = error
     reference = recorder.compare_policy(grounds) if not recorder.tombstone else None
-    recorder.append_bodies([request, response] if reference is None else [reference, request, response])
+    recorder.append_bodies(
+        [request, response] if reference is None else [reference, request, response]
+    )
     return Retrieved(tuple(hits), plain.text, error)
 
 
-def recall(recorder: Recorder, request: Mapping[str, object], response: Mapping[str, object]) -> Retrieved:
-    """Return a search that was made before: its hits as recorded, its texts from the corpus it saw."""
+def recall(
+    recorder: Recorder, request: Mapping[str, object], response: Mapping[str, object]
+) -> Retrieved:
+    """Return a search that was made before: its hits as recorded, its texts from the corpus it
+    saw."""
 
     config = request.get("config")
     recorded = response.get("hits")
@@ -96,5 +107,7 @@ def _load_profile(recorder: Recorder) -> AgentProfile | None:
     """Return who does the work, as the snapshot holds the profile: a replay has no other."""
     named = recorder.started.get("snapshot")
     return (
-        None if named is None else frozen_profile(recorder.objects, str(named), str(recorder.started.get("profile_id")))
+        None
+        if named is None
+        else frozen_profile(recorder.objects, str(named), str(recorder.started.get("profile_id")))
     )

@@ -1,8 +1,10 @@
-"""The Python API: one governed run as a context manager whose every step is on the record (docs/api.md).
+"""The Python API: one governed run as a context manager whose every step is on the record
+(docs/api.md).
 
-Guarantees: an event is written when its call returns, so kill -9 loses none; tool calls with outside effects,
-gates, step ends and violations are on stable storage before the program goes on; a spent limit is recorded
-and nothing runs after it; what could not be written is said by a capture_gap.
+Guarantees: an event is written when its call returns, so kill -9 loses none; tool calls with
+outside effects, gates, step ends and violations are on stable storage before the program goes on; a
+spent limit is recorded and nothing runs after it; what could not be written is said by a
+capture_gap.
 """
 
 from __future__ import annotations
@@ -15,7 +17,15 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Mapping,
+    Sequence,
+)
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, NamedTuple, NoReturn, TypeVar, cast
@@ -58,8 +68,8 @@ from specify_cli.storage.store import Body
 T = TypeVar("T")
 DECISIONS = ("PASS", "FAIL", "WARN", "SKIP", "PENDING")
 _NOTHING: Any = object()
-# Seconds that a thread of a resumed run waits for the others to come to their recorded work, before its own is
-# refused. It is waited only where the program differs from its record.
+# Seconds that a thread of a resumed run waits for the others to come to their recorded work, before
+# its own is refused. It is waited only where the program differs from its record.
 _OTHERS_COME_WITHIN = 5.0
 
 
@@ -80,7 +90,8 @@ _HERE: ContextVar[Scope | None] = ContextVar("specify_cli.scope", default=None)
 
 
 def _find_lane() -> tuple[int, int]:
-    """Return what runs this: a thread and, in it, a task. Within one lane the program itself says what comes first."""
+    """Return what runs this: a thread and, in it, a task. Within one lane the program itself says
+    what comes first."""
     loops = sys.modules.get("asyncio")
     try:
         return threading.get_ident(), 0 if loops is None else id(loops.current_task())
@@ -91,8 +102,9 @@ def _find_lane() -> tuple[int, int]:
 class Scope:
     """A part of a run that is being worked on: the run itself, a step, a call.
 
-    A context variable leads to it, so whatever runs in a copy of the context (a task, a thread of asyncio's or of a
-    framework) knows its place. A thread without one is taken to work for the step that is open, if there is just one.
+    A context variable leads to it, so whatever runs in a copy of the context (a task, a thread of
+    asyncio's or of a framework) knows its place. A thread without one is taken to work for the step
+    that is open, if there is just one.
     """
 
     def __init__(self, run: Run, above: Scope | None, place: Place) -> None:
@@ -101,9 +113,12 @@ class Scope:
         self.outer = _HERE.get()
         self.place = place
         self.lane = _find_lane()
-        # Whether the order of the program alone says when this comes: in the whole run, and in its step.
+        # Whether the order of the program alone says when this comes: in the whole run, and in its
+        # step.
         self.ordered = above is None or above.holds(self.lane)
-        self.in_step: bool = above is None or isinstance(self, Step) or (above.in_step and above.lane == self.lane)
+        self.in_step: bool = (
+            above is None or isinstance(self, Step) or (above.in_step and above.lane == self.lane)
+        )
         self.refused = False
         # The call as the record knows it; of the run and of a step none.
         self.known_id = ""
@@ -148,9 +163,11 @@ def open_invocation(
     home: str | None = None,
     default: Default | None = None,
 ) -> Run:
-    """Return a governed run of this request: `with open_invocation(repo, "fix the login test") as run: …`.
+    """Return a governed run of this request: `with open_invocation(repo, "fix the login test") as
+    run: …`.
 
-    The record is durable when this returns. `default` says of a value that is no JSON what stands for it.
+    The record is durable when this returns. `default` says of a value that is no JSON what stands
+    for it.
 
     Raises InvocationError; nothing is recorded then.
     """
@@ -164,25 +181,34 @@ def open_invocation(
     if narrowed:
         warning = f"CAPTURE_NARROWED: {', '.join(narrowed)}: .kittify/config.yaml states no more"
         payload = payload._replace(warnings=(*payload.warnings, warning))
-        warnings.warn(f"{warning}; a run that is to be resumed needs its results whole", stacklevel=2)
+        warnings.warn(
+            f"{warning}; a run that is to be resumed needs its results whole", stacklevel=2
+        )
     return Run(opened, recorder, payload, rules, default=default)
 
 
 def _list_narrowed(asked: Mapping[str, str], recorded: object) -> tuple[str, ...]:
     """Return where less is captured than was asked for."""
     modes = recorded if isinstance(recorded, Mapping) else {}
-    sides = ((side, mode) for key, mode in asked.items() for side in CAPTURE_SIDES.get(f"capture_{key}_io", (key,)))
+    sides = (
+        (side, mode)
+        for key, mode in asked.items()
+        for side in CAPTURE_SIDES.get(f"capture_{key}_io", (key,))
+    )
     return tuple(
-        f"{side} {mode} was asked, {modes.get(side)} is kept" for side, mode in sides if modes.get(side) != mode
+        f"{side} {mode} was asked, {modes.get(side)} is kept"
+        for side, mode in sides
+        if modes.get(side) != mode
     )
 
 
 class Past(NamedTuple):
-    """What an earlier process did of this run, or another run of its program, and how that is taken.
+    """What an earlier process did of this run, or another run of its program, and how that is
+    taken.
 
-    In a resumed run steps and calls that ended are not run again. In a re-execution (`again`, the URI of the original)
-    steps are, tool and model results are given back unless `live_tools` or `models` say otherwise, and with `watch`
-    every event has to be the same.
+    In a resumed run steps and calls that ended are not run again. In a re-execution (`again`, the
+    URI of the original) steps are, tool and model results are given back unless `live_tools` or
+    `models` say otherwise, and with `watch` every event has to be the same.
     """
 
     history: History
@@ -197,8 +223,11 @@ class Past(NamedTuple):
     seam: Body | None = None
 
     def allows(self, call: Recorded) -> bool:
-        """Return whether a call in doubt may run once more: this attempt was consented to, or it does no harm."""
-        consented = call.attempt in self.rerun or (call.attempts == 1 and call.call_id in self.rerun)
+        """Return whether a call in doubt may run once more: this attempt was consented to, or it
+        does no harm."""
+        consented = call.attempt in self.rerun or (
+            call.attempts == 1 and call.call_id in self.rerun
+        )
         return call.safe_again or consented
 
     def locate(self, fields: Mapping[str, object]) -> dict[str, object]:
@@ -207,7 +236,8 @@ class Past(NamedTuple):
 
 
 class Run:
-    """One open invocation. Safe to use from several threads; after a fork each process appends for itself."""
+    """One open invocation. Safe to use from several threads; after a fork each process appends for
+    itself."""
 
     def __init__(
         self,
@@ -236,7 +266,11 @@ class Run:
         self._began = time.monotonic()
         self._past = past
         self._seam_body = None if past is None else past.seam
-        self._claim = claim if claim is not None else take_claim(recorder.project.root, recorder.invocation_id)
+        self._claim = (
+            claim
+            if claim is not None
+            else take_claim(recorder.project.root, recorder.invocation_id)
+        )
         self._watched = None if past is None else past.watch
         self._spent_before = 0.0 if past is None else past.spent_seconds
         self._violated: LimitExceeded | None = None
@@ -261,16 +295,20 @@ class Run:
 
     @property
     def context(self) -> str:
-        """Return the governance context the work is to be done under; in a resumed run the recorded one.
+        """Return the governance context the work is to be done under; in a resumed run the recorded
+        one.
 
-        Raises StoredDataError OBJECT_MISSING or OBJECT_CORRUPT where the recorded text is not what it was.
+        Raises StoredDataError OBJECT_MISSING or OBJECT_CORRUPT where the recorded text is not what
+        it was.
         """
         if self.payload is not None:
             return self.payload.governance_context_text
         started = self._recorder.started
         if not started.get("governance_context_available"):
             return ""
-        return self._recorder.objects.get(str(started.get("governance_context_hash"))).decode("utf-8")
+        return self._recorder.objects.get(str(started.get("governance_context_hash"))).decode(
+            "utf-8"
+        )
 
     @property
     def state(self) -> ExecutionState:
@@ -284,7 +322,10 @@ class Run:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._closed:
             return
@@ -302,10 +343,13 @@ class Run:
             if not isinstance(error, LimitExceeded):
                 self._write("error", {**_describe_failure(error), "severity": "error"})
         finally:
-            self.close("abandoned" if isinstance(error, (KeyboardInterrupt, SystemExit)) else "failed")
+            self.close(
+                "abandoned" if isinstance(error, (KeyboardInterrupt, SystemExit)) else "failed"
+            )
 
     def adopt_lane(self) -> None:
-        """Take the task, or thread, that runs now for the one whose order is that of the program."""
+        """Take the task, or thread, that runs now for the one whose order is that of the
+        program."""
         self._top.lane = _find_lane()
 
     async def __aenter__(self) -> Run:
@@ -313,20 +357,30 @@ class Run:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.__exit__(kind, error, trace)
 
-    def close(self, outcome: str = "done", *, evidence: str | None = None, artifacts: Sequence[str] = ()) -> None:
+    def close(
+        self, outcome: str = "done", *, evidence: str | None = None, artifacts: Sequence[str] = ()
+    ) -> None:
         """Close the record; `with` does it at its end."""
         with self._lock:
             self._closed = True
             self._recorder.close()
             self.release()
             if self._again:
-                self._past = None  # it is as long as the run, and nothing is held against it any more
+                # it is as long as the run, and nothing is held against it any more
+                self._past = None
             self._executor.complete(
-                self.invocation_id, outcome=outcome, evidence=evidence, artifacts=artifacts, caller=self._caller
+                self.invocation_id,
+                outcome=outcome,
+                evidence=evidence,
+                artifacts=artifacts,
+                caller=self._caller,
             )
 
     def release(self) -> None:
@@ -334,7 +388,9 @@ class Run:
         claim, self._claim = self._claim, -1
         if claim >= 0:
             try:
-                os.unlink(f"{self._recorder.project.root}/{layout.LOCAL}/runs/{self.invocation_id}.lock")
+                os.unlink(
+                    f"{self._recorder.project.root}/{layout.LOCAL}/runs/{self.invocation_id}.lock"
+                )
             except OSError:
                 pass  # it says nothing once it is not locked
             os.close(claim)
@@ -363,7 +419,8 @@ class Run:
         decide: Callable[[T], str] | None = None,
         **kwargs: Any,
     ) -> T:
-        """Run one unit of work and give its result; `decide` says PASS, FAIL, WARN, SKIP or PENDING of it.
+        """Run one unit of work and give its result; `decide` says PASS, FAIL, WARN, SKIP or PENDING
+        of it.
 
         Raises LimitExceeded before the work, and whatever the work raises.
         """
@@ -394,19 +451,27 @@ class Run:
         return cast(T, step.output)
 
     def begin_step(self, name: str, given: object = _NOTHING, *, step_type: str = "step") -> Step:
-        """Begin a unit of work that ends elsewhere: by `end` or `fail`, or with the `with` it stands in.
+        """Begin a unit of work that ends elsewhere: by `end` or `fail`, or with the `with` it
+        stands in.
 
-        Where it was done before, `done` is true and `output` what it gave. Raises the error it failed with then.
+        Where it was done before, `done` is true and `output` what it gave. Raises the error it
+        failed with then.
         """
         return Step(self, name, given, step_type)
 
     def tool(
-        self, name: str, args: object = _NOTHING, *, side_effect: str = "external", idempotency_key: str | None = None
+        self,
+        name: str,
+        args: object = _NOTHING,
+        *,
+        side_effect: str = "external",
+        idempotency_key: str | None = None,
     ) -> ToolCall:
-        """Return one tool call: `with run.tool("read", {"path": p}, side_effect="none") as call: call.result = …`.
+        """Return one tool call: `with run.tool("read", {"path": p}, side_effect="none") as call:
+        call.result = …`.
 
-        Without `args` it decorates a function, plain or async, and every call of that is one tool call. A key that is
-        given names the first call that is made with it.
+        Without `args` it decorates a function, plain or async, and every call of that is one tool
+        call. A key that is given names the first call that is made with it.
         """
         return ToolCall(self, name, args, side_effect, idempotency_key)
 
@@ -418,18 +483,30 @@ class Run:
             if isinstance(scope, ToolCall):
                 return scope
             scope = scope.above
-        raise CallerError("INVALID_VALUE", "run.call: no tool call is being made here", "use it in a tool's function")
+        raise CallerError(
+            "INVALID_VALUE",
+            "run.call: no tool call is being made here",
+            "use it in a tool's function",
+        )
 
     def gate(
-        self, name: str, rule: str, inputs: object, *, blocking: bool = True, override: str | None = None
+        self,
+        name: str,
+        rule: str,
+        inputs: object,
+        *,
+        blocking: bool = True,
+        override: str | None = None,
     ) -> GateResult:
-        """Ask a registered pure rule and record its answer with the inputs it saw. Raises CallerError RULE_NOT_FOUND.
+        """Ask a registered pure rule and record its answer with the inputs it saw. Raises
+        CallerError RULE_NOT_FOUND.
 
         `override` names who let the work pass all the same.
         """
         self._check()
         asked = self._rules.get(rule)
-        # The rule sees what the record will hold, redacted and its own: a replay asks it on the very same.
+        # The rule sees what the record will hold, redacted and its own: a replay asks it on the
+        # very same.
         try:
             try:
                 inputs = parse_foreign(foreign_text(inputs, self._recorder.settings.rules).text)
@@ -443,7 +520,10 @@ class Run:
         try:
             verdict = asked(copy.deepcopy(inputs))
         except Exception as error:
-            self.error(type(error).__name__, f"gate {name}: rule {rule} gave no answer: {_describe_error(error)}")
+            self.error(
+                type(error).__name__,
+                f"gate {name}: rule {rule} gave no answer: {_describe_error(error)}",
+            )
             raise
         decided: dict[str, object] = {
             "gate": name,
@@ -457,7 +537,10 @@ class Run:
         }
         before = self._ask("gate_decision", decided)
         was = (verdict.outcome, verdict.reason_code)
-        if before is not None and (before.fields.get("outcome"), before.fields.get("reason_code")) != was:
+        if (
+            before is not None
+            and (before.fields.get("outcome"), before.fields.get("reason_code")) != was
+        ):
             recorded = (before.fields.get("outcome"), before.fields.get("reason_code"))
             self.refuse_deviation(f"gate {name}", recorded, was)
         return GateResult(verdict.outcome, verdict.reason_code, blocking and override is None)
@@ -473,9 +556,11 @@ class Run:
         ok: bool = True,
         call: Callable[[Any], T] | None = None,
     ) -> Any:
-        """Record what the host asked its model and what came back; with `call`, ask it now and give the answer.
+        """Record what the host asked its model and what came back; with `call`, ask it now and give
+        the answer.
 
-        `tokens` may be a function of the answer. Raises LimitExceeded before asking, and whatever `call` raises.
+        `tokens` may be a function of the answer. Raises LimitExceeded before asking, and whatever
+        `call` raises.
         """
         with ModelCall(self, model, prompt, tokens, made=call is None) as asked:
             if asked.done:
@@ -496,7 +581,8 @@ class Run:
         *,
         tokens: Mapping[str, int] | Callable[[Any], Mapping[str, int]] | None = None,
     ) -> T:
-        """Await a model's answer, record both and give it, as `model_call` does for a plain function."""
+        """Await a model's answer, record both and give it, as `model_call` does for a plain
+        function."""
         await self.let_others_come("model_call", {"model": model, "prompt": prompt})
         with ModelCall(self, model, prompt, tokens) as asked:
             if not asked.done:
@@ -505,7 +591,8 @@ class Run:
         return cast(T, asked.response)
 
     def retrieve(self, query: str, k: int | None = None) -> Retrieved:
-        """Search the project's charter and doctrine as they are now; request and response are on the record."""
+        """Search the project's charter and doctrine as they are now; request and response are on
+        the record."""
         with self._lock:
             self._check()
             body = {"event": "retrieval_request", "query": query}
@@ -515,7 +602,9 @@ class Run:
             self._write_seam()
             recorded_ones = 0 if self.history is None else self.history.retrievals
             number = self._count("request", first=recorded_ones)
-            retrieved = search(self._recorder, query, k, request_id=f"r{number}", marks=self._mark(body))
+            retrieved = search(
+                self._recorder, query, k, request_id=f"r{number}", marks=self._mark(body)
+            )
             for written in self._recorder.last_bodies[-2:]:
                 self._watch(written)
             return retrieved
@@ -539,11 +628,14 @@ class Run:
         """Record that something went wrong."""
         self._ask("error", {"error_code": error_code, "message": message, "severity": severity})
 
-    def record(self, event: str, payload: Mapping[str, object], *, step: Step | None = None) -> Mapping[str, object]:
-        """Record one event that another program tells, in a step it names; return its line's members.
+    def record(
+        self, event: str, payload: Mapping[str, object], *, step: Step | None = None
+    ) -> Mapping[str, object]:
+        """Record one event that another program tells, in a step it names; return its line's
+        members.
 
-        In a resumed run what the record has already is not written again. Limits hold as for what the run does
-        itself. Raises LimitExceeded before anything is written.
+        In a resumed run what the record has already is not written again. Limits hold as for what
+        the run does itself. Raises LimitExceeded before anything is written.
         """
         with self._lock:
             self._check({"tool_call": "tool_calls", "model_call": "model_calls"}.get(event, ""))
@@ -573,7 +665,8 @@ class Run:
     # --- limits
 
     def _check(self, about: str = "") -> None:
-        """Refuse to go on where the run was refused or is closed, or a limit is spent or would be by this.
+        """Refuse to go on where the run was refused or is closed, or a limit is spent or would be
+        by this.
 
         Raises LimitExceeded; the violation is on stable storage then.
 
@@ -583,7 +676,11 @@ class Run:
             if self._refused is not None or self._violated is not None:
                 raise self._refused or cast(LimitExceeded, self._violated)
             if self._closed:
-                raise CallerError("ALREADY_COMPLETED", f"{self.invocation_id} is closed", "open another invocation")
+                raise CallerError(
+                    "ALREADY_COMPLETED",
+                    f"{self.invocation_id} is closed",
+                    "open another invocation",
+                )
             limits = self._recorder.started.get("limits")
             if not about or not isinstance(limits, Mapping):
                 return
@@ -604,7 +701,12 @@ class Run:
     def _record_violation(self, name: str, allowed: int, found: int) -> LimitExceeded:
         """Put a violation on the record; nothing of the run goes on after it."""
         exceeded = LimitExceeded(name, allowed, found)
-        violated = {"rule_id": f"limit:{name}", "allowed": allowed, "found": found, "message": exceeded.message}
+        violated = {
+            "rule_id": f"limit:{name}",
+            "allowed": allowed,
+            "found": found,
+            "message": exceeded.message,
+        }
         self._write("policy_violation", violated | self._describe_place())
         self._violated = exceeded
         return exceeded
@@ -628,7 +730,8 @@ class Run:
     def _find_scope(self, event: str = "") -> Scope:
         """Return what the caller is in the middle of.
 
-        What a thread without a context asks for in no step is taken to belong to the only step that is open.
+        What a thread without a context asks for in no step is taken to belong to the only step that
+        is open.
         """
         scope = _HERE.get()
         while scope is not None and scope._run is not self:
@@ -638,20 +741,25 @@ class Run:
         with self._lock:
             above = {id(step.above) for step in self._steps}
             open_steps = [step for step in self._steps if id(step) not in above]
-        return open_steps[0] if len(open_steps) == 1 and _find_lane() != self._top.lane else self._top
+        return (
+            open_steps[0] if len(open_steps) == 1 and _find_lane() != self._top.lane else self._top
+        )
 
     def _describe_place(self) -> dict[str, object]:
         step, ordinal = self._find_scope().place
         return {} if (step, ordinal) == TOP else {"step": step, "ordinal": ordinal}
 
     def _mark(self, body: Mapping[str, object]) -> dict[str, object]:
-        """Return the members that say of an event that it came beside others, so its line says nothing of its order."""
+        """Return the members that say of an event that it came beside others, so its line says
+        nothing of its order."""
         scope, lane = self._find_scope(str(body["event"])), _find_lane()
         if body["event"] not in OF_THE_RUN:
             return {} if scope.in_step and scope.lane == lane else {"beside": True}
         if scope.holds(lane):
             return {}
-        return {"beside": True} | ({} if scope.place == TOP else {"within": f"{scope.place[0]} {scope.place[1]}"})
+        return {"beside": True} | (
+            {} if scope.place == TOP else {"within": f"{scope.place[0]} {scope.place[1]}"}
+        )
 
     def _count(self, *key: object, first: int = 0) -> int:
         with self._lock:
@@ -665,11 +773,14 @@ class Run:
         """Return the URI of the run that is executed again; empty where none is."""
         return "" if self._past is None else self._past.again
 
-    def _find(self, body: Mapping[str, object], marks: Mapping[str, object] | None = None) -> Recorded | None:
-        """Return what the record has of this event, checked: the program may go on with what it has not.
+    def _find(
+        self, body: Mapping[str, object], marks: Mapping[str, object] | None = None
+    ) -> Recorded | None:
+        """Return what the record has of this event, checked: the program may go on with what it has
+        not.
 
-        Raises STATE_DIVERGENCE where the program gives another input than the record has, or something new before it
-        has come to what the record has.
+        Raises STATE_DIVERGENCE where the program gives another input than the record has, or
+        something new before it has come to what the record has.
         """
         event = str(body["event"])
         scope = self._find_scope(event)
@@ -688,23 +799,34 @@ class Run:
         if recorded is not None:
             for member in AGREED:
                 both = body.get("digest_key") == recorded.fields.get("digest_key")
-                if both and body.get(member) is not None and recorded.fields.get(member) not in (None, body[member]):
+                if (
+                    both
+                    and body.get(member) is not None
+                    and recorded.fields.get(member) not in (None, body[member])
+                ):
                     about = f"{_describe_asked(body)}, {member}"
                     self.refuse_deviation(about, recorded.fields[member], body[member])
         return recorded
 
     async def let_others_come(self, event: str, payload: Mapping[str, object]) -> None:
-        """Give other tasks of a resumed run time to come to their recorded work, before new work begins here."""
+        """Give other tasks of a resumed run time to come to their recorded work, before new work
+        begins here."""
         loops = sys.modules.get("asyncio")
         if self.history is None or loops is None or not _find_lane()[1]:
             return
         with self._lock:
             body = self.compose(event, payload).body
         key, end = _make_key(body, self._find_scope(event)), time.monotonic() + _OTHERS_COME_WITHIN
-        while body.get("beside") and self.history.waits_for_others(key, body) and time.monotonic() < end:
+        while (
+            body.get("beside")
+            and self.history.waits_for_others(key, body)
+            and time.monotonic() < end
+        ):
             await loops.sleep(0.005)
 
-    def _refuse_new(self, key: Key, body: Mapping[str, object], scope: Scope, marks: Mapping[str, object]) -> None:
+    def _refuse_new(
+        self, key: Key, body: Mapping[str, object], scope: Scope, marks: Mapping[str, object]
+    ) -> None:
         """Let new work begin only where the program has come to all that the record has before it.
 
         Other threads are given time to come to theirs first. Raises STATE_DIVERGENCE.
@@ -715,21 +837,28 @@ class Run:
             due = history.due
             if due is not None:
                 name = str(body.get(ASKS[key[0]]) or body.get("to", ""))
-                self.refuse_deviation(f"{key[0]} {name}".strip(), _describe_asked(due.fields), "something new")
+                self.refuse_deviation(
+                    f"{key[0]} {name}".strip(), _describe_asked(due.fields), "something new"
+                )
             return
         in_thread = not _find_lane()[1]
         end = time.monotonic() + (_OTHERS_COME_WITHIN if in_thread else 0)
         while (due := history.find_outstanding(key, any_call=in_thread or not marks)) is not None:
             self._check()
             if not self._came.wait(max(0.0, end - time.monotonic())) and time.monotonic() >= end:
-                member = next((name for name in AGREED if due.fields.get(name) != body.get(name)), "")
+                member = next(
+                    (name for name in AGREED if due.fields.get(name) != body.get(name)), ""
+                )
                 expected, found = due.fields.get(member), body.get(member)
                 if due.fields.get(ASKS[key[0]]) != body.get(ASKS[key[0]]):
                     expected, found = _describe_asked(due.fields), "something new"
-                self.refuse_deviation(", ".join(filter(None, (_describe_asked(body), member))), expected, found)
+                self.refuse_deviation(
+                    ", ".join(filter(None, (_describe_asked(body), member))), expected, found
+                )
 
     def refuse(self, error: InvocationError) -> NoReturn:
-        """Refuse to go on: what is under way here has no end, and nothing further of the run begins."""
+        """Refuse to go on: what is under way here has no end, and nothing further of the run
+        begins."""
         with self._lock:
             self._refused = self._refused or error
             scope: Scope | None = self._find_scope()
@@ -744,11 +873,14 @@ class Run:
         self.refuse(divergence(where, expected, found, appended=appended))
 
     def all_asked(self) -> None:
-        """Hold a resumed program that has ended against what the record has of it. Raises STATE_DIVERGENCE."""
+        """Hold a resumed program that has ended against what the record has of it. Raises
+        STATE_DIVERGENCE."""
         self._check_refused()
         missing = None if self.history is None else self.history.unasked
         if missing is not None:
-            self.refuse_deviation("at the end", _describe_asked(missing.fields), "nothing of the kind")
+            self.refuse_deviation(
+                "at the end", _describe_asked(missing.fields), "nothing of the kind"
+            )
 
     def _check_refused(self) -> None:
         if self._refused is not None:
@@ -773,7 +905,8 @@ class Run:
             self._seam_body = None
 
     def _watch(self, body: Mapping[str, object]) -> None:
-        """Hold an event of a re-execution against the one at its place. Raises DETERMINISM_VIOLATION."""
+        """Hold an event of a re-execution against the one at its place. Raises
+        DETERMINISM_VIOLATION."""
         if self._watched is not None:
             violation = self._watched.check(body)
             if violation is not None:
@@ -786,7 +919,8 @@ class Run:
         return self._watched is not None and self._watched.left > 0
 
     def finished(self) -> None:
-        """Say that the program has ended. Raises DETERMINISM_VIOLATION where its original went on."""
+        """Say that the program has ended. Raises DETERMINISM_VIOLATION where its original went
+        on."""
         self._check_refused()
         violation = None if self._watched is None else self._watched.finish()
         if violation is not None:
@@ -835,8 +969,11 @@ class Run:
                     raise
                 self._recorder.note_gap(lost_events([composed], error))
 
-    def make_key(self, body: Mapping[str, object], given: str | None, recorded: Recorded | None) -> str:
-        """Return the key of a tool call: the recorded one, a given one for its first, else one made of the place.
+    def make_key(
+        self, body: Mapping[str, object], given: str | None, recorded: Recorded | None
+    ) -> str:
+        """Return the key of a tool call: the recorded one, a given one for its first, else one made
+        of the place.
 
         What runs beside other work is told apart by its arguments.
         """
@@ -850,14 +987,18 @@ class Run:
         place: tuple[str, ...] = (step, str(ordinal), str(body["tool"]))
         if body.get("beside"):
             place = (*place, "beside", str(body.get("args_hash")))
-        while hash(key := idempotency_key(trace_id, *place, str(self._count("key", *place)))) in self._keys:
+        while (
+            hash(key := idempotency_key(trace_id, *place, str(self._count("key", *place))))
+            in self._keys
+        ):
             pass  # a recorded call has it
         self._keys.put(hash(key))
         return key
 
 
 def take_claim(root: str, invocation_id: str) -> int:
-    """Return the descriptor by which a process holds a run while it lives; -1 where none can be kept.
+    """Return the descriptor by which a process holds a run while it lives; -1 where none can be
+    kept.
 
     Raises RUN_BUSY.
     """
@@ -891,9 +1032,17 @@ class Step(Scope):
             super().__init__(run, run._find_scope("step_started"), TOP)
             name = str(composed.body["step"])
             first = 0 if run._past is None else run._past.history.ordinals.get(name, 0)
-            ordinal = place_of(recorded.fields)[1] if recorded else run._count("ordinal", name, first=first)
+            ordinal = (
+                place_of(recorded.fields)[1]
+                if recorded
+                else run._count("ordinal", name, first=first)
+            )
             self.place = (name, ordinal)
-            self._fields: dict[str, object] = {"step": name, "ordinal": ordinal, "step_type": step_type}
+            self._fields: dict[str, object] = {
+                "step": name,
+                "ordinal": ordinal,
+                "step_type": step_type,
+            }
             composed.body["ordinal"] = ordinal
             self.output: Any = None
             self.done = False
@@ -906,8 +1055,11 @@ class Step(Scope):
                     self.output = run.give_back(completed, "output")
                     return
                 if failed is not None:
-                    raise recorded_error(str(failed.get("error_code")), str(failed.get("message", "")))
-            # A step that a crash left open is open still; one that ended, and may be tried again, begins once more.
+                    raise recorded_error(
+                        str(failed.get("error_code")), str(failed.get("message", ""))
+                    )
+            # A step that a crash left open is open still; one that ended, and may be tried again,
+            # begins once more.
             if recorded is None or past is None or recorded.result is not None:
                 run._check("steps")
                 run.append(composed)
@@ -919,7 +1071,10 @@ class Step(Scope):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if error is not None:
             self.fail(error)
@@ -950,16 +1105,21 @@ class Step(Scope):
             self._run._steps.remove(self)
         if self.refused:
             self._run._check_refused()
-        self._run._write(event, {**self._fields, **payload, "duration_ms": _measure_since(self._started)})
+        self._run._write(
+            event, {**self._fields, **payload, "duration_ms": _measure_since(self._started)}
+        )
 
 
 class ModelCall(Scope):
-    """One question to a model. Set `response`, and `tokens` once they are known; `done` where it was answered before.
+    """One question to a model. Set `response`, and `tokens` once they are known; `done` where it
+    was answered before.
 
     `stand_in` answers in the model's place in a re-execution.
     """
 
-    def __init__(self, run: Run, model: str, prompt: object, tokens: Any, *, made: bool = False) -> None:
+    def __init__(
+        self, run: Run, model: str, prompt: object, tokens: Any, *, made: bool = False
+    ) -> None:
         super().__init__(run, run._find_scope(), run._find_scope().place)
         self._payload: dict[str, object] = {"model": model, "prompt": prompt}
         self._fields: dict[str, object] = {}
@@ -999,7 +1159,10 @@ class ModelCall(Scope):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self.done:
             return
@@ -1029,12 +1192,15 @@ class ModelCall(Scope):
 
 
 class ToolCall(Scope):
-    """One tool call, as a context manager or a decorator. Set `result` inside; an exception is its error.
+    """One tool call, as a context manager or a decorator. Set `result` inside; an exception is its
+    error.
 
     Where the call was made before, `done` is true and `result` what it gave.
     """
 
-    def __init__(self, run: Run, name: str, args: object, side_effect: str, key: str | None) -> None:
+    def __init__(
+        self, run: Run, name: str, args: object, side_effect: str, key: str | None
+    ) -> None:
         self._run = run
         self._name = name
         self._args = args
@@ -1070,7 +1236,11 @@ class ToolCall(Scope):
         return self._begin(names)
 
     async def _let_others_come(self) -> ToolCall:
-        called = {"tool": self._name, "side_effect": self._side_effect, **_include_if_given("args", self._args)}
+        called = {
+            "tool": self._name,
+            "side_effect": self._side_effect,
+            **_include_if_given("args", self._args),
+        }
         await self._run.let_others_come("tool_call", called)
         return self
 
@@ -1078,7 +1248,10 @@ class ToolCall(Scope):
         self.__exit__(*raised)
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._leave()
         if self.refused:
@@ -1088,7 +1261,12 @@ class ToolCall(Scope):
         past, fields = self._run._past, {"call_id": self.call_id, "tool": self._name}
         source: dict[str, object] = {}
         status, output = "ok", self.result
-        if self.done and self._recorded is not None and self._recorded.result is not None and past is not None:
+        if (
+            self.done
+            and self._recorded is not None
+            and self._recorded.result is not None
+            and past is not None
+        ):
             was = str(self._recorded.result.get("status"))
             status, source = "replayed" if was == "ok" else was, past.locate(self._recorded.result)
         if self._denied is not None:
@@ -1101,7 +1279,12 @@ class ToolCall(Scope):
                 _refuse_unfinished(self._name, output)
             except CallerError as refused:
                 status, output, unfinished = "error", refused.message, refused
-        payload = {**fields, "status": status, "output": output, "duration_ms": _measure_since(self._started)}
+        payload = {
+            **fields,
+            "status": status,
+            "output": output,
+            "duration_ms": _measure_since(self._started),
+        }
         composed = self._run._compose("tool_result", payload | self._at)
         composed.body.update(self._marks | source)
         self._run.append(composed)
@@ -1109,7 +1292,8 @@ class ToolCall(Scope):
             raise unfinished
 
     def _begin(self, names: Sequence[str]) -> ToolCall:
-        """Begin the call, or find it done. `names` are those its caller's code uses: what can leave a body out asks."""
+        """Begin the call, or find it done. `names` are those its caller's code uses: what can leave
+        a body out asks."""
         self._begun = True
         run, past = self._run, self._run._past
         above = run._find_scope()
@@ -1120,11 +1304,20 @@ class ToolCall(Scope):
             called = {"tool": self._name, "side_effect": self._side_effect}
             composed = run.compose("tool_call", {**called, **_include_if_given("args", self._args)})
             self._recorded = recorded = run._find(composed.body)
-            self._marks = {name: composed.body[name] for name in ("beside",) if name in composed.body}
-            self._at = {name: composed.body[name] for name in ("step", "ordinal") if name in composed.body}
+            self._marks = {
+                name: composed.body[name] for name in ("beside",) if name in composed.body
+            }
+            self._at = {
+                name: composed.body[name] for name in ("step", "ordinal") if name in composed.body
+            }
             self.idempotency_key = run.make_key(composed.body, self._given_key, recorded)
             error: Exception | None = None
-            if recorded is not None and recorded.result is not None and past is not None and not past.live_tools:
+            if (
+                recorded is not None
+                and recorded.result is not None
+                and past is not None
+                and not past.live_tools
+            ):
                 self.done = not run._again or looks
                 if self.done and recorded.result.get("status") == "error":
                     code, _, message = str(run.give_back(recorded.result, "output")).partition(": ")
@@ -1139,7 +1332,12 @@ class ToolCall(Scope):
                 if not self.done and past is not None and not past.allows(recorded):
                     run.refuse(in_doubt_error([recorded], run.invocation_id))
                 composed.body["call_id"] = recorded.call_id
-            if past is not None and past.again and self._side_effect == "external" and not past.allow_external:
+            if (
+                past is not None
+                and past.again
+                and self._side_effect == "external"
+                and not past.allow_external
+            ):
                 run.refuse(side_effects_not_allowed(self._name))
             if not self._silent:
                 run._check("tool_calls")
@@ -1209,7 +1407,8 @@ def _refuse_unfinished(name: str, result: object) -> None:
     if callable(getattr(result, "add_done_callback", None)) and not result.done():  # type: ignore[attr-defined]
         raise CallerError(
             "INVALID_VALUE",
-            f"{name}: expected what the work came to, found a {type(result).__name__} that is not done",
+            f"{name}: expected what the work came to, found a {type(result).__name__} that is "
+            "not done",
             "give its result: future.result()",
         )
 
@@ -1217,7 +1416,8 @@ def _refuse_unfinished(name: str, result: object) -> None:
 def _not_done(name: str, instead: str) -> CallerError:
     return CallerError(
         "INVALID_VALUE",
-        f"{name}: expected a function that does its work when it is called, found a coroutine or generator",
+        f"{name}: expected a function that does its work when it is called, found a coroutine "
+        "or generator",
         f"await a coroutine through {instead}; read a generator to its end",
     )
 
@@ -1225,7 +1425,8 @@ def _not_done(name: str, instead: str) -> CallerError:
 def _not_resumable(name: str) -> CallerError:
     return CallerError(
         "NOT_RESUMABLE",
-        f"the call of {name} has its result, and Python cannot leave out the body of a with that does not ask",
+        f"the call of {name} has its result, and Python cannot leave out the body of a with "
+        "that does not ask",
         "write `if not call.done:` above what the body does, or make it a decorated function",
     )
 
@@ -1239,14 +1440,17 @@ def _make_key(body: Mapping[str, object], scope: Scope) -> Key:
 def _describe_asked(fields: Mapping[str, object]) -> str:
     """Return what a program asked for in a few words: `step plan (2)`."""
     event = str(fields.get("event"))
-    name = fields.get(ASKS[event]) or next((fields[key] for key in ("to", "path", "query") if fields.get(key)), "")
+    name = fields.get(ASKS[event]) or next(
+        (fields[key] for key in ("to", "path", "query") if fields.get(key)), ""
+    )
     ordinal = f" ({fields['ordinal']})" if event == "step_started" and "ordinal" in fields else ""
     return f"{event.partition('_')[0]} {name}".strip() + ordinal
 
 
 def _name_function(function: Callable[..., object]) -> str:
     """Return a function as a user names it: module:function."""
-    return f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', type(function).__name__)}"
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return f"{getattr(function, '__module__', '')}:{name}"
 
 
 def _describe_failure(error: BaseException) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """Values of a program as JSON has them, so that a record can keep them.
 
-make_plain({"at": datetime(2024, 11, 20), 7: Path("a")})     # {"at": "2024-11-20T00:00:00", "7": "a"}
+make_plain({"at": datetime(2024, 11, 20), 7: Path("a")}) # {"at": "2024-11-20T00:00:00", "7": "a"}
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ Default = Callable[[Any], object]
 
 
 def to_json(value: Any) -> object:
-    """Return what stands for a value that is no JSON, nearer to it by one step. Raises TypeError for one it cannot say.
+    """Return what stands for a value that is no JSON, nearer to it by one step. Raises TypeError
+    for one it cannot say.
 
-    A set is a sorted list, bytes are base64, a decimal is its text, so the same value is always the same text.
+    A set is a sorted list, bytes are base64, a decimal is its text, so the same value is always the
+    same text.
     """
     if callable(getattr(value, "model_dump", None)):  # a pydantic model
         return value.model_dump(mode="json")
@@ -43,9 +45,11 @@ def to_json(value: Any) -> object:
 
 
 def make_plain(value: object, default: Default | None = None) -> object:
-    """Return a value with everything in it that is no JSON replaced by what `default`, else `to_json`, says of it.
+    """Return a value with everything in it that is no JSON replaced by what `default`, else
+    `to_json`, says of it.
 
-    Keys become texts. Where nothing says what a value is it stays, and the record says that it could not be kept.
+    Keys become texts. Where nothing says what a value is it stays, and the record says that it
+    could not be kept.
     """
     try:
         return _make_plain(value, default, 0)
@@ -61,7 +65,10 @@ def _make_plain(value: Any, default: Default | None, depth: int) -> object:
     ):
         return _make_plain(_ask(value, default), default, depth + 1)
     if isinstance(value, Mapping):
-        return {_make_key(key, default): _make_plain(item, default, depth + 1) for key, item in value.items()}
+        return {
+            _make_key(key, default): _make_plain(item, default, depth + 1)
+            for key, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [_make_plain(item, default, depth + 1) for item in value]
     return value
@@ -81,4 +88,8 @@ def _make_key(key: object, default: Default | None) -> str:
         return key
     if key is None or isinstance(key, bool):
         return {None: "null", True: "true", False: "false"}[key]
-    return str(key if isinstance(key, (int, float)) and not isinstance(key, enum.Enum) else _ask(key, default))
+    return str(
+        key
+        if isinstance(key, (int, float)) and not isinstance(key, enum.Enum)
+        else _ask(key, default)
+    )

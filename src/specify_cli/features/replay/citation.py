@@ -1,8 +1,10 @@
-"""What a report cites, opened: events, objects, artifacts of a record, and doctrine as it was under a digest.
+"""What a report cites, opened: events, objects, artifacts of a record, and doctrine as it was under
+a digest.
 
     resolve_uri(project, "inv://01J…/event/4").value     # {"event": "step_started", …}
 
-Guarantees: bytes are given out only where they hash to the name they are asked for by; nothing is written.
+Guarantees: bytes are given out only where they hash to the name they are asked for by; nothing is
+written.
 """
 
 from __future__ import annotations
@@ -24,8 +26,12 @@ from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import Place
 
 _FORMS = {
-    "event": re.compile(r"inv://(?P<id>\w+)/event/(?P<name>[0-9]+)|mv2://[^/]*/event/(?P<id2>\w+)/(?P<name2>[0-9]+)"),
-    "artifact": re.compile(r"inv://(?P<id>\w+)/artifact/(?P<name>.+)|mv2://[^/]*/artifact/(?P<id2>\w+)/(?P<name2>.+)"),
+    "event": re.compile(
+        r"inv://(?P<id>\w+)/event/(?P<name>[0-9]+)|mv2://[^/]*/event/(?P<id2>\w+)/(?P<name2>[0-9]+)"
+    ),
+    "artifact": re.compile(
+        r"inv://(?P<id>\w+)/artifact/(?P<name>.+)|mv2://[^/]*/artifact/(?P<id2>\w+)/(?P<name2>.+)"
+    ),
     "object": re.compile(r"obj://sha256/(?P<name>[0-9a-f]{64})"),
     "doctrine": re.compile(r"(?P<id>(?:doctrine|charter)://.+)@(?P<name>[0-9a-f]{64})"),
 }
@@ -41,7 +47,8 @@ ARTIFACTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 class Cited(NamedTuple):
-    """What a URI names: an event with its members, anything else as text; `digest` is that of its bytes."""
+    """What a URI names: an event with its members, anything else as text; `digest` is that of its
+    bytes."""
 
     uri: str
     kind: str
@@ -52,14 +59,18 @@ class Cited(NamedTuple):
 def resolve_uri(project: Project, uri: str) -> Cited:
     """Return what a URI of a report names.
 
-    Raises CallerError INVALID_VALUE, DOCTRINE_NOT_FOUND and StoredDataError INVOCATION_NOT_FOUND, OBJECT_MISSING, …
+    Raises CallerError INVALID_VALUE, DOCTRINE_NOT_FOUND and StoredDataError INVOCATION_NOT_FOUND,
+    OBJECT_MISSING, …
     """
     for kind, form in _FORMS.items():
         match = form.fullmatch(uri)
         if match is None:
             continue
         parts = match.groupdict()
-        owner, name = parts.get("id") or parts.get("id2") or "", str(parts.get("name") or parts.get("name2"))
+        owner, name = (
+            parts.get("id") or parts.get("id2") or "",
+            str(parts.get("name") or parts.get("name2")),
+        )
         if kind == "object":
             return _open_object(project, uri, kind, name)
         if kind == "doctrine":
@@ -70,7 +81,8 @@ def resolve_uri(project: Project, uri: str) -> Cited:
         return _open_artifact(project, uri, place, name)
     raise CallerError(
         "INVALID_VALUE",
-        f"uri: expected inv://ID/event/SEQ, inv://ID/artifact/NAME, obj://sha256/DIGEST or doctrine://KIND/ID@DIGEST, "
+        "uri: expected inv://ID/event/SEQ, inv://ID/artifact/NAME, obj://sha256/DIGEST or "
+        "doctrine://KIND/ID@DIGEST, "
         f"found {uri!r}",
         "spec-kitty charter context --uri URI shows what is in force now",
     )
@@ -118,14 +130,16 @@ def _open_artifact(project: Project, uri: str, place: Place, name: str) -> Cited
     if digest is None:
         raise CallerError(
             "ARTIFACT_NOT_FOUND",
-            f"{place.invocation_id} has no artifact {name!r}; a record may have {', '.join(ARTIFACTS)}",
+            f"{place.invocation_id} has no artifact {name!r}; a record may have "
+            f"{', '.join(ARTIFACTS)}",
             f"spec-kitty invocations show {place.invocation_id}",
         )
     return _open_object(project, uri, "artifact", str(digest))
 
 
 def _find_doctrine(project: Project, uri: str, digest: str) -> str:
-    """Return the text an artifact had under a digest, from the newest corpus of a record that shows it."""
+    """Return the text an artifact had under a digest, from the newest corpus of a record that shows
+    it."""
     objects, known = FileObjectStore(project.root), set()
     for key in Index(project.root).newest():
         place = Index(project.root).place(key)

@@ -23,16 +23,21 @@ FEATURE = Feature(
         Command(
             ("show-uri",),
             "commands.citation:show_uri",
-            "Open what a report cites: an event, an object, an artifact of a record, doctrine as it was.",
+            "Open what a report cites: an event, an object, an artifact of a record, doctrine "
+            "as it was.",
             (
                 argument(
                     "uri",
-                    "inv://ID/event/SEQ, inv://ID/artifact/NAME, obj://sha256/DIGEST or doctrine://KIND/ID@DIGEST.",
+                    "inv://ID/event/SEQ, inv://ID/artifact/NAME, obj://sha256/DIGEST or "
+                    "doctrine://KIND/ID@DIGEST.",
                     required=True,
                     metavar="URI",
                 ),
             ),
-            ("spec-kitty show-uri inv://ID/event/0", "spec-kitty show-uri inv://ID/artifact/context --json"),
+            (
+                "spec-kitty show-uri inv://ID/event/0",
+                "spec-kitty show-uri inv://ID/artifact/context --json",
+            ),
             READ,
             rank=220,
         ),
@@ -44,14 +49,26 @@ FEATURE = Feature(
                 ID._replace(required=False, metavar="[ID]"),
                 flag("all", "Every record, exactly."),
                 option("as_of", "Retrieve on the corpus of this checkpoint.", metavar="CHECKPOINT"),
-                option("until", "Replay only what came up to this checkpoint.", metavar="CHECKPOINT"),
-                option("compare_to", "Hold against this checkpoint, not the record.", metavar="CHECKPOINT"),
+                option(
+                    "until", "Replay only what came up to this checkpoint.", metavar="CHECKPOINT"
+                ),
+                option(
+                    "compare_to",
+                    "Hold against this checkpoint, not the record.",
+                    metavar="CHECKPOINT",
+                ),
                 STRICT,
                 option("epsilon", "How far scores may be apart; 1e-9 if not given.", metavar="E"),
-                option("report", "Write replay_report.md and replay_report.json there.", metavar="DIR"),
+                option(
+                    "report", "Write replay_report.md and replay_report.json there.", metavar="DIR"
+                ),
                 flag("record", "Note the result beside the closed record, and keep the report."),
                 option("rules", "Import this module for its gate rules.", metavar="MODULE"),
-                option("from_file", "Take the record from an export, outside any project.", metavar="FILE"),
+                option(
+                    "from_file",
+                    "Take the record from an export, outside any project.",
+                    metavar="FILE",
+                ),
                 *ENGINE,
             ),
             (
@@ -67,15 +84,21 @@ FEATURE = Feature(
     pure=("strict_patch", "judge", "reports.report", "patches", "outcomes"),
     errors={
         "RULES_NOT_FOUND": "The module named by `--rules` cannot be imported.",
-        "CHECKPOINT_NOT_FOUND": "The record has no such checkpoint; candidates list those it has. Nothing was written.",
+        "CHECKPOINT_NOT_FOUND": "The record has no such checkpoint; candidates list those it "
+        "has. Nothing was written.",
         "RECORD_OPEN": "The record is still open; an annex stands beside a closed one.",
-        "unreplayable.tampered": "The record or an object it leads to is not as it was written; verify names the "
+        "unreplayable.tampered": "The record or an object it leads to is not as it was written; "
+        "verify names the "
         "place.",
-        "unreplayable.nested_replay": "The record is itself a replay or a re-execution; its parent is named.",
-        "unreplayable.missing_policy_snapshot": "No snapshot of what was in force is kept, or its policy is gone.",
-        "unreplayable.invalid_snapshot": "The snapshot contradicts itself or does not load; the message names "
+        "unreplayable.nested_replay": "The record is itself a replay or a re-execution; its "
+        "parent is named.",
+        "unreplayable.missing_policy_snapshot": "No snapshot of what was in force is kept, or "
+        "its policy is gone.",
+        "unreplayable.invalid_snapshot": "The snapshot contradicts itself or does not load; the "
+        "message names "
         "the member.",
-        "unreplayable.missing_input": "The store does not hold an object the replay needs; the message names it.",
+        "unreplayable.missing_input": "The store does not hold an object the replay needs; the "
+        "message names it.",
     },
     fills=(Fill("config_keys", "feature:FEATURE", "replay"),),
 )

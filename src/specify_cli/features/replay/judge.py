@@ -1,8 +1,10 @@
-"""Would a record's decisions come out the same: what was recorded held against what came out again.  [pure]
+"""Would a record's decisions come out the same: what was recorded held against what came out again.
+[pure]
 
-Guarantees: every difference is a finding with its line, both values and, where code or inputs explain it, the cause;
-what could not be asked again is listed with the reason and never counted as the same. Running the router, the
-retrieval and the rules again on frozen inputs is `replay`'s part; putting it into words is `report`'s.
+Guarantees: every difference is a finding with its line, both values and, where code or inputs
+explain it, the cause; what could not be asked again is listed with the reason and never counted as
+the same. Running the router, the retrieval and the rules again on frozen inputs is `replay`'s part;
+putting it into words is `report`'s.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ MODEL_SIDES = ("prompt", "response")
 
 
 def parse_epsilon(text: str) -> Decimal:
-    """Return how far two scores may be apart. Raises ValueError for what is no decimal from 0 to 1."""
+    """Return how far two scores may be apart. Raises ValueError for what is no decimal from 0 to
+    1."""
     try:
         value = Decimal(text)
     except InvalidOperation as error:
@@ -72,7 +75,8 @@ def _parse_number(value: object) -> Decimal | None:
 
 
 def _compare_numbers(one: object, two: object, epsilon: Decimal) -> tuple[bool, str | None]:
-    """Return whether two scores are more than epsilon apart, and by how much where both are numbers."""
+    """Return whether two scores are more than epsilon apart, and by how much where both are
+    numbers."""
     first, second = _parse_number(one), _parse_number(two)
     if first is None or second is None:
         return one != two, None
@@ -83,10 +87,13 @@ def _compare_numbers(one: object, two: object, epsilon: Decimal) -> tuple[bool, 
 
 
 def judge_router(started: Fields, again: Mapping[str, object], code: Code) -> list[Finding]:
-    """Return the recorded routing against the one that came out again; both give the same four fields."""
+    """Return the recorded routing against the one that came out again; both give the same four
+    fields."""
     differing = [name for name in again if started.get(name) != again[name]]
     findings = [
-        make_finding("DECISION_MISMATCH", 0, "router", f"router: {name}", started.get(name), again[name])
+        make_finding(
+            "DECISION_MISMATCH", 0, "router", f"router: {name}", started.get(name), again[name]
+        )
         for name in differing
     ]
     return [*findings, *_report_drift("router", code, 0, differing)]
@@ -96,13 +103,16 @@ def judge_router(started: Fields, again: Mapping[str, object], code: Code) -> li
 
 
 def execution_hash_of(started: Fields, request: str, profile: object, policy: object) -> str | None:
-    """Return the execution hash of what a record itself says; None where it does not hold every member.
+    """Return the execution hash of what a record itself says; None where it does not hold every
+    member.
 
     `profile` is the digest in its snapshot, `policy` the hash in its first reference.
     """
     tools, limits = started.get("tools", {}), started.get("limits")
     # A name that was masked, or is not ASCII, stands in the record by a digest.
-    masked = not isinstance(tools, Mapping) or any(re.fullmatch("[0-9a-f]{16}", str(name)) for name in tools)
+    masked = not isinstance(tools, Mapping) or any(
+        re.fullmatch("[0-9a-f]{16}", str(name)) for name in tools
+    )
     if masked or not isinstance(profile, str) or started.get("execution_hash") is None:
         return None
     return snapshot.execution_hash(
@@ -121,17 +131,27 @@ def judge_execution(started: Fields, again: str | None) -> list[Finding]:
     recorded = started.get("execution_hash")
     if again is None or recorded == again:
         return []
-    return [make_finding("NOT_REPRODUCED", 0, "execution", "started: execution_hash", recorded, again)]
+    return [
+        make_finding("NOT_REPRODUCED", 0, "execution", "started: execution_hash", recorded, again)
+    ]
 
 
 def judge_notes(integrity: Integrity, findings: Sequence[Finding]) -> list[Finding]:
-    """Return where verify found that lines contradict themselves or each other, and nothing else says that they do."""
+    """Return where verify found that lines contradict themselves or each other, and nothing else
+    says that they do."""
     named = {item.seq for item in findings if item.severity == ERROR and item.seq is not None}
     # What differs of a search is said at its request, and its answer is the next line.
-    named |= {item.seq + 1 for item in findings if item.part in ("retrieval", "context") and item.seq in named}
+    named |= {
+        item.seq + 1
+        for item in findings
+        if item.part in ("retrieval", "context") and item.seq in named
+    }
     codes = ("DIGEST_CONTRADICTED", "PAIR_CONTRADICTED")
     notes = [note for note in integrity.notes if note[0] in codes and note[2] not in named]
-    return [make_finding("CONTRADICTED", seq, "record", message, None, None) for _, _, seq, message in notes]
+    return [
+        make_finding("CONTRADICTED", seq, "record", message, None, None)
+        for _, _, seq, message in notes
+    ]
 
 
 # --- retrieval
@@ -171,7 +191,9 @@ def judge_retrieval(
         findings += _compare_hits(seq, where, expected, actual, epsilon)
         findings += _compare_filters(seq, where, expected, actual)
         specific = any(item.severity == ERROR for item in findings)
-        pairs = [(name, getattr(expected, name), getattr(actual, name)) for name in ("error", "query")]
+        pairs = [
+            (name, getattr(expected, name), getattr(actual, name)) for name in ("error", "query")
+        ]
         if not specific:
             pairs.append(("governance text", expected.text_hash, actual.text_hash))
         unexplained += [(name, one, two) for name, one, two in pairs if one != two]
@@ -183,7 +205,10 @@ def judge_retrieval(
     if code is None:
         return [
             *findings,
-            *(make_finding("CONTEXT_MISMATCH", seq, part, f"{where}: {n}", a, b) for n, a, b in unexplained),
+            *(
+                make_finding("CONTEXT_MISMATCH", seq, part, f"{where}: {n}", a, b)
+                for n, a, b in unexplained
+            ),
         ]
     differing = [
         *dict.fromkeys(item.code for item in findings if item.severity == ERROR),
@@ -192,45 +217,71 @@ def judge_retrieval(
     drifted = _report_drift(part, code, seq, differing, where)
     if drifted:
         return [*findings, *drifted]
-    return [*findings, *(make_finding("NOT_REPRODUCED", seq, part, f"{where}: {n}", a, b) for n, a, b in unexplained)]
+    return [
+        *findings,
+        *(
+            make_finding("NOT_REPRODUCED", seq, part, f"{where}: {n}", a, b)
+            for n, a, b in unexplained
+        ),
+    ]
 
 
 def _is_inconsistent(retrieval: Retrieval, expected: Outcome, actual: Outcome) -> bool:
     """Return whether the same result has another digest than the recorded one."""
     response = retrieval.response
     same = expected.hits == actual.hits and expected.filters_applied == actual.filters_applied
-    return response is not None and same and response.get("result_hash") != _compute_result_hash(actual)
+    return (
+        response is not None
+        and same
+        and response.get("result_hash") != _compute_result_hash(actual)
+    )
 
 
 def _compute_result_hash(outcome: Outcome) -> str:
     return digest_of({"hits": list(outcome.hits), "filters_applied": list(outcome.filters_applied)})
 
 
-def _compare_hits(seq: int, where: str, expected: Outcome, actual: Outcome, epsilon: Decimal) -> list[Finding]:
+def _compare_hits(
+    seq: int, where: str, expected: Outcome, actual: Outcome, epsilon: Decimal
+) -> list[Finding]:
     then = {str(hit.get("uri")): hit for hit in expected.hits}
     now = {str(hit.get("uri")): hit for hit in actual.hits}
     findings: list[Finding] = []
     apart: set[str] = set()
     for uri, hit in then.items():
         if uri not in now:
-            findings.append(make_finding("HIT_MISSING", seq, "retrieval", f"{where}: {uri}", _describe_hit(hit), None))
+            findings.append(
+                make_finding(
+                    "HIT_MISSING", seq, "retrieval", f"{where}: {uri}", _describe_hit(hit), None
+                )
+            )
             continue
         again = now[uri]
         if hit.get("digest") != again.get("digest"):
             one, two = hit.get("digest"), again.get("digest")
-            findings.append(make_finding("HIT_CHANGED", seq, "retrieval", f"{where}: {uri}", one, two))
+            findings.append(
+                make_finding("HIT_CHANGED", seq, "retrieval", f"{where}: {uri}", one, two)
+            )
         differs, by = _compare_numbers(hit.get("score"), again.get("score"), epsilon)
         if differs:
             apart.add(uri)
             detail = f"{where}: {uri}: {say(hit.get('score'))} then, {say(again.get('score'))} now"
             detail += "" if by is None else f", {by} apart"
             findings.append(
-                make_finding("SCORE_MISMATCH", seq, "retrieval", detail, hit.get("score"), again.get("score"))
+                make_finding(
+                    "SCORE_MISMATCH", seq, "retrieval", detail, hit.get("score"), again.get("score")
+                )
             )
-        findings += _compare_explanations(seq, f"{where}: {uri}", hit.get("explain"), again.get("explain"), epsilon)
+        findings += _compare_explanations(
+            seq, f"{where}: {uri}", hit.get("explain"), again.get("explain"), epsilon
+        )
     for uri, hit in now.items():
         if uri not in then:
-            findings.append(make_finding("HIT_EXTRA", seq, "retrieval", f"{where}: {uri}", None, _describe_hit(hit)))
+            findings.append(
+                make_finding(
+                    "HIT_EXTRA", seq, "retrieval", f"{where}: {uri}", None, _describe_hit(hit)
+                )
+            )
     return [*findings, *_order(seq, where, then, now, apart, epsilon)]
 
 
@@ -238,22 +289,37 @@ def _describe_hit(hit: Fields) -> dict[str, object]:
     return {key: hit.get(key) for key in ("rank", "score", "digest")}
 
 
-def _compare_explanations(seq: int, where: str, one: object, two: object, epsilon: Decimal) -> list[Finding]:
+def _compare_explanations(
+    seq: int, where: str, one: object, two: object, epsilon: Decimal
+) -> list[Finding]:
     then, now = (value if isinstance(value, Mapping) else {} for value in (one, two))
     names = sorted({*then, *now} - set(_COMPONENTS))
     findings = []
     for name in (*_COMPONENTS, *names):
         if _compare_numbers(then.get(name), now.get(name), epsilon)[0]:
             findings.append(
-                make_finding("EXPLAIN_MISMATCH", seq, "retrieval", f"{where}: {name}", then.get(name), now.get(name))
+                make_finding(
+                    "EXPLAIN_MISMATCH",
+                    seq,
+                    "retrieval",
+                    f"{where}: {name}",
+                    then.get(name),
+                    now.get(name),
+                )
             )
     return findings
 
 
 def _order(
-    seq: int, where: str, then: Mapping[str, Fields], now: Mapping[str, Fields], apart: set[str], epsilon: Decimal
+    seq: int,
+    where: str,
+    then: Mapping[str, Fields],
+    now: Mapping[str, Fields],
+    apart: set[str],
+    epsilon: Decimal,
 ) -> list[Finding]:
-    """Return a change of order among the hits of both: a warning where epsilon explains it, for ties go by uri."""
+    """Return a change of order among the hits of both: a warning where epsilon explains it, for
+    ties go by uri."""
     before, after = [uri for uri in then if uri in now], [uri for uri in now if uri in then]
     if before == after:
         return []
@@ -262,15 +328,21 @@ def _order(
     for number, first in enumerate(before):
         for second in before[number + 1 :]:
             if place[first] > place[second] and not {first, second} & apart:
-                differs, _ = _compare_numbers(then[first].get("score"), then[second].get("score"), 2 * epsilon)
+                differs, _ = _compare_numbers(
+                    then[first].get("score"), then[second].get("score"), 2 * epsilon
+                )
                 explained = explained and not differs
     moved = [uri for uri, other in zip(before, after, strict=True) if uri != other]
-    item = make_finding("ORDER_CHANGED", seq, "retrieval", f"{where}: {', '.join(moved[:4])}", before, after)
+    item = make_finding(
+        "ORDER_CHANGED", seq, "retrieval", f"{where}: {', '.join(moved[:4])}", before, after
+    )
     return [item if explained else item._replace(severity=ERROR)]
 
 
 def _compare_filters(seq: int, where: str, expected: Outcome, actual: Outcome) -> list[Finding]:
-    then, now = (dict.fromkeys(map(_filter_key, outcome.filters_applied)) for outcome in (expected, actual))
+    then, now = (
+        dict.fromkeys(map(_filter_key, outcome.filters_applied)) for outcome in (expected, actual)
+    )
     gone = [(key, True) for key in then if key not in now]
     added = [(key, False) for key in now if key not in then]
     findings = []
@@ -286,10 +358,16 @@ def _filter_key(applied: Fields) -> tuple[str, str, str]:
 
 
 def _filter_maps(value: object) -> tuple[Fields, ...]:
-    return tuple(item for item in value if isinstance(item, Mapping)) if isinstance(value, list) else ()
+    return (
+        tuple(item for item in value if isinstance(item, Mapping))
+        if isinstance(value, list)
+        else ()
+    )
 
 
-def _report_drift(part: str, code: Code, seq: int, differing: Sequence[str], where: str = "") -> list[Finding]:
+def _report_drift(
+    part: str, code: Code, seq: int, differing: Sequence[str], where: str = ""
+) -> list[Finding]:
     """Return the finding that the code behind a differing part is another one."""
     drift = code.drift(part)
     if not differing or not drift:
@@ -313,21 +391,41 @@ class Asked(NamedTuple):
     reason_code: str | None
 
 
-def ask_gate(fields: Fields, rule: GateRule | None, get: Get, *, any_version: bool = False) -> Asked:
-    """Return a recorded gate decision put to its rule again, if that is the same rule and its inputs are held.
+def ask_gate(
+    fields: Fields, rule: GateRule | None, get: Get, *, any_version: bool = False
+) -> Asked:
+    """Return a recorded gate decision put to its rule again, if that is the same rule and its
+    inputs are held.
 
     `any_version` asks the rule of that name, whichever it is now.
     """
     name, recorded = str(fields.get("rule_ref")), fields.get("rule_digest")
     if recorded is None and not any_version:
-        return Asked(fields, "not_reevaluated", f"no digest of rule {name} was recorded", None, None)
+        return Asked(
+            fields, "not_reevaluated", f"no digest of rule {name} was recorded", None, None
+        )
     if rule is None:
-        return Asked(fields, "not_reevaluated", f"no rule {name} is registered; --rules MODULE names one", None, None)
+        return Asked(
+            fields,
+            "not_reevaluated",
+            f"no rule {name} is registered; --rules MODULE names one",
+            None,
+            None,
+        )
     if rule.digest != recorded and not any_version:
-        why = f"rule {name} is another one now (digest {shorten(rule.digest)}, recorded {shorten(recorded)})"
+        why = (
+            f"rule {name} is another one now (digest {shorten(rule.digest)}, recorded "
+            f"{shorten(recorded)})"
+        )
         return Asked(fields, "not_reevaluated", why, None, None)
     if not isinstance(fields.get("inputs"), str):
-        return Asked(fields, "not_reevaluated", "its inputs were not kept (capture mode of tool_args)", None, None)
+        return Asked(
+            fields,
+            "not_reevaluated",
+            "its inputs were not kept (capture mode of tool_args)",
+            None,
+            None,
+        )
     try:
         inputs = parse_foreign(get(str(fields["inputs"])))
     except ForeignError as error:
@@ -335,12 +433,17 @@ def ask_gate(fields: Fields, rule: GateRule | None, get: Get, *, any_version: bo
     try:
         verdict = rule(inputs)
         outcome, reason = verdict.outcome, verdict.reason_code
-    except (Exception, SystemExit) as error:  # the rule is a caller's code: whatever it raises is its answer
+    # the rule is a caller's code: whatever it raises is its answer
+    except (Exception, SystemExit) as error:
         outcome, reason = "raised", f"{type(error).__name__}: {error}"
     same = (outcome, reason) == (fields.get("outcome"), fields.get("reason_code"))
     if not same and fields.get("redactions"):
         return Asked(
-            fields, "not_reevaluated", "its inputs hold masked secrets, so it was not asked the same", None, None
+            fields,
+            "not_reevaluated",
+            "its inputs hold masked secrets, so it was not asked the same",
+            None,
+            None,
         )
     return Asked(fields, "reproduced" if same else "differs", "", outcome, reason)
 
@@ -352,7 +455,14 @@ def judge_gate(asked: Asked) -> list[Finding]:
     fields, where = asked.fields, f"gate {say(asked.fields.get('gate'))}"
     pairs = [("outcome", asked.outcome), ("reason_code", asked.reason_code)]
     return [
-        make_finding("DECISION_MISMATCH", get_seq(fields), "gate", f"{where}: {name}", fields.get(name), value)
+        make_finding(
+            "DECISION_MISMATCH",
+            get_seq(fields),
+            "gate",
+            f"{where}: {name}",
+            fields.get(name),
+            value,
+        )
         for name, value in pairs
         if fields.get(name) != value
     ]
@@ -365,7 +475,8 @@ def judge_gate(asked: Asked) -> list[Finding]:
 
 
 def model_gaps(fields: Fields, capture: Mapping[str, object], get: Get) -> list[dict[str, object]]:
-    """Return why a model step cannot be reconstructed exactly: one entry for each side that is not whole."""
+    """Return why a model step cannot be reconstructed exactly: one entry for each side that is not
+    whole."""
     gaps: list[dict[str, object]] = []
     for side in MODEL_SIDES:
         text, why = read_captured_text(fields, side, get)
@@ -383,7 +494,8 @@ def model_gaps(fields: Fields, capture: Mapping[str, object], get: Get) -> list[
 
 
 def capture_mode(fields: Fields, name: str, capture: Mapping[str, object]) -> str:
-    """Return the mode a captured value was kept in, as the line shows it; the record's own where it shows nothing."""
+    """Return the mode a captured value was kept in, as the line shows it; the record's own where it
+    shows nothing."""
     captured = fields.get(name)
     if isinstance(captured, str) or (
         isinstance(captured, Mapping) and ("object" in captured or "truncated" in captured)
@@ -409,7 +521,11 @@ def judge_states(lines: Iterable[Fields], code: Code) -> tuple[int, list[Finding
             if again != recorded:
                 seq, what = get_seq(fields), str(fields["event"])
                 drifted = _report_drift("state", code, seq, ["state_hash"], what)
-                same = [make_finding("NOT_REPRODUCED", seq, "state", f"{what}: state_hash", recorded, again)]
+                same = [
+                    make_finding(
+                        "NOT_REPRODUCED", seq, "state", f"{what}: state_hash", recorded, again
+                    )
+                ]
                 findings += drifted or same
         folded.apply(fields)
     return count, findings
@@ -444,11 +560,17 @@ def list_not_evaluated(
 
     for rerun in reruns:
         if rerun.expected is None:
-            note(rerun.retrieval.request, f"retrieval {rerun.retrieval.request_id}", "no response was recorded")
+            note(
+                rerun.retrieval.request,
+                f"retrieval {rerun.retrieval.request_id}",
+                "no response was recorded",
+            )
     for gate in gates:
         if gate.status == "not_reevaluated":
             note(
-                gate.fields, f"gate {say(gate.fields.get('gate'))} (rule {say(gate.fields.get('rule_ref'))})", gate.why
+                gate.fields,
+                f"gate {say(gate.fields.get('gate'))} (rule {say(gate.fields.get('rule_ref'))})",
+                gate.why,
             )
     for patch in patches:
         if patch.status == "not_reapplied":
@@ -459,27 +581,37 @@ def list_not_evaluated(
     for fields in past.steps:
         text, why = read_captured_text(fields, "output", get)
         if text is None:
-            note(fields, f"output of step {say(fields.get('step'))} ({say(fields.get('ordinal'))})", why)
+            note(
+                fields,
+                f"output of step {say(fields.get('step'))} ({say(fields.get('ordinal'))})",
+                why,
+            )
     for fields in past.gaps:
-        if fields.get("reason") != "capture_changed":  # what it says of the mode, each value says of itself
+        # what it says of the mode, each value says of itself
+        if fields.get("reason") != "capture_changed":
             reason = ": ".join(say(fields[key]) for key in ("reason", "message") if fields.get(key))
             note(fields, f"{say(fields.get('count'))} {say(fields.get('what'))}", reason)
     for fields in past.unknown:
         note(fields, f"event {say(fields.get('event'))}", "this version does not know the event")
     for fields in past.withheld:
         note(
-            fields, f"line {say(fields.get('seq'))}", f"a safe export left the line out: {say(fields.get('withheld'))}"
+            fields,
+            f"line {say(fields.get('seq'))}",
+            f"a safe export left the line out: {say(fields.get('withheld'))}",
         )
     hidden = [get_seq(fields) for fields in past.withheld]
     for point in past.points if hidden else ():
         if point.seq > min(hidden):
             reason = f"the line at seq {min(hidden)}, before it, was left out"
-            parts.append(NotEvaluated(point.seq, f"state at checkpoint {point.label or point.seq}", reason))
+            parts.append(
+                NotEvaluated(point.seq, f"state at checkpoint {point.label or point.seq}", reason)
+            )
     return tuple(sorted(parts, key=lambda item: -1 if item.seq is None else item.seq))
 
 
 class Integrity(NamedTuple):
-    """What verify said before anything was run again; `notes` are its findings that forbid nothing."""
+    """What verify said before anything was run again; `notes` are its findings that forbid
+    nothing."""
 
     tip: str | None
     objects: int
@@ -518,7 +650,8 @@ class Replayed(NamedTuple):
 
     @property
     def match(self) -> bool | None:
-        """Return whether everything came out as it was; None where nothing differs and not all could be evaluated.
+        """Return whether everything came out as it was; None where nothing differs and not all
+        could be evaluated.
 
         What happened to a file between two changes of it could not.
         """

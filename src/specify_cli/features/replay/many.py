@@ -1,4 +1,5 @@
-"""Replay every record of many sources exactly: which decisions came out as they were, which did not, which cannot.
+"""Replay every record of many sources exactly: which decisions came out as they were, which did
+not, which cannot.
 
 for row in replay_again(find_sources("."), Engine(workers=4)):
     print(row.invocation_id, row.verdict)
@@ -24,10 +25,11 @@ MATCH, DIFFERS, NOT_EVALUATED, REFUSED = VERDICTS = ("match", "differs", "not_ev
 
 
 class Again(NamedTuple):
-    """How one record came out: `verdict` is one of VERDICTS, not_evaluated where nothing differs and not all was asked.
+    """How one record came out: `verdict` is one of VERDICTS, not_evaluated where nothing differs
+    and not all was asked.
 
-    `code` says why a record was refused, or NOT_CHECKED where no worker survived it; `message` is the first line of
-    the record's report, or of the refusal.
+    `code` says why a record was refused, or NOT_CHECKED where no worker survived it; `message` is
+    the first line of the record's report, or of the refusal.
     """
 
     source: str
@@ -47,7 +49,11 @@ class _Terms(NamedTuple):
 
 
 def replay_again(
-    sources: Sequence[Source], engine: Engine = HERE, *, epsilon: str = DEFAULT_EPSILON, rules: str | None = None
+    sources: Sequence[Source],
+    engine: Engine = HERE,
+    *,
+    epsilon: str = DEFAULT_EPSILON,
+    rules: str | None = None,
 ) -> Iterator[Again]:
     """Yield how each record of these sources came out, in their order; nothing is written.
 
@@ -78,7 +84,9 @@ def _replay_one(source: Source, root: str, place: Place, terms: _Terms) -> Again
 
     try:
         record, objects = FileRecordStore(root).hold(place), FileObjectStore(root)
-        replayed = replay_bytes(record, place.path, objects, epsilon=terms.epsilon, rules_module=terms.rules)
+        replayed = replay_bytes(
+            record, place.path, objects, epsilon=terms.epsilon, rules_module=terms.rules
+        )
     except InvocationError as error:
         if error.code in ("INVALID_VALUE", "RULES_NOT_FOUND"):
             raise
@@ -97,4 +105,6 @@ def _refuse(item: Item, code: str, why: str) -> list[Again]:
     name = item.source.name
     if not item.places:
         return [Again(name, None, name, REFUSED, code, why)]
-    return [Again(name, place.invocation_id, place.path, REFUSED, code, why) for place in item.places]
+    return [
+        Again(name, place.invocation_id, place.path, REFUSED, code, why) for place in item.places
+    ]

@@ -1,4 +1,5 @@
-"""What a replay is made of: findings, outcomes, retrievals, and a record sorted into them.  [pure]"""
+"""What a replay is made of: findings, outcomes, retrievals, and a record sorted into them.
+[pure]"""
 
 from __future__ import annotations
 
@@ -29,7 +30,10 @@ FINDINGS: Mapping[str, tuple[str, str]] = {
     "EXPLAIN_MISMATCH": (ERROR, "the explanation of a score differs"),
     "DECISION_MISMATCH": (ERROR, "the router, the policy or a gate decides otherwise"),
     "PATCH_MISMATCH": (ERROR, "a recorded change does not give the recorded file"),
-    "PATCH_GAP": (WARNING, "a file was not, before a change, what the recorded change before it had left"),
+    "PATCH_GAP": (
+        WARNING,
+        "a file was not, before a change, what the recorded change before it had left",
+    ),
     "CONTEXT_MISMATCH": (ERROR, "on another corpus the governance context is another"),
     "NOT_REPRODUCED": (ERROR, "the same code gives another result on the same inputs"),
     "CODE_DRIFT": (ERROR, "other code gives another result on the same inputs"),
@@ -63,7 +67,8 @@ class Finding(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a retrieval came to, recorded or again. `text_hash` is there for the governance context alone."""
+    """What a retrieval came to, recorded or again. `text_hash` is there for the governance context
+    alone."""
 
     hits: tuple[Fields, ...]
     filters_applied: tuple[Fields, ...]
@@ -74,16 +79,20 @@ class Outcome(NamedTuple):
 
 
 class Code(NamedTuple):
-    """The versions of the code that decided and of the code that decides now, `build` among them."""
+    """The versions of the code that decided and of the code that decides now, `build` among
+    them."""
 
     recorded: Mapping[str, object]
     current: Mapping[str, object]
 
     def drift(self, part: str) -> tuple[str, ...]:
-        """Return where the code behind a part is not the one that decided, each as `name then -> now`."""
+        """Return where the code behind a part is not the one that decided, each as `name then ->
+        now`."""
         names = (*VERSIONS[part], "build")
         pairs = ((name, self.recorded.get(name), self.current.get(name)) for name in names)
-        return tuple(f"{name} {shorten(then)} -> {shorten(now)}" for name, then, now in pairs if then != now)
+        return tuple(
+            f"{name} {shorten(then)} -> {shorten(now)}" for name, then, now in pairs if then != now
+        )
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -111,7 +120,8 @@ class Retrieval(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A checkpoint: where it stands, the corpus in force there, and the stage it begins, if it begins one."""
+    """A checkpoint: where it stands, the corpus in force there, and the stage it begins, if it
+    begins one."""
 
     seq: int
     label: str | None
@@ -142,7 +152,8 @@ class SortedRecord(NamedTuple):
         return str(self.started.get("invocation_id"))
 
     def point(self, text: str, corpus: str) -> Point | None:
-        """Return the checkpoint a text names: `start` with its corpus, a seq, `<id>:<seq>`, a label, a stage.
+        """Return the checkpoint a text names: `start` with its corpus, a seq, `<id>:<seq>`, a
+        label, a stage.
 
         Of several under one label or stage it is the newest.
         """
@@ -162,14 +173,17 @@ class SortedRecord(NamedTuple):
 
 
 def read_past(lines: Sequence[Fields]) -> SortedRecord:
-    """Return a record's lines sorted out. Events this reader does not know are listed and otherwise passed over."""
+    """Return a record's lines sorted out. Events this reader does not know are listed and otherwise
+    passed over."""
     places: dict[str, array[int]] = {}
     retrievals, tools = _Pairs("request_id"), _Pairs("call_id")
     points: list[Point] = []
     stage: str | None = None
     for place, fields in enumerate(lines):
         event = _WITHHELD if is_stand_in(fields) else str(fields.get("event"))
-        places.setdefault(event if event in EVENTS or event is _WITHHELD else _UNKNOWN, array("I")).append(place)
+        places.setdefault(
+            event if event in EVENTS or event is _WITHHELD else _UNKNOWN, array("I")
+        ).append(place)
         if event in ("retrieval_request", "retrieval_response"):
             retrievals.take(place, fields, asks=event == "retrieval_request")
         elif event in ("tool_call", "tool_result"):
@@ -224,15 +238,21 @@ class _Pairs:
 
     def among(self, lines: Sequence[Fields]) -> Sequence[tuple[Fields, Fields | None]]:
         asked, answers = self._asked, self._answers
-        return View(len(asked), lambda at: (lines[asked[at]], lines[answers[at]] if answers[at] else None))
+        return View(
+            len(asked), lambda at: (lines[asked[at]], lines[answers[at]] if answers[at] else None)
+        )
 
 
 def _read_point(fields: Fields, stage: str | None) -> Point:
     label = fields.get("label")
-    return Point(get_seq(fields), None if label is None else str(label), str(fields.get("corpus")), stage)
+    return Point(
+        get_seq(fields), None if label is None else str(label), str(fields.get("corpus")), stage
+    )
 
 
-def make_finding(code: str, seq: int | None, part: str, detail: str, expected: object, actual: object) -> Finding:
+def make_finding(
+    code: str, seq: int | None, part: str, detail: str, expected: object, actual: object
+) -> Finding:
     severity, meaning = FINDINGS[code]
     return Finding(code, severity, seq, part, f"{meaning}: {detail}", expected, actual)
 

@@ -22,7 +22,8 @@ from specify_cli.redaction.captured import read_captured_text
 class Applied(NamedTuple):
     """A patch applied again: `reproduced`, `differs`, or `not_reapplied` and why.
 
-    `text` is the file after it, if known. With `gap` it was made of another file than the patch before it had left.
+    `text` is the file after it, if known. With `gap` it was made of another file than the patch
+    before it had left.
     """
 
     fields: Fields
@@ -34,9 +35,11 @@ class Applied(NamedTuple):
 
 
 def apply_patches(patches: Iterable[Fields], get: Get) -> tuple[Applied, ...]:
-    """Return the recorded changes made again in memory, each where what was before it, or its result, is held.
+    """Return the recorded changes made again in memory, each where what was before it, or its
+    result, is held.
 
-    The patches of one path are a chain: what one left is before the next, where that does not say so itself.
+    The patches of one path are a chain: what one left is before the next, where that does not say
+    so itself.
     """
     left: dict[str, str | None] = {}
     there: dict[str, bool] = {}  # whether the change before left a file of the path
@@ -75,12 +78,16 @@ def _apply_patch(fields: Fields, known: str | None, get: Get) -> Applied:
     if kind == "create" and "before" not in fields:
         before = ""
     if before is not None and fields.get("before_hash") not in (None, _digest(before)):
-        return Applied(fields, "differs", "the file before it is not the one its digest names", None)
+        return Applied(
+            fields, "differs", "the file before it is not the one its digest names", None
+        )
     expected = fields.get("after_hash")
     if diff is None:
         after = "" if kind == "delete" else after
         if before is None or after is None:
-            part, why = ("file before it", why_before) if before is None else ("file after it", why_after)
+            part, why = (
+                ("file before it", why_before) if before is None else ("file after it", why_after)
+            )
             return not_again(f"its diff is not held: {why_diff}; nor is the {part}: {why}")
     else:
         start = known if before is None else before
@@ -90,10 +97,14 @@ def _apply_patch(fields: Fields, known: str | None, get: Get) -> Applied:
             after = apply_diff(start, diff)
         except PatchError as error:
             if before is None:
-                return not_again(f"the file before it is not held, and the diff does not fit what is known: {error}")
+                return not_again(
+                    "the file before it is not held, and the diff does not fit what is known: "
+                    f"{error}"
+                )
             return Applied(fields, "differs", f"the diff does not apply: {error}", None)
         if expected not in (None, _digest(after)) and "\n\\" not in diff:
-            # Some writers of diffs never say that a file ends without a line feed; the digest tells.
+            # Some writers of diffs never say that a file ends without a line feed; the digest
+            # tells.
             other = after[:-1] if after.endswith("\n") else after + "\n"
             after = other if _digest(other) == expected else after
     if expected is None and kind == "delete":
@@ -107,11 +118,16 @@ def _digest(text: str) -> str:
 
 
 def judge_patch(applied: Applied) -> list[Finding]:
-    """Return where a change made again gives another file, and where it was made of another than was left."""
+    """Return where a change made again gives another file, and where it was made of another than
+    was left."""
     fields, where = applied.fields, f"patch {say(applied.fields.get('path'))}"
     findings = []
     if applied.gap:
-        findings.append(make_finding("PATCH_GAP", get_seq(fields), "patch", where, None, fields.get("before_hash")))
+        findings.append(
+            make_finding(
+                "PATCH_GAP", get_seq(fields), "patch", where, None, fields.get("before_hash")
+            )
+        )
     if applied.status == "differs":
         detail = where + (f": {applied.why}" if applied.why else "")
         pair = fields.get("after_hash"), applied.after_hash

@@ -1,4 +1,5 @@
-"""No network and no writing while a record is replayed: what is refused, and in which threads.  [an audit hook]"""
+"""No network and no writing while a record is replayed: what is refused, and in which threads. [an
+audit hook]"""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class NetworkDenied(RuntimeError):
 def network_denied() -> Iterator[None]:
     """Deny the whole process the network, and starting other processes, meanwhile.
 
-    An audit hook stays for the life of a process, so it is added once and asks whether a replay is going on.
+    An audit hook stays for the life of a process, so it is added once and asks whether a replay is
+    going on.
     """
     global _denials, _hooked
     with _guard:
@@ -58,12 +60,15 @@ def network_denied() -> Iterator[None]:
 
 
 def spare_running_threads() -> None:
-    """Let the threads go on that a Dask worker speaks to its cluster with; those that run its tasks are denied."""
+    """Let the threads go on that a Dask worker speaks to its cluster with; those that run its tasks
+    are denied."""
     global _spared
     with _guard:
         if not _spared:
             running = threading.enumerate()
-            _spared = frozenset(one for one in running if not one.name.startswith("Dask-Default-Threads"))
+            _spared = frozenset(
+                one for one in running if not one.name.startswith("Dask-Default-Threads")
+            )
 
 
 def _deny(event: str, _: object) -> None:

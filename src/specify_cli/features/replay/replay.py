@@ -1,8 +1,10 @@
-"""Replaying a record: read it, refuse what cannot be replayed, run its decisions again, say what came of it.
+"""Replaying a record: read it, refuse what cannot be replayed, run its decisions again, say what
+came of it.
 
-Guarantees: the record is verified before anything is run; only the record and stored objects are read, and each
-object once, so what was verified is what is used; the network is denied meanwhile; the record is never changed.
-What differs is decided by `judge` and put into words by `report` (docs/replay.md).
+Guarantees: the record is verified before anything is run; only the record and stored objects are
+read, and each object once, so what was verified is what is used; the network is denied meanwhile;
+the record is never changed. What differs is decided by `judge` and put into words by `report`
+(docs/replay.md).
 """
 
 from __future__ import annotations
@@ -67,7 +69,14 @@ from specify_cli.record.seal import open_line
 from specify_cli.record.verify import verify_record
 from specify_cli.redaction.captured import read_captured_text
 from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, route
-from specify_cli.storage.frozen import Frozen, frozen_decision, inputs_of_corpus, limit_hits, mapping_of, policy_hash_of
+from specify_cli.storage.frozen import (
+    Frozen,
+    frozen_decision,
+    inputs_of_corpus,
+    limit_hits,
+    mapping_of,
+    policy_hash_of,
+)
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import read_record
@@ -87,7 +96,8 @@ _MEMBERS = ("profiles", "router_table", "shipped", "corpus", "config", "facts", 
 
 
 class ReadOnceObjects:
-    """An object store read once per object: the bytes that were verified are the bytes that are used."""
+    """An object store read once per object: the bytes that were verified are the bytes that are
+    used."""
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
@@ -106,7 +116,8 @@ class ReadOnceObjects:
 
 
 class Opened(NamedTuple):
-    """A record that can be replayed: sorted out, with its snapshot and everything the snapshot names."""
+    """A record that can be replayed: sorted out, with its snapshot and everything the snapshot
+    names."""
 
     record: Record
     past: SortedRecord
@@ -148,8 +159,8 @@ def replay(
 ) -> Replayed:
     """Decide again from what a record kept, and compare. Writes nothing.
 
-    Raises CallerError INVOCATION_NOT_FOUND, CHECKPOINT_NOT_FOUND, INVALID_VALUE, RULES_NOT_FOUND and StoredDataError
-    unreplayable.*.
+    Raises CallerError INVOCATION_NOT_FOUND, CHECKPOINT_NOT_FOUND, INVALID_VALUE, RULES_NOT_FOUND
+    and StoredDataError unreplayable.*.
     """
     place = Index(project.root).resolve(invocation_id)
     objects = FileObjectStore(project.root, project.config.trail)
@@ -182,7 +193,10 @@ def replay_bytes(
     with network_denied():
         # 1. Refuse what cannot be replayed, before anything is run.
         opened = open_past(data, file, objects)
-        start, end, last = (None if text is None else _find_point(opened, text) for text in (as_of, compare_to, until))
+        start, end, last = (
+            None if text is None else _find_point(opened, text)
+            for text in (as_of, compare_to, until)
+        )
         if last is not None:
             opened = _cut_after(opened, last)
         past = opened.past
@@ -191,14 +205,20 @@ def replay_bytes(
         # 2. Run again what is pure, on frozen inputs.
         code, (recorded, again) = opened.code, _route(opened)
         corpora: dict[str, ContextInputs] = {}
-        reruns = tuple(_rerun(opened, item, start, end, units, code, corpora) for item in past.retrievals)
+        reruns = tuple(
+            _rerun(opened, item, start, end, units, code, corpora) for item in past.retrievals
+        )
         registry = gates.RULES if rules is None else rules
         rules_of = ((fields, registry.find(str(fields.get("rule_ref")))) for fields in past.gates)
         asked = tuple(ask_gate(fields, rule, opened.objects.get) for fields, rule in rules_of)
         applied = apply_patches(past.patches, opened.objects.get)
         states, of_states = _fold_states(opened)
     # 3. Hold everything against what is recorded.
-    findings: list[Finding] = [*judge_router(recorded, again, code), *_judge_binding(opened), *of_states]
+    findings: list[Finding] = [
+        *judge_router(recorded, again, code),
+        *_judge_binding(opened),
+        *of_states,
+    ]
     findings += [item for rerun in reruns for item in rerun.findings]
     findings += [item for gate in asked for item in judge_gate(gate)]
     findings += [item for patch in applied for item in judge_patch(patch)]
@@ -233,7 +253,9 @@ def _fold_states(opened: Opened) -> tuple[int, list[Finding]]:
     A state depends on every line before it, so behind a withheld one none can be folded again.
     """
     lines = itertools.islice(fields_of(opened.record), opened.past.lines)
-    return judge_states(itertools.takewhile(lambda fields: not is_stand_in(fields), lines), opened.code)
+    return judge_states(
+        itertools.takewhile(lambda fields: not is_stand_in(fields), lines), opened.code
+    )
 
 
 def _judge_binding(opened: Opened) -> list[Finding]:
@@ -247,12 +269,17 @@ def _judge_binding(opened: Opened) -> list[Finding]:
 
 
 def open_past(
-    data: Source, file: str, objects: ObjectStore, *, against: bool = False, cache: ParseCache | None = None
+    data: Source,
+    file: str,
+    objects: ObjectStore,
+    *,
+    against: bool = False,
+    cache: ParseCache | None = None,
 ) -> Opened:
     """Return a record that verifies and whose snapshot is whole, with what it names.
 
-    Raises StoredDataError unreplayable.tampered, nested_replay (only `against` today), missing_policy_snapshot,
-    invalid_snapshot, missing_input: in this order.
+    Raises StoredDataError unreplayable.tampered, nested_replay (only `against` today),
+    missing_policy_snapshot, invalid_snapshot, missing_input: in this order.
     """
     store = ReadOnceObjects(objects)
     # 1. Nothing of it may have been changed.
@@ -260,7 +287,10 @@ def open_past(
     reached = list(Reach(store).of(report.objects))
     altered = next((item for item in reached if item.code == "OBJECT_ALTERED"), None)
     if altered is not None:
-        what = f"the file of its {altered.field} {altered.digest} holds other bytes than the record names"
+        what = (
+            f"the file of its {altered.field} {altered.digest} holds other bytes than the "
+            "record names"
+        )
         raise refusal("tampered", f"{file}: its own lines are intact, but {what}")
     past = read_past(fields_of(record))
     # 2. A replay is not replayed against today; its origin is.
@@ -289,7 +319,9 @@ def open_past(
     lost = next((item for item in missing.values() if item.field not in _OUTPUTS), None)
     if lost is not None:
         why = "is not in the store" if lost.why is None else f"was withheld: {lost.why}"
-        raise refusal("missing_input", f"{lost.field} {lost.digest}, named at seq {lost.seq}, {why}")
+        raise refusal(
+            "missing_input", f"{lost.field} {lost.digest}, named at seq {lost.seq}, {why}"
+        )
     try:
         frozen = frozen_decision(store, manifest)
         inputs_of_corpus(store, str(manifest["corpus"]), cache=cache)
@@ -299,12 +331,27 @@ def open_past(
     profile_id = past.started.get("profile_id")
     profile = next((item for item in frozen.profiles if item.profile_id == profile_id), None)
     if profile is None:
-        raise refusal("invalid_snapshot", f"snapshot {named}: profiles: expected {profile_id} among them")
+        raise refusal(
+            "invalid_snapshot", f"snapshot {named}: profiles: expected {profile_id} among them"
+        )
     notes = [(item.code, item.severity, item.seq, item.message) for item in report.findings]
-    notes += [("OBJECT_MISSING", "warning", item.seq, f"{item.field} {item.digest}") for item in missing.values()]
+    notes += [
+        ("OBJECT_MISSING", "warning", item.seq, f"{item.field} {item.digest}")
+        for item in missing.values()
+    ]
     present = frozenset(item.digest for item in reached if item.code is None)
     integrity = Integrity(report.tip, len(present), tuple(notes))
-    return Opened(record, past, _read_request(past, store), store, manifest, frozen, profile, integrity, present)
+    return Opened(
+        record,
+        past,
+        _read_request(past, store),
+        store,
+        manifest,
+        frozen,
+        profile,
+        integrity,
+        present,
+    )
 
 
 def _read_request(past: SortedRecord, store: ReadOnceObjects) -> str:
@@ -316,17 +363,29 @@ def _read_request(past: SortedRecord, store: ReadOnceObjects) -> str:
 
 
 def _require_snapshot(past: SortedRecord, missing: Mapping[str, Reached]) -> str:
-    """Return the snapshot a record names, where it and the policy in force are not among what is missing."""
+    """Return the snapshot a record names, where it and the policy in force are not among what is
+    missing."""
     named = past.started.get("snapshot")
     if not isinstance(named, str):
-        why = "its trail was off" if past.started.get("tombstone") is True else "it was written before snapshots were"
+        why = (
+            "its trail was off"
+            if past.started.get("tombstone") is True
+            else "it was written before snapshots were"
+        )
         raise refusal("missing_policy_snapshot", f"{past.invocation_id} names no snapshot: {why}")
     hidden = next((fields for fields in past.withheld if fields.get("seq") == 1), None)
     if hidden is not None:
-        raise refusal("missing_input", f"seq 1, its policy reference, was withheld: {hidden['withheld']}")
+        raise refusal(
+            "missing_input", f"seq 1, its policy reference, was withheld: {hidden['withheld']}"
+        )
     if not past.references:
-        raise refusal("missing_policy_snapshot", f"{past.invocation_id} holds no reference to the policy in force")
-    gone = next((item for item in missing.values() if item.field in ("snapshot", "policy", "bundle")), None)
+        raise refusal(
+            "missing_policy_snapshot",
+            f"{past.invocation_id} holds no reference to the policy in force",
+        )
+    gone = next(
+        (item for item in missing.values() if item.field in ("snapshot", "policy", "bundle")), None
+    )
     if gone is not None and gone.why is not None:
         raise refusal("missing_input", f"{gone.field} {gone.digest} was withheld: {gone.why}")
     if gone is not None:
@@ -335,39 +394,59 @@ def _require_snapshot(past: SortedRecord, missing: Mapping[str, Reached]) -> str
 
 
 def read_intact(data: Source, file: str) -> tuple[RecordReport, Record]:
-    """Read a record whose lines are as they were written. Raises StoredDataError unreplayable.tampered, missing_input.
+    """Read a record whose lines are as they were written. Raises StoredDataError
+    unreplayable.tampered, missing_input.
 
-    Where records are imported, a stand-in for a withheld line is as it was written. A torn tail of an open record is
-    a crash and no line: nothing was answered for it. Behind a closing line no writer of ours leaves one.
+    Where records are imported, a stand-in for a withheld line is as it was written. A torn tail of
+    an open record is a crash and no line: nothing was answered for it. Behind a closing line no
+    writer of ours leaves one.
     """
     folder, _, name = file.rpartition("/")
     name_ids = layout.parse_record_name(name)
-    report = verify_record(whole_lines(data), file=file, name_ids=name_ids, withheld=folder == layout.IMPORTED)
+    report = verify_record(
+        whole_lines(data), file=file, name_ids=name_ids, withheld=folder == layout.IMPORTED
+    )
     for item in report.findings:
         torn = item.code == "TORN_TAIL" and report.status == "open"
         if item.severity == ERROR and item.code in OF_THE_LINES and not torn:
-            where = f"{item.file} byte {item.offset}" if item.seq is None else f"{item.file} seq {item.seq}"
+            where = (
+                f"{item.file} byte {item.offset}"
+                if item.seq is None
+                else f"{item.file} seq {item.seq}"
+            )
             raise refusal("tampered", f"{where}: {item.code}: {item.message}")
     record = read_file(reader_of(data))
-    hidden = next((item for item in report.findings if item.code == "WITHHELD" and item.seq == 0), None)
+    hidden = next(
+        (item for item in report.findings if item.code == "WITHHELD" and item.seq == 0), None
+    )
     if hidden is not None:
-        raise refusal("missing_input", f"{file}: seq 0, its started line, was withheld: {hidden.message}")
+        raise refusal(
+            "missing_input", f"{file}: seq 0, its started line, was withheld: {hidden.message}"
+        )
     if record is None:
         raise refusal("tampered", f"{file}: no started line can be read")
     return report, record
 
 
-def _check_snapshot(past: SortedRecord, manifest: Mapping[str, object], objects: ReadOnceObjects) -> None:
-    """Everything is there; the policy of snapshot, references and corpus is one and loads as they say."""
+def _check_snapshot(
+    past: SortedRecord, manifest: Mapping[str, object], objects: ReadOnceObjects
+) -> None:
+    """Everything is there; the policy of snapshot, references and corpus is one and loads as they
+    say."""
     if "policy" not in manifest or "policy_state" not in manifest:
         raise refusal("missing_policy_snapshot", "the snapshot never captured a policy")
     if manifest.get("v") != snapshot.MANIFEST_VERSION:
-        raise refusal("invalid_snapshot", f"v: expected {snapshot.MANIFEST_VERSION}, found {say(manifest.get('v'))}")
+        raise refusal(
+            "invalid_snapshot",
+            f"v: expected {snapshot.MANIFEST_VERSION}, found {say(manifest.get('v'))}",
+        )
     absent = [name for name in _MEMBERS if name not in manifest]
     if absent:
         raise refusal("invalid_snapshot", f"the snapshot never captured {', '.join(absent)}")
     policy, state = manifest["policy"], manifest["policy_state"]
-    if state not in ("none", "present", "unreadable") or (state == "present") > (policy is not None):
+    if state not in ("none", "present", "unreadable") or (state == "present") > (
+        policy is not None
+    ):
         raise refusal("invalid_snapshot", f"policy_state {spell(state)} with policy {say(policy)}")
     if state == "none" and policy is not None:
         raise refusal("invalid_snapshot", f'policy_state "none" with policy {say(policy)}')
@@ -376,11 +455,13 @@ def _check_snapshot(past: SortedRecord, manifest: Mapping[str, object], objects:
     first = past.references[0]
     if first.get("bundle") != policy:
         raise refusal(
-            "invalid_snapshot", f"policy: the snapshot has {say(policy)}, the record {say(first.get('bundle'))}"
+            "invalid_snapshot",
+            f"policy: the snapshot has {say(policy)}, the record {say(first.get('bundle'))}",
         )
     if (first.get("policy_hash") is not None) != (state == "present"):
         raise refusal(
-            "invalid_snapshot", f"policy_state {spell(state)} with policy_hash {say(first.get('policy_hash'))}"
+            "invalid_snapshot",
+            f"policy_state {spell(state)} with policy_hash {say(first.get('policy_hash'))}",
         )
     try:
         bundle, corpus = (objects.get(str(manifest[name])) for name in ("shipped", "corpus"))
@@ -392,15 +473,22 @@ def _check_snapshot(past: SortedRecord, manifest: Mapping[str, object], objects:
     except StoredDataError as error:
         raise refusal("invalid_snapshot", error.message) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise refusal("invalid_snapshot", f"shipped {manifest['shipped']} is no bundle: {error}") from error
+        raise refusal(
+            "invalid_snapshot", f"shipped {manifest['shipped']} is no bundle: {error}"
+        ) from error
     in_corpus = files.get(POLICY_PATH) if isinstance(files, dict) else None
     if in_corpus != policy:
-        raise refusal("invalid_snapshot", f"policy: the snapshot has {say(policy)}, its corpus {say(in_corpus)}")
+        raise refusal(
+            "invalid_snapshot",
+            f"policy: the snapshot has {say(policy)}, its corpus {say(in_corpus)}",
+        )
 
 
 def _check_reference(reference: Fields, objects: ReadOnceObjects) -> None:
     bundle, named, parsed = (reference.get(key) for key in ("bundle", "bundle_hash", "policy_hash"))
-    described = ", ".join(f"{key} {say(reference.get(key))}" for key in ("bundle", "bundle_hash", "policy_hash"))
+    described = ", ".join(
+        f"{key} {say(reference.get(key))}" for key in ("bundle", "bundle_hash", "policy_hash")
+    )
     where = f"policy reference at seq {reference.get('seq')}"
     if (bundle is None) != (named is None) or (bundle is None and parsed is not None):
         raise refusal("invalid_snapshot", f"{where} is half null: {described}")
@@ -411,7 +499,9 @@ def _check_reference(reference: Fields, objects: ReadOnceObjects) -> None:
         if actual is None:
             raise refusal("invalid_snapshot", f"{where}: policy {bundle} does not load")
         if actual != parsed:
-            raise refusal("invalid_snapshot", f"{where}: policy {bundle} hashes to {actual}, not to {parsed}")
+            raise refusal(
+                "invalid_snapshot", f"{where}: policy {bundle} hashes to {actual}, not to {parsed}"
+            )
 
 
 def refusal(
@@ -421,7 +511,8 @@ def refusal(
     *,
     candidates: list[dict[str, object]] | None = None,
 ) -> StoredDataError:
-    """Return the error that says why a record cannot be replayed; its code is unreplayable.<kind>."""
+    """Return the error that says why a record cannot be replayed; its code is
+    unreplayable.<kind>."""
     return StoredDataError(f"unreplayable.{kind}", message, suggestion, candidates=candidates)
 
 
@@ -431,10 +522,13 @@ def _find_point(opened: Opened, text: str) -> Point:
     named_point = past.point(text, opened.corpus)
     if named_point is None:
         known = [{"name": "start", "seq": 0}]
-        known += [{"name": point.label or str(point.seq), "seq": point.seq} for point in past.points]
+        known += [
+            {"name": point.label or str(point.seq), "seq": point.seq} for point in past.points
+        ]
         raise CallerError(
             "CHECKPOINT_NOT_FOUND",
-            f"{past.invocation_id} has no checkpoint {text!r}; expected a label, a stage, a seq, ID:SEQ or start",
+            f"{past.invocation_id} has no checkpoint {text!r}; expected a label, a stage, a "
+            "seq, ID:SEQ or start",
             f"spec-kitty invocations show {past.invocation_id}",
             candidates=known,
         )
@@ -443,9 +537,13 @@ def _find_point(opened: Opened, text: str) -> Point:
 
 def _cut_after(opened: Opened, point: Point) -> Opened:
     """Return a record up to a checkpoint, `start` being the lines it was created with."""
-    last = point.seq or next((item.seq + 1 for item in opened.past.retrievals if item.is_context), 0)
+    last = point.seq or next(
+        (item.seq + 1 for item in opened.past.retrievals if item.is_context), 0
+    )
     lines = fields_of(opened.record)
-    first_lines = pick(lines, find_places(lines, lambda fields: int(str(fields.get("seq"))) <= last))
+    first_lines = pick(
+        lines, find_places(lines, lambda fields: int(str(fields.get("seq"))) <= last)
+    )
     return opened._replace(past=read_past(first_lines)._replace(completed=opened.past.completed))
 
 
@@ -467,10 +565,12 @@ def load_rules(name: str | None) -> None:
         return
 
     if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # last, so that nothing there takes the place of an installed module
+        # last, so that nothing there takes the place of an installed module
+        sys.path.append(os.getcwd())
     try:
         importlib.import_module(name)
-    except (Exception, SystemExit) as error:  # a caller's module: whatever it raises is why it cannot be used
+    # a caller's module: whatever it raises is why it cannot be used
+    except (Exception, SystemExit) as error:
         raise CallerError(
             "RULES_NOT_FOUND",
             f"--rules: {name!r} cannot be imported: {type(error).__name__}: {error}",
@@ -500,7 +600,8 @@ def routed_again(opened: Opened) -> RouterDecision | str:
 
 
 def routed_among(opened: Opened, profiles: tuple[AgentProfile, ...]) -> RouterDecision | str:
-    """Return the decision the frozen table and facts give among these profiles, or why there is none."""
+    """Return the decision the frozen table and facts give among these profiles, or why there is
+    none."""
     hint, frozen = opened.past.started.get("requested_profile"), opened.frozen
     asked = None if hint is None else str(hint)
     try:
@@ -515,7 +616,11 @@ def routed_among(opened: Opened, profiles: tuple[AgentProfile, ...]) -> RouterDe
 def routing_of(decision: RouterDecision) -> dict[str, object]:
     """Return a decision as the four fields a record holds of it."""
     return dict(
-        zip(ROUTED, (decision.profile_id, decision.action, decision.confidence, decision.match_reason), strict=True)
+        zip(
+            ROUTED,
+            (decision.profile_id, decision.action, decision.confidence, decision.match_reason),
+            strict=True,
+        )
     )
 
 
@@ -546,7 +651,9 @@ def _rerun(
     else:
         expected, against = outcome(compare_to.corpus), compare_to.corpus
     same = code if compare_to is None and corpus == own else None
-    findings = () if expected is None else judge_retrieval(retrieval, expected, actual, epsilon, same)
+    findings = (
+        () if expected is None else judge_retrieval(retrieval, expected, actual, epsilon, same)
+    )
     return Rerun(retrieval, (against, corpus), expected, actual, tuple(findings))
 
 
@@ -567,9 +674,11 @@ def assembled(
     action: str | None = None,
     settings: Mapping[str, object] | None = None,
 ) -> CharterContextResult | str:
-    """Return what a recorded request finds in these inputs with its recorded config, or why that failed.
+    """Return what a recorded request finds in these inputs with its recorded config, or why that
+    failed.
 
-    Without a profile or an action it is that of the record; `settings` are in force instead of the recorded ones.
+    Without a profile or an action it is that of the record; `settings` are in force instead of the
+    recorded ones.
     """
     started = opened.past.started
     config = config_under(retrieval, settings)
@@ -584,7 +693,11 @@ def assembled(
             first_load=retrieval.is_context and started.get("first_load") is True,
             config=config,
         )
-        return context if retrieval.is_context else context._replace(hits=tuple(limit_hits(context.hits, config)))
+        return (
+            context
+            if retrieval.is_context
+            else context._replace(hits=tuple(limit_hits(context.hits, config)))
+        )
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         return f"{type(error).__name__}: {error}"
 
@@ -595,7 +708,9 @@ def config_under(retrieval: Retrieval, settings: Mapping[str, object] | None) ->
     if settings is None or not isinstance(config, dict):
         return config
     # Any other search than that of the context says itself how much it wants.
-    room = {"k": settings["k"], "budget": settings["context_budget"]} if retrieval.is_context else {}
+    room = (
+        {"k": settings["k"], "budget": settings["context_budget"]} if retrieval.is_context else {}
+    )
     return {**config, "weights": settings["weights"], **room}
 
 
@@ -639,7 +754,8 @@ def _read_output(result: Fields | None, objects: ReadOnceObjects) -> str:
 
 
 def write_report(folder: str, replayed: Replayed) -> tuple[str, str]:
-    """Return both renderings of the report as files of a folder, made where it is not there; their paths."""
+    """Return both renderings of the report as files of a folder, made where it is not there; their
+    paths."""
     value = view_report(replayed)
     paths = (os.path.join(folder, REPORT_PAGE), os.path.join(folder, REPORT_JSON))
     try:
@@ -676,9 +792,11 @@ def note_replay(
     clock: Callable[[], int],
     entropy: Callable[[int], bytes] = os.urandom,
 ) -> str:
-    """Keep both renderings as objects and say beside the record that it was replayed; the annex's path.
+    """Keep both renderings as objects and say beside the record that it was replayed; the annex's
+    path.
 
-    Raises EnvironmentFault, StoredDataError RECORD_DAMAGED; the record's own lines are never touched.
+    Raises EnvironmentFault, StoredDataError RECORD_DAMAGED; the record's own lines are never
+    touched.
     """
     value = view_report(replayed)
     data, page = report_bytes(value), page_of(value).encode("utf-8")
@@ -691,14 +809,21 @@ def note_replay(
     raw = records.read(place).rstrip(b"\n").rpartition(b"\n")[2]
     tip = tip_of(open_line(raw))
     if tip is None or tip.event != "completed":
-        raise StoredDataError("RECORD_DAMAGED", f"{place.path} has no whole closing line", "verify it")
+        raise StoredDataError(
+            "RECORD_DAMAGED", f"{place.path} has no whole closing line", "verify it"
+        )
     millis = clock() // 1_000_000
     body: dict[str, object] = {
         "event": "replayed",
         "at": rfc3339(millis),
         "object": digest(data),
         "match": replayed.match,
-        "page": {"object": digest(page), "size": len(page), "media_type": "text/markdown", "head": ""},
+        "page": {
+            "object": digest(page),
+            "size": len(page),
+            "media_type": "text/markdown",
+            "head": "",
+        },
     }
     line, _ = chain(tip, place.invocation_id, [body])
     return write_annex(project, records, place.invocation_id, new_ulid(millis, entropy(10)), line)

@@ -1,14 +1,17 @@
-"""A unified diff applied to a text, strictly: every line where the diff says it is, or not at all.  [pure]
+"""A unified diff applied to a text, strictly: every line where the diff says it is, or not at all.
+[pure]
 
-Guarantees: the result is what the diff describes, byte for byte, or PatchError names the line of the diff that does
-not fit. Nothing is searched for and no context is forgiven: this decides whether a recorded change is reproduced.
+Guarantees: the result is what the diff describes, byte for byte, or PatchError names the line of
+the diff that does not fit. Nothing is searched for and no context is forgiven: this decides whether
+a recorded change is reproduced.
 """
 
 from __future__ import annotations
 
 import re
 
-# More digits number no line of any file, and Python refuses to read thousands of them as one number.
+# More digits number no line of any file, and Python refuses to read thousands of them as one
+# number.
 _HUNK = re.compile(r"@@ -([0-9]{1,18})(?:,([0-9]{1,18}))? \+([0-9]{1,18})(?:,([0-9]{1,18}))? @@")
 _NO_NEWLINE = "\\"
 
@@ -29,9 +32,15 @@ def apply_diff(before: str, diff: str) -> str:
     while at < len(lines):
         match = _HUNK.match(lines[at])
         if match is None:
-            files += lines[at].startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ ")
+            files += (
+                lines[at].startswith("--- ")
+                and at + 1 < len(lines)
+                and lines[at + 1].startswith("+++ ")
+            )
             if files > 1:
-                raise PatchError(f"line {at + 1}: a second file begins; expected the diff of one file")
+                raise PatchError(
+                    f"line {at + 1}: a second file begins; expected the diff of one file"
+                )
             at += 1
             continue
         hunks += 1
@@ -40,7 +49,9 @@ def apply_diff(before: str, diff: str) -> str:
         # A hunk that takes no line stands behind line `start`, any other begins with it.
         begin = start if size == 0 else start - 1
         if not copied <= begin <= len(old):
-            raise PatchError(f"line {at + 1}: the hunk begins at line {start}, the text has {len(old)} lines")
+            raise PatchError(
+                f"line {at + 1}: the hunk begins at line {start}, the text has {len(old)} lines"
+            )
         out += old[copied:begin]
         copied = begin
         at += 1
@@ -54,7 +65,10 @@ def apply_diff(before: str, diff: str) -> str:
             if kind != "+":
                 if copied >= len(old) or old[copied] != text:
                     found_there = repr(old[copied]) if copied < len(old) else "the end"
-                    raise PatchError(f"line {at + 1}: expected {text!r} at line {copied + 1}, found {found_there}")
+                    raise PatchError(
+                        f"line {at + 1}: expected {text!r} at line {copied + 1}, found "
+                        f"{found_there}"
+                    )
                 copied += 1
             if kind != "-":
                 out.append(text)
@@ -66,7 +80,9 @@ def apply_diff(before: str, diff: str) -> str:
                 marked_new = marked_new or kind != "-"
                 at += 1
         if left != (0, 0):
-            raise PatchError(f"line {at + 1}: the hunk says {expected[0]} and {expected[1]} lines and has others")
+            raise PatchError(
+                f"line {at + 1}: the hunk says {expected[0]} and {expected[1]} lines and has others"
+            )
     if not hunks:
         raise PatchError("it holds no hunk")
     if marked_old and (copied != len(old) or ended):

@@ -1,10 +1,12 @@
-"""Who wrote the lines of a file, told by content: the digests that records keep of what each patch added.  [pure]
+"""Who wrote the lines of a file, told by content: the digests that records keep of what each patch
+added. [pure]
 
     for line, edit in zip(lines, attribute(lines, {path}, edits)):
         print(edit.invocation_id if edit else "unknown", line)
 
-No commit is looked at, so an attribution survives amend, rebase, squash and cherry-pick. A line is given to an edit
-only where the lines around it agree too; where two invocations could have written it, it is given to neither.
+No commit is looked at, so an attribution survives amend, rebase, squash and cherry-pick. A line is
+given to an edit only where the lines around it agree too; where two invocations could have written
+it, it is given to neither.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ _NEAR = 20
 _SOON = 6
 # A line that stands so often in a file tells nothing about a place.
 _COMMON = 64
-# How many stretches of lines are looked at, and how much of what stands around a patch belongs to each.
+# How many stretches of lines are looked at, and how much of what stands around a patch belongs to
+# each.
 _MAX_VIEWS = 400
 _AROUND = 8
 _WORD = re.compile(r"\w")
@@ -40,7 +43,8 @@ _BARE = frozenset(
 
 
 class Edit(NamedTuple):
-    """One patch of a record. `order` is when it was made: the invocation's time and the line's number in it."""
+    """One patch of a record. `order` is when it was made: the invocation's time and the line's
+    number in it."""
 
     invocation_id: str
     seq: int
@@ -50,9 +54,11 @@ class Edit(NamedTuple):
 
 
 class _Claim(NamedTuple):
-    """An edit's claim to a line: how many lines with words agree around it, and whether it can have been there before.
+    """An edit's claim to a line: how many lines with words agree around it, and whether it can have
+    been there before.
 
-    An edit that wrote a line anew may have been taken back: then who wrote the line before it wrote it.
+    An edit that wrote a line anew may have been taken back: then who wrote the line before it wrote
+    it.
     """
 
     score: int
@@ -63,8 +69,9 @@ class _Claim(NamedTuple):
 class _Hunk(NamedTuple):
     """A hunk of an edit: its lines, and as it left the file.
 
-    `changes` names of each line that came, and was moved from nowhere, the change it came in. Where that change took
-    an equal line it was written anew: what a change keeps, a patch tells as kept; a digest sees no blanks behind it.
+    `changes` names of each line that came, and was moved from nowhere, the change it came in. Where
+    that change took an equal line it was written anew: what a change keeps, a patch tells as kept;
+    a digest sees no blanks behind it.
     """
 
     edit: Edit
@@ -75,12 +82,20 @@ class _Hunk(NamedTuple):
 
 
 class _View:
-    """A stretch of lines that patches are laid at: the file, or what stood there before a later patch.
+    """A stretch of lines that patches are laid at: the file, or what stood there before a later
+    patch.
 
-    `at` names the file's line behind each one, -1 for a line that is gone. Only edits before `until` can have left it.
+    `at` names the file's line behind each one, -1 for a line that is gone. Only edits before
+    `until` can have left it.
     """
 
-    def __init__(self, digests: Sequence[str], words: Sequence[int], at: Sequence[int], until: tuple[str, int]) -> None:
+    def __init__(
+        self,
+        digests: Sequence[str],
+        words: Sequence[int],
+        at: Sequence[int],
+        until: tuple[str, int],
+    ) -> None:
         self.digests = digests
         self.words = words
         self.at = at
@@ -97,8 +112,8 @@ _NOW = ("~", 0)  # after every time of RFC 3339
 def attribute(lines: Sequence[str], names: Set[str], edits: Iterable[Edit]) -> list[Edit | None]:
     """Return for each line of a file the edit that wrote it; None where that is not known.
 
-    `names` are the file's paths: its own, and those it may have had before. In a file of another name only lines that
-    agree with many around them are from an edit.
+    `names` are the file's paths: its own, and those it may have had before. In a file of another
+    name only lines that agree with many around them are from an edit.
     """
     digests = [digest_line(line) for line in lines]
     words = [len(_WORD.findall(line)) for line in lines]
@@ -115,13 +130,16 @@ def attribute(lines: Sequence[str], names: Set[str], edits: Iterable[Edit]) -> l
                 for hunk in laid:
                     views += _claim_lines(hunk, edit.path in names, view, claims)
     removed = _find_removals(ordered)
-    edits_of_lines = [_choose(claim, digest, removed) for claim, digest in zip(claims, digests, strict=True)]
+    edits_of_lines = [
+        _choose(claim, digest, removed) for claim, digest in zip(claims, digests, strict=True)
+    ]
     _drop_equal(edits_of_lines, digests)
     return edits_of_lines
 
 
 def _drop_equal(edits_of_lines: list[Edit | None], digests: Sequence[str]) -> None:
-    """Take the edit from equal lines in a row, unless it wrote those around too: nothing tells which of them came."""
+    """Take the edit from equal lines in a row, unless it wrote those around too: nothing tells
+    which of them came."""
     before = [edit and edit.invocation_id for edit in edits_of_lines]
     for _, group in groupby(range(len(digests)), key=digests.__getitem__):
         equal = list(group)
@@ -132,7 +150,8 @@ def _drop_equal(edits_of_lines: list[Edit | None], digests: Sequence[str]) -> No
 
 
 def _find_hunks(edit: Edit) -> list[_Hunk]:
-    """Return the hunks of an edit. A line it took in one change and gave in another was moved: it is no new one."""
+    """Return the hunks of an edit. A line it took in one change and gave in another was moved: it
+    is no new one."""
     used: dict[str, set[int]] = defaultdict(set)
     added: list[list[tuple[int, str, int]]] = []
     change = 0
@@ -159,8 +178,11 @@ def _find_hunks(edit: Edit) -> list[_Hunk]:
     ]
 
 
-def _claim_lines(hunk: _Hunk, named: bool, view: _View, claims: list[list[_Claim]]) -> Iterator[_View]:
-    """Claim every line at which this hunk, as it left the file, can be laid; yield what stood there before it."""
+def _claim_lines(
+    hunk: _Hunk, named: bool, view: _View, claims: list[list[_Claim]]
+) -> Iterator[_View]:
+    """Claim every line at which this hunk, as it left the file, can be laid; yield what stood there
+    before it."""
     after = hunk.after
     used: set[tuple[int, int]] = set()
     for start, line in enumerate(after):
@@ -176,40 +198,62 @@ def _claim_lines(hunk: _Hunk, named: bool, view: _View, claims: list[list[_Claim
             score = sum(view.words[place + shift] >= _ENOUGH for place in run)
             for place, sure in _find_new(hunk, run, shift, view):
                 digest = after[place].digest
-                alone = view.is_file and len(view.places[digest]) == 1 and view.words[place + shift] >= _DISTINCT
+                alone = (
+                    view.is_file
+                    and len(view.places[digest]) == 1
+                    and view.words[place + shift] >= _DISTINCT
+                )
                 edge = (place == first and not _goes_on(after, view, place, shift, -1)) or (
                     place == last and not _goes_on(after, view, place, shift, 1)
                 )
                 if edge and not alone:
-                    continue  # beyond it the file goes on otherwise: it may be the first line of something else
+                    # beyond it the file goes on otherwise: it may be the first line of something
+                    # else
+                    continue
                 near = len(run) == len(after) or _is_near(after, view.places, place + shift)
-                if score >= _ENOUGH or (named and ((alone and near) or (score > 1 and len(run) == len(view.digests)))):
+                if score >= _ENOUGH or (
+                    named and ((alone and near) or (score > 1 and len(run) == len(view.digests)))
+                ):
                     claims[view.at[place + shift]].append(_Claim(score, hunk.edit, sure))
             if score >= _ENOUGH:
                 yield _undo(hunk, first, last, shift, view)
 
 
 def _find_new(hunk: _Hunk, run: Sequence[int], shift: int, view: _View) -> list[tuple[int, bool]]:
-    """Return the lines of a run that came with the edit, for each line of the file, and whether that is sure.
+    """Return the lines of a run that came with the edit, for each line of the file, and whether
+    that is sure.
 
-    One that was written anew stood there before too: something else that came in its change must stand there as well.
+    One that was written anew stood there before too: something else that came in its change must
+    stand there as well.
     """
     came = [place for place in run if place in hunk.changes and view.at[place + shift] >= 0]
-    new = {hunk.changes[place] for place in came if place not in hunk.anew and view.words[place + shift] >= _ENOUGH}
+    new = {
+        hunk.changes[place]
+        for place in came
+        if place not in hunk.anew and view.words[place + shift] >= _ENOUGH
+    }
     return [(place, place not in hunk.anew or hunk.changes[place] in new) for place in came]
 
 
 def _is_near(after: Sequence[LineMark], places: Mapping[str, list[int]], at: int) -> bool:
-    """Return whether half of a hunk stands near a line of the file: what has gone as a whole gives it nothing."""
+    """Return whether half of a hunk stands near a line of the file: what has gone as a whole gives
+    it nothing."""
     reach = len(after) + _NEAR
-    near = sum(any(abs(place - at) <= reach for place in places.get(line.digest, ())) for line in after)
+    near = sum(
+        any(abs(place - at) <= reach for place in places.get(line.digest, ())) for line in after
+    )
     return 2 * near >= len(after)
 
 
 def _goes_on(after: Sequence[LineMark], view: _View, place: int, shift: int, step: int) -> bool:
-    """Return whether the file ends beside a line, or goes on as the hunk does a little later: lines between went."""
+    """Return whether the file ends beside a line, or goes on as the hunk does a little later: lines
+    between went."""
     at = place + shift + step
-    beyond = after[place + 1 : place + 1 + _SOON] if step > 0 else after[max(0, place - _SOON) : place][::-1]
+    beyond = (
+        after[place + 1 : place + 1 + _SOON]
+        if step > 0
+        else after[max(0, place - _SOON) : place][::-1]
+    )
     coming = [line.digest for line in beyond]
     if coming[:1] == [after[place].digest]:
         return False  # of two equal lines in a row the other one may be here
@@ -219,10 +263,16 @@ def _goes_on(after: Sequence[LineMark], view: _View, place: int, shift: int, ste
     return view.words[at] >= _ENOUGH and gone is not None and after[place].digest not in gone
 
 
-def _extend(after: Sequence[LineMark], digests: Sequence[str], start: int, at: int) -> tuple[int, int]:
+def _extend(
+    after: Sequence[LineMark], digests: Sequence[str], start: int, at: int
+) -> tuple[int, int]:
     """Return the first and last line of the hunk that agree with the file around one that does."""
     first, last = start, start
-    while first > 0 and at - (start - first) > 0 and after[first - 1].digest == digests[at - (start - first) - 1]:
+    while (
+        first > 0
+        and at - (start - first) > 0
+        and after[first - 1].digest == digests[at - (start - first) - 1]
+    ):
         first -= 1
     while (
         last + 1 < len(after)
@@ -237,8 +287,12 @@ def _undo(hunk: _Hunk, first: int, last: int, shift: int, view: _View) -> _View:
     """Return the lines around a laid hunk as they were before it."""
     after = hunk.after
     begin, end = max(0, first + shift - _AROUND), min(len(view.digests), last + shift + 1 + _AROUND)
-    lines = [(view.digests[place], view.words[place], view.at[place]) for place in range(begin, first + shift)]
-    # A line that went and came again in one patch was moved: what stood there before is the same line of the file.
+    lines = [
+        (view.digests[place], view.words[place], view.at[place])
+        for place in range(begin, first + shift)
+    ]
+    # A line that went and came again in one patch was moved: what stood there before is the same
+    # line of the file.
     came = {
         after[place].digest: view.at[place + shift]
         for place in range(first, last + 1)
@@ -252,8 +306,16 @@ def _undo(hunk: _Hunk, first: int, last: int, shift: int, view: _View) -> _View:
                 lines.append((digest, 0 if digest in _BARE else _ENOUGH, came.pop(digest, -1)))
         elif mark == KEPT and first <= number <= last:
             lines.append((digest, view.words[number + shift], view.at[number + shift]))
-    lines += [(view.digests[place], view.words[place], view.at[place]) for place in range(last + shift + 1, end)]
-    return _View([line[0] for line in lines], [line[1] for line in lines], [line[2] for line in lines], hunk.edit.order)
+    lines += [
+        (view.digests[place], view.words[place], view.at[place])
+        for place in range(last + shift + 1, end)
+    ]
+    return _View(
+        [line[0] for line in lines],
+        [line[1] for line in lines],
+        [line[2] for line in lines],
+        hunk.edit.order,
+    )
 
 
 def _find_removals(edits: Sequence[Edit]) -> Mapping[str, list[tuple[tuple[str, int], str]]]:
@@ -270,7 +332,8 @@ def _find_removals(edits: Sequence[Edit]) -> Mapping[str, list[tuple[tuple[str, 
 def _choose(
     claims: Sequence[_Claim], digest: str, removed: Mapping[str, list[tuple[tuple[str, int], str]]]
 ) -> Edit | None:
-    """Return the edit that the lines around speak for most; None where they speak for two invocations alike."""
+    """Return the edit that the lines around speak for most; None where they speak for two
+    invocations alike."""
     best = max((claim.score for claim in claims if claim.sure), default=0)
     edits = [claim.edit for claim in claims if claim.sure and claim.score == best]
     if not edits or any(not claim.sure and claim.edit.order > edits[-1].order for claim in claims):
@@ -280,7 +343,10 @@ def _choose(
     # The line was taken away after all but the last of them had written it.
     last = edits[-1]
     gone = [
-        any(edit.order < order < last.order and path == edit.path for order, path in removed.get(digest, ()))
+        any(
+            edit.order < order < last.order and path == edit.path
+            for order, path in removed.get(digest, ())
+        )
         for edit in edits
         if edit.invocation_id != last.invocation_id
     ]

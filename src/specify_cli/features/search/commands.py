@@ -8,7 +8,14 @@ from contextlib import contextmanager
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.filters import read_filters, say_number
-from specify_cli.cli.terminal.output import one_line, paint, write_json, write_lines, write_note, write_text
+from specify_cli.cli.terminal.output import (
+    one_line,
+    paint,
+    write_json,
+    write_lines,
+    write_note,
+    write_text,
+)
 from specify_cli.cli.terminal.render import bar_when_long, local_time, shown_width
 from specify_cli.features.search.database import Hit, Query, SearchIndex
 from specify_cli.project.config import Project
@@ -20,7 +27,11 @@ def read_query(values: Values) -> Query:
     """Return what a command line looks for."""
     words = values.get("text")
     inside = {name: shell.get_text(values, name) for name in ("path", "tool", "commit", "rule")}
-    return Query(" ".join(map(str, words)) if isinstance(words, list) else "", **inside, rows=read_filters(values))
+    return Query(
+        " ".join(map(str, words)) if isinstance(words, list) else "",
+        **inside,
+        rows=read_filters(values),
+    )
 
 
 @contextmanager
@@ -35,7 +46,8 @@ def open_index(project: Project) -> Iterator[SearchIndex]:
 
 
 def list_rows(project: Project, values: Values, limit: int) -> Listing:
-    """Return the rows that `invocations list` shows where a filter asks for what stands inside records."""
+    """Return the rows that `invocations list` shows where a filter asks for what stands inside
+    records."""
     with open_index(project) as index:
         return index.list_rows(read_query(values), limit)
 
@@ -49,7 +61,8 @@ def search(values: Values) -> int:
     if unread:
         write_note(
             f"note: the newest {count(len(hits), 'line')} that fit; {say_number(unread)} more "
-            f"{'record holds' if unread == 1 else 'records hold'} what was looked for: --limit, --until"
+            f"{'record holds' if unread == 1 else 'records hold'} what was looked for: --limit, "
+            "--until"
         )
     if values["json"]:
         write_json(hits)
@@ -68,11 +81,18 @@ def _render_hits(hits: list[Hit]) -> Iterator[str]:
         if hit.invocation_id != last_id:
             last_id = hit.invocation_id
             head = one_line(
-                f"{last_id[-6:]}  {local_time(hit.started_at)}  {hit.profile_id} · {hit.action}", width - 28
+                f"{last_id[-6:]}  {local_time(hit.started_at)}  {hit.profile_id} · {hit.action}",
+                width - 28,
             )
             room = width - len(head) - len(str(hit.outcome)) - 5
             request = one_line(hit.request or "", max(10, min(60, room)))
             yield f"{paint(head, 'head')} · {paint(str(hit.outcome), hit.outcome)}  {request}"
         if hit.seq is not None:
-            yield f"  {hit.seq:>4}  {one_line(hit.event or '')}  {one_line(hit.snippet, max(40, width - 30))}"
-    yield f"{count(len({hit.invocation_id for hit in hits}), 'record')}; read one with: spec-kitty invocations show ID"
+            yield (
+                f"  {hit.seq:>4}  {one_line(hit.event or '')}  "
+                f"{one_line(hit.snippet, max(40, width - 30))}"
+            )
+    yield (
+        f"{count(len({hit.invocation_id for hit in hits}), 'record')}; read one with: "
+        "spec-kitty invocations show ID"
+    )

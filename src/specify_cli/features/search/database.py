@@ -1,13 +1,15 @@
-"""The index of words: SQLite FTS5 in the git directory, derived from the records and deletable at any time.
+"""The index of words: SQLite FTS5 in the git directory, derived from the records and deletable at
+any time.
 
     with SearchIndex(project) as index:
         index.update()
         for hit in index.find(Query("login token", tool="Bash"), 20)[0]:
             print(hit.invocation_id, hit.seq, hit.snippet)
 
-It holds words and places, no text: what is shown is read from the record again, so an index that somebody forged can
-hide a record from a search and cannot make one say something. Outside git it is built in memory for each search, since
-what lies in a work tree is anybody's. It is never touched by a command that records.
+It holds words and places, no text: what is shown is read from the record again, so an index that
+somebody forged can hide a record from a search and cannot make one say something. Outside git it is
+built in memory for each search, since what lies in a work tree is anybody's. It is never touched by
+a command that records.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ from specify_cli.storage.queries import COUNTED, Filters, Listing, Row, annex_ev
 from specify_cli.storage.store import FileRecordStore, Place
 
 _VERSION = 4
-# How many bytes of records are indexed between two commits, each of which merges words on disk, and after how many
-# records a bar moves on.
+# How many bytes of records are indexed between two commits, each of which merges words on disk, and
+# after how many records a bar moves on.
 _BATCH_BYTES = 32 * 1024 * 1024
 _STEP = 1000
 _BUSY_MILLIS = 10_000
@@ -52,7 +54,8 @@ CREATE TABLE known (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE VIRTUAL TABLE words USING fts5 (text, content='', detail=full, tokenize='unicode61 remove_diacritics 2');
 INSERT INTO words (words, rank) VALUES ('hashsize', 33554432);
 """
-# Made once the first rows are in: to sort a million values costs a third of keeping them sorted while they come.
+# Made once the first rows are in: to sort a million values costs a third of keeping them sorted
+# while they come.
 _INDEXES = (
     "record_by_time ON record (millis DESC)",
     "line_of_record ON line (record)",
@@ -64,7 +67,8 @@ _INDEXES = (
 
 
 class Query(NamedTuple):
-    """What is looked for: words, what stands inside a record, and which rows. None means anything."""
+    """What is looked for: words, what stands inside a record, and which rows. None means
+    anything."""
 
     text: str = ""
     path: str | None = None
@@ -75,7 +79,8 @@ class Query(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """One line that was found, and the invocation it stands in. `seq` is None where the filters alone fit."""
+    """One line that was found, and the invocation it stands in. `seq` is None where the filters
+    alone fit."""
 
     invocation_id: str
     profile_id: str | None
@@ -96,7 +101,8 @@ class SearchIndex:
         self.project = project
         self.problems: list[str] = []
         self._records = FileRecordStore(project.root)
-        # Rows that were taken from records and are not written yet, and the numbers of the last record and line.
+        # Rows that were taken from records and are not written yet, and the numbers of the last
+        # record and line.
         self._taken: list[tuple[object, ...]] = []
         self._lines: list[tuple[int, int, int, int]] = []
         self._words: list[tuple[int, str]] = []
@@ -106,7 +112,9 @@ class SearchIndex:
         self._open_record: tuple[Place | None, bytes] = (None, b"")
         self._path = ":memory:"
         if project.git_dir is not None:
-            place = sha256(os.path.realpath(project.root).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+            place = sha256(
+                os.path.realpath(project.root).encode("utf-8", "surrogateescape")
+            ).hexdigest()[:16]
             self._path = f"{project.git_dir}/kittify/search/{place}.sqlite"
 
     def __enter__(self) -> SearchIndex:
@@ -114,7 +122,10 @@ class SearchIndex:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._base.close()
 
@@ -125,7 +136,9 @@ class SearchIndex:
                 os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
             except OSError:
                 self._path = (
-                    ":memory:"  # a git directory that cannot be written: the search costs more, no less is found
+                    # a git directory that cannot be written: the search costs more, no less is
+                    # found
+                    ":memory:"
                 )
         try:
             self._connect()
@@ -139,11 +152,18 @@ class SearchIndex:
         self._base = sqlite3.connect(self._path, isolation_level=None, timeout=_BUSY_MILLIS / 1000)
         if self._path != ":memory:":
             os.chmod(self._path, 0o600)
-        for setting in ("trusted_schema = OFF", "synchronous = NORMAL", "temp_store = MEMORY", "cache_size = -65536"):
+        for setting in (
+            "trusted_schema = OFF",
+            "synchronous = NORMAL",
+            "temp_store = MEMORY",
+            "cache_size = -65536",
+        ):
             self._base.execute(f"PRAGMA {setting}")
         if self._base.execute("PRAGMA user_version").fetchone()[0] == 0:
             try:
-                self._base.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {_VERSION}; COMMIT")
+                self._base.executescript(
+                    f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {_VERSION}; COMMIT"
+                )
             except sqlite3.OperationalError as error:
                 if "fts5" in str(error):
                     raise EnvironmentFault(
@@ -160,7 +180,8 @@ class SearchIndex:
         """Return whether the file is of this version and as long as it says."""
         read = self._base.execute
         version, pages, size = (
-            read(f"PRAGMA {name}").fetchone()[0] for name in ("user_version", "page_count", "page_size")
+            read(f"PRAGMA {name}").fetchone()[0]
+            for name in ("user_version", "page_count", "page_size")
         )
         whole: bool = version == _VERSION and os.path.getsize(self._path) >= pages * size
         return whole
@@ -181,13 +202,16 @@ class SearchIndex:
     # --- keeping it right
 
     def update(self, progress: Callable[[int, int], None] | None = None) -> None:
-        """Take in what was recorded since the last time: new records, and the new lines of open ones."""
+        """Take in what was recorded since the last time: new records, and the new lines of open
+        ones."""
         try:
             self._update(progress)
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
                 raise EnvironmentFault(
-                    "ACCESS_FAILED", "another search is building the index", "run the command again in a moment"
+                    "ACCESS_FAILED",
+                    "another search is building the index",
+                    "run the command again in a moment",
                 ) from error
             self.forget()
             self._update(progress)
@@ -199,7 +223,9 @@ class SearchIndex:
         self.problems += index.problems
         followed = [
             Key(invocation_id, (layout.parse_record_name(name) or (None, ""))[0] or "")
-            for invocation_id, name in self._base.execute("SELECT invocation_id, name FROM record WHERE open = 1")
+            for invocation_id, name in self._base.execute(
+                "SELECT invocation_id, name FROM record WHERE open = 1"
+            )
         ]
         keys = list(dict.fromkeys([*followed, *rows]))
         waiting = 0
@@ -226,7 +252,8 @@ class SearchIndex:
         if not self._base.in_transaction:
             self._base.execute("BEGIN IMMEDIATE")
             self._last_record, self._last = self._base.execute(
-                "SELECT (SELECT coalesce(max(id), 0) FROM record), (SELECT coalesce(max(id), 0) FROM line)"
+                "SELECT (SELECT coalesce(max(id), 0) FROM record), (SELECT coalesce(max(id), 0) "
+                "FROM line)"
             ).fetchone()
 
     def _commit(self) -> None:
@@ -243,16 +270,20 @@ class SearchIndex:
         self._base.execute("COMMIT")
 
     def _take_record(self, place: Place) -> int:
-        """Take the lines of a record that are not in the index yet; return how many bytes they are."""
+        """Take the lines of a record that are not in the index yet; return how many bytes they
+        are."""
         try:
             data = self._records.read(place)
         except (InvocationError, OSError) as error:
             self.problems.append(f"{place.path}: {error}")
             return 0
         indexed = self._base.execute(
-            "SELECT id, size, annexes, folder, name FROM record WHERE invocation_id = ?", (place.invocation_id,)
+            "SELECT id, size, annexes, folder, name FROM record WHERE invocation_id = ?",
+            (place.invocation_id,),
         ).fetchall()
-        record, start, annexes = next((row[:3] for row in indexed if row[3:] == (place.folder, place.name)), (0, 0, 0))
+        record, start, annexes = next(
+            (row[:3] for row in indexed if row[3:] == (place.folder, place.name)), (0, 0, 0)
+        )
         if not record:
             # A record that was published or moved is the same record in another folder.
             for other in indexed:
@@ -272,7 +303,9 @@ class SearchIndex:
             marks.update(marks_of(fields))
         self._marks += [(kind, value, record) for kind, value in marks]
         names = (place.invocation_id, place.folder, place.name)
-        self._taken.append((record, *names, end, millis_of(place.invocation_id), not closed, annexes))
+        self._taken.append(
+            (record, *names, end, millis_of(place.invocation_id), not closed, annexes)
+        )
         return end - start
 
     def _take_line(self, record: int, start: int, fields: dict[str, object]) -> None:
@@ -285,7 +318,9 @@ class SearchIndex:
         if fields.get("event") == "patch_apply":
             hunks = read_lines_member(fields.get("lines"))
             added = {line.digest for hunk in hunks for line in hunk if line.mark == ADDED}
-            self._patched += [(key, record, start) for key in (*added, f"path:{fields.get('path')}")]
+            self._patched += [
+                (key, record, start) for key in (*added, f"path:{fields.get('path')}")
+            ]
 
     def _forget_record(self, record: int) -> None:
         # The words of a line that is gone lead nowhere.
@@ -297,19 +332,23 @@ class SearchIndex:
         """Index what was linked to records after they were closed."""
         try:
             with os.scandir(f"{self.project.root}/{layout.ANNEXES}") as folders:
-                folder_times = {entry.name: entry.stat(follow_symlinks=False).st_mtime_ns for entry in folders}
+                folder_times = {
+                    entry.name: entry.stat(follow_symlinks=False).st_mtime_ns for entry in folders
+                }
         except (FileNotFoundError, NotADirectoryError):
             return
         for invocation_id, changed in folder_times.items():
             indexed = self._base.execute(
-                "SELECT id FROM record WHERE invocation_id = ? AND annexes <> ?", (invocation_id, changed)
+                "SELECT id FROM record WHERE invocation_id = ? AND annexes <> ?",
+                (invocation_id, changed),
             ).fetchone()
             if indexed is None:
                 continue
             self._base.execute("BEGIN IMMEDIATE")
             for fields in annex_events(self.project.root, invocation_id):
                 self._base.executemany(
-                    "INSERT INTO mark VALUES (?, ?, ?)", {(*mark, indexed[0]) for mark in marks_of(fields)}
+                    "INSERT INTO mark VALUES (?, ?, ?)",
+                    {(*mark, indexed[0]) for mark in marks_of(fields)},
                 )
             self._base.execute("UPDATE record SET annexes = ? WHERE id = ?", (changed, indexed[0]))
             self._base.execute("COMMIT")
@@ -319,8 +358,8 @@ class SearchIndex:
     def find(self, query: Query, limit: int) -> tuple[list[Hit], int]:
         """Return at most `limit` lines that fit, those of the newest records first.
 
-        The second value is how many more records hold them, the last shown one too where it was cut; counted up to
-        `COUNTED`, and without a look at them.
+        The second value is how many more records hold them, the last shown one too where it was
+        cut; counted up to `COUNTED`, and without a look at them.
         """
         matched = match_query(query.text)
         if query.text.strip() and matched is None:
@@ -341,20 +380,27 @@ class SearchIndex:
         return sorted(hits, key=lambda hit: hit.invocation_id, reverse=True)[:limit], unread
 
     def count_rules(self, limit: int) -> tuple[list[tuple[str, int]], int]:
-        """Return the rules that were in front of most invocations, and how many invocations were given any."""
+        """Return the rules that were in front of most invocations, and how many invocations were
+        given any."""
         rows = self._base.execute(
-            "SELECT value, count(DISTINCT record) AS seen FROM mark WHERE kind = 'rule' AND value LIKE '%://%' "
+            "SELECT value, count(DISTINCT record) AS seen FROM mark WHERE kind = 'rule' AND "
+            "value LIKE '%://%' "
             "GROUP BY value ORDER BY seen DESC, value LIMIT ?",
             (limit,),
         ).fetchall()
-        (whole,) = self._base.execute("SELECT count(DISTINCT record) FROM mark WHERE kind = 'rule'").fetchone()
+        (whole,) = self._base.execute(
+            "SELECT count(DISTINCT record) FROM mark WHERE kind = 'rule'"
+        ).fetchone()
         return [(str(uri), int(seen)) for uri, seen in rows], int(whole)
 
-    def find_patches(self, digests: Iterable[str], path: str) -> Iterator[tuple[Place, dict[str, object]]]:
-        """Yield every patch of a file and every one that added a line of these digests, as the record has it now.
+    def find_patches(
+        self, digests: Iterable[str], path: str
+    ) -> Iterator[tuple[Place, dict[str, object]]]:
+        """Yield every patch of a file and every one that added a line of these digests, as the
+        record has it now.
 
-        A line that many patches added says nothing of any of them. The patches of the files that are found so are
-        yielded too: in one of them a line may have been taken away again.
+        A line that many patches added says nothing of any of them. The patches of the files that
+        are found so are yielded too: in one of them a line may have been taken away again.
         """
         places: set[tuple[int, int]] = set()
         waiting, seen = [f"path:{path}", *set(digests)], set[str]()
@@ -363,7 +409,8 @@ class SearchIndex:
             seen.add(key)
             of_file = key.startswith("path:")
             rows = self._base.execute(
-                "SELECT record, start FROM patched WHERE digest = ? LIMIT ?", (key, -1 if of_file else _MANY + 1)
+                "SELECT record, start FROM patched WHERE digest = ? LIMIT ?",
+                (key, -1 if of_file else _MANY + 1),
             ).fetchall()
             if len(rows) > _MANY and not of_file:
                 continue
@@ -371,7 +418,8 @@ class SearchIndex:
             places |= new
             for record, start in () if of_file else new:
                 other = self._base.execute(
-                    "SELECT digest FROM patched WHERE record = ? AND start = ? AND digest GLOB 'path:*'",
+                    "SELECT digest FROM patched WHERE record = ? AND start = ? AND digest GLOB "
+                    "'path:*'",
                     (record, start),
                 ).fetchone()
                 if other is not None and other[0] not in seen:
@@ -390,7 +438,8 @@ class SearchIndex:
     def read_line(self, place: Place, start: int) -> dict[str, object] | None:
         """Return the line that stands at a byte of a record now; None where none does."""
         if self._open_record[0] != place:
-            # The lines of one record are asked for one after another, so it is read once for all of them.
+            # The lines of one record are asked for one after another, so it is read once for all of
+            # them.
             try:
                 self._open_record = (place, self._records.read(place))
             except (OSError, InvocationError):
@@ -399,7 +448,8 @@ class SearchIndex:
         return _read_fields(data[start : data.find(b"\n", start)])
 
     def list_rows(self, query: Query, limit: int) -> Listing:
-        """Return the rows of the records that fit, newest first: a list under the filters of a search."""
+        """Return the rows of the records that fit, newest first: a list under the filters of a
+        search."""
         rows: list[Row] = []
         unread = 0
         for place, _ in self._find_places(query, match_query(query.text)):
@@ -413,17 +463,23 @@ class SearchIndex:
                 rows.append(row)
         return Listing(tuple(rows), (), unread)
 
-    def _find_places(self, query: Query, matched: str | None) -> Iterator[tuple[Place, list[tuple[int, int]]]]:
+    def _find_places(
+        self, query: Query, matched: str | None
+    ) -> Iterator[tuple[Place, list[tuple[int, int]]]]:
         """Yield records, the newest first, with the lines (seq, byte) that hold the words.
 
-        Where words are looked for, the record that was indexed last comes first. That is the newest, but for records
-        that came later from elsewhere; to sort a million matches would cost more than all the rest.
+        Where words are looked for, the record that was indexed last comes first. That is the
+        newest, but for records that came later from elsewhere; to sort a million matches would cost
+        more than all the rest.
         """
         wheres, values = [], []
         for kind in ("path", "tool", "commit", "rule"):
             sought = getattr(query, kind)
             if sought is not None:
-                wheres.append(f"record.id IN (SELECT record FROM mark WHERE kind = '{kind}' AND {_COMPARED[kind]})")
+                wheres.append(
+                    f"record.id IN (SELECT record FROM mark WHERE kind = '{kind}' AND "
+                    f"{_COMPARED[kind]})"
+                )
                 values += [sought] * _COMPARED[kind].count("?")
         for moment, compared in ((query.rows.since, ">="), (query.rows.until, "<")):
             if moment is not None:
@@ -432,15 +488,22 @@ class SearchIndex:
         columns, source, order = "NULL, NULL", "record", "millis DESC, id DESC"
         if matched is not None:
             columns, order = "seq, start", "words.rowid DESC"
-            source = "words JOIN line ON line.id = words.rowid JOIN record ON record.id = line.record"
+            source = (
+                "words JOIN line ON line.id = words.rowid JOIN record ON record.id = line.record"
+            )
             wheres.insert(0, "words MATCH ?")
             values.insert(0, matched)
         chosen = " AND ".join(wheres) or "1"
-        sql = f"SELECT folder, name, invocation_id, {columns} FROM {source} WHERE {chosen} ORDER BY {order}"
+        sql = (
+            f"SELECT folder, name, invocation_id, {columns} FROM {source} WHERE {chosen} "
+            f"ORDER BY {order}"
+        )
         current: Place | None = None
         lines: list[tuple[int, int]] = []
         for folder, name, invocation_id, seq, start in self._base.execute(sql, values):
-            place = Place(folder, name, invocation_id, (layout.parse_record_name(name) or (None,))[0])
+            place = Place(
+                folder, name, invocation_id, (layout.parse_record_name(name) or (None,))[0]
+            )
             if current is not None and place != current:
                 yield current, lines
                 lines = []
@@ -456,9 +519,18 @@ class SearchIndex:
         except (OSError, InvocationError):
             return None  # it is gone since, or is no record any more
 
-    def _make_hits(self, row: Row, place: Place, lines: list[tuple[int, int]], text: str) -> Iterator[Hit]:
+    def _make_hits(
+        self, row: Row, place: Place, lines: list[tuple[int, int]], text: str
+    ) -> Iterator[Hit]:
         """Yield the lines as the record has them now."""
-        head = (row.invocation_id, row.profile_id, row.action, row.outcome or row.status, row.started_at, row.request)
+        head = (
+            row.invocation_id,
+            row.profile_id,
+            row.action,
+            row.outcome or row.status,
+            row.started_at,
+            row.request,
+        )
         if not lines:
             yield Hit(*head, f"inv://{row.invocation_id}/event/0", None, None, "")
             return

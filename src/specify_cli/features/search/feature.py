@@ -18,12 +18,15 @@ FEATURE = Feature(
             (
                 argument(
                     "text",
-                    'Words that stand in one line; "…" is a phrase, a word that ends in * a beginning.',
+                    'Words that stand in one line; "…" is a phrase, a word that ends in * a '
+                    "beginning.",
                     multiple=True,
                     metavar="[TEXT]",
                 ),
                 *NARROW,
-                option("outcome", "Only this outcome.", choices=("open", "done", "failed", "abandoned")),
+                option(
+                    "outcome", "Only this outcome.", choices=("open", "done", "failed", "abandoned")
+                ),
                 *WHICH,
                 flag("all", "Search replays and re-executions too."),
                 option("limit", "Maximum number of hits.", 20, integer=True, metavar="N"),
@@ -38,9 +41,14 @@ FEATURE = Feature(
         Command(
             ("why",),
             "why_command:why",
-            "Tell which invocation wrote the lines of a file, on whose request, under which rules, and what was "
+            "Tell which invocation wrote the lines of a file, on whose request, under which "
+            "rules, and what was "
             "run after.",
-            (argument("place", "A file, or one line of it.", required=True, metavar="FILE[:LINE]"),),
+            (
+                argument(
+                    "place", "A file, or one line of it.", required=True, metavar="FILE[:LINE]"
+                ),
+            ),
             ("spec-kitty why src/login.py", "spec-kitty why src/login.py:12"),
             "0 told, also where nothing is known · 1 no such file or line · 2 usage",
             rank=350,

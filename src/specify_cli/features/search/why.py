@@ -1,4 +1,5 @@
-"""Which invocation a line of a file is from, on whose request, under which rules, and what was run after it.
+"""Which invocation a line of a file is from, on whose request, under which rules, and what was run
+after it.
 
     explanation = explain_file(project, index, "src/login.py")
     print(explanation.origins[0].request)
@@ -27,9 +28,11 @@ _MAX_FILE = 8 * 1024 * 1024
 
 
 class Check(NamedTuple):
-    """A test run after a patch: how its command ended, what it shows, and whether files were changed after it.
+    """A test run after a patch: how its command ended, what it shows, and whether files were
+    changed after it.
 
-    `shows` is `passed`, `failed`, `no tests ran` or `not known`; the exit code alone does not decide it.
+    `shows` is `passed`, `failed`, `no tests ran` or `not known`; the exit code alone does not
+    decide it.
     """
 
     seq: int
@@ -40,7 +43,8 @@ class Check(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """The invocation that wrote lines: who asked, which rules it was given, what was run after its last patch."""
+    """The invocation that wrote lines: who asked, which rules it was given, what was run after its
+    last patch."""
 
     invocation_id: str
     profile_id: str | None
@@ -54,7 +58,8 @@ class Origin(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Lines `first` to `last`, counted from 1, of one origin: its invocation and the line of the record that tells it.
+    """Lines `first` to `last`, counted from 1, of one origin: its invocation and the line of the
+    record that tells it.
 
     Both are None where it is unknown.
     """
@@ -75,18 +80,25 @@ class Explanation(NamedTuple):
     origins: tuple[Origin, ...]
 
 
-def explain_file(project: Project, index: SearchIndex, path: str, line: int | None = None) -> Explanation:
-    """Return where the lines of a file come from, or one of them. Raises CallerError for a file that cannot be read."""
+def explain_file(
+    project: Project, index: SearchIndex, path: str, line: int | None = None
+) -> Explanation:
+    """Return where the lines of a file come from, or one of them. Raises CallerError for a file
+    that cannot be read."""
     place = _place_below(project, path)
     lines, name = _read_lines(project, place), make_encodable(place)
     if line is not None and not 1 <= line <= len(lines):
         raise CallerError(
-            "INVALID_VALUE", f"{name} has {len(lines)} lines, and no line {line}", f"spec-kitty why {name}"
+            "INVALID_VALUE",
+            f"{name} has {len(lines)} lines, and no line {line}",
+            f"spec-kitty why {name}",
         )
     edits = list(_find_edits(index, lines, name))
     asked_lines = range(len(lines)) if line is None else range(line - 1, line)
     # A file that is gone may be this one before it was moved.
-    gone = {edit.path for edit in edits if not os.path.lexists(os.path.join(project.root, edit.path))}
+    gone = {
+        edit.path for edit in edits if not os.path.lexists(os.path.join(project.root, edit.path))
+    }
     edits_of_lines = attribute(lines, {name, *gone}, edits)
     ranges: list[Range] = []
     for at in asked_lines:
@@ -101,8 +113,16 @@ def explain_file(project: Project, index: SearchIndex, path: str, line: int | No
     for edit in (edits_of_lines[at] for at in asked_lines):
         if edit is not None:
             last_seq[edit.invocation_id] = max(edit.seq, last_seq.get(edit.invocation_id, 0))
-    origins = tuple(_describe_origin(project, invocation_id, seq) for invocation_id, seq in last_seq.items())
-    return Explanation(name, len(lines), sum(edits_of_lines[at] is None for at in asked_lines), tuple(ranges), origins)
+    origins = tuple(
+        _describe_origin(project, invocation_id, seq) for invocation_id, seq in last_seq.items()
+    )
+    return Explanation(
+        name,
+        len(lines),
+        sum(edits_of_lines[at] is None for at in asked_lines),
+        tuple(ranges),
+        origins,
+    )
 
 
 def _place_below(project: Project, path: str) -> str:
@@ -113,7 +133,9 @@ def _place_below(project: Project, path: str) -> str:
         whole = os.path.realpath(whole)
     if not whole.startswith(root + os.sep):
         raise CallerError(
-            "INVALID_VALUE", f"{path} lies outside the project {project.root}", "name a file of the project"
+            "INVALID_VALUE",
+            f"{path} lies outside the project {project.root}",
+            "name a file of the project",
         )
     return os.path.relpath(whole, root)
 
@@ -184,10 +206,14 @@ def find_checks(entries: Sequence[Entry], seq: int, commands: Sequence[str]) -> 
     last_change = max((entry.seq for entry in later if _is_change(entry, commands)), default=-1)
     for entry in later:
         if (shows := judge_check(entry, commands)) is not None:
-            yield Check(entry.seq, entry.about or entry.name, entry.status, shows, entry.seq <= last_change)
+            yield Check(
+                entry.seq, entry.about or entry.name, entry.status, shows, entry.seq <= last_change
+            )
 
 
 def _is_change(entry: Entry, commands: Sequence[str]) -> bool:
     if entry.kind == "tool_call":
         return entry.status != "denied" and bool(name_change(entry.about, commands))
-    return (entry.kind == "patch_apply" and not entry.bad) or entry.fields.get("reason") == "unseen_change"
+    return (entry.kind == "patch_apply" and not entry.bad) or entry.fields.get(
+        "reason"
+    ) == "unseen_change"

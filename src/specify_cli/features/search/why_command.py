@@ -21,7 +21,9 @@ def why(values: Values) -> int:
     path, colon, number = str(values["place"]).rpartition(":")
     line = int(number) if colon and number.isdecimal() and len(number) < 10 else None
     with open_index(project) as index:
-        explanation = explain_file(project, index, path if line is not None else str(values["place"]), line)
+        explanation = explain_file(
+            project, index, path if line is not None else str(values["place"]), line
+        )
     if values["json"]:
         write_json(explanation)
         return 0
@@ -38,13 +40,19 @@ def _render(explanation: Explanation, *, whole: bool) -> Iterator[str]:
             yield f"{place:>11}  {paint('unknown: no record tells who wrote it', 'dim')}"
             continue
         origin = origins[part.invocation_id]
-        head = f"{origin.invocation_id[-6:]}  {local_time(origin.started_at)}  {one_line(origin.profile_id or '')}"
+        head = (
+            f"{origin.invocation_id[-6:]}  {local_time(origin.started_at)}  "
+            f"{one_line(origin.profile_id or '')}"
+        )
         yield f"{place:>11}  {head}  {one_line(origin.request or '', 60)}"
         if not whole:
             yield from _render_origin(origin, part.uri or "")
     if whole:
         known = explanation.lines - explanation.unknown
-        yield f"{known} of {count(explanation.lines, 'line')} from {count(len(origins), 'invocation')}"
+        yield (
+            f"{known} of {count(explanation.lines, 'line')} from "
+            f"{count(len(origins), 'invocation')}"
+        )
 
 
 def _render_origin(origin: Origin, uri: str) -> Iterator[str]:
@@ -57,7 +65,10 @@ def _render_origin(origin: Origin, uri: str) -> Iterator[str]:
     yield f"rules:    {count(len(origin.rules), 'rule')} in front of the agent"
     yield from (f"  {one_line(rule)}" for rule in origin.rules[:_RULES])
     if len(origin.rules) > _RULES:
-        yield f"  and {len(origin.rules) - _RULES} more: spec-kitty invocations context {origin.invocation_id[-6:]}"
+        yield (
+            f"  and {len(origin.rules) - _RULES} more: spec-kitty invocations context "
+            f"{origin.invocation_id[-6:]}"
+        )
     yield f"tested:   {'no test run is known after it' if not origin.checks else ''}".rstrip()
     for check in origin.checks:
         shows = f"{check.shows}, and changed since" if check.changed_since else check.shows

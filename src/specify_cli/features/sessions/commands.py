@@ -11,7 +11,12 @@ from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
 from specify_cli.cli.terminal.render import progress_at_terminal
 from specify_cli.errors import EnvironmentFault
-from specify_cli.features.sessions.importer import HarnessCounts, ImportResult, SessionImporter, SessionsImported
+from specify_cli.features.sessions.importer import (
+    HarnessCounts,
+    ImportResult,
+    SessionImporter,
+    SessionsImported,
+)
 from specify_cli.features.sessions.readers import find_transcripts
 from specify_cli.project.config import load_project
 from specify_cli.project.tracked import refuse_tracked_private
@@ -38,7 +43,9 @@ def import_sessions(values: Values) -> int:
     """Import the sessions of the harnesses that are named."""
     home = shell.home()
     if home is None:
-        raise EnvironmentFault("ACCESS_FAILED", "there is no home folder to look for transcripts in", "set HOME")
+        raise EnvironmentFault(
+            "ACCESS_FAILED", "there is no home folder to look for transcripts in", "set HOME"
+        )
     project, cache = load_project(shell.here(), home)
     refuse_tracked_private(project.root)
     since = shell.get_text(values, "since")
@@ -66,12 +73,27 @@ def import_sessions(values: Values) -> int:
 
 
 def _summarize(named: list[str], done: list[tuple[str, ImportResult]]) -> SessionsImported:
-    counts = {name: Counter(item.state for harness, item in done if harness == name) for name in named}
-    rows = (HarnessCounts(name, *(counts[name][state] for state in HarnessCounts._fields[1:])) for name in named)
-    ids = (item.invocation_id for _, item in done if item.state == "imported" and item.invocation_id is not None)
-    return SessionsImported(tuple(ids), tuple(rows), tuple(item.why for _, item in done if item.why is not None))
+    counts = {
+        name: Counter(item.state for harness, item in done if harness == name) for name in named
+    }
+    rows = (
+        HarnessCounts(name, *(counts[name][state] for state in HarnessCounts._fields[1:]))
+        for name in named
+    )
+    ids = (
+        item.invocation_id
+        for _, item in done
+        if item.state == "imported" and item.invocation_id is not None
+    )
+    return SessionsImported(
+        tuple(ids), tuple(rows), tuple(item.why for _, item in done if item.why is not None)
+    )
 
 
 def _describe(row: HarnessCounts) -> list[str]:
     counted = zip(HarnessCounts._fields[1:], row[1:], strict=True)
-    return [f"{row.harness}: {count(number, 'session')} {_SAID[state]}" for state, number in counted if number]
+    return [
+        f"{row.harness}: {count(number, 'session')} {_SAID[state]}"
+        for state, number in counted
+        if number
+    ]

@@ -14,7 +14,8 @@ FEATURE = Feature(
         Command(
             ("import", "sessions"),
             "commands:import_sessions",
-            "Make records of the sessions an agent's program kept of this project, read-only and marked "
+            "Make records of the sessions an agent's program kept of this project, read-only "
+            "and marked "
             "imported; their "
             "times are what the transcripts claim. Twice changes nothing.",
             (
@@ -25,7 +26,9 @@ FEATURE = Feature(
                     required=True,
                     choices=("*transcripts",),
                 ),
-                option("since", "Only those begun since: 2h, 7d, yesterday, or a date.", metavar="TIME"),
+                option(
+                    "since", "Only those begun since: 2h, 7d, yesterday, or a date.", metavar="TIME"
+                ),
             ),
             (
                 "spec-kitty import sessions --harness claude-code",

@@ -1,13 +1,15 @@
-"""Work from before the hooks: sessions that agents' programs kept become records, marked `imported`.
+"""Work from before the hooks: sessions that agents' programs kept become records, marked
+`imported`.
 
     importer = SessionImporter(project, cache)
     for transcript in find_transcripts("codex", home, os.environ):
         print(importer.take(transcript, "codex").state)
 
-A record is written whole and read-only beside those that archives brought. Its id is made of the session's, so a
-second import finds it; what a session tells after its import becomes a record of its own, which names the one before.
-All its times are what the transcript claims; nothing sealed them then, and `started.imported`
-says so. Nothing here says that the work was governed: there was no charter in front of the agent.
+A record is written whole and read-only beside those that archives brought. Its id is made of the
+session's, so a second import finds it; what a session tells after its import becomes a record of
+its own, which names the one before. All its times are what the transcript claims; nothing sealed
+them then, and `started.imported` says so. Nothing here says that the work was governed: there was
+no charter in front of the agent.
 """
 
 from __future__ import annotations
@@ -27,7 +29,12 @@ from specify_cli.features.hooks.payload.values import HookEvent, compose_approva
 from specify_cli.features.sessions.readers import read_session
 from specify_cli.features.sessions.reading import parse_time
 from specify_cli.invocation.bindings import binding_path
-from specify_cli.invocation.ends.opening import capture_modes, choose_advisor, mask_outside, trace_id_of
+from specify_cli.invocation.ends.opening import (
+    capture_modes,
+    choose_advisor,
+    mask_outside,
+    trace_id_of,
+)
 from specify_cli.invocation.events.event_body import PayloadError, Settings, compose_event, gap
 from specify_cli.invocation.events.settings import digest_key
 from specify_cli.record import layout, tiers
@@ -56,7 +63,8 @@ _SHOWN = 500
 
 
 class ImportResult(NamedTuple):
-    """What became of a transcript: its `state` is a count of `HarnessCounts`; of one that was refused, why."""
+    """What became of a transcript: its `state` is a count of `HarnessCounts`; of one that was
+    refused, why."""
 
     state: str
     invocation_id: str | None = None
@@ -89,7 +97,9 @@ class SessionsImported(NamedTuple):
 class SessionImporter:
     """Imports sessions into one project, those that began at `since` (ms) or later."""
 
-    def __init__(self, project: Project, cache: ParseCache, *, since: int = 0, now: int | None = None) -> None:
+    def __init__(
+        self, project: Project, cache: ParseCache, *, since: int = 0, now: int | None = None
+    ) -> None:
         self._project, self._since = project, since
         self._now = time.time_ns() // 1_000_000 if now is None else now
         self._index = Index(project.root)
@@ -99,12 +109,14 @@ class SessionImporter:
         self._settings = Settings(capture_modes(project, None), project.config.redaction, key)
         self._choose = choose_advisor(project, cache)
         self._root = os.path.realpath(project.root)
-        # Asked for once: each record that is written here changes what an index has to be compared with.
+        # Asked for once: each record that is written here changes what an index has to be compared
+        # with.
         self._known = {key.invocation_id: key for key in self._index.newest()}
         self._live: set[str] | None = None
 
     def take(self, transcript: Transcript, harness: str) -> ImportResult:
-        """Import one transcript, unless it is here, of another project, or still being written. Raises nothing."""
+        """Import one transcript, unless it is here, of another project, or still being written.
+        Raises nothing."""
         if not self._is_here(transcript.cwd):
             return ImportResult("elsewhere")
         if transcript.changed < self._since:
@@ -116,9 +128,12 @@ class SessionImporter:
             session = read_session(harness, main, others, transcript.cwd)
             if session is None:
                 return ImportResult("empty")
-            if not session.events[0].at:  # it states no time: then when it was written last is all that is known
+            # it states no time: then when it was written last is all that is known
+            if not session.events[0].at:
                 at = transcript.changed
-                session = session._replace(events=tuple(item._replace(at=max(at, item.at)) for item in session.events))
+                session = session._replace(
+                    events=tuple(item._replace(at=max(at, item.at)) for item in session.events)
+                )
             return self._take_session(session, sha256(main).hexdigest())
         except (InvocationError, OSError) as error:
             return ImportResult("refused", why=f"{transcript.name}: {error}")
@@ -131,7 +146,8 @@ class SessionImporter:
         )
 
     def _take_session(self, session: Session, digest: str) -> ImportResult:
-        """Import what of a session no record holds: all of it, or what was told since its newest record was made."""
+        """Import what of a session no record holds: all of it, or what was told since its newest
+        record was made."""
         if session.events[0].at < self._since:
             return ImportResult("earlier")
         seed, before = f"{session.harness}\0{session.session_id}", None
@@ -150,31 +166,53 @@ class SessionImporter:
             if record is None or record.completed is None:
                 return ImportResult("grown", invocation_id)
             until = parse_time(record.completed["completed_at"])
-            calls = {fields["call_id"] for fields in fields_of(record) if fields["event"] == "tool_call"}
-            later = tuple(item for item in session.events if item.at > until or _begins_other(session, item, calls))
+            calls = {
+                fields["call_id"] for fields in fields_of(record) if fields["event"] == "tool_call"
+            }
+            later = tuple(
+                item
+                for item in session.events
+                if item.at > until or _begins_other(session, item, calls)
+            )
             if not later:
                 return ImportResult("grown", invocation_id)
-            seed, before, session = f"{seed}\0{until}", invocation_id, session._replace(events=later)
+            seed, before, session = (
+                f"{seed}\0{until}",
+                invocation_id,
+                session._replace(events=later),
+            )
         if self._is_live(session):
             return ImportResult("live")
         self._write(session, invocation_id, digest, before)
         return ImportResult("imported", invocation_id)
 
     def _is_live(self, session: Session) -> bool:
-        """Return whether hooks told of this session: it is bound, or a record names it or was begun in it."""
+        """Return whether hooks told of this session: it is bound, or a record names it or was begun
+        in it."""
         folder, name = binding_path(session.harness, session.session_id, None)
         if os.path.lexists(f"{self._project.root}/{folder}/{name}"):
             return True
         if self._live is None:
-            heads = (self._records.head(place) for key in self._known.values() if (place := self._index.place(key)))
+            heads = (
+                self._records.head(place)
+                for key in self._known.values()
+                if (place := self._index.place(key))
+            )
             opened = (open_line(head).fields or {} for head in heads)
             owners = (fields.get("session") for fields in opened if "imported" not in fields)
-            self._live = {str(owner.get("session_id")) for owner in owners if isinstance(owner, dict)}
-        printed = {name for item in session.events for name in translate(session.harness, item.payload).printed}
+            self._live = {
+                str(owner.get("session_id")) for owner in owners if isinstance(owner, dict)
+            }
+        printed = {
+            name
+            for item in session.events
+            for name in translate(session.harness, item.payload).printed
+        }
         return session.session_id in self._live or not printed.isdisjoint(self._known)
 
     def _write(self, session: Session, invocation_id: str, digest: str, before: str | None) -> None:
-        """Write a session as one closed record; its objects are durable before it. Raises InvocationError, OSError.
+        """Write a session as one closed record; its objects are durable before it. Raises
+        InvocationError, OSError.
 
         Where it went on behind an import, `before` is the record of what came until then.
         """
@@ -184,8 +222,17 @@ class SessionImporter:
         opened = self._compose_started(session, invocation_id, digest, before)
         bodies, objects = self._compose_events(session, invocation_id)
         last = bodies[-1]["at"] if bodies else opened["started_at"]
-        closing = {"event": "completed", "completed_at": last, "closed_by": "hook", "evidence_ref": None}
-        data, _ = chain(genesis_tip(), invocation_id, [opened, *bodies, {**closing, "outcome": judge_end(bodies)}])
+        closing = {
+            "event": "completed",
+            "completed_at": last,
+            "closed_by": "hook",
+            "evidence_ref": None,
+        }
+        data, _ = chain(
+            genesis_tip(),
+            invocation_id,
+            [opened, *bodies, {**closing, "outcome": judge_end(bodies)}],
+        )
         self._objects.put_each(objects)
         name = layout.record_name(str(opened["profile_id"]), invocation_id)
         with durable.folder(self._project.root, layout.IMPORTED, create=True) as fd:
@@ -201,11 +248,20 @@ class SessionImporter:
         self, session: Session, invocation_id: str, digest: str, before: str | None
     ) -> dict[str, object]:
         rules, began = self._project.config.redaction, rfc3339(session.events[0].at)
-        prompts = (str(item.payload.get("prompt")) for item in session.events if "prompt" in item.payload)
+        prompts = (
+            str(item.payload.get("prompt")) for item in session.events if "prompt" in item.payload
+        )
         plain = self._settings.capture.get("prompt") in ("summary", "full")
         asked = redact(make_encodable(next(prompts, "")), rules)
         chosen = self._choose(asked.text)
-        model = next((item.facts.model for item in session.events if item.facts is not None and item.facts.model), None)
+        model = next(
+            (
+                item.facts.model
+                for item in session.events
+                if item.facts is not None and item.facts.model
+            ),
+            None,
+        )
         actor = {"actor_id": session.harness, "actor_type": "llm", "tool": session.harness}
         imported = {"at": rfc3339(self._now), "harness": session.harness, "transcript": digest}
         if before is not None:
@@ -215,10 +271,14 @@ class SessionImporter:
             "started_at": began,
             "profile_id": chosen.profile_id,
             "action": chosen.action,
-            "request_text": asked.text[:_SHOWN] if plain and asked.text else "(a session whose prompts are not kept)",
+            "request_text": asked.text[:_SHOWN]
+            if plain and asked.text
+            else "(a session whose prompts are not kept)",
             "governance_context_hash": sha256(b"").hexdigest(),
             "governance_context_available": False,
-            "actor": actor if model is None else {**actor, "model": mask_outside(model[:512], rules)},
+            "actor": actor
+            if model is None
+            else {**actor, "model": mask_outside(model[:512], rules)},
             "mode_of_work": tiers.MODE_OF_VERB["advise"],
             "router_confidence": chosen.confidence,
             "match_reason": chosen.match_reason,
@@ -230,12 +290,19 @@ class SessionImporter:
             "execution_hash": None,
             "capture": dict(self._settings.capture),
             "redaction_rules": rules.digest,
-            "session": {"harness": session.harness, "session_id": mask_outside(session.session_id[:200], rules)},
-            "imported": imported | ({"version": mask_outside(session.version, rules)} if session.version else {}),
+            "session": {
+                "harness": session.harness,
+                "session_id": mask_outside(session.session_id[:200], rules),
+            },
+            "imported": imported
+            | ({"version": mask_outside(session.version, rules)} if session.version else {}),
         }
 
-    def _compose_events(self, session: Session, invocation_id: str) -> tuple[list[dict[str, object]], list[bytes]]:
-        """Return the bodies of a session's events, in the order of time, and the objects they name."""
+    def _compose_events(
+        self, session: Session, invocation_id: str
+    ) -> tuple[list[dict[str, object]], list[bytes]]:
+        """Return the bodies of a session's events, in the order of time, and the objects they
+        name."""
         bodies: list[dict[str, object]] = []
         objects: list[bytes] = []
         trace_id, stage = trace_id_of(None, invocation_id), None
@@ -245,7 +312,9 @@ class SessionImporter:
             at = max(at, item.at)
             try:
                 if event.event == "tool_result" and event.payload.get("call_id") not in calls:
-                    raise PayloadError("call_id", "a call of this record", "one of the record before it")
+                    raise PayloadError(
+                        "call_id", "a call of this record", "one of the record before it"
+                    )
                 done = compose_event(
                     event.event,
                     event.payload,
@@ -266,7 +335,8 @@ class SessionImporter:
         return bodies, objects
 
     def _iter_events(self, session: Session) -> Iterator[tuple[TranscriptEvent, HookEvent]]:
-        """Yield the events that hooks would have recorded; at the end a result for each call that has none."""
+        """Yield the events that hooks would have recorded; at the end a result for each call that
+        has none."""
         unanswered: dict[str, HookEvent] = {}
         begun: set[str] = set()
         for item in session.events:
@@ -281,13 +351,22 @@ class SessionImporter:
                     unanswered.pop(call_id, None)
                 yield item, event
         for call_id, call in unanswered.items():
-            members = {name: value for name, value in call.payload.items() if name in ("tool", "agent")}
-            payload: dict[str, object] = {"call_id": call_id, "status": "unknown", "inferred": True, **members}
+            members = {
+                name: value for name, value in call.payload.items() if name in ("tool", "agent")
+            }
+            payload: dict[str, object] = {
+                "call_id": call_id,
+                "status": "unknown",
+                "inferred": True,
+                **members,
+            }
             yield session.events[-1], HookEvent("tool_result", payload, "post", call_id)
 
     def _translate(self, session: Session, item: TranscriptEvent) -> Iterator[HookEvent]:
         call = translate(session.harness, item.payload)
-        call = place_events(call, Site(self._project.root, None, session.harness, None, call.cwd or session.cwd))
+        call = place_events(
+            call, Site(self._project.root, None, session.harness, None, call.cwd or session.cwd)
+        )
         if call.moment is not None:
             moment = call.moment
             if moment.kind == "prompt":
@@ -302,13 +381,22 @@ class SessionImporter:
             if item.status is None or event.event not in ("tool_result", "patch_apply"):
                 yield event
                 continue
-            stated = {"status": item.status} if event.event == "tool_result" else {"ok": item.status == "ok"}
+            stated = (
+                {"status": item.status}
+                if event.event == "tool_result"
+                else {"ok": item.status == "ok"}
+            )
             yield event._replace(payload={**event.payload, **stated})
             if item.status == "denied" and event.event == "tool_result":
-                yield HookEvent("approval", compose_approval(event.payload), event.phase, event.call_id)
+                yield HookEvent(
+                    "approval", compose_approval(event.payload), event.phase, event.call_id
+                )
 
 
 def _begins_other(session: Session, item: TranscriptEvent, calls: set[object]) -> bool:
-    """Return whether a call begins here that is none of these: some transcripts tell a call only when it is over."""
+    """Return whether a call begins here that is none of these: some transcripts tell a call only
+    when it is over."""
     events = translate(session.harness, item.payload).events
-    return any(event.event == "tool_call" and event.payload.get("call_id") not in calls for event in events)
+    return any(
+        event.event == "tool_call" and event.payload.get("call_id") not in calls for event in events
+    )

@@ -3,9 +3,9 @@
     session = read_session_with(ClaudeReader, dialect, main, {"a8a4": subagent})
     for item in session.events: dialect.translate(item.payload)
 
-So an imported session becomes the events that hooks would have recorded. A program's module in `readers/` says what its
-lines mean. The transcripts are the programs' own files and undocumented: what is not there, or not in its form, is
-left out, and nothing here raises.
+So an imported session becomes the events that hooks would have recorded. A program's module in
+`readers/` says what its lines mean. The transcripts are the programs' own files and undocumented:
+what is not there, or not in its form, is left out, and nothing here raises.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ else:
 class TranscriptEvent(NamedTuple):
     """One thing a transcript tells.
 
-    `at` (ms) is its own claim of when, `payload` what a hook would have been told, `facts` what a turn was where one
-    ends, `status` how a command ended where no payload of this harness says it.
+    `at` (ms) is its own claim of when, `payload` what a hook would have been told, `facts` what a
+    turn was where one ends, `status` how a command ended where no payload of this harness says it.
     """
 
     at: int
@@ -41,7 +41,8 @@ class TranscriptEvent(NamedTuple):
 
 
 class Session(NamedTuple):
-    """One session: where it worked, under which version of its program, and what was told, in the order of time."""
+    """One session: where it worked, under which version of its program, and what was told, in the
+    order of time."""
 
     harness: str
     session_id: str
@@ -51,12 +52,17 @@ class Session(NamedTuple):
 
 
 def read_session_with(
-    read: Callable[..., SessionReader], dialect: Dialect, main: bytes, others: Mapping[str, bytes], cwd: str = ""
+    read: Callable[..., SessionReader],
+    dialect: Dialect,
+    main: bytes,
+    others: Mapping[str, bytes],
+    cwd: str = "",
 ) -> Session | None:
-    """Return what the transcript of a session and those of its subagents, by their ids, tell; None where it is none.
+    """Return what the transcript of a session and those of its subagents, by their ids, tell; None
+    where it is none.
 
-    `read` is the class of the harness's reader. `cwd` is where the session worked, for a transcript that does not say
-    so.
+    `read` is the class of the harness's reader. `cwd` is where the session worked, for a transcript
+    that does not say so.
     """
     reader = read(dialect, "", main, cwd=cwd)
     if not reader.session_id or not reader.events:
@@ -69,7 +75,8 @@ def read_session_with(
 
 
 def parse_time(value: object) -> int:
-    """Return a moment (ms) that a transcript states: RFC 3339, or a number of ms; 0 for anything else."""
+    """Return a moment (ms) that a transcript states: RFC 3339, or a number of ms; 0 for anything
+    else."""
     if type(value) is int:
         return max(0, min(value, 2**47))
     try:
@@ -89,11 +96,14 @@ def parse_json(text: str | bytes) -> Any:
 class SessionReader:
     """Reads one transcript, the session's or that of one of its subagents, line by line.
 
-    A harness says in `read` what a line means, with `add_event`, `begin_call`, `end_call`, `add_prompt` and
-    `add_to_turn`. It fills `session_id`, `cwd` and `version` in, and `agents` with the ids and types of subagents.
+    A harness says in `read` what a line means, with `add_event`, `begin_call`, `end_call`,
+    `add_prompt` and `add_to_turn`. It fills `session_id`, `cwd` and `version` in, and `agents` with
+    the ids and types of subagents.
     """
 
-    def __init__(self, dialect: Dialect, agent: str, data: bytes, agent_type: str = "", cwd: str = "") -> None:
+    def __init__(
+        self, dialect: Dialect, agent: str, data: bytes, agent_type: str = "", cwd: str = ""
+    ) -> None:
         self.dialect, self.agent, self.cwd = dialect, agent, cwd
         self.session_id = self.version = ""
         self.agents: dict[str, str] = {}
@@ -127,7 +137,9 @@ class SessionReader:
         """Read one line."""
         raise NotImplementedError
 
-    def add_event(self, event: str, at: int | None = None, *, status: str | None = None, **payload: Any) -> None:
+    def add_event(
+        self, event: str, at: int | None = None, *, status: str | None = None, **payload: Any
+    ) -> None:
         """Add an event, in the words of hooks; `at` is when (ms), else when the line says."""
         self.events.append(TranscriptEvent(at or self.at, self._name(event, payload), None, status))
 
@@ -138,7 +150,12 @@ class SessionReader:
             self.add_event("PreToolUse", at, **self.calls[call_id])
 
     def end_call(
-        self, event: str, call_id: str, at: int | None = None, status: str | None = None, **payload: Any
+        self,
+        event: str,
+        call_id: str,
+        at: int | None = None,
+        status: str | None = None,
+        **payload: Any,
     ) -> None:
         """Add how a call ended; once, and only of a call that began."""
         call = self.calls.get(call_id)
@@ -163,11 +180,19 @@ class SessionReader:
             return  # what was told so far is of the turn that begins
         self.turn = []
         self._words = facts.text or self._words
-        if not self.agent and facts.text and facts.error is None:  # else nobody was told an end of it
-            payload = self._name("Stop", {"last_assistant_message": facts.text, "turn_id": f"{self.at}"})
+        # else nobody was told an end of it
+        if not self.agent and facts.text and facts.error is None:
+            payload = self._name(
+                "Stop", {"last_assistant_message": facts.text, "turn_id": f"{self.at}"}
+            )
             self.events.append(TranscriptEvent(self.at, payload, facts))
 
     def _name(self, event: str, payload: dict[str, Any]) -> dict[str, Any]:
         payload.pop("answered", None)
-        named = {"hook_event_name": event, "session_id": self.session_id, "cwd": self.cwd, **payload}
+        named = {
+            "hook_event_name": event,
+            "session_id": self.session_id,
+            "cwd": self.cwd,
+            **payload,
+        }
         return {**named, "agent_id": self.agent} if self.agent else named

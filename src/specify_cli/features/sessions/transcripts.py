@@ -1,7 +1,8 @@
-"""The transcripts that agents' programs keep of their sessions: what a harness's module says of its own.
+"""The transcripts that agents' programs keep of their sessions: what a harness's module says of its
+own.
 
-Where each program keeps its own was seen with the versions in docs/hooks.md (`readers/`). They are read as hostile
-input: plain files below the program's folder, and no larger than `MAX_TRANSCRIPT`.
+Where each program keeps its own was seen with the versions in docs/hooks.md (`readers/`). They are
+read as hostile input: plain files below the program's folder, and no larger than `MAX_TRANSCRIPT`.
 """
 
 from __future__ import annotations
@@ -30,13 +31,16 @@ def read_whole(path: str) -> bytes:
     data = read_end(path, MAX_TRANSCRIPT + 1)
     if len(data) > MAX_TRANSCRIPT:
         raise StoredDataError(
-            "PAYLOAD_INVALID", f"{path} is larger than {MAX_TRANSCRIPT // 1024**2} MiB", "it was not imported"
+            "PAYLOAD_INVALID",
+            f"{path} is larger than {MAX_TRANSCRIPT // 1024**2} MiB",
+            "it was not imported",
         )
     return data
 
 
 class Transcript(NamedTuple):
-    """One session's transcript: where it lies, where the session worked, when (ms) it was written last.
+    """One session's transcript: where it lies, where the session worked, when (ms) it was written
+    last.
 
     `name` is what `read_part` takes, mostly a path; `subagents` maps their ids to theirs.
     """
@@ -48,7 +52,8 @@ class Transcript(NamedTuple):
     read_part: Callable[[str], bytes] = read_whole
 
     def read(self) -> tuple[bytes, dict[str, bytes]]:
-        """Return the bytes of the session's transcript and of those of its subagents. Raises StoredDataError."""
+        """Return the bytes of the session's transcript and of those of its subagents. Raises
+        StoredDataError."""
         read = self.read_part
         return read(self.name), {agent: read(name) for agent, name in self.subagents.items()}
 
@@ -56,7 +61,8 @@ class Transcript(NamedTuple):
 class KeptSessions(NamedTuple):
     """What a harness's module brings: how its transcripts are found, and how they are read.
 
-    `find(home, environment)` yields those of every project. Raises StoredDataError for an unreadable store.
+    `find(home, environment)` yields those of every project. Raises StoredDataError for an
+    unreadable store.
     """
 
     find: Callable[[str, Mapping[str, str]], Iterator[Transcript]]
@@ -66,20 +72,27 @@ class KeptSessions(NamedTuple):
 def describe_transcript(path: str, cwd: str, subagents: Mapping[str, str]) -> Transcript:
     """Return a transcript that is a plain file, and so are those of its subagents."""
     try:
-        changed = max(os.stat(file).st_mtime_ns for file in (path, *subagents.values())) // 1_000_000
+        changed = (
+            max(os.stat(file).st_mtime_ns for file in (path, *subagents.values())) // 1_000_000
+        )
     except OSError:
         changed = 0
     return Transcript(path, cwd, changed, subagents)
 
 
 def list_files(folder: str, depth: int, ending: str) -> list[str]:
-    """Return the plain files with an ending that lie this many folders deep, by name; links are not followed."""
+    """Return the plain files with an ending that lie this many folders deep, by name; links are not
+    followed."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
         return []
     if depth == 0:
-        return [entry.path for entry in entries if entry.name.endswith(ending) and entry.is_file(follow_symlinks=False)]
+        return [
+            entry.path
+            for entry in entries
+            if entry.name.endswith(ending) and entry.is_file(follow_symlinks=False)
+        ]
     folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
     return [path for below in folders for path in list_files(below, depth - 1, ending)]
 

@@ -20,7 +20,8 @@ from specify_cli.room import Values
 
 
 def install(values: Values) -> int:
-    """Write agent skills and the replay command, and the blocks asked for; what was edited is kept."""
+    """Write agent skills and the replay command, and the blocks asked for; what was edited is
+    kept."""
     option = values["block"]
     root, home = find_root(shell.here(), shell.home())[0], shell.home()
     used = [harness.name for harness in list_harnesses() if is_detected(harness, root, home)]
@@ -37,7 +38,9 @@ def status(values: Values) -> int:
 def uninstall(values: Values) -> int:
     """Take away what is as it was shipped; what was edited is kept."""
     root, _ = find_root(shell.here(), shell.home())
-    return _tell(uninstall_skills(root, force=bool(values["force"]), dry_run=bool(values["dry_run"])), values)
+    return _tell(
+        uninstall_skills(root, force=bool(values["force"]), dry_run=bool(values["dry_run"])), values
+    )
 
 
 def _tell(files: Sequence[SkillFile], values: Values) -> int:
@@ -51,7 +54,9 @@ def _tell(files: Sequence[SkillFile], values: Values) -> int:
         if dry and file.diff and file.state != "absent":
             lines.append(escape(file.diff).rstrip("\n"))
     if changes and any(file.state == "edited" for file in files):
-        lines.append("what was edited is kept; --force changes it too, --dry-run shows the difference")
+        lines.append(
+            "what was edited is kept; --force changes it too, --dry-run shows the difference"
+        )
     if dry:
         lines.append("nothing was written")
     write_lines(lines)

@@ -15,7 +15,8 @@ FEATURE = Feature(
         Command(
             ("skills", "install"),
             "commands:install",
-            "Write agent skills and the /speckit.replay command into the project; what you edited is kept.",
+            "Write agent skills and the /speckit.replay command into the project; what you "
+            "edited is kept.",
             (
                 flag("force", "Replace what was edited too."),
                 BLOCK,

@@ -1,7 +1,9 @@
-"""Agent skills and the replay command, as files of a project; and a marked block in AGENTS.md and CLAUDE.md.
+"""Agent skills and the replay command, as files of a project; and a marked block in AGENTS.md and
+CLAUDE.md.
 
-Guarantees: a file that is there and differs is kept unless it is to be replaced; each file is written whole; the
-second time nothing changes; outside the marks of a block every byte stays as its owner wrote it.
+Guarantees: a file that is there and differs is kept unless it is to be replaced; each file is
+written whole; the second time nothing changes; outside the marks of a block every byte stays as its
+owner wrote it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from specify_cli.features.hooks.settings.install import difference
 _FOLDER = os.path.join(os.path.dirname(__file__), "texts")
 _SKILL, _COMMAND, _TOML = "spec-kitty/SKILL.md", "speckit.replay.md", "speckit.replay.toml"
 _PLAIN = "speckit.replay.plain.md"  # for those that put nothing in the place of a word
-# Where each file goes, and the harness that alone reads it there; None for the places every project gets.
+# Where each file goes, and the harness that alone reads it there; None for the places every project
+# gets.
 FILES: tuple[tuple[str, str, str | None], ...] = (
     (".claude/skills/spec-kitty/SKILL.md", _SKILL, None),
     (".agents/skills/spec-kitty/SKILL.md", _SKILL, None),
@@ -39,7 +42,8 @@ State = Literal["new", "unchanged", "edited", "replaced", "removed", "absent"]
 
 
 class SkillFile(NamedTuple):
-    """One file, what became of it, the text it is to have, and the one that is there; None where there is no file."""
+    """One file, what became of it, the text it is to have, and the one that is there; None where
+    there is no file."""
 
     path: str
     state: State
@@ -69,15 +73,29 @@ class SkillsInstalled(NamedTuple):
 
 def describe_installed(files: Sequence[SkillFile], *, dry_run: bool) -> SkillsInstalled:
     """Return what is said of the files."""
-    return SkillsInstalled(dry_run, [InstalledFile(file.path, file.state, file.diff or None) for file in files])
+    return SkillsInstalled(
+        dry_run, [InstalledFile(file.path, file.state, file.diff or None) for file in files]
+    )
 
 
 def install_skills(
-    root: str, harnesses: Collection[str], blocks: Collection[str] = (), *, force: bool = False, dry_run: bool = False
+    root: str,
+    harnesses: Collection[str],
+    blocks: Collection[str] = (),
+    *,
+    force: bool = False,
+    dry_run: bool = False,
 ) -> tuple[SkillFile, ...]:
-    """Write what is missing. Raises StoredDataError where a link or folder stands in the way, EnvironmentFault."""
-    there = {name for name in BLOCK_FILES if (text := _read(root, name)) is not None and _MARKED.search(text)}
-    files = [file for file in look_at_skills(root) if _is_wanted(file, harnesses, there | set(blocks))]
+    """Write what is missing. Raises StoredDataError where a link or folder stands in the way,
+    EnvironmentFault."""
+    there = {
+        name
+        for name in BLOCK_FILES
+        if (text := _read(root, name)) is not None and _MARKED.search(text)
+    }
+    files = [
+        file for file in look_at_skills(root) if _is_wanted(file, harnesses, there | set(blocks))
+    ]
     planned = [_plan_install(file, force=force) for file in files]
     if not dry_run:
         for file in planned:
@@ -86,8 +104,11 @@ def install_skills(
     return tuple(planned)
 
 
-def uninstall_skills(root: str, *, force: bool = False, dry_run: bool = False) -> tuple[SkillFile, ...]:
-    """Take away what is as it was shipped, with `force` also what was edited. Raises as `install_skills`."""
+def uninstall_skills(
+    root: str, *, force: bool = False, dry_run: bool = False
+) -> tuple[SkillFile, ...]:
+    """Take away what is as it was shipped, with `force` also what was edited. Raises as
+    `install_skills`."""
     planned = []
     for file in look_at_skills(root):
         if file.state == "unchanged" or (force and file.state == "edited"):
@@ -100,7 +121,8 @@ def uninstall_skills(root: str, *, force: bool = False, dry_run: bool = False) -
 
 
 def look_at_skills(root: str) -> tuple[SkillFile, ...]:
-    """Return every file of ours as it stands: absent, unchanged or edited. Raises StoredDataError."""
+    """Return every file of ours as it stands: absent, unchanged or edited. Raises
+    StoredDataError."""
     files = []
     for path, source, _ in FILES:
         content, there = shipped(source), _read(root, path)
@@ -127,7 +149,9 @@ def shipped(source: str) -> str:
 def _is_wanted(file: SkillFile, harnesses: Collection[str], blocks: Collection[str]) -> bool:
     if file.path in BLOCK_FILES:
         return file.path in blocks
-    return next(harness is None or harness in harnesses for path, _, harness in FILES if path == file.path)
+    return next(
+        harness is None or harness in harnesses for path, _, harness in FILES if path == file.path
+    )
 
 
 def _plan_install(file: SkillFile, *, force: bool) -> SkillFile:
@@ -142,7 +166,9 @@ def _newline_of(text: str) -> str:
 
 def _make_block(text: str) -> str:
     """Return the block with the line ends of the file it is for."""
-    return "\n".join((_MARKS[0], shipped("block.md").strip("\n"), _MARKS[1])).replace("\n", _newline_of(text))
+    return "\n".join((_MARKS[0], shipped("block.md").strip("\n"), _MARKS[1])).replace(
+        "\n", _newline_of(text)
+    )
 
 
 def _with_block(text: str) -> str:
@@ -154,7 +180,9 @@ def _with_block(text: str) -> str:
 
 def _without_block(text: str) -> str:
     """Return a text as it was before the block came."""
-    return re.sub(rf"(?:^|(?<=\n))(?:\r?\n)?{_MARKED.pattern}(?:\r?\n|$)", "", text, flags=re.DOTALL)
+    return re.sub(
+        rf"(?:^|(?<=\n))(?:\r?\n)?{_MARKED.pattern}(?:\r?\n|$)", "", text, flags=re.DOTALL
+    )
 
 
 def _read(root: str, path: str) -> str | None:
@@ -181,7 +209,9 @@ def _write(root: str, file: SkillFile) -> None:
             _remove_empty_folders(root, folder)
     except FileExistsError as error:
         raise EnvironmentFault(
-            "WRITE_FAILED", f"{file.path} was written by another program meanwhile", "run the same command again"
+            "WRITE_FAILED",
+            f"{file.path} was written by another program meanwhile",
+            "run the same command again",
         ) from error
     except OSError as error:
         raise durable.write_failed(file.path, error) from error

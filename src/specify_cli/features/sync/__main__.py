@@ -1,4 +1,5 @@
-"""The detached push: `python -P -m specify_cli.features.sync ROOT`, started by `trigger.start_push`."""
+"""The detached push: `python -P -m specify_cli.features.sync ROOT`, started by
+`trigger.start_push`."""
 
 import os
 import sys
@@ -11,7 +12,8 @@ _LIFE = 90.0
 
 
 def run(root: str) -> int:
-    """Push once, out of everybody's way: lowest priority, no working folder held, ended by force if it hangs."""
+    """Push once, out of everybody's way: lowest priority, no working folder held, ended by force if
+    it hangs."""
     folder = sync_folder(root)
     if folder is None:
         return 1
@@ -28,11 +30,16 @@ def run(root: str) -> int:
     os.nice(10)
     os.chdir("/")
     try:
-        from specify_cli.features.sync.sending.push import background  # of the extra `sync`, and its absence is noted
+        # of the extra `sync`, and its absence is noted
+        from specify_cli.features.sync.sending.push import background
     except ImportError as error:
         from specify_cli.installation import advise_install
 
-        pause_for(folder, 3600.0, f"EXTRA_MISSING: {error.name} is not installed; {advise_install('sync')}")
+        pause_for(
+            folder,
+            3600.0,
+            f"EXTRA_MISSING: {error.name} is not installed; {advise_install('sync')}",
+        )
         return 1
     background(root, folder, os.environ, LOCK_FD)
     return 0

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_error, write_json, write_lines, write_note, write_text
+from specify_cli.cli.terminal.output import (
+    one_line,
+    write_error,
+    write_json,
+    write_lines,
+    write_note,
+    write_text,
+)
 from specify_cli.cli.terminal.person import require_person
 from specify_cli.cli.terminal.render import progress_at_terminal
 from specify_cli.errors import CallerError, EnvironmentFault
@@ -87,9 +94,14 @@ def enable(values: Values) -> int:
             }
         )
         return 0
-    write_text(f"enabled: {consent.endpoint} at level {consent.level}; `spec-kitty sync disable` ends it at once")
+    write_text(
+        f"enabled: {consent.endpoint} at level {consent.level}; `spec-kitty sync disable` ends "
+        "it at once"
+    )
     if state in ("missing", "unusable"):
-        where = f"{consents.TOKEN_VARIABLE}, or keep one: spec-kitty sync enable … --token-file FILE"
+        where = (
+            f"{consents.TOKEN_VARIABLE}, or keep one: spec-kitty sync enable … --token-file FILE"
+        )
         write_note(f"warning: the token is {state}, so nothing can be delivered yet; set {where}")
     return 0
 
@@ -135,9 +147,15 @@ def push(values: Values) -> int:
                 }
             )
         else:
-            lines = [f"{len(events)} envelopes would go to {consent.endpoint} next; {counts.pending} are pending"]
+            lines = [
+                f"{len(events)} envelopes would go to {consent.endpoint} next; {counts.pending} "
+                "are pending"
+            ]
             if counts.records is not None:
-                lines.append(f"{count(counts.records, 'whole record')} would follow, with the objects they lead to")
+                lines.append(
+                    f"{count(counts.records, 'whole record')} would follow, with the objects "
+                    "they lead to"
+                )
             for event in events:
                 lines += ["", *_render_event(event)]
             write_lines(lines)
@@ -169,12 +187,18 @@ def _push(project: Project, values: Values) -> int:
         write_json({**done._asdict(), "left": done.left._asdict()})
     else:
         write_text(_describe_push(done))
-    if done.state == "delivered" and not done.left.refused and not (done.records and done.records.refused):
+    if (
+        done.state == "delivered"
+        and not done.left.refused
+        and not (done.records and done.records.refused)
+    ):
         return 0
     if done.state != "delivered" and not values["json"]:
         write_error(
             EnvironmentFault(
-                "DELIVERY_FAILED", f"{done.state}: {done.why}; everything that is left is kept", "spec-kitty sync push"
+                "DELIVERY_FAILED",
+                f"{done.state}: {done.why}; everything that is left is kept",
+                "spec-kitty sync push",
             ),
             as_json=False,
         )
@@ -190,7 +214,8 @@ def _describe_push(done: Pushed) -> str:
         return line
     records = done.records
     return (
-        f"{line}\nwhole records: {records.records} delivered, {records.refused} refused, {done.left.records or 0} left;"
+        f"{line}\nwhole records: {records.records} delivered, {records.refused} refused, "
+        f"{done.left.records or 0} left;"
         f" {count(records.objects, 'object')}; {records.leaves} leaves of the log"
     )
 
@@ -201,7 +226,8 @@ def _project() -> Project:
 
 
 def _load_sender() -> ModuleType:
-    """Return `sending.push`, which needs the extra `sync`; who only asks how delivery stands does not."""
+    """Return `sending.push`, which needs the extra `sync`; who only asks how delivery stands does
+    not."""
     return import_module("specify_cli.features.sync.sending.push")
 
 
@@ -211,11 +237,14 @@ def _read_token_file(path: str) -> str:
     else:
         with open(path, "rb") as file:
             data = file.read(64 * 1024)
-    return consents.checked_token(data.decode("ascii", "replace").strip(), "stdin" if path == "-" else path)
+    return consents.checked_token(
+        data.decode("ascii", "replace").strip(), "stdin" if path == "-" else path
+    )
 
 
 def _describe_credential(offer: Offer, where: str) -> str:
-    """Return the end of the offer: which credential goes there, and who is taken for the receiver on this machine."""
+    """Return the end of the offer: which credential goes there, and who is taken for the receiver
+    on this machine."""
     if offer.token is None:
         lines = ["credential: none is set yet"]
     elif where or consents.TOKEN_VARIABLE not in os.environ:
@@ -224,9 +253,14 @@ def _describe_credential(offer: Offer, where: str) -> str:
         lines = [f"credential: the token in {consents.TOKEN_VARIABLE}"]
     if offer.bound_to:
         others = " and ".join(offer.bound_to)
-        lines.append(f"  this token belongs to {others}; a yes sends it to the endpoint above as well")
+        lines.append(
+            f"  this token belongs to {others}; a yes sends it to the endpoint above as well"
+        )
     if offer.listener and offer.listener != str(os.geteuid()):
-        lines.append(f"receiver: the program of user {offer.listener} that listens there now, and nobody else's")
+        lines.append(
+            f"receiver: the program of user {offer.listener} that listens there now, and nobody "
+            "else's"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -242,9 +276,11 @@ def _describe_offer(offer: Offer) -> str:
     lines = [
         f"endpoint: {offer.endpoint}",
         f"level: {offer.level}",
-        f"when: each as it happens; of the {offer.records} invocations recorded so far, with the next command, what "
+        f"when: each as it happens; of the {offer.records} invocations recorded so far, with "
+        "the next command, what "
         "this endpoint does not hold yet",
-        "the log: where the endpoint is a witness, the log's public keys and its state (name, number of leaves, root "
+        "the log: where the endpoint is a witness, the log's public keys and its state (name, "
+        "number of leaves, root "
         "hash), for a cosignature",
         "",
         example,
@@ -261,10 +297,22 @@ def _describe_records(offer: Offer) -> Iterator[str]:
     if offer.level != RECORDS:
         return
     yield ""
-    yield "each record whole, open ones as they are so far, replays and imported sessions too, with its annexes and its"
-    yield "objects (charter, doctrine, context, long outputs); and the log: a line for each start, close and annex"
-    yield "of a record, what redaction would mask today or was captured in full stays here; its seal leaves"
-    yield "of the objects stay here: what redaction would mask today, what policy denies or redacts, what is no text"
+    yield (
+        "each record whole, open ones as they are so far, replays and imported sessions too, "
+        "with its annexes and its"
+    )
+    yield (
+        "objects (charter, doctrine, context, long outputs); and the log: a line for each "
+        "start, close and annex"
+    )
+    yield (
+        "of a record, what redaction would mask today or was captured in full stays here; its "
+        "seal leaves"
+    )
+    yield (
+        "of the objects stay here: what redaction would mask today, what policy denies or "
+        "redacts, what is no text"
+    )
     yield "what stays here: records that others made and you imported"
     if not offer.lines:
         yield "no record is closed yet; the first one leaves as soon as it is"
@@ -273,20 +321,28 @@ def _describe_records(offer: Offer) -> Iterator[str]:
     for number, line in enumerate(offer.lines[:_LINES_SHOWN]):
         yield ""
         yield f"line {number}: {one_line(line.get('event') or 'withheld')}"
-        yield from (f"  {name} = {json.dumps(value, ensure_ascii=False)}" for name, value in line.items())
+        yield from (
+            f"  {name} = {json.dumps(value, ensure_ascii=False)}" for name, value in line.items()
+        )
     if len(offer.lines) > _LINES_SHOWN:
         rest = Counter(str(line.get("event") or "withheld") for line in offer.lines[_LINES_SHOWN:])
         yield ""
-        yield "and " + ", ".join(f"{number} more {one_line(name)}" for name, number in sorted(rest.items()))
+        yield "and " + ", ".join(
+            f"{number} more {one_line(name)}" for name, number in sorted(rest.items())
+        )
     yield ""
-    yield f"it leads to {count(len(offer.objects), 'object')}, whole texts with --json (preview_objects):"
+    yield (
+        f"it leads to {count(len(offer.objects), 'object')}, whole texts with --json "
+        "(preview_objects):"
+    )
     for item in offer.objects:
         yield ""
         yield from _describe_object(item)
 
 
 def _describe_object(item: dict[str, object]) -> Iterator[str]:
-    """Yield an object as its members, or as its lines where it is no JSON object, each by its beginning."""
+    """Yield an object as its members, or as its lines where it is no JSON object, each by its
+    beginning."""
     title, text = f"object {item['digest']}: {one_line(item['field'])}", item["text"]
     if not isinstance(text, str):
         yield f"{title}, stays here: {one_line(item['withheld'])}"
@@ -296,10 +352,18 @@ def _describe_object(item: dict[str, object]) -> Iterator[str]:
         value = parse_foreign(text)
     except ForeignError:
         value = None
-    members = list(value.items()) if isinstance(value, dict) else [(None, line) for line in text.splitlines()]
+    members = (
+        list(value.items())
+        if isinstance(value, dict)
+        else [(None, line) for line in text.splitlines()]
+    )
     for name, inner in members[:_MEMBERS_SHOWN]:
         rendered = json.dumps(inner, ensure_ascii=False) if name is not None else str(inner)
-        begin = rendered if len(rendered) <= _SHOWN else f"{rendered[:_SHOWN]}… ({len(rendered)} characters)"
+        begin = (
+            rendered
+            if len(rendered) <= _SHOWN
+            else f"{rendered[:_SHOWN]}… ({len(rendered)} characters)"
+        )
         yield f"  {one_line(begin if name is None else f'{name} = {begin}')}"
     if len(members) > _MEMBERS_SHOWN:
         yield f"  and {len(members) - _MEMBERS_SHOWN} more"
@@ -317,24 +381,40 @@ def _describe_uncovered(found: SyncStatus) -> str | None:
     """Return what a consent of before does not cover, and how it is given."""
     if found.level != RECORDS or found.whole:
         return None
-    return "objects, open records, replays and imported sessions; sync enable --level records shows them and asks"
+    return (
+        "objects, open records, replays and imported sessions; sync enable --level records "
+        "shows them and asks"
+    )
 
 
 def _render_status(state: SyncStatus) -> str:
     if state.endpoint is None:
         lines = ["sync is off: nothing leaves this project"]
         if state.proposal is not None:
-            lines.append(f"the project proposes {one_line(state.proposal)}; see it with: spec-kitty sync enable")
+            lines.append(
+                f"the project proposes {one_line(state.proposal)}; see it with: spec-kitty sync "
+                "enable"
+            )
         return "\n".join(lines)
     left_out = ", ".join(f"{number} {why}" for why, number in (state.excluded or {}).items())
     rows = [
         ("endpoint", f"{state.endpoint} at level {state.level}, agreed {state.consented_at}"),
         ("token", state.token),
-        ("pending", f"{state.pending}" + (f", oldest {state.oldest_pending}" if state.oldest_pending else "")),
-        ("whole records", None if state.records is None else f"{state.records} pending, with their objects"),
+        (
+            "pending",
+            f"{state.pending}"
+            + (f", oldest {state.oldest_pending}" if state.oldest_pending else ""),
+        ),
+        (
+            "whole records",
+            None if state.records is None else f"{state.records} pending, with their objects",
+        ),
         ("not agreed", _describe_uncovered(state)),
         ("delivered", state.delivered),
-        ("refused", f"{state.refused}" + (f", see {state.propagation_errors}" if state.refused else "")),
+        (
+            "refused",
+            f"{state.refused}" + (f", see {state.propagation_errors}" if state.refused else ""),
+        ),
         ("held", f"{state.held} behind a refused Started" if state.held else None),
         ("excluded", left_out or "0"),
         ("last success", state.last_success or "never"),
@@ -345,5 +425,8 @@ def _render_status(state: SyncStatus) -> str:
     ]
     lines = [f"{name + ':':<15}{one_line(value)}" for name, value in rows if value is not None]
     if not state.enabled:
-        lines.append("off: consent was given for another project.uuid; agree again with: spec-kitty sync enable")
+        lines.append(
+            "off: consent was given for another project.uuid; agree again with: spec-kitty sync "
+            "enable"
+        )
     return "\n".join(lines)

@@ -1,7 +1,8 @@
-"""What the user agreed to, and the secrets delivery needs: files in the git directory, never in the project.
+"""What the user agreed to, and the secrets delivery needs: files in the git directory, never in the
+project.
 
-A committed file can propose an endpoint and a level; nothing in a work tree can give consent, change what was
-agreed or name a token.
+A committed file can propose an endpoint and a level; nothing in a work tree can give consent,
+change what was agreed or name a token.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ _ADDED = ("listener", "log", "whole")
 class Consent(NamedTuple):
     """Endpoint and level, agreed to for one project at one time.
 
-    `listener` is the user id that must own the listening socket of a loopback endpoint without TLS; empty for others.
-    `log` is `state` where the person agreed that the state of the log is sent for a cosignature; empty in older ones.
-    `whole` is `objects` where that was agreed of what whole records lead to, and of records that are open, replays or
-    imported sessions; empty below the level of whole records and in older ones.
+    `listener` is the user id that must own the listening socket of a loopback endpoint without TLS;
+    empty for others. `log` is `state` where the person agreed that the state of the log is sent for
+    a cosignature; empty in older ones. `whole` is `objects` where that was agreed of what whole
+    records lead to, and of records that are open, replays or imported sessions; empty below the
+    level of whole records and in older ones.
     """
 
     endpoint: str
@@ -54,12 +56,14 @@ class Consent(NamedTuple):
 
 
 def folder_of(project: Project) -> str:
-    """Return where the project's sync files lie. Raises EnvironmentFault SYNC_UNAVAILABLE outside git."""
+    """Return where the project's sync files lie. Raises EnvironmentFault SYNC_UNAVAILABLE outside
+    git."""
     folder = sync_folder(project.root)
     if folder is None:
         raise EnvironmentFault(
             "SYNC_UNAVAILABLE",
-            f"{project.root} is in no git repository; consent is kept in the git directory, where no file of a "
+            f"{project.root} is in no git repository; consent is kept in the git directory, "
+            "where no file of a "
             "project can plant one",
             f"git init {project.root}",
         )
@@ -72,16 +76,25 @@ def project_uuid(project: Project) -> str:
     try:
         return str(uuid.UUID(stated or ""))
     except ValueError as error:
-        what = "has no project.uuid" if stated is None else f"has the project.uuid {stated!r}, which is no UUID"
+        what = (
+            "has no project.uuid"
+            if stated is None
+            else f"has the project.uuid {stated!r}, which is no UUID"
+        )
         raise CallerError(
-            "PROJECT_UNNAMED", f".kittify/config.yaml {what}; a receiver tells projects apart by it", "spec-kitty init"
+            "PROJECT_UNNAMED",
+            f".kittify/config.yaml {what}; a receiver tells projects apart by it",
+            "spec-kitty init",
         ) from error
 
 
 def checked_endpoint(text: str) -> str:
-    """Return an endpoint that may be agreed to. Raises CallerError ENDPOINT_INVALID, which repeats no password."""
+    """Return an endpoint that may be agreed to. Raises CallerError ENDPOINT_INVALID, which repeats
+    no password."""
     if any(mark in text for mark in "@?#\\"):
-        raise _bad_endpoint("the endpoint", "it may hold no user, password, query or fragment; secrets go elsewhere")
+        raise _bad_endpoint(
+            "the endpoint", "it may hold no user, password, query or fragment; secrets go elsewhere"
+        )
     if not text.isascii() or any(character <= " " or character == "\x7f" for character in text):
         raise _bad_endpoint("the endpoint", "it holds spaces or characters outside ASCII")
     try:
@@ -122,7 +135,9 @@ def proposal(project: Project) -> Mapping[str, str]:
     section = project.config.document.get("sync")
     if not isinstance(section, dict):
         return {}
-    return {name: section[name] for name in ("endpoint", "level") if isinstance(section.get(name), str)}
+    return {
+        name: section[name] for name in ("endpoint", "level") if isinstance(section.get(name), str)
+    }
 
 
 def read_consent(folder: str) -> Consent | None:
@@ -132,7 +147,9 @@ def read_consent(folder: str) -> Consent | None:
         return None
     try:
         value = json.loads(data)
-        consent = Consent(**{name: value[name] for name in Consent._fields if name not in _ADDED or name in value})
+        consent = Consent(
+            **{name: value[name] for name in Consent._fields if name not in _ADDED or name in value}
+        )
         if consent.level not in LEVELS or not all(isinstance(text, str) for text in consent):
             raise ValueError("a member has another type")
         checked_endpoint(consent.endpoint)
@@ -151,7 +168,8 @@ def write_consent(folder: str, consent: Consent) -> None:
 
 
 def write_private(folder: str, name: str, data: bytes) -> None:
-    """Write a small private file beside the consent, whole or not at all. Raises EnvironmentFault SYNC_UNAVAILABLE."""
+    """Write a small private file beside the consent, whole or not at all. Raises EnvironmentFault
+    SYNC_UNAVAILABLE."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         with durable.folder(folder) as folder_fd:
@@ -166,7 +184,8 @@ def unavailable(path: str, error: Exception) -> EnvironmentFault:
     return EnvironmentFault(
         "SYNC_UNAVAILABLE",
         f"{path}: {why}",
-        "make the git directory writable (free space, permissions, sandbox), then run the command again",
+        "make the git directory writable (free space, permissions, sandbox), then run the "
+        "command again",
     )
 
 
@@ -189,7 +208,8 @@ def withdraw(folder: str) -> bool:
 
 
 def read_token(folder: str, environment: Mapping[str, str]) -> str:
-    """Return the bearer token. Raises CallerError TOKEN_MISSING, StoredDataError TOKEN_INVALID; neither quotes it."""
+    """Return the bearer token. Raises CallerError TOKEN_MISSING, StoredDataError TOKEN_INVALID;
+    neither quotes it."""
     token = _read_secret_text(folder, TOKEN, TOKEN_VARIABLE, environment)
     if token is None:
         raise CallerError(
@@ -201,21 +221,26 @@ def read_token(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def endpoints_of(folder: str, token: str) -> tuple[str, ...]:
-    """Return the endpoints a token was agreed for, the first one first. Raises StoredDataError TOKEN_INVALID."""
+    """Return the endpoints a token was agreed for, the first one first. Raises StoredDataError
+    TOKEN_INVALID."""
     return _read_bindings(folder).get(_compute_digest(token), ())
 
 
 def bind_token(folder: str, token: str, endpoint: str) -> None:
-    """Remember that a token may go to an endpoint; only digests of tokens are kept. Raises as `endpoints_of`."""
+    """Remember that a token may go to an endpoint; only digests of tokens are kept. Raises as
+    `endpoints_of`."""
     bindings = _read_bindings(folder)
     agreed = dict.fromkeys((*bindings.get(_compute_digest(token), ()), endpoint))
     write_private(
-        folder, BINDINGS, json.dumps({**bindings, _compute_digest(token): list(agreed)}, indent=2).encode() + b"\n"
+        folder,
+        BINDINGS,
+        json.dumps({**bindings, _compute_digest(token): list(agreed)}, indent=2).encode() + b"\n",
     )
 
 
 def check_binding(folder: str, token: str, endpoint: str) -> None:
-    """Raise CallerError TOKEN_BOUND if a token belongs to another endpoint; remember one that belongs to none yet."""
+    """Raise CallerError TOKEN_BOUND if a token belongs to another endpoint; remember one that
+    belongs to none yet."""
     agreed = endpoints_of(folder, token)
     if not agreed:
         bind_token(folder, token, endpoint)
@@ -223,12 +248,14 @@ def check_binding(folder: str, token: str, endpoint: str) -> None:
         raise CallerError(
             "TOKEN_BOUND",
             f"the token belongs to {' and '.join(agreed)}; it is not sent to {endpoint}",
-            f"give {endpoint} a token of its own (--token-file FILE), or agree: sync enable … --reuse-token",
+            f"give {endpoint} a token of its own (--token-file FILE), or agree: sync enable … "
+            "--reuse-token",
         )
 
 
 def _read_bindings(folder: str) -> dict[str, tuple[str, ...]]:
-    """Return the endpoints by token digest. A damaged file is an error: nobody knows then where a token may go."""
+    """Return the endpoints by token digest. A damaged file is an error: nobody knows then where a
+    token may go."""
     path = f"{folder}/{BINDINGS}"
     repair = f"remove {path}, then agree to the endpoint once more: spec-kitty sync enable"
     try:
@@ -250,7 +277,8 @@ def _compute_digest(token: str) -> str:
 
 
 def listener_of(endpoint: str) -> int | None:
-    """Return the user id that owns the listening socket of a loopback endpoint; None where nobody can tell.
+    """Return the user id that owns the listening socket of a loopback endpoint; None where nobody
+    can tell.
 
     Read from /proc/net/tcp and tcp6 (proc(5)): local address, state 0A (listening), uid.
     """
@@ -263,15 +291,19 @@ def listener_of(endpoint: str) -> int | None:
                 rows = [line.split() for line in file][1:]
         except OSError:
             continue
-        owners.update(int(row[7]) for row in rows if row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port)
+        owners.update(
+            int(row[7])
+            for row in rows
+            if row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port
+        )
     return owners.pop() if len(owners) == 1 else -1 if owners else None
 
 
 def check_listener(consent: Consent) -> None:
     """Raise EnvironmentFault LISTENER_FOREIGN where another user listens than the one agreed to.
 
-    Plain HTTP to this machine has no certificate: whoever takes the port while the receiver is away would be handed
-    the token.
+    Plain HTTP to this machine has no certificate: whoever takes the port while the receiver is away
+    would be handed the token.
     """
     if not consent.listener:
         return
@@ -279,13 +311,15 @@ def check_listener(consent: Consent) -> None:
     if listener is not None and str(listener) != consent.listener:
         raise EnvironmentFault(
             "LISTENER_FOREIGN",
-            f"user {listener} listens at {consent.endpoint}, not user {consent.listener} as agreed; nothing was sent",
+            f"user {listener} listens at {consent.endpoint}, not user {consent.listener} as "
+            "agreed; nothing was sent",
             "start the receiver, or agree to the other one: spec-kitty sync enable",
         )
 
 
 def read_secret(folder: str, environment: Mapping[str, str]) -> str | None:
-    """Return the Standard Webhooks secret, if there is one. Raises StoredDataError TOKEN_INVALID."""
+    """Return the Standard Webhooks secret, if there is one. Raises StoredDataError
+    TOKEN_INVALID."""
     secret = _read_secret_text(folder, SECRET, SECRET_VARIABLE, environment)
     if secret is not None and not is_signing_secret(secret):
         raise StoredDataError(
@@ -296,16 +330,23 @@ def read_secret(folder: str, environment: Mapping[str, str]) -> str | None:
     return secret
 
 
-def _read_secret_text(folder: str, name: str, variable: str, environment: Mapping[str, str]) -> str | None:
+def _read_secret_text(
+    folder: str, name: str, variable: str, environment: Mapping[str, str]
+) -> str | None:
     secret = environment.get(variable)
     if secret is not None:
         return checked_token(secret.strip(), variable)
     data = _read(folder, name)
-    return None if data is None else checked_token(data.decode("ascii", "replace").strip(), f"{folder}/{name}")
+    return (
+        None
+        if data is None
+        else checked_token(data.decode("ascii", "replace").strip(), f"{folder}/{name}")
+    )
 
 
 def checked_token(text: str, where: str) -> str:
-    """Return a token a header can carry. Raises StoredDataError TOKEN_INVALID without quoting it."""
+    """Return a token a header can carry. Raises StoredDataError TOKEN_INVALID without quoting
+    it."""
     if not text or not text.isascii() or not text.isprintable() or " " in text:
         raise StoredDataError(
             "TOKEN_INVALID",
@@ -316,7 +357,8 @@ def checked_token(text: str, where: str) -> str:
 
 
 def _read(folder: str, name: str) -> bytes | None:
-    """Return a file of sync's that this user alone can have written; a secret is read by nobody else either."""
+    """Return a file of sync's that this user alone can have written; a secret is read by nobody
+    else either."""
     try:
         return durable.read_own(folder, name, _MAX, closed=0o022 if name == CONSENT else 0o077)
     except StoredDataError as error:

@@ -28,10 +28,10 @@ from specify_cli.storage.index import Index
 class Offer(NamedTuple):
     """Where to, what leaves, and which credential goes there.
 
-    `events` are what would leave for the newest record, or without one (`real` False) for an example. `bound_to` are
-    the other endpoints the token belongs to, `listener` the user id that must own a loopback endpoint's socket.
-    At the level of whole records `lines` are those of the newest closed one as they would leave, and `objects` what
-    they lead to.
+    `events` are what would leave for the newest record, or without one (`real` False) for an
+    example. `bound_to` are the other endpoints the token belongs to, `listener` the user id that
+    must own a loopback endpoint's socket. At the level of whole records `lines` are those of the
+    newest closed one as they would leave, and `objects` what they lead to.
     """
 
     folder: str
@@ -60,8 +60,8 @@ def make_offer(
 ) -> Offer:
     """Return what a yes would agree to; nothing is written.
 
-    What the project's config proposes counts where it is `proposed` to a person. Raises CallerError ENDPOINT_INVALID,
-    INVALID_VALUE, PROJECT_UNNAMED, and what reading consent raises.
+    What the project's config proposes counts where it is `proposed` to a person. Raises CallerError
+    ENDPOINT_INVALID, INVALID_VALUE, PROJECT_UNNAMED, and what reading consent raises.
     """
     folder = consents.folder_of(project)
     uuid = consents.project_uuid(project)
@@ -69,7 +69,11 @@ def make_offer(
     level = str(level or (proposal.get("level") if endpoint is None else None) or DEFAULT_LEVEL)
     endpoint = endpoint or proposal.get("endpoint")
     if endpoint is None:
-        what = "the project's config proposes none" if proposed else "--yes agrees to nothing the project proposes"
+        what = (
+            "the project's config proposes none"
+            if proposed
+            else "--yes agrees to nothing the project proposes"
+        )
         raise CallerError(
             "ENDPOINT_INVALID",
             f"--endpoint: expected a URL, found nothing; {what}",
@@ -111,14 +115,17 @@ def _preview_record(project: Project) -> tuple[list[dict[str, object]], list[dic
 
 
 def accept(offer: Offer) -> Consent:
-    """Remember the yes: the token's endpoint, a new token, the consent; and let the next command deliver."""
+    """Remember the yes: the token's endpoint, a new token, the consent; and let the next command
+    deliver."""
     if offer.token is not None:
         consents.bind_token(offer.folder, offer.token, offer.endpoint)
         if offer.new_token:
             consents.write_private(offer.folder, consents.TOKEN, offer.token.encode() + b"\n")
     agreed_at = rfc3339(durable.read_clock(time.time_ns))
     whole = "objects" if offer.level == RECORDS else ""
-    consent = Consent(offer.endpoint, offer.level, offer.project_uuid, agreed_at, offer.listener, "state", whole)
+    consent = Consent(
+        offer.endpoint, offer.level, offer.project_uuid, agreed_at, offer.listener, "state", whole
+    )
     consents.write_consent(offer.folder, consent)
     unpause(offer.folder)
     return consent

@@ -1,4 +1,5 @@
-"""Send one OTLP/HTTP request (https://opentelemetry.io/docs/specs/otlp/#otlphttp) and judge its answer."""
+"""Send one OTLP/HTTP request (https://opentelemetry.io/docs/specs/otlp/#otlphttp) and judge its
+answer."""
 
 from __future__ import annotations
 
@@ -14,13 +15,15 @@ _TRACES = "/v1/traces"
 
 
 def read_endpoint(text: str) -> str:
-    """Return where traces go: an address without a path gets OTLP's own. Raises CallerError ENDPOINT_INVALID."""
+    """Return where traces go: an address without a path gets OTLP's own. Raises CallerError
+    ENDPOINT_INVALID."""
     url = checked_endpoint(text)
     return url.rstrip("/") + _TRACES if urlsplit(url).path in ("", "/") else url
 
 
 def read_headers(text: str) -> dict[str, str]:
-    """Return the headers of OTEL_EXPORTER_OTLP_HEADERS: `name=value` with commas between, values URL-encoded.
+    """Return the headers of OTEL_EXPORTER_OTLP_HEADERS: `name=value` with commas between, values
+    URL-encoded.
 
     Raises CallerError INVALID_VALUE.
     """
@@ -28,7 +31,12 @@ def read_headers(text: str) -> dict[str, str]:
     for pair in filter(None, text.split(",")):
         name, equals, value = pair.partition("=")
         name, value = name.strip(), unquote(value.strip())
-        if not equals or not name or not (name + value).isascii() or not (name + value).isprintable():
+        if (
+            not equals
+            or not name
+            or not (name + value).isascii()
+            or not (name + value).isprintable()
+        ):
             raise CallerError(
                 "INVALID_VALUE",
                 "OTEL_EXPORTER_OTLP_HEADERS: expected NAME=VALUE,NAME=VALUE, found another form",
@@ -39,7 +47,8 @@ def read_headers(text: str) -> dict[str, str]:
 
 
 def send_otlp(url: str, headers: Mapping[str, str], body: bytes) -> None:
-    """Send one request once. Raises EnvironmentFault DELIVERY_FAILED where it was not taken whole."""
+    """Send one request once. Raises EnvironmentFault DELIVERY_FAILED where it was not taken
+    whole."""
     answer = post_json(url, headers, body)
     try:
         partial = json.loads(answer or b"{}").get("partialSuccess") or {}
@@ -47,11 +56,14 @@ def send_otlp(url: str, headers: Mapping[str, str], body: bytes) -> None:
     except (ValueError, AttributeError, TypeError):
         return  # An answer in another form than was asked for; the status says that it was taken.
     if rejected:
-        raise failed(url, f"{rejected} spans were refused: {partial.get('errorMessage', '')}", headers)
+        raise failed(
+            url, f"{rejected} spans were refused: {partial.get('errorMessage', '')}", headers
+        )
 
 
 def send(endpoint: str, headers: str, body: bytes) -> str:
-    """Send traces to an endpoint, with headers as in OTEL_EXPORTER_OTLP_HEADERS; return where they went.
+    """Send traces to an endpoint, with headers as in OTEL_EXPORTER_OTLP_HEADERS; return where they
+    went.
 
     Raises CallerError ENDPOINT_INVALID, INVALID_VALUE; EnvironmentFault DELIVERY_FAILED.
     """

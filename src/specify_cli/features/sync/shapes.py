@@ -13,7 +13,8 @@ from specify_cli.libraries.wire import contract
 
 @derived(outbox.Counts)
 class SyncCounts:
-    """Envelopes by state; `held` wait behind a refused Started; `excluded` counts records by reason."""
+    """Envelopes by state; `held` wait behind a refused Started; `excluded` counts records by
+    reason."""
 
 
 SyncLevel = Literal["ids", "metadata", "full", "records"]
@@ -21,7 +22,8 @@ SyncLevel = Literal["ids", "metadata", "full", "records"]
 
 @derived(status.SyncStatus)
 class SyncStatus:
-    """Printed by sync status; counts are null where nobody agreed to an endpoint. A proposal is unchecked."""
+    """Printed by sync status; counts are null where nobody agreed to an endpoint. A proposal is
+    unchecked."""
 
     level: SyncLevel | None
 

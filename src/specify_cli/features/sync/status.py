@@ -1,4 +1,5 @@
-"""How delivery stands, as one value, and what doctor says of it. Reads no network and sends nothing."""
+"""How delivery stands, as one value, and what doctor says of it. Reads no network and sends
+nothing."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ TokenState = Literal["environment", "file", "missing", "unusable"]
 
 
 class SyncStatus(NamedTuple):
-    """How delivery stands; counts are null where nobody agreed to an endpoint. A proposal is unchecked."""
+    """How delivery stands; counts are null where nobody agreed to an endpoint. A proposal is
+    unchecked."""
 
     enabled: bool
     endpoint: str | None
@@ -85,7 +87,9 @@ class SyncStatus(NamedTuple):
 def status(project: Project, environment: Mapping[str, str]) -> SyncStatus:
     """Return how delivery stands. Raises InvocationError."""
     uuid = project.config.project_uuid
-    none = SyncStatus(False, None, None, uuid, None, None, None, None, dict(consents.proposal(project)) or None)
+    none = SyncStatus(
+        False, None, None, uuid, None, None, None, None, dict(consents.proposal(project)) or None
+    )
     folder = consents.sync_folder(project.root)
     consent = None if folder is None else consents.read_consent(folder)
     if folder is None or consent is None:
@@ -135,7 +139,8 @@ def _pause(folder: str) -> tuple[str | None, str | None]:
 
 
 def preview(project: Project, uuid: str, level: str) -> tuple[list[dict[str, object]], bool]:
-    """Return the events that would leave for one record, and whether it is a real one of this project.
+    """Return the events that would leave for one record, and whether it is a real one of this
+    project.
 
     The newest that would be sent is taken, a closed one if one is near.
     """
@@ -144,12 +149,17 @@ def preview(project: Project, uuid: str, level: str) -> tuple[list[dict[str, obj
     for key in islice(index.newest(), _LOOKED_AT):
         place = index.place(key)
         seen = None if place is None else look_at(project.root, place)
-        if seen is None or seen.excluded is not None or (best is not None and seen.completed is None):
+        if (
+            seen is None
+            or seen.excluded is not None
+            or (best is not None and seen.completed is None)
+        ):
             continue
         assert seen.started is not None
         try:
             events = [
-                envelope(project, uuid, level, seen, phase) for phase in PHASES[: 1 + (seen.completed is not None)]
+                envelope(project, uuid, level, seen, phase)
+                for phase in PHASES[: 1 + (seen.completed is not None)]
             ]
         except (InvocationError, RedactionError):
             continue  # it would be refused, and said so; another one shows what leaves
@@ -164,7 +174,8 @@ def preview(project: Project, uuid: str, level: str) -> tuple[list[dict[str, obj
 def waiting(
     project: Project, folder: str, consent: consents.Consent, limit: int
 ) -> tuple[list[dict[str, object]], Counts]:
-    """Return the events that are due now, in the order they would leave, and how much is pending in all.
+    """Return the events that are due now, in the order they would leave, and how much is pending in
+    all.
 
     A Completed follows once its Started is held.
     """
@@ -190,15 +201,24 @@ def find_problems(project: Project, environment: Mapping[str, str]) -> Iterator[
         yield Finding(error.code, ERROR, folder, error.message, error.suggestion)
         return
     if not now.enabled:
-        what = f"consent is for project {now.project_uuid}, which .kittify/config.yaml no longer names"
+        what = (
+            f"consent is for project {now.project_uuid}, which .kittify/config.yaml no longer names"
+        )
         yield Finding("SYNC_CONSENT", ERROR, folder, what, "spec-kitty sync enable")
     if now.token in ("missing", "unusable"):
         what = f"the token is {now.token}: nothing can be delivered from here"
         yield Finding(
-            "SYNC_TOKEN", WARNING, f"{folder}/{consents.TOKEN}", what, "spec-kitty sync enable --token-file FILE"
+            "SYNC_TOKEN",
+            WARNING,
+            f"{folder}/{consents.TOKEN}",
+            what,
+            "spec-kitty sync enable --token-file FILE",
         )
     if now.refused:
-        what = f"the endpoint refused {count(now.refused, 'envelope')}; {now.propagation_errors} says why"
+        what = (
+            f"the endpoint refused {count(now.refused, 'envelope')}; "
+            f"{now.propagation_errors} says why"
+        )
         yield Finding("SYNC_REFUSED", ERROR, folder, what, "spec-kitty sync retry")
     if now.failing_since:
         what = f"nothing could be delivered since {now.failing_since}: {now.why}"

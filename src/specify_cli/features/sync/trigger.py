@@ -1,6 +1,8 @@
-"""What the everyday commands know of sync: where its files lie, and how a push is started behind their answer.
+"""What the everyday commands know of sync: where its files lie, and how a push is started behind
+their answer.
 
-Loads nothing beyond what those commands have loaded. Without consent it costs one `stat` and leaves nothing.
+Loads nothing beyond what those commands have loaded. Without consent it costs one `stat` and leaves
+nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ LOCK_FD = 3  # where a push that was started by a command finds the lock it begi
 
 
 def sync_folder(root: str) -> str | None:
-    """Return where consent, token and cursors of a project lie: in its git directory, shared by the worktrees.
+    """Return where consent, token and cursors of a project lie: in its git directory, shared by the
+    worktrees.
 
     None outside.
 
-    One repository may hold several projects, so the folder is named by the project's place in the worktree.
+    One repository may hold several projects, so the folder is named by the project's place in the
+    worktree.
     """
     top = find_worktree(root)
     git_dir = None if top is None else git_directory(top)
@@ -54,10 +58,15 @@ def wanted_path(folder: str, root: str) -> str:
 def start_push(root: str) -> None:
     """Start a detached push of a project, if it has consent, is not paused and none is running."""
     folder = sync_folder(root)
-    if folder is None or not os.path.exists(f"{folder}/{CONSENT}") or paused_until(folder) is not None:
+    if (
+        folder is None
+        or not os.path.exists(f"{folder}/{CONSENT}")
+        or paused_until(folder) is not None
+    ):
         return
     try:
-        # The wish is on disk before the lock is tried: whoever holds it looks for the wish after letting go.
+        # The wish is on disk before the lock is tried: whoever holds it looks for the wish after
+        # letting go.
         os.close(open_lock(wanted_path(folder, root)))
         path = lock_path(folder, root)
         lock = _try_lock(path)
@@ -67,7 +76,8 @@ def start_push(root: str) -> None:
         if lock is None:
             return
         try:
-            # The lock goes over to the new process, so however many commands come now, none starts another.
+            # The lock goes over to the new process, so however many commands come now, none starts
+            # another.
             start_detached("specify_cli.features.sync", root, ((lock, LOCK_FD),))
         finally:
             os.close(lock)
@@ -102,7 +112,8 @@ def open_lock(path: str) -> int:
 
 
 def _try_lock(path: str) -> int | None:
-    """Return a descriptor that holds the lock of a push, above every number a new process gives away.
+    """Return a descriptor that holds the lock of a push, above every number a new process gives
+    away.
 
     None if it is held.
     """
@@ -117,7 +128,8 @@ def _try_lock(path: str) -> int | None:
 
 
 def is_running(folder: str, root: str) -> bool:
-    """Return whether a push of this worktree holds its lock. Raises OSError where that cannot be told."""
+    """Return whether a push of this worktree holds its lock. Raises OSError where that cannot be
+    told."""
     lock = _try_lock(lock_path(folder, root))
     if lock is not None:
         os.close(lock)

@@ -1,7 +1,9 @@
-"""The viewer's HTTP face: an ASGI application over one project's records, for one person on this machine.
+"""The viewer's HTTP face: an ASGI application over one project's records, for one person on this
+machine.
 
-Whoever opens the address with the one-time token gets a cookie, and the token is spent. Without the cookie, or under
-another host's name (a page elsewhere that points its own name at this machine), nothing is answered. It only reads.
+Whoever opens the address with the one-time token gets a cookie, and the token is spent. Without the
+cookie, or under another host's name (a page elsewhere that points its own name at this machine),
+nothing is answered. It only reads.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ def build_view(project: Project, port: int, token: str) -> ASGIApp:
             place = Index(project.root).resolve(request.path_params["invocation_id"])
             page, _ = compose_page(project, place, proofs=False)
         except InvocationError as error:
-            return Response(content.show_problem(error), 404, media_type="text/html", headers=allow_framing())
+            return Response(
+                content.show_problem(error), 404, media_type="text/html", headers=allow_framing()
+            )
         return Response(page, media_type="text/html", headers=allow_framing(read_policy()))
 
     def serve_state(request: Request) -> Response:
@@ -67,7 +71,9 @@ def build_view(project: Project, port: int, token: str) -> ASGIApp:
     )
     app = Starlette(
         routes=[
-            Route("/", show(lambda request: content.show_list(project, dict(request.query_params)))),
+            Route(
+                "/", show(lambda request: content.show_list(project, dict(request.query_params)))
+            ),
             Route("/compare", compared),
             Route("/invocations/{invocation_id}", show_one),
             Route("/invocations/{invocation_id}/page", serve_page),
@@ -100,7 +106,9 @@ class _Gate:
     def _refuse(self, request: Request) -> Response | None:
         """Return what to answer instead of a page; None for who may see it."""
         if request.headers.get("host", "") not in self._hosts:
-            return PlainTextResponse("this address answers under 127.0.0.1 or localhost alone\n", 421)
+            return PlainTextResponse(
+                "this address answers under 127.0.0.1 or localhost alone\n", 421
+            )
         if request.method not in ("GET", "HEAD"):
             return PlainTextResponse("this address only reads\n", 405)
         token = request.query_params.get("token")
@@ -110,11 +118,15 @@ class _Gate:
         if opens and hmac.compare_digest(str(token).encode(), str(self._token).encode()):
             self._token = None
             answer = RedirectResponse(self._find_target(request), 303)
-            answer.set_cookie(self._cookie_name, self._cookie, httponly=True, samesite="strict", path="/")
+            answer.set_cookie(
+                self._cookie_name, self._cookie, httponly=True, samesite="strict", path="/"
+            )
             return answer
         cookie = request.cookies.get(self._cookie_name, "")
         if not hmac.compare_digest(cookie.encode(), self._cookie.encode()):
-            return PlainTextResponse("open the address that `spec-kitty view` printed; each opens once\n", 403)
+            return PlainTextResponse(
+                "open the address that `spec-kitty view` printed; each opens once\n", 403
+            )
         return RedirectResponse("/", 303) if request.url.path == "/open" else None
 
     def _find_target(self, request: Request) -> str:

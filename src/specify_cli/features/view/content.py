@@ -28,13 +28,15 @@ from specify_cli.storage.queries import (
 )
 
 _PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty view")
-# How many of the newest records the list and its pictures are made of, and how many rules a picture names.
+# How many of the newest records the list and its pictures are made of, and how many rules a picture
+# names.
 _ROWS, _COUNTED, _SHARES = 50, 1000, 12
 _FIELDS = ("profile", "action", "outcome", "actor", "since", "path", "tool", "rule")
 
 
 def show_list(project: Project, params: Mapping[str, str]) -> str:
-    """Return the list, or what a search found, with the pictures of the newest records. Raises CallerError."""
+    """Return the list, or what a search found, with the pictures of the newest records. Raises
+    CallerError."""
     asked = {name: text for name in ("q", *_FIELDS) if (text := params.get(name, "").strip())}
     since = parse_moment(asked["since"]) if "since" in asked else None
     filters = Filters(
@@ -60,17 +62,20 @@ def show_list(project: Project, params: Mapping[str, str]) -> str:
         rows=listing.rows, hits=hits, unread=listing.unread, unread_hits=unread_hits,
         most=COUNTED, asked={**dict.fromkeys(("q", *_FIELDS), ""), **asked}, filtered=bool(asked),
         searched="q" in asked, counted=len(counted), state=read_state(project, None),
-        pictures=draw_overview(((row.started_at, row.profile_id, row.outcome) for row in counted), shares, given_rules,
+        pictures=draw_overview(
+            ((row.started_at, row.profile_id, row.outcome) for row in counted), shares, given_rules,
                                datetime.now(UTC).date()),
     )  # fmt: skip
 
 
 def show_run(project: Project, invocation_id: str) -> str:
-    """Return one run: what it was, and its waterfall, above the page that proves itself. Raises InvocationError."""
+    """Return one run: what it was, and its waterfall, above the page that proves itself. Raises
+    InvocationError."""
     value = show_invocation(project, invocation_id)
     run = _read_run(project, value)
     return _PAGES.get_template("run.html").render(
-        value=value, waterfall=draw_waterfall(run), not_seen=run.not_seen, findings=value["findings"],
+        value=value, waterfall=draw_waterfall(run), not_seen=run.not_seen,
+        findings=value["findings"],
         took=say_span(run.end - run.begin), state=read_state(project, str(value["invocation_id"])),
     )  # fmt: skip
 
@@ -97,13 +102,18 @@ def show_problem(error: InvocationError) -> str:
 
 
 def read_state(project: Project, invocation_id: str | None) -> str:
-    """Return a text that changes when a record does: one record's size, or the folders' and open records' sizes."""
+    """Return a text that changes when a record does: one record's size, or the folders' and open
+    records' sizes."""
     if invocation_id is not None:
         place = Index(project.root).resolve(invocation_id)
         paths = [place.path, layout.annex_folder(place.invocation_id)]
     else:
         paths = [layout.RECORDS, layout.TRAIL, layout.IMPORTED]
-        paths += [row.path for row in list_invocations(project, Filters(replays=False), _ROWS).rows if not row.outcome]
+        paths += [
+            row.path
+            for row in list_invocations(project, Filters(replays=False), _ROWS).rows
+            if not row.outcome
+        ]
     states = []
     for path in paths:
         try:
@@ -116,5 +126,7 @@ def read_state(project: Project, invocation_id: str | None) -> str:
 
 def _read_run(project: Project, value: Mapping[str, object]) -> Run:
     events = value["events"]
-    lines = [event for event in events if isinstance(event, dict)] if isinstance(events, list) else []
+    lines = (
+        [event for event in events if isinstance(event, dict)] if isinstance(events, list) else []
+    )
     return read_run(lines, annex_events(project.root, str(value["invocation_id"])))

@@ -16,10 +16,13 @@ FEATURE = Feature(
         Command(
             ("view",),
             "commands:view",
-            "Show records in a browser of this machine: list, search, pictures, pages, two runs side by side; live.",
+            "Show records in a browser of this machine: list, search, pictures, pages, two runs "
+            "side by side; live.",
             (
                 ID._replace(required=False, metavar="[ID]"),
-                option("port", "A port of 127.0.0.1; 0 takes a free one.", 0, integer=True, metavar="N"),
+                option(
+                    "port", "A port of 127.0.0.1; 0 takes a free one.", 0, integer=True, metavar="N"
+                ),
             ),
             ("spec-kitty view", "spec-kitty view last"),
             "0 stopped by a signal · 1 refused · 2 usage",
@@ -31,7 +34,11 @@ FEATURE = Feature(
             ("invocations", "export"),
             ("html",),
             "page_command:export_page",
-            (option("html", "One record as a page that checks itself in a browser.", metavar="FILE"),),
+            (
+                option(
+                    "html", "One record as a page that checks itself in a browser.", metavar="FILE"
+                ),
+            ),
             after="output",
             examples=("spec-kitty invocations export last --html run.html",),
             rank=10,

@@ -2,10 +2,11 @@
 
     page = write_page(project, place, "run.html", proofs=True)
 
-The file carries the record's lines as they are, the objects a reader wants beside them, and proofs. Its script, which
-the policy in its head names by its digest, checks seals, chain, digests and proofs with WebCrypto and only then makes
-the page of them: one changed byte shows at its line. The script is `page.js`, the same in every page of a version, so
-its digest can be compared with that of another page.
+The file carries the record's lines as they are, the objects a reader wants beside them, and proofs.
+Its script, which the policy in its head names by its digest, checks seals, chain, digests and
+proofs with WebCrypto and only then makes the page of them: one changed byte shows at its line. The
+script is `page.js`, the same in every page of a version, so its digest can be compared with that of
+another page.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ _MAX_OBJECTS = 256 * 1024
 
 
 class Page(NamedTuple):
-    """A page that was written: its path, digest and size in bytes, and the digest of the script it carries."""
+    """A page that was written: its path, digest and size in bytes, and the digest of the script it
+    carries."""
 
     path: str
     invocation_id: str
@@ -49,15 +51,21 @@ class Page(NamedTuple):
 
 
 def write_page(project: Project, place: Place, output: str, *, proofs: bool) -> Page:
-    """Write the page of one record into a new file. Raises InvocationError; a record that is not intact has none.
+    """Write the page of one record into a new file. Raises InvocationError; a record that is not
+    intact has none.
 
-    `proofs` signs the log and takes along the proofs that the record is in it. The replay's verdict is what it was at
-    the export; the page says so and does not check it.
+    `proofs` signs the log and takes along the proofs that the record is in it. The replay's verdict
+    is what it was at the export; the page says so and does not check it.
     """
     page, left_out = compose_page(project, place, proofs=proofs)
     create_file(output, page)
     return Page(
-        output, place.invocation_id, hashlib.sha256(page).hexdigest(), len(page), read_script()[1], tuple(left_out)
+        output,
+        place.invocation_id,
+        hashlib.sha256(page).hexdigest(),
+        len(page),
+        read_script()[1],
+        tuple(left_out),
     )
 
 
@@ -68,7 +76,9 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
     record = fold(data)
     if record is None or not record.sealed:
         raise StoredDataError(
-            "RECORD_UNSEALED", f"{place.path} carries no seals, so a page cannot check it", "export it as an archive"
+            "RECORD_UNSEALED",
+            f"{place.path} carries no seals, so a page cannot check it",
+            "export it as an archive",
         )
     lines = [raw.decode("utf-8") for _, raw in lines_in_force(data)]
     annexes = [
@@ -79,7 +89,10 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
     objects, left_out = _read_objects(project, (entry.fields for entry in record.entries))
     proven = list(_collect_proofs(project, place.invocation_id)) if proofs else []
     keys = sorted({str(item["key"]) for item in proven})
-    lines_told = [*(entry.fields for entry in record.entries), *(json.loads(annex) for annex in annexes)]
+    lines_told = [
+        *(entry.fields for entry in record.entries),
+        *(json.loads(annex) for annex in annexes),
+    ]
     commands = read_commands(record.started, FileObjectStore(project.root).get)
     facts = {
         "replay": _replay(project, place.invocation_id),
@@ -91,8 +104,11 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
     return make_page(lines, annexes, objects, proven, facts), left_out
 
 
-def _read_objects(project: Project, events: Iterable[Mapping[str, object]]) -> tuple[list[str], list[str]]:
-    """Return the texts a reader wants beside the lines, and what was too large: the context, and patches' texts."""
+def _read_objects(
+    project: Project, events: Iterable[Mapping[str, object]]
+) -> tuple[list[str], list[str]]:
+    """Return the texts a reader wants beside the lines, and what was too large: the context, and
+    patches' texts."""
     digests: list[object] = []
     for fields in events:
         if fields.get("event") == "started" and fields.get("governance_context_available"):
@@ -116,13 +132,21 @@ def _read_objects(project: Project, events: Iterable[Mapping[str, object]]) -> t
 
 
 def _collect_proofs(project: Project, invocation_id: str) -> Iterator[dict[str, object]]:
-    """Sign the log and yield the proof of each leaf of a record, with the Ed25519 key of its log."""
+    """Sign the log and yield the proof of each leaf of a record, with the Ed25519 key of its
+    log."""
     make_checkpoint(project)
     for generation in open_log(project).generations():
         proofs = list(prove(generation, {invocation_id}))
-        keys = [str(key) for key, _ in read_keys(generation) if key.kind == ED25519] if proofs else []
+        keys = (
+            [str(key) for key, _ in read_keys(generation) if key.kind == ED25519] if proofs else []
+        )
         for item in proofs:
-            value = {"kind": item.kind, "invocation_id": item.invocation_id, "seal": item.seal, "text": str(item.proof)}
+            value = {
+                "kind": item.kind,
+                "invocation_id": item.invocation_id,
+                "seal": item.seal,
+                "text": str(item.proof),
+            }
             yield {**value, "key": keys[0] if keys else ""}
 
 

@@ -14,13 +14,20 @@ def export_page(values: Values) -> int:
     """Write the page of one record."""
     project, ids = open_export(values, "html")
     if len(ids) != 1 or values["safe"] or values["format"] != "archive":
-        raise CallerError("USAGE", "--html takes one record, no --safe and no --format", "give one ID")
+        raise CallerError(
+            "USAGE", "--html takes one record, no --safe and no --format", "give one ID"
+        )
     place = Index(project.root).resolve(ids[0])
     page = write_page(project, place, str(values["html"]), proofs=bool(values.get("proofs")))
     if values["json"]:
         write_json(page)
         return 0
-    lines = [f"{one_line(page.path)}: the page of {page.invocation_id}, {page.size} bytes", f"SHA-256 {page.sha256}"]
-    lines.append(f"its script: SHA-256 {page.script_sha256}, the same in every page of this version")
+    lines = [
+        f"{one_line(page.path)}: the page of {page.invocation_id}, {page.size} bytes",
+        f"SHA-256 {page.sha256}",
+    ]
+    lines.append(
+        f"its script: SHA-256 {page.script_sha256}, the same in every page of this version"
+    )
     write_lines([*lines, *(f"left out: object {one_line(item)}" for item in page.left_out)])
     return 0

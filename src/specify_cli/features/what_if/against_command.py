@@ -61,17 +61,25 @@ def _diff_lines(value: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"      {one_line(shown)}" for shown in diffs.get(entry["uri"], ()))
     for key, sign in (("added", "+"), ("removed", "-")):
         for item in filters[key]:
-            yield f"  {sign} {one_line(item['action'])} {one_line(item['uri'])} by rule {one_line(item['rule_id'])}"
+            yield (
+                f"  {sign} {one_line(item['action'])} {one_line(item['uri'])} by rule "
+                f"{one_line(item['rule_id'])}"
+            )
     for item in value["transitions"]:
         pair = " -> ".join(one_line(item[key] or "nothing", 60) for key in ("then", "now"))
         yield f"  {item['kind']} {one_line(item['name'])}: {pair}"
         yield from (f"      {one_line(shown)}" for shown in item["diff"])
     if value["not_evaluated"]:
-        yield f"not asked again: {len(value['not_evaluated'])}, the first because {value['not_evaluated'][0]['reason']}"
+        yield (
+            f"not asked again: {len(value['not_evaluated'])}, the first because "
+            f"{value['not_evaluated'][0]['reason']}"
+        )
     for cause in value["causes"]:
         yield f"cause {cause['cause']}: {cause['message']}"
         for item in cause["changed"][:_CHANGES_SHOWN]:
-            change = " -> ".join(one_line(item[key] or "nothing", 60) for key in ("original", "today"))
+            change = " -> ".join(
+                one_line(item[key] or "nothing", 60) for key in ("original", "today")
+            )
             yield f"  {item['what']} {one_line(item['name'])}: {change}"
         if len(cause["changed"]) > _CHANGES_SHOWN:
             yield f"  and {len(cause['changed']) - _CHANGES_SHOWN} more: --json lists them"

@@ -1,8 +1,10 @@
-"""Making past decisions again under a charter that is proposed: what would have gone otherwise, for which records, why.
+"""Making past decisions again under a charter that is proposed: what would have gone otherwise, for
+which records, why.
 
-Each record is asked on its own frozen request, profiles, config and doctrine; only what the candidate brings takes the
-place of what was there. A policy decision that changed is said once, as such, and not as a rule that came or went;
-rules are compared for the profile and action of then, so a route that changed is one transition. No record is written.
+Each record is asked on its own frozen request, profiles, config and doctrine; only what the
+candidate brings takes the place of what was there. A policy decision that changed is said once, as
+such, and not as a rule that came or went; rules are compared for the profile and action of then, so
+a route that changed is one transition. No record is written.
 """
 
 from __future__ import annotations
@@ -44,7 +46,15 @@ from specify_cli.features.replay.replay import (
 )
 from specify_cli.invocation import gates
 from specify_cli.libraries.work.sharing import HERE, Engine, share_out
-from specify_cli.libraries.work.sources import Failure, HeldLog, Item, Source, group_items, iter_opened, list_items
+from specify_cli.libraries.work.sources import (
+    Failure,
+    HeldLog,
+    Item,
+    Source,
+    group_items,
+    iter_opened,
+    list_items,
+)
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.readable_diff import show_difference
@@ -56,13 +66,19 @@ from specify_cli.trail.log.leaves import START
 from specify_cli.trail.log.notes import encode
 from specify_cli.trail.log.signing import make_checkpoint
 
-_CHARTER = {CHARTER_MARKDOWN: "charter.md", CHARTER_YAML: "charter.yaml", POLICY_PATH: "policy.yaml"}
+_CHARTER = {
+    CHARTER_MARKDOWN: "charter.md",
+    CHARTER_YAML: "charter.yaml",
+    POLICY_PATH: "policy.yaml",
+}
 
 
 class Candidate(NamedTuple):
-    """What is proposed: files in place of those under `replaced`, and profiles in place of a project's, or None.
+    """What is proposed: files in place of those under `replaced`, and profiles in place of a
+    project's, or None.
 
-    With `bundle`, the doctrine that ships is that one; with `settings`, these decide how much of it is shown.
+    With `bundle`, the doctrine that ships is that one; with `settings`, these decide how much of it
+    is shown.
     """
 
     files: Mapping[str, bytes]
@@ -73,7 +89,8 @@ class Candidate(NamedTuple):
 
 
 class Sights:
-    """What decisions saw, and would have seen under a candidate: records share most of it, so each is built once."""
+    """What decisions saw, and would have seen under a candidate: records share most of it, so each
+    is built once."""
 
     def __init__(self, candidate: Candidate, cache: ParseCache | None = None) -> None:
         self.candidate = candidate
@@ -95,13 +112,23 @@ class Sights:
         return self._known[corpus]
 
     def _replace_in(self, then: ContextInputs) -> ContextInputs:
-        files, replaced, bundle = self.candidate.files, self.candidate.replaced, self.candidate.bundle
+        files, replaced, bundle = (
+            self.candidate.files,
+            self.candidate.replaced,
+            self.candidate.bundle,
+        )
         return ContextInputs.from_bytes(
-            {path: then.blobs[name] for path, name in then.files.items() if not path.startswith(replaced)}
+            {
+                path: then.blobs[name]
+                for path, name in then.files.items()
+                if not path.startswith(replaced)
+            }
             | dict(files),
             settings={"governance": then.settings},
             bundle=bundle or then.bundle,
-            unreadable={path: why for path, why in then.unreadable.items() if not path.startswith(replaced)},
+            unreadable={
+                path: why for path, why in then.unreadable.items() if not path.startswith(replaced)
+            },
             cache=self.cache,
         )
 
@@ -115,7 +142,8 @@ def show_rule_change(then: ContextInputs, now: ContextInputs, uri: str) -> tuple
 
 
 class Transition(NamedTuple):
-    """One thing that would have come out otherwise: for a policy decision `kind` reads as in `deny->allow`.
+    """One thing that would have come out otherwise: for a policy decision `kind` reads as in
+    `deny->allow`.
 
     `diff` holds the lines by which a text that agents read has changed.
     """
@@ -139,7 +167,8 @@ class Skipped(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Transitions of one kind and cause: how many, over how many and which records, and the first."""
+    """Transitions of one kind and cause: how many, over how many and which records, and the
+    first."""
 
     kind: str
     cause: str
@@ -150,7 +179,8 @@ class Row(NamedTuple):
 
 
 class LogState(NamedTuple):
-    """The log these records are leaves of, signed just now; records it holds of that time and this clone does not."""
+    """The log these records are leaves of, signed just now; records it holds of that time and this
+    clone does not."""
 
     origin: str
     size: int
@@ -159,7 +189,8 @@ class LogState(NamedTuple):
 
 
 class Backtest(NamedTuple):
-    """The report: the table, everything in it, what was left out, and the log that shows if a record is missing.
+    """The report: the table, everything in it, what was left out, and the log that shows if a
+    record is missing.
 
     `log` is None where the log cannot be signed; `unsigned` says why.
     """
@@ -175,12 +206,14 @@ class Backtest(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Return whether every record of the log is here and each one and its gates could be asked."""
+        """Return whether every record of the log is here and each one and its gates could be
+        asked."""
         return not self.not_evaluated and not (self.log is not None and self.log.missing)
 
 
 class Answer(NamedTuple):
-    """What was found of one record, what of it could not be asked, and whether it could be asked at all.
+    """What was found of one record, what of it could not be asked, and whether it could be asked at
+    all.
 
     `failure` is why nothing can be said of its whole source.
     """
@@ -195,9 +228,11 @@ class Answer(NamedTuple):
 
 
 def read_candidate(charter: str, profiles: str | None) -> Candidate:
-    """Return what a folder proposes: a project's charter, policy and doctrine, or a folder of a charter alone.
+    """Return what a folder proposes: a project's charter, policy and doctrine, or a folder of a
+    charter alone.
 
-    Raises CallerError CHARTER_INVALID, where a file of it cannot be used: rules that are not read would seem lost.
+    Raises CallerError CHARTER_INVALID, where a file of it cannot be used: rules that are not read
+    would seem lost.
     """
     if os.path.isdir(f"{charter}/.kittify/charter"):
         inputs = load_inputs(charter, settings={})
@@ -205,21 +240,27 @@ def read_candidate(charter: str, profiles: str | None) -> Candidate:
         replaced: tuple[str, ...] = (*_CHARTER, DOCTRINE_FOLDER + "/")
     else:
         try:
-            sources = {path: read_source(charter, name, max_bytes=CHARTER_BYTES) for path, name in _CHARTER.items()}
+            sources = {
+                path: read_source(charter, name, max_bytes=CHARTER_BYTES)
+                for path, name in _CHARTER.items()
+            }
         except SourceError as error:
             raise _refuse(charter, error.problem.describe()) from error
         files = {path: source.data for path, source in sources.items() if source is not None}
         replaced = tuple(_CHARTER)
         inputs = ContextInputs.from_bytes(files, bundle=shipped_bundle())
     if CHARTER_MARKDOWN not in files and CHARTER_YAML not in files:
-        raise _refuse(charter, "expected charter.md or charter.yaml, or .kittify/charter with one of them")
+        raise _refuse(
+            charter, "expected charter.md or charter.yaml, or .kittify/charter with one of them"
+        )
     if inputs.problems:
         raise _refuse(charter, inputs.problems[0].describe())
     return Candidate(files, replaced, None if profiles is None else _read_profiles(profiles))
 
 
 def read_project(root: str) -> Candidate:
-    """Return what a whole project holds: charter, policy, doctrine, profiles, config, whatever of it can be used."""
+    """Return what a whole project holds: charter, policy, doctrine, profiles, config, whatever of
+    it can be used."""
     inputs = load_inputs(root)
     profiles = AgentProfileRepository(project_dir=PROJECT_FOLDERS, root=root).all()
     files = {source.path: source.data for source in files_of(inputs)}
@@ -237,7 +278,11 @@ def _read_profiles(folder: str) -> tuple[AgentProfile, ...]:
 
 
 def _refuse(folder: str, why: str) -> CallerError:
-    return CallerError("CHARTER_INVALID", f"{folder}: {why}", "spec-kitty charter lint, in the project it belongs to")
+    return CallerError(
+        "CHARTER_INVALID",
+        f"{folder}: {why}",
+        "spec-kitty charter lint, in the project it belongs to",
+    )
 
 
 # --- one record
@@ -249,12 +294,14 @@ def judge_record(opened: Opened, sights: Sights, rules: gates.RuleRegistry) -> A
     retrieved = judge_retrievals(opened, sights, opened.past.retrievals)
     decided = judge_gates(opened, rules)
     return Answer(
-        tuple(dict.fromkeys((*transitions, *retrieved.found, *decided.found))), (*retrieved.skipped, *decided.skipped)
+        tuple(dict.fromkeys((*transitions, *retrieved.found, *decided.found))),
+        (*retrieved.skipped, *decided.skipped),
     )
 
 
 def judge_retrievals(opened: Opened, sights: Sights, retrievals: Iterable[Retrieval]) -> Answer:
-    """Return which rules these retrievals would have put in front of the agent, and did not, or the other way about."""
+    """Return which rules these retrievals would have put in front of the agent, and did not, or the
+    other way about."""
     transitions: list[Transition] = []
     skipped: list[Skipped] = []
     for retrieval in retrievals:
@@ -273,13 +320,19 @@ def judge_gates(opened: Opened, rules: gates.RuleRegistry) -> Answer:
     transitions: list[Transition] = []
     skipped: list[Skipped] = []
     for fields in opened.past.gates:
-        asked = ask_gate(fields, rules.find(str(fields.get("rule_ref"))), opened.objects.get, any_version=True)
+        asked = ask_gate(
+            fields, rules.find(str(fields.get("rule_ref"))), opened.objects.get, any_version=True
+        )
         name, seq = str(fields.get("gate")), fields.get("seq")
         if asked.status == "not_reevaluated":
-            skipped.append(Skipped(invocation_id, asked.why, seq if type(seq) is int else None, name))
+            skipped.append(
+                Skipped(invocation_id, asked.why, seq if type(seq) is int else None, name)
+            )
         elif asked.outcome != fields.get("outcome"):
             recorded = None if fields.get("outcome") is None else str(fields["outcome"])
-            transitions.append(Transition(invocation_id, "gate", name, recorded, asked.outcome, "gate rule"))
+            transitions.append(
+                Transition(invocation_id, "gate", name, recorded, asked.outcome, "gate rule")
+            )
     return Answer(tuple(transitions), tuple(skipped))
 
 
@@ -292,7 +345,14 @@ def _judge_route(opened: Opened, candidate: Candidate) -> Iterator[Transition]:
         now = _route(opened, _choose_profiles(opened, candidate))
     if now != then:
         kind = "refused" if ":" in now else "route"
-        yield Transition(opened.past.invocation_id, kind, "router", then, now, "code" if now == frozen else "profiles")
+        yield Transition(
+            opened.past.invocation_id,
+            kind,
+            "router",
+            then,
+            now,
+            "code" if now == frozen else "profiles",
+        )
 
 
 def _choose_profiles(opened: Opened, candidate: Candidate) -> tuple[AgentProfile, ...]:
@@ -309,11 +369,17 @@ def _route(opened: Opened, profiles: tuple[AgentProfile, ...]) -> str:
     return decision if isinstance(decision, str) else f"{decision.profile_id} {decision.action}"
 
 
-def _judge_retrieval(opened: Opened, retrieval: Retrieval, then: Outcome, sights: Sights) -> Iterator[Transition]:
+def _judge_retrieval(
+    opened: Opened, retrieval: Retrieval, then: Outcome, sights: Sights
+) -> Iterator[Transition]:
     corpus = str(retrieval.request.get("corpus"))
     frozen, inputs = sights.of(opened, corpus)
     profile = next(
-        (item for item in _choose_profiles(opened, sights.candidate) if item.profile_id == opened.profile.profile_id),
+        (
+            item
+            for item in _choose_profiles(opened, sights.candidate)
+            if item.profile_id == opened.profile.profile_id
+        ),
         opened.profile,
     )
     settings = sights.candidate.settings
@@ -334,23 +400,39 @@ def _judge_retrieval(opened: Opened, retrieval: Retrieval, then: Outcome, sights
         earlier, later = ruled_then.get(uri), ruled_now.get(uri)
         if earlier is not None and later is not None and earlier.action != later.action:
             cause = _find_policy_cause(uri, frozen, inputs, later)
-            yield Transition(name, f"{earlier.action}->{later.action}", uri, earlier.action, later.action, cause)
+            yield Transition(
+                name, f"{earlier.action}->{later.action}", uri, earlier.action, later.action, cause
+            )
         elif before.get(uri) != after.get(uri):
-            kind = "rule gained" if uri not in before else "rule lost" if uri not in after else "rule changed"
+            kind = (
+                "rule gained"
+                if uri not in before
+                else "rule lost"
+                if uri not in after
+                else "rule changed"
+            )
             ours = unchanged.get(uri) == after.get(uri)
-            cause = "code" if ours else _find_cause(uri, (frozen, inputs), (opened.profile, profile), is_other_config)
+            cause = (
+                "code"
+                if ours
+                else _find_cause(uri, (frozen, inputs), (opened.profile, profile), is_other_config)
+            )
             diff = sights.show_change(opened, corpus, uri) if kind == "rule changed" else ()
             yield Transition(name, kind, uri, before.get(uri), after.get(uri), cause, diff)
         elif uri in after and earlier is not None and later is not None and earlier != later:
             diff = show_difference(earlier.reason, later.reason)
-            yield Transition(name, "reason changed", uri, earlier.reason, later.reason, "policy", diff)
+            yield Transition(
+                name, "reason changed", uri, earlier.reason, later.reason, "policy", diff
+            )
         else:
             continue
         is_told = True
     texts = ["" if isinstance(context, str) else context.text for context in contexts]
     if is_other_config and not is_told and first.text_hash != now.text_hash:
         pair = first.text_hash, now.text_hash
-        yield Transition(name, "context changed", retrieval.request_id, *pair, "config", show_difference(*texts))
+        yield Transition(
+            name, "context changed", retrieval.request_id, *pair, "config", show_difference(*texts)
+        )
 
 
 def _list_rules(outcome: Outcome) -> dict[str, str]:
@@ -367,17 +449,26 @@ class _Ruled(NamedTuple):
 
 def _judge_policy(inputs: ContextInputs) -> dict[str, _Ruled]:
     """Return what the policy says of each rule there is."""
-    return {item.uri: _ask_policy(inputs, item) for item in (*inputs.charter.sections, *inputs.artifacts)}
+    return {
+        item.uri: _ask_policy(inputs, item)
+        for item in (*inputs.charter.sections, *inputs.artifacts)
+    }
 
 
 def _ask_policy(inputs: ContextInputs, artifact: Artifact) -> _Ruled:
     rule = deciding(inputs.policy, artifact)
-    return _Ruled("allow" if rule is None else rule.action, rule.reason if rule and rule.action == "redact" else "")
+    return _Ruled(
+        "allow" if rule is None else rule.action,
+        rule.reason if rule and rule.action == "redact" else "",
+    )
 
 
 def _find_policy_cause(uri: str, then: ContextInputs, now: ContextInputs, says: _Ruled) -> str:
-    """Return why a policy says something else of a rule: it is another policy, or the rule is another one to it."""
-    artifact = next((item for item in (*then.charter.sections, *then.artifacts) if item.uri == uri), None)
+    """Return why a policy says something else of a rule: it is another policy, or the rule is
+    another one to it."""
+    artifact = next(
+        (item for item in (*then.charter.sections, *then.artifacts) if item.uri == uri), None
+    )
     if artifact is None or _ask_policy(now, artifact).action == says.action:
         return "policy"
     return "charter" if artifact in then.charter.sections else "doctrine"
@@ -389,7 +480,8 @@ def _find_cause(
     profiles: tuple[AgentProfile, AgentProfile],
     is_other_config: bool,
 ) -> str:
-    """Return what a rule came, went or changed by: its own text, config, profile, or others that outweigh it now."""
+    """Return what a rule came, went or changed by: its own text, config, profile, or others that
+    outweigh it now."""
     then, now = inputs
     if then.corpus.get(uri) != now.corpus.get(uri):
         sections = {item.uri for side in inputs for item in side.charter.sections}
@@ -427,11 +519,14 @@ def backtest(
     rules: str | None = None,
     engine: Engine = HERE,
 ) -> Backtest:
-    """Ask every live record that began at `since` (milliseconds since 1970) or later; the same on every engine.
+    """Ask every live record that began at `since` (milliseconds since 1970) or later; the same on
+    every engine.
 
     Raises InvocationError.
     """
-    [asked] = backtest_sources([Source(".", project.root)], candidate, since=since, rules=rules, engine=engine)
+    [asked] = backtest_sources(
+        [Source(".", project.root)], candidate, since=since, rules=rules, engine=engine
+    )
     if asked.report is None:
         failure = asked.failure or Failure("INTERNAL", "there is no report")
         raise EnvironmentFault(failure.code, failure.message, "spec-kitty doctor")
@@ -446,10 +541,13 @@ def backtest_sources(
     rules: str | None = None,
     engine: Engine = HERE,
 ) -> Iterator[Asked]:
-    """Yield what was found of each source, in their order. Raises EnvironmentFault, CallerError RULES_NOT_FOUND."""
+    """Yield what was found of each source, in their order. Raises EnvironmentFault, CallerError
+    RULES_NOT_FOUND."""
     items = [[item for item in list_items(source) if _is_wanted(item, since)] for source in sources]
     terms = _Terms(candidate, since, rules, engine.scheduler is not None)
-    judged = share_out(engine, partial(_judge_items, terms), [item for group in items for item in group], _lose)
+    judged = share_out(
+        engine, partial(_judge_items, terms), [item for group in items for item in group], _lose
+    )
     for source, group in zip(sources, items, strict=True):
         answers = [answer for answered in islice(judged, len(group)) for answer in answered]
         broken = next((answer.failure for answer in answers if answer.failure is not None), None)
@@ -492,7 +590,10 @@ def _is_wanted(item: Item, since: int | None) -> bool:
 def _lose(item: Item, why: str) -> list[Answer]:
     if not item.places:
         return [Answer((), (), False, Failure("NOT_CHECKED", why))]
-    return [Answer((), (Skipped(place.invocation_id, f"NOT_CHECKED: {why}"),), False) for place in item.places]
+    return [
+        Answer((), (Skipped(place.invocation_id, f"NOT_CHECKED: {why}"),), False)
+        for place in item.places
+    ]
 
 
 def _judge_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Answer]]:
@@ -507,12 +608,19 @@ def _judge_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Answer]]
             answers: list[Answer | None] = []
             try:
                 for root, places, failure in iter_opened(item):
-                    due = [place for place in places if _is_wanted(item._replace(places=(place,)), terms.since)]
+                    due = [
+                        place
+                        for place in places
+                        if _is_wanted(item._replace(places=(place,)), terms.since)
+                    ]
                     if failure is None:
                         answers += [_judge_place(root, place, sights) for place in due]
                     elif places:
                         reason = f"{failure.code}: {failure.message}"
-                        answers += [Answer((), (Skipped(place.invocation_id, reason),), False) for place in due]
+                        answers += [
+                            Answer((), (Skipped(place.invocation_id, reason),), False)
+                            for place in due
+                        ]
                     else:
                         answers.append(Answer((), (), False, failure))
             except InvocationError as error:
@@ -521,31 +629,45 @@ def _judge_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Answer]]
 
 
 def _judge_place(root: str, place: Place, sights: Sights) -> Answer | None:
-    """Return what would have come out otherwise for a record; None for a replay, which nobody asks again."""
+    """Return what would have come out otherwise for a record; None for a replay, which nobody asks
+    again."""
     try:
         with network_denied():
-            opened = open_past(FileRecordStore(root).hold(place), place.path, FileObjectStore(root), cache=sights.cache)
+            opened = open_past(
+                FileRecordStore(root).hold(place),
+                place.path,
+                FileObjectStore(root),
+                cache=sights.cache,
+            )
             if str(opened.past.started.get("run_kind") or "live") != "live":
                 return None
             return judge_record(opened, sights, gates.RULES)
     except (InvocationError, OSError) as error:
-        reason = f"{error.code}: {error.message}" if isinstance(error, InvocationError) else str(error)
+        reason = (
+            f"{error.code}: {error.message}" if isinstance(error, InvocationError) else str(error)
+        )
         return Answer((), (Skipped(place.invocation_id, reason),), False)
 
 
 def _tabulate(transitions: Sequence[Transition]) -> Iterable[Row]:
-    """Return a row for each kind and cause, what was kept back and would be shown before all others."""
+    """Return a row for each kind and cause, what was kept back and would be shown before all
+    others."""
     groups: dict[tuple[str, str], list[Transition]] = {}
     for item in transitions:
         groups.setdefault((item.kind, item.cause), []).append(item)
-    ordered = sorted(groups.items(), key=lambda group: (not group[0][0].endswith("->allow"), group[0]))
+    ordered = sorted(
+        groups.items(), key=lambda group: (not group[0][0].endswith("->allow"), group[0])
+    )
     for (kind, cause), items in ordered:
         touched = tuple(dict.fromkeys(item.invocation_id for item in items))
         yield Row(kind, cause, len(items), len(touched), items[0], touched)
 
 
-def _read_log(source: Source, here: set[str], since: int | None) -> tuple[LogState | None, str | None]:
-    """Return the state of the log, signed, with its records that are not here; or why there is none.
+def _read_log(
+    source: Source, here: set[str], since: int | None
+) -> tuple[LogState | None, str | None]:
+    """Return the state of the log, signed, with its records that are not here; or why there is
+    none.
 
     Raises InvocationError where it cannot be signed.
     """
@@ -556,7 +678,11 @@ def _read_log(source: Source, here: set[str], since: int | None) -> tuple[LogSta
     else:
         project = load_project(source.path, lenient=True)[0]
         signed = make_checkpoint(project)
-        logged = (leaf for generation in open_log(project).generations() for leaf in generation.read_leaves())
+        logged = (
+            leaf
+            for generation in open_log(project).generations()
+            for leaf in generation.read_leaves()
+        )
         began = frozenset(leaf.invocation_id for leaf in logged if leaf.kind == START)
         log = HeldLog(signed.origin, signed.size, signed.root, began)
     names = {name for name in log.started if since is None or millis_of(name) >= since}

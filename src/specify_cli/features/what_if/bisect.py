@@ -1,7 +1,9 @@
-"""The commit of charter, policy, doctrine, profiles or config that first changes what a past record decided.
+"""The commit of charter, policy, doctrine, profiles or config that first changes what a past record
+decided.
 
-Commits are asked one by one, oldest first, so an answer does not depend on later ones that changed it back. Where
-today's code alone decides otherwise on what the record kept, no commit of this repository is to blame, which is said.
+Commits are asked one by one, oldest first, so an answer does not depend on later ones that changed
+it back. Where today's code alone decides otherwise on what the record kept, no commit of this
+repository is to blame, which is said.
 """
 
 from __future__ import annotations
@@ -18,7 +20,13 @@ from doctrine.load import ParseCache
 from specify_cli.errors import CallerError
 from specify_cli.features.replay.quiet import network_denied
 from specify_cli.features.replay.replay import Opened, load_rules, open_past
-from specify_cli.features.what_if.backtest import Candidate, Sights, Transition, judge_record, read_project
+from specify_cli.features.what_if.backtest import (
+    Candidate,
+    Sights,
+    Transition,
+    judge_record,
+    read_project,
+)
 from specify_cli.invocation import gates
 from specify_cli.project.config import Project
 from specify_cli.record.ids import millis_of
@@ -40,10 +48,11 @@ class Commit(NamedTuple):
 
 
 class Culprit(NamedTuple):
-    """What first changes a record's decision: a commit, the work tree, our own code, or nothing up to now.
+    """What first changes a record's decision: a commit, the work tree, our own code, or nothing up
+    to now.
 
-    `cause` is commit, work tree, code or none; `base` is the last commit asked that still decides as the record does;
-    `code` names what of ours has another version than then.
+    `cause` is commit, work tree, code or none; `base` is the last commit asked that still decides
+    as the record does; `code` names what of ours has another version than then.
     """
 
     invocation_id: str
@@ -56,11 +65,14 @@ class Culprit(NamedTuple):
 
 
 def find_culprit(project: Project, invocation_id: str) -> Culprit:
-    """Ask each commit since the record. Raises CallerError NOT_A_REPOSITORY, StoredDataError unreplayable.*."""
+    """Ask each commit since the record. Raises CallerError NOT_A_REPOSITORY, StoredDataError
+    unreplayable.*."""
     top = find_worktree(project.root)
     if top is None:
         raise CallerError(
-            "NOT_A_REPOSITORY", f"{project.root} is in no git repository: there are no commits to ask", "git init"
+            "NOT_A_REPOSITORY",
+            f"{project.root} is in no git repository: there are no commits to ask",
+            "git init",
         )
     place = Index(project.root).resolve(invocation_id)
     objects = FileObjectStore(project.root, project.config.trail)
@@ -83,13 +95,19 @@ def _ask_commits(root: str, top: str, opened: Opened, culprit: Culprit) -> Culpr
         if files not in answers:
             answers[files] = _ask(top, files, opened, parsed)
         asked.append((seconds, commit, answers[files]))
-    older = [place for place, (seconds, _, changed) in enumerate(asked) if not changed and seconds < began]
+    older = [
+        place
+        for place, (seconds, _, changed) in enumerate(asked)
+        if not changed and seconds < began
+    ]
     same = [place for place, (_, _, changed) in enumerate(asked) if not changed]
     base = older[-1] if older else same[0] if same else -1
     last = asked[base][1] if base >= 0 else None
     for number, (seconds, commit, changed) in enumerate(asked[base + 1 :], 1):
         if changed and (base >= 0 or seconds >= began):
-            return culprit._replace(cause="commit", commit=commit, base=last, asked=number, transitions=changed)
+            return culprit._replace(
+                cause="commit", commit=commit, base=last, asked=number, transitions=changed
+            )
         last = commit if not changed else last
     with network_denied():
         live = judge_record(opened, Sights(read_project(root)), gates.RULES).found
@@ -100,21 +118,27 @@ def _ask_commits(root: str, top: str, opened: Opened, culprit: Culprit) -> Culpr
 
 
 def _list_commits(root: str, top: str) -> Iterator[tuple[Commit, int]]:
-    """Yield the commits that touch what decisions are made by, each after its parents, with the second of it."""
+    """Yield the commits that touch what decisions are made by, each after its parents, with the
+    second of it."""
     form = "%H%x00%ct%x00%cI%x00%an%x00%s"
     paths = [f"{root}/{folder}" for folder in _FOLDERS]
-    output = ask_git(top, "log", "--topo-order", "--reverse", f"--format={form}", "HEAD", "--", *paths)
+    output = ask_git(
+        top, "log", "--topo-order", "--reverse", f"--format={form}", "HEAD", "--", *paths
+    )
     if output is None and ask_git(top, "rev-parse", "--verify", "--quiet", "HEAD") is None:
         return  # nothing was committed yet
     if output is None:
-        raise CallerError("NOT_A_REPOSITORY", "git does not list the commits of this project", "git log")
+        raise CallerError(
+            "NOT_A_REPOSITORY", "git does not list the commits of this project", "git log"
+        )
     for line in output.splitlines():
         sha, seconds, at, author, subject = line.split("\0", 4)
         yield Commit(sha, at, author, subject), int(seconds)
 
 
 def _list_files(root: str, top: str, sha: str) -> Iterator[tuple[str, str]]:
-    """Yield (path below the project, blob) of what decisions were made by at a commit; links and the like left out."""
+    """Yield (path below the project, blob) of what decisions were made by at a commit; links and
+    the like left out."""
     paths = [f"{os.path.relpath(root, top)}/{folder}".removeprefix("./") for folder in _FOLDERS]
     output = ask_git(top, "ls-tree", "-r", "-z", "--full-tree", sha, "--", *paths)
     if output is None:
@@ -125,8 +149,11 @@ def _list_files(root: str, top: str, sha: str) -> Iterator[tuple[str, str]]:
             yield os.path.relpath(f"{top}/{path}", root), fields.split(" ")[2]
 
 
-def _ask(top: str, files: frozenset[tuple[str, str]], opened: Opened, parsed: ParseCache) -> tuple[Transition, ...]:
-    """Return what would have come out otherwise with these files: they are laid out anew, so they are read as ever."""
+def _ask(
+    top: str, files: frozenset[tuple[str, str]], opened: Opened, parsed: ParseCache
+) -> tuple[Transition, ...]:
+    """Return what would have come out otherwise with these files: they are laid out anew, so they
+    are read as ever."""
     with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
         for path, blob in sorted(files):
             os.makedirs(os.path.dirname(f"{folder}/{path}"), exist_ok=True)
@@ -140,5 +167,8 @@ def _ask(top: str, files: frozenset[tuple[str, str]], opened: Opened, parsed: Pa
 
 
 def _unread(name: str) -> CallerError:
-    """Return the error for what this clone has no bytes of: taken for empty, it would put the blame on its commit."""
-    return CallerError("COMMIT_NOT_FOUND", f"git cannot read {name} in this clone", "git fetch --refetch")
+    """Return the error for what this clone has no bytes of: taken for empty, it would put the blame
+    on its commit."""
+    return CallerError(
+        "COMMIT_NOT_FOUND", f"git cannot read {name} in this clone", "git fetch --refetch"
+    )

@@ -1,4 +1,5 @@
-"""Why a decision would come out otherwise today: code, data, policy, config, each with what changed."""
+"""Why a decision would come out otherwise today: code, data, policy, config, each with what
+changed."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ CAUSES = ("code", "data", "policy", "config")
 
 
 class Today(NamedTuple):
-    """R2: what the request comes to now under the recorded policy and config; `inputs` are what it saw."""
+    """R2: what the request comes to now under the recorded policy and config; `inputs` are what it
+    saw."""
 
     routed: Routed
     context: CharterContextResult
@@ -43,7 +45,10 @@ def read_settings_then(opened: Opened) -> Mapping[str, object]:
 
 
 def find_causes(
-    project: Project, opened: Opened, outcomes: tuple[Outcome, Outcome, Today], then: RouterDecision | str
+    project: Project,
+    opened: Opened,
+    outcomes: tuple[Outcome, Outcome, Today],
+    then: RouterDecision | str,
 ) -> list[dict[str, object]]:
     """Return why the answer differs, and what was held fixed though it differs today."""
     recorded, first, today = outcomes
@@ -61,7 +66,10 @@ def find_causes(
             [*_compare_routing(routing_then, routing_first), *_compare_code(opened.code), *moved],
         )
     if not _is_same(first, today.outcome) or routing_first != routing_now:
-        detail = "today's doctrine, charter, profiles or project give another result than the recorded ones"
+        detail = (
+            "today's doctrine, charter, profiles or project give another result than the "
+            "recorded ones"
+        )
         moved = _compare_hits(first, today.outcome)
         causes["data"] = (
             True,
@@ -70,12 +78,25 @@ def find_causes(
         )
     policy = _compare_policy(opened, today.live)
     if policy:
-        causes["policy"] = (False, "the policy is another one today; the recorded one was applied", policy)
+        causes["policy"] = (
+            False,
+            "the policy is another one today; the recorded one was applied",
+            policy,
+        )
     config = _compare_config(project, opened, today.live)
     if config:
-        causes["config"] = (False, "the config is another one today; the recorded one was applied", config)
+        causes["config"] = (
+            False,
+            "the config is another one today; the recorded one was applied",
+            config,
+        )
     return [
-        {"cause": cause, "applied": causes[cause][0], "message": causes[cause][1], "changed": causes[cause][2]}
+        {
+            "cause": cause,
+            "applied": causes[cause][0],
+            "message": causes[cause][1],
+            "changed": causes[cause][2],
+        }
         for cause in CAUSES
         if cause in causes
     ]
@@ -95,7 +116,9 @@ def _describe_change(what: str, name: str, original: object, today: object) -> d
     return {"what": what, "name": name, "original": values[0], "today": values[1]}
 
 
-def _list_changes(what: str, then: Mapping[str, object], now: Mapping[str, object]) -> Iterable[dict[str, object]]:
+def _list_changes(
+    what: str, then: Mapping[str, object], now: Mapping[str, object]
+) -> Iterable[dict[str, object]]:
     for name in sorted({*then, *now}):
         if then.get(name) != now.get(name):
             yield _describe_change(what, name, then.get(name), now.get(name))
@@ -106,14 +129,17 @@ def _compare_routing(then: Fields, now: Fields) -> list[dict[str, object]]:
 
 
 def _compare_hits(then: Outcome, now: Outcome) -> list[dict[str, object]]:
-    """Return the ranks and scores that differ, where both found the same entries: else those say enough."""
+    """Return the ranks and scores that differ, where both found the same entries: else those say
+    enough."""
     one, two = ({str(hit.get("uri")): hit for hit in side.hits} for side in (then, now))
     if one.keys() != two.keys():
         return []
     return [
         change
         for name in ("rank", "score")
-        for change in _list_changes(name, *({uri: hit.get(name) for uri, hit in side.items()} for side in (one, two)))
+        for change in _list_changes(
+            name, *({uri: hit.get(name) for uri, hit in side.items()} for side in (one, two))
+        )
     ]
 
 
@@ -132,9 +158,15 @@ def _compare_data(opened: Opened, today: Today) -> list[dict[str, object]]:
             {path: why[0] for path, why in frozen.unreadable.items()},
             {path: why[0] for path, why in inputs.unreadable.items()},
         ),
-        *_list_changes("shipped", {"doctrine": frozen.bundle.digest}, {"doctrine": inputs.bundle.digest}),
-        *_list_changes("profile", profiles, {item.profile_id: item.digest for item in routed.profiles}),
-        *_list_changes("router", {"table": opened.frozen.table.digest}, {"table": routed.table.digest}),
+        *_list_changes(
+            "shipped", {"doctrine": frozen.bundle.digest}, {"doctrine": inputs.bundle.digest}
+        ),
+        *_list_changes(
+            "profile", profiles, {item.profile_id: item.digest for item in routed.profiles}
+        ),
+        *_list_changes(
+            "router", {"table": opened.frozen.table.digest}, {"table": routed.table.digest}
+        ),
         *_list_changes(
             "facts",
             {"languages": ", ".join(opened.frozen.facts.languages)},
@@ -147,17 +179,23 @@ def _compare_policy(opened: Opened, live: ContextInputs) -> list[dict[str, objec
     """Return how the policy differs today; one that was only laid out anew is the same."""
     first = opened.past.references[0]
     then = (opened.manifest.get("policy_state"), first.get("policy_hash"))
-    bundle, policy_hash = snapshot.policy_digests(live.policy_bytes, live.policy_state, live.policy_document)
+    bundle, policy_hash = snapshot.policy_digests(
+        live.policy_bytes, live.policy_state, live.policy_document
+    )
     now = (live.policy_state, policy_hash)
     if then == now and (then[1] is not None or opened.manifest.get("policy") == bundle):
         return []
     return [
-        _describe_change("policy", "policy.yaml", then[1] or opened.manifest.get("policy"), policy_hash or bundle),
+        _describe_change(
+            "policy", "policy.yaml", then[1] or opened.manifest.get("policy"), policy_hash or bundle
+        ),
         *_list_changes("policy", {"state": then[0]}, {"state": now[0]}),
     ]
 
 
-def _compare_config(project: Project, opened: Opened, live: ContextInputs) -> list[dict[str, object]]:
+def _compare_config(
+    project: Project, opened: Opened, live: ContextInputs
+) -> list[dict[str, object]]:
     """Return where the config of today would have recorded or retrieved otherwise."""
     then = read_config_then(opened)
     settings = _flatten(read_settings_then(opened))
@@ -170,7 +208,8 @@ def _compare_config(project: Project, opened: Opened, live: ContextInputs) -> li
     capture = then.get("capture")
     for side, ceiling in sorted(project.config.capture_ceiling.items()):
         mode = capture.get(side) if isinstance(capture, dict) else None
-        # A run may have asked for less than the config allows; only what it would not be allowed today is drift.
+        # A run may have asked for less than the config allows; only what it would not be allowed
+        # today is drift.
         if mode in MODES and narrower(str(mode), ceiling) != mode:
             changes.append(_describe_change("capture", side, mode, ceiling))
     return changes

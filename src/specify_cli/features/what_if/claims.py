@@ -32,7 +32,8 @@ class Child(NamedTuple):
 
 
 class _Claim(NamedTuple):
-    """An idempotency key that was given before: the child's record, and the answer that was given."""
+    """An idempotency key that was given before: the child's record, and the answer that was
+    given."""
 
     child: Child
     envelope: dict[str, Any]
@@ -42,11 +43,13 @@ def _claim_name(original: str, key: str) -> str:
     return hashlib.sha256(f"{original}\n{key}".encode("utf-8", "replace")).hexdigest()
 
 
-def claim(project: Project, original: str, key: str, child: Child, envelope: dict[str, Any]) -> _Claim:
+def claim(
+    project: Project, original: str, key: str, child: Child, envelope: dict[str, Any]
+) -> _Claim:
     """Take the key for this child, or give the claim of whoever took it before.
 
-    The file is created whole and holds everything the record is made of, so whoever finds it can finish it: a crash
-    between claim and record is made up for by the next one who asks.
+    The file is created whole and holds everything the record is made of, so whoever finds it can
+    finish it: a crash between claim and record is made up for by the next one who asks.
     """
     value = {
         "v": 1,
@@ -69,7 +72,8 @@ def claim(project: Project, original: str, key: str, child: Child, envelope: dic
 
 
 def claimed(project: Project, original: str, key: str) -> _Claim | None:
-    """Return the claim of a key, read as what anyone may have put there. Raises StoredDataError RECORD_DAMAGED."""
+    """Return the claim of a key, read as what anyone may have put there. Raises StoredDataError
+    RECORD_DAMAGED."""
     path = f"{CLAIMS}/{_claim_name(original, key)}"
     try:
         data = durable.read_below(project.root, path)
@@ -77,10 +81,19 @@ def claimed(project: Project, original: str, key: str) -> _Claim | None:
         return None
     try:
         value = json.loads(data)
-        child = Child(str(value["replay_invocation_id"]), str(value["profile_id"]), value["record"].encode(), {}, ())
+        child = Child(
+            str(value["replay_invocation_id"]),
+            str(value["profile_id"]),
+            value["record"].encode(),
+            {},
+            (),
+        )
         envelope = value["envelope"]
         if isinstance(envelope, dict):  # one written before these were asked lacks them
-            envelope = {**envelope, **{name: envelope.get(name, []) for name in ("transitions", "not_evaluated")}}
+            envelope = {
+                **envelope,
+                **{name: envelope.get(name, []) for name in ("transitions", "not_evaluated")},
+            }
         if not is_profile_id(child.profile_id) or not isinstance(envelope, dict):
             raise ValueError("no envelope")
         ids = layout.parse_record_name(child.name)
@@ -89,12 +102,17 @@ def claimed(project: Project, original: str, key: str) -> _Claim | None:
         wrong = [item.code for item in report.findings if item.severity == ERROR]
         if wrong or record is None or record.completed is None:
             raise ValueError(", ".join(wrong) or "no closed record")
-        if record.started.get("parent_invocation_id") != original or envelope.get("original_invocation_id") != original:
+        if (
+            record.started.get("parent_invocation_id") != original
+            or envelope.get("original_invocation_id") != original
+        ):
             raise ValueError("a replay of another record")
         if envelope.get("replay_invocation_id") != child.invocation_id:
             raise ValueError("another child in its answer")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoredDataError(
-            "RECORD_DAMAGED", f"{path} does not hold a replay of {original}: {error}", f"remove {path}, then ask again"
+            "RECORD_DAMAGED",
+            f"{path} does not hold a replay of {original}: {error}",
+            f"remove {path}, then ask again",
         ) from error
     return _Claim(child, envelope)

@@ -1,4 +1,5 @@
-"""backtest and bisect: past decisions under a charter that is proposed, and the commit that changed one."""
+"""backtest and bisect: past decisions under a charter that is proposed, and the commit that changed
+one."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ _SHOWN = 10
 
 
 def backtest(values: Values) -> int:
-    """Print what would have come out otherwise; 1 where what was kept back would be shown, or not all was asked."""
+    """Print what would have come out otherwise; 1 where what was kept back would be shown, or not
+    all was asked."""
     since = shell.get_text(values, "since")
     candidate = read_candidate(str(values["charter"]), shell.get_text(values, "profiles"))
     moment, rules = None if since is None else parse_moment(since), shell.get_text(values, "rules")
@@ -51,7 +53,8 @@ def _fails(report: Backtest, values: Values) -> bool:
 def _backtest_sources(
     values: Values, candidate: Candidate, since: int | None, rules: str | None, engine: Engine
 ) -> int:
-    """Print what would have come out otherwise in many projects or archives, and name those that could not be asked."""
+    """Print what would have come out otherwise in many projects or archives, and name those that
+    could not be asked."""
     sources = list_sources(values, "")
     results = list(backtest_sources(sources, candidate, since=since, rules=rules, engine=engine))
     reports = [one.report for one in results if one.report is not None]
@@ -63,14 +66,21 @@ def _backtest_sources(
             name, report = one_line(one.source), one.report
             if report is None:
                 write_text(
-                    f"{name}: not asked: {one_line(one.failure and f'{one.failure.code}: {one.failure.message}')}"
+                    f"{name}: not asked: "
+                    f"{one_line(one.failure and f'{one.failure.code}: {one.failure.message}')}"
                 )
             else:
                 changed = f"{report.records - report.unchanged} would have come out otherwise"
-                unasked = f", not asked: {len(report.not_evaluated)}" if report.not_evaluated else ""
-                write_text(f"{name}: {count(report.records, 'record')} asked again, {changed}{unasked}")
+                unasked = (
+                    f", not asked: {len(report.not_evaluated)}" if report.not_evaluated else ""
+                )
+                write_text(
+                    f"{name}: {count(report.records, 'record')} asked again, {changed}{unasked}"
+                )
         write_lines(_render_table(table))
-    return 1 if len(reports) < len(results) or any(_fails(report, values) for report in reports) else 0
+    return (
+        1 if len(reports) < len(results) or any(_fails(report, values) for report in reports) else 0
+    )
 
 
 def _render(report: Backtest) -> Iterator[str]:
@@ -79,7 +89,9 @@ def _render(report: Backtest) -> Iterator[str]:
     yield from _render_table(report.table)
     if report.not_evaluated:
         yield ""
-        yield f"not asked: {count(len(report.not_evaluated), 'record or gate', 'records and gates')}"
+        yield (
+            f"not asked: {count(len(report.not_evaluated), 'record or gate', 'records and gates')}"
+        )
         for item in report.not_evaluated[:_SHOWN]:
             gate = "" if item.gate is None else f" gate {one_line(item.gate)}"
             yield f"  {item.invocation_id}{gate}: {one_line(item.reason)}"
@@ -87,11 +99,20 @@ def _render(report: Backtest) -> Iterator[str]:
             yield f"  and {len(report.not_evaluated) - _SHOWN} more: --json lists them"
     yield ""
     if report.log is None:
-        yield f"log: not signed, so nothing shows whether a record is missing ({one_line(str(report.unsigned))})"
+        yield (
+            "log: not signed, so nothing shows whether a record is missing "
+            f"({one_line(str(report.unsigned))})"
+        )
     else:
-        yield f"log: {report.log.origin}, {count(report.log.size, 'leaf', 'leaves')}, root {report.log.root}"
+        yield (
+            f"log: {report.log.origin}, {count(report.log.size, 'leaf', 'leaves')}, root "
+            f"{report.log.root}"
+        )
         if report.log.missing:
-            yield f"missing here: {count(len(report.log.missing), 'record')} of the log, {report.log.missing[0]} first"
+            yield (
+                f"missing here: {count(len(report.log.missing), 'record')} of the log, "
+                f"{report.log.missing[0]} first"
+            )
     if report.loosened:
         yield paint("what was kept back would be shown: see the rows that end in ->allow", "failed")
 
@@ -101,7 +122,10 @@ def _render_table(table: Sequence[Row]) -> Iterator[str]:
         yield ""
         yield f"{'transition':18} {'cause':10} {'times':>6} {'records':>8}  first example"
     for row in table:
-        line = f"{row.kind:18} {row.cause:10} {row.transitions:>6} {row.records:>8}  {_name(row.first)}"
+        line = (
+            f"{row.kind:18} {row.cause:10} {row.transitions:>6} {row.records:>8}  "
+            f"{_name(row.first)}"
+        )
         yield paint(line, "failed") if row.kind.endswith("->allow") else line
         yield from (f"    {one_line(shown)}" for shown in row.first.diff)
         more = f" and {row.records - _SHOWN} more" if row.records > _SHOWN else ""
@@ -109,7 +133,10 @@ def _render_table(table: Sequence[Row]) -> Iterator[str]:
 
 
 def _name(item: Transition) -> str:
-    return f"{item.invocation_id[-6:]} {one_line(item.name)}: {_shorten(item.then)} -> {_shorten(item.now)}"
+    return (
+        f"{item.invocation_id[-6:]} {one_line(item.name)}: {_shorten(item.then)} -> "
+        f"{_shorten(item.now)}"
+    )
 
 
 def _shorten(value: str | None) -> str:
@@ -136,16 +163,25 @@ def _render_culprit(culprit: bisecting.Culprit) -> Iterator[str]:
         yield f"nothing up to now changes what {culprit.invocation_id} decided ({asked} asked)"
         return
     if culprit.cause == "code":
-        yield f"spec-kitty itself decides otherwise; other than then: {', '.join(culprit.code) or 'nothing it names'}"
+        yield (
+            "spec-kitty itself decides otherwise; other than then: "
+            f"{', '.join(culprit.code) or 'nothing it names'}"
+        )
     elif culprit.cause == "work tree":
         yield f"what is not committed yet changes it ({asked} asked before)"
     elif culprit.commit is not None:
         yield f"{culprit.commit.sha} {culprit.commit.at} {one_line(str(culprit.commit.author))}"
         yield f"  {one_line(str(culprit.commit.subject))}"
     for item in culprit.transitions[:_SHOWN]:
-        yield f"  {item.kind} ({item.cause}): {one_line(item.name)}: {_shorten(item.then)} -> {_shorten(item.now)}"
+        yield (
+            f"  {item.kind} ({item.cause}): {one_line(item.name)}: {_shorten(item.then)} -> "
+            f"{_shorten(item.now)}"
+        )
         yield from (f"    {one_line(shown)}" for shown in item.diff)
     if len(culprit.transitions) > _SHOWN:
         yield f"  and {len(culprit.transitions) - _SHOWN} more: --json lists them"
     if culprit.base is not None:
-        yield f"decided as then up to: {str(culprit.base.sha)[:12]} {one_line(str(culprit.base.subject))}"
+        yield (
+            f"decided as then up to: {str(culprit.base.sha)[:12]} "
+            f"{one_line(str(culprit.base.subject))}"
+        )

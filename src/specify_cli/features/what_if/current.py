@@ -1,9 +1,11 @@
-"""Replaying a record against today: the recorded policy and config, today's doctrine, profiles and code.
+"""Replaying a record against today: the recorded policy and config, today's doctrine, profiles and
+code.
 
-Two runs tell the causes apart: R1 on frozen inputs with today's code, R2 on today's inputs with today's code. What
-differs from the record to R1 is the code's doing, from R1 to R2 the data's; policy and config stay frozen and where
-they differ today is listed. Guarantees: the answer is a record of its own, created whole; nothing else is written; the
-same idempotency key gives one child and one answer, whoever asks and however often (docs/replay.md).
+Two runs tell the causes apart: R1 on frozen inputs with today's code, R2 on today's inputs with
+today's code. What differs from the record to R1 is the code's doing, from R1 to R2 the data's;
+policy and config stay frozen and where they differ today is listed. Guarantees: the answer is a
+record of its own, created whole; nothing else is written; the same idempotency key gives one child
+and one answer, whoever asks and however often (docs/replay.md).
 """
 
 from __future__ import annotations
@@ -36,12 +38,24 @@ from specify_cli.features.what_if.backtest import (
     judge_retrievals,
     show_rule_change,
 )
-from specify_cli.features.what_if.causes import Today, find_causes, read_config_then, read_settings_then
+from specify_cli.features.what_if.causes import (
+    Today,
+    find_causes,
+    read_config_then,
+    read_settings_then,
+)
 from specify_cli.features.what_if.claims import Child, claim, claimed
 from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.ends.closing import make_projections
-from specify_cli.invocation.ends.opening import Asked, Routed, Terms, compose_opening, context_object, snapshot_of
+from specify_cli.invocation.ends.opening import (
+    Asked,
+    Routed,
+    Terms,
+    compose_opening,
+    context_object,
+    snapshot_of,
+)
 from specify_cli.project.config import Project
 from specify_cli.project.languages import detect_facts
 from specify_cli.record import layout, tiers
@@ -75,10 +89,12 @@ def replay_against(
     rules_module: str | None = None,
     trail: bool = True,
 ) -> dict[str, Any]:
-    """Return the envelope of design §8, and the child record it speaks of; no record where the trail is off.
+    """Return the envelope of design §8, and the child record it speaks of; no record where the
+    trail is off.
 
     A child that cannot be written leaves the answer as it is, with `recorded` false and the reason.
-    Raises CallerError INVOCATION_NOT_FOUND and the router's refusals, StoredDataError unreplayable.*.
+    Raises CallerError INVOCATION_NOT_FOUND and the router's refusals, StoredDataError
+    unreplayable.*.
     """
     # 1. The record, or the one it began with.
     place = Index(project.root).resolve(invocation_id)
@@ -88,7 +104,9 @@ def replay_against(
     records = FileRecordStore(project.root, project.config.trail)
     opened = open_past(records.hold(place), place.path, objects, against=True)
     if str(opened.past.started.get("verb")) not in tiers.MODE_OF_VERB:
-        raise refusal("invalid_snapshot", f"started: verb: expected {', '.join(tiers.MODE_OF_VERB)}")
+        raise refusal(
+            "invalid_snapshot", f"started: verb: expected {', '.join(tiers.MODE_OF_VERB)}"
+        )
     # 2. What was answered before under this key is the answer.
     known = None if key is None or not trail else claimed(project, opened.past.invocation_id, key)
     if known is not None:
@@ -104,10 +122,13 @@ def replay_against(
     envelope = _make_envelope(opened, today, diff_of(recorded, today.outcome), causes, others)
     if not trail:
         return {**envelope, "reason": "SPEC_KITTY_TRAIL is off: nothing is recorded"}
-    # 4. The child: objects, then the claim where there is a key, then the record, each durable before the next.
+    # 4. The child: objects, then the claim where there is a key, then the record, each durable
+    # before the next.
     for _ in range(_DRAWS):
         millis = clock() // 1_000_000
-        child = _compose_child(opened, retrieval, today, new_ulid(millis, entropy(10)), millis, caller)
+        child = _compose_child(
+            opened, retrieval, today, new_ulid(millis, entropy(10)), millis, caller
+        )
         if not os.path.lexists(f"{project.root}/{layout.RECORDS}/{child.name}"):
             break
     answer = {**envelope, "replay_invocation_id": child.invocation_id, "recorded": True}
@@ -123,7 +144,11 @@ def replay_against(
 
 
 def _make_envelope(
-    opened: Opened, today: Today, diff: dict[str, Any], causes: list[dict[str, object]], others: Answer
+    opened: Opened,
+    today: Today,
+    diff: dict[str, Any],
+    causes: list[dict[str, object]],
+    others: Answer,
 ) -> dict[str, Any]:
     """Return the answer as it stands before its record is written."""
     return {
@@ -139,19 +164,27 @@ def _make_envelope(
     }
 
 
-def _show_changed(opened: Opened, today: Today, entries: Iterable[Mapping[str, str]]) -> list[dict[str, object]]:
-    """Return the lines by which each rule in front of the agent differs today, as agents are shown it."""
+def _show_changed(
+    opened: Opened, today: Today, entries: Iterable[Mapping[str, str]]
+) -> list[dict[str, object]]:
+    """Return the lines by which each rule in front of the agent differs today, as agents are shown
+    it."""
     then = inputs_of_corpus(opened.objects, opened.corpus)
     uris = [entry["uri"] for entry in entries]
     return [{"uri": uri, "diff": list(show_rule_change(then, today.inputs, uri))} for uri in uris]
 
 
 def _explain_error(error: Exception) -> str:
-    return f"{error.code}: {error.message}" if isinstance(error, InvocationError) else f"WRITE_FAILED: {error}"
+    return (
+        f"{error.code}: {error.message}"
+        if isinstance(error, InvocationError)
+        else f"WRITE_FAILED: {error}"
+    )
 
 
 def _find_root(project: Project, place: Place) -> Place:
-    """Return the record a chain of replays began with. Raises StoredDataError unreplayable.tampered."""
+    """Return the record a chain of replays began with. Raises StoredDataError
+    unreplayable.tampered."""
     seen: set[str] = set()
     while True:
         _, record = read_intact(FileRecordStore(project.root).hold(place), place.path)
@@ -160,7 +193,9 @@ def _find_root(project: Project, place: Place) -> Place:
             return place
         seen.add(place.invocation_id)
         if parent in seen:
-            raise refusal("nested_replay", f"{place.invocation_id} and {parent} name each other as parent")
+            raise refusal(
+                "nested_replay", f"{place.invocation_id} and {parent} name each other as parent"
+            )
         place = Index(project.root).resolve(str(parent))
 
 
@@ -174,7 +209,9 @@ def _read_recorded(opened: Opened) -> tuple[Retrieval, Outcome]:
             outcome = recorded_outcome(retrieval, opened.past.started)
             if outcome is not None:
                 return retrieval, outcome
-    raise refusal("invalid_snapshot", f"{opened.past.invocation_id} does not hold how its context was found")
+    raise refusal(
+        "invalid_snapshot", f"{opened.past.invocation_id} does not hold how its context was found"
+    )
 
 
 def _run_frozen(opened: Opened, retrieval: Retrieval) -> tuple[RouterDecision | str, Outcome]:
@@ -183,7 +220,9 @@ def _run_frozen(opened: Opened, retrieval: Retrieval) -> tuple[RouterDecision | 
     decision = routed_again(opened)
     profile, action = opened.profile, str(started.get("action"))
     if not isinstance(decision, str):
-        profile = next(item for item in opened.frozen.profiles if item.profile_id == decision.profile_id)
+        profile = next(
+            item for item in opened.frozen.profiles if item.profile_id == decision.profile_id
+        )
         action = decision.action
     inputs = inputs_of_corpus(opened.objects, str(retrieval.request.get("corpus")))
     context = assembled(opened, inputs, retrieval, profile=profile, action=action)
@@ -191,7 +230,8 @@ def _run_frozen(opened: Opened, retrieval: Retrieval) -> tuple[RouterDecision | 
 
 
 def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: Retrieval) -> Today:
-    """Run R2: today's doctrine, profiles and charter under the recorded policy and config, today's code."""
+    """Run R2: today's doctrine, profiles and charter under the recorded policy and config, today's
+    code."""
     started = opened.past.started
     registry = ProfileRegistry(project.root, cache)
     profiles, table, facts = registry.all(), shipped_table(), detect_facts(project.root)
@@ -205,7 +245,9 @@ def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: R
             candidates=[dict(item) for item in decision.candidates],
         )
     live = load_inputs(project.root, cache, settings=project.config.document)
-    inputs = under_policy(live, inputs_of_corpus(opened.objects, opened.corpus), read_settings_then(opened), cache)
+    inputs = under_policy(
+        live, inputs_of_corpus(opened.objects, opened.corpus), read_settings_then(opened), cache
+    )
     profile = next(item for item in profiles if item.profile_id == decision.profile_id)
     context = assembled(opened, inputs, retrieval, profile=profile, action=decision.action)
     if isinstance(context, str):
@@ -217,12 +259,17 @@ def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: R
 
 
 def _ask_others(opened: Opened, today: Today) -> Answer:
-    """Ask every gate, and every retrieval but that of the context, under what holds today and the recorded policy."""
+    """Ask every gate, and every retrieval but that of the context, under what holds today and the
+    recorded policy."""
     decided = judge_gates(opened, gates.RULES)
     others = [item for item in opened.past.retrievals if not item.is_context]
     if not others:
         return decided
-    files = {path: today.live.blobs[name] for path, name in today.live.files.items() if path != POLICY_PATH}
+    files = {
+        path: today.live.blobs[name]
+        for path, name in today.live.files.items()
+        if path != POLICY_PATH
+    }
     then = inputs_of_corpus(opened.objects, opened.corpus)
     replaced = tuple({path for path in (*then.files, *then.unreadable) if path != POLICY_PATH})
     live = Candidate(files, replaced, today.routed.profiles, today.live.bundle)
@@ -241,7 +288,11 @@ def under_policy(
     elif POLICY_PATH in then.unreadable:
         unreadable[POLICY_PATH] = then.unreadable[POLICY_PATH]
     return ContextInputs.from_bytes(
-        files, settings={"governance": dict(settings)}, bundle=live.bundle, unreadable=unreadable, cache=cache
+        files,
+        settings={"governance": dict(settings)},
+        bundle=live.bundle,
+        unreadable=unreadable,
+        cache=cache,
     )
 
 
@@ -249,10 +300,16 @@ def under_policy(
 
 
 def diff_of(original: Outcome, replay: Outcome) -> dict[str, Any]:
-    """Return what changed between two contexts: entries by uri, filters by (rule_id, uri, action), all sorted."""
-    then, now = ({str(hit.get("uri")): hit.get("digest") for hit in side.hits} for side in (original, replay))
+    """Return what changed between two contexts: entries by uri, filters by (rule_id, uri, action),
+    all sorted."""
+    then, now = (
+        {str(hit.get("uri")): hit.get("digest") for hit in side.hits} for side in (original, replay)
+    )
     filters_then, filters_now = (
-        {tuple(str(item.get(key)) for key in ("rule_id", "uri", "action")) for item in side.filters_applied}
+        {
+            tuple(str(item.get(key)) for key in ("rule_id", "uri", "action"))
+            for item in side.filters_applied
+        }
         for side in (original, replay)
     )
     return {
@@ -263,7 +320,9 @@ def diff_of(original: Outcome, replay: Outcome) -> dict[str, Any]:
         },
         "selected_entries": {
             "added": [{"uri": uri, "digest": now[uri]} for uri in sorted(now.keys() - then.keys())],
-            "removed": [{"uri": uri, "digest": then[uri]} for uri in sorted(then.keys() - now.keys())],
+            "removed": [
+                {"uri": uri, "digest": then[uri]} for uri in sorted(then.keys() - now.keys())
+            ],
             "changed": [
                 {"uri": uri, "original": then[uri], "replay": now[uri]}
                 for uri in sorted(then.keys() & now.keys())
@@ -286,7 +345,12 @@ def _filter(item: tuple[str, ...]) -> dict[str, str]:
 
 
 def _compose_child(
-    opened: Opened, retrieval: Retrieval, today: Today, invocation_id: str, millis: int, caller: Caller
+    opened: Opened,
+    retrieval: Retrieval,
+    today: Today,
+    invocation_id: str,
+    millis: int,
+    caller: Caller,
 ) -> Child:
     started, routed, context = opened.past.started, today.routed, today.context
     config = {**read_config_then(opened), "retrieval": retrieval.request.get("config")}
@@ -301,9 +365,12 @@ def _compose_child(
         parent=opened.past.invocation_id,
     )
     modes = dict(capture) if isinstance(capture, dict) else {}
-    asked = Asked(invocation_id, millis, str(started.get("verb")), _get_text(hint), caller, terms, modes)
+    asked = Asked(
+        invocation_id, millis, str(started.get("verb")), _get_text(hint), caller, terms, modes
+    )
     bodies = compose_opening(routed, context, frozen, asked)
-    # A child cites the record it replays and nothing else, so that whoever makes it again makes the same bytes.
+    # A child cites the record it replays and nothing else, so that whoever makes it again makes the
+    # same bytes.
     bodies[0] |= {"after": [opened.record.entries[0].seal], "after_of": [opened.past.invocation_id]}
     bodies.append(
         {
@@ -315,9 +382,12 @@ def _compose_child(
         }
     )
     data, _ = chain(genesis_tip(), invocation_id, bodies)
-    # A long request is an object of the original already; put again, the child does not depend on that.
+    # A long request is an object of the original already; put again, the child does not depend on
+    # that.
     request = opened.request.encode("utf-8") if "request_object" in bodies[0] else None
-    roots = tuple(item for item in (frozen.manifest, context_object(context), request) if item is not None)
+    roots = tuple(
+        item for item in (frozen.manifest, context_object(context), request) if item is not None
+    )
     return Child(invocation_id, routed.decision.profile_id, data, frozen.members, roots)
 
 
@@ -326,15 +396,23 @@ def _get_text(value: object) -> str | None:
 
 
 def _write_child(
-    project: Project, records: FileRecordStore, objects: FileObjectStore, child: Child, answer: dict[str, Any]
+    project: Project,
+    records: FileRecordStore,
+    objects: FileObjectStore,
+    child: Child,
+    answer: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return the answer once the child is on disk: made now, or by whoever came first with the same bytes."""
+    """Return the answer once the child is on disk: made now, or by whoever came first with the same
+    bytes."""
     place = Place(layout.RECORDS, child.name, child.invocation_id, child.profile_id)
     try:
         log = open_log(project)
         lines = child.data.split(b"\n")
         try:
-            with log.announce("start", child.invocation_id) as start, log.announce("close", child.invocation_id) as end:
+            with (
+                log.announce("start", child.invocation_id) as start,
+                log.announce("close", child.invocation_id) as end,
+            ):
                 records.create(child.name, child.data)
                 start.commit(str(open_line(lines[LAST_OPENING_SEQ]).seal), place.path)
                 end.commit(str(open_line(lines[-2]).seal), place.path)
@@ -347,7 +425,12 @@ def _write_child(
         assert record is not None
         make_projections(project, records, objects, place, record)
     except (InvocationError, OSError) as error:
-        return {**answer, "replay_invocation_id": None, "recorded": False, "reason": _explain_error(error)}
+        return {
+            **answer,
+            "replay_invocation_id": None,
+            "recorded": False,
+            "reason": _explain_error(error),
+        }
     return answer
 
 

@@ -15,23 +15,36 @@ FEATURE = Feature(
         Command(
             ("backtest",),
             "commands:backtest",
-            "What past decisions would have been under a charter that is proposed; no record is written.",
+            "What past decisions would have been under a charter that is proposed; no record is "
+            "written.",
             (
-                option("charter", "A charter folder, or a project with its doctrine.", required=True, metavar="DIR"),
+                option(
+                    "charter",
+                    "A charter folder, or a project with its doctrine.",
+                    required=True,
+                    metavar="DIR",
+                ),
                 option("profiles", "Profiles in place of the project's own.", metavar="DIR"),
-                option("since", "Only records begun since: 90d, yesterday, or a date.", metavar="TIME"),
+                option(
+                    "since", "Only records begun since: 90d, yesterday, or a date.", metavar="TIME"
+                ),
                 option("rules", "Import this module for its gate rules.", metavar="MODULE"),
-                flag("strict", "Exit with 1 also where a record is missing, damaged or cannot be asked."),
+                flag(
+                    "strict",
+                    "Exit with 1 also where a record is missing, damaged or cannot be asked.",
+                ),
                 *ENGINE,
             ),
             ("spec-kitty backtest --charter .kittify/charter --since 90d",),
-            "0 answered · 1 what was kept back would be shown, strictly not all asked, or refused · 2 usage",
+            "0 answered · 1 what was kept back would be shown, strictly not all asked, or "
+            "refused · 2 usage",
             rank=410,
         ),
         Command(
             ("bisect",),
             "commands:bisect",
-            "Find the commit of charter, doctrine, profiles or config that first changes what a record decided.",
+            "Find the commit of charter, doctrine, profiles or config that first changes what a "
+            "record decided.",
             (ID,),
             ("spec-kitty bisect ID",),
             "0 nothing changes it · 1 found, or refused · 2 usage",
@@ -46,15 +59,21 @@ FEATURE = Feature(
             (
                 option(
                     "against",
-                    "Today's doctrine, profiles and code under the recorded policy; writes a child record.",
+                    "Today's doctrine, profiles and code under the recorded policy; writes a "
+                    "child record.",
                     choices=("current",),
                 ),
-                option("idempotency_key", "With --against: the same key gives one child.", metavar="KEY"),
+                option(
+                    "idempotency_key",
+                    "With --against: the same key gives one child.",
+                    metavar="KEY",
+                ),
                 flag("from_root", "With --against: of a replay, take the record it began with."),
             ),
             after="from_file",
             examples=("spec-kitty replay ID --against current",),
-            help="Would a record's decisions come out the same: from what it kept, or (--against current) under "
+            help="Would a record's decisions come out the same: from what it kept, or "
+            "(--against current) under "
             "today's "
             "rules.",
             exits="0 match, or --against answered · 1 differs or refused · 2 usage",

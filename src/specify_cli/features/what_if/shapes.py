@@ -91,7 +91,8 @@ class Cause(Shape):
 
 
 class ChangedRule(Shape):
-    """A rule in front of the agent whose text is another today, and the lines by which it differs."""
+    """A rule in front of the agent whose text is another today, and the lines by which it
+    differs."""
 
     uri: str
     diff: list[str]

@@ -1,11 +1,13 @@
-"""Is the trail complete: records and logs followed beside each other, each once, in little memory.  [pure]
+"""Is the trail complete: records and logs followed beside each other, each once, in little memory.
+[pure]
 
     watch = Completeness(logs)
     for report in reports: watch.take(report)
     open_questions = watch.finish()       # what only a look at other places can settle
 
-A record owes its log a leaf for its start, its close and each annex, and cites the ends of other records. Whatever
-meets is dropped at once, so what is held are the ends of the trail, not the trail.
+A record owes its log a leaf for its start, its close and each annex, and cites the ends of other
+records. Whatever meets is dropped at once, so what is held are the ends of the trail, not the
+trail.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from specify_cli.record.ids import millis_of
 from specify_cli.trail.log.merkle import Frontier, hash_leaf
 from specify_cli.trail.log.notes import Checkpoint
 
-# How far a clock may lie behind another before the order of two records is worth a word, in milliseconds.
+# How far a clock may lie behind another before the order of two records is worth a word, in
+# milliseconds.
 _CLOCK_MARGIN = 10 * 60 * 1000
 
 
@@ -47,11 +50,12 @@ class LogLine(NamedTuple):
 
 
 class LogView(NamedTuple):
-    """One log as a verifier sees it: its leaves in order and the checkpoints that speak of it, with where they lie.
+    """One log as a verifier sees it: its leaves in order and the checkpoints that speak of it, with
+    where they lie.
 
-    `own` is whether this clone writes it, `ended` whether another one took its place. `gap` is the first leaf that is
-    not here, although later ones are. Of so many leaves a trusted key has signed the state, and so many a witness has
-    seen. `memory` is where the verifier remembers states.
+    `own` is whether this clone writes it, `ended` whether another one took its place. `gap` is the
+    first leaf that is not here, although later ones are. Of so many leaves a trusted key has signed
+    the state, and so many a witness has seen. `memory` is where the verifier remembers states.
     """
 
     name: str
@@ -67,7 +71,8 @@ class LogView(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """Something that one place says and no other showed: who says it, and of which record's line."""
+    """Something that one place says and no other showed: who says it, and of which record's
+    line."""
 
     file: str
     seq: int | None
@@ -77,7 +82,8 @@ class Missing(NamedTuple):
 
 
 class Questions(NamedTuple):
-    """What is left when everything was read once: lines that are cited, lines that are logged, lines that are owed."""
+    """What is left when everything was read once: lines that are cited, lines that are logged,
+    lines that are owed."""
 
     cited: tuple[Missing, ...]
     logged: tuple[Missing, ...]
@@ -85,7 +91,8 @@ class Questions(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """The level all records of a set reach, and which steps towards the last one hold by themselves."""
+    """The level all records of a set reach, and which steps towards the last one hold by
+    themselves."""
 
     level: str
     linked: bool
@@ -94,7 +101,8 @@ class Reached(NamedTuple):
     restarted: bool
 
     def list_unproven(self, links: str = "", log: str = "", witness: str = "") -> list[str]:
-        """Return what is not proven at this level, as sentences' ends, each with why in brackets where it is given."""
+        """Return what is not proven at this level, as sentences' ends, each with why in brackets
+        where it is given."""
         steps = (
             (self.linked, f"that no record was deleted{links}"),
             (self.logged, f"that the newest records are all here and unchanged{log}"),
@@ -114,7 +122,8 @@ class _Cursor:
         self.roots: dict[int, bytes] = {0: self.frontier.root()}
         self.ahead: LogLine | None = next(view.leaves, None)
         self.first = "" if self.ahead is None else self.ahead.invocation_id
-        # Invocations that were started and not closed so far; those whose close came without a start.
+        # Invocations that were started and not closed so far; those whose close came without a
+        # start.
         self.begun: set[str] = set()
         self.closed_first: set[str] = set()
         # The invocations with a leaf that is newer than what is signed, and than what is witnessed.
@@ -123,7 +132,10 @@ class _Cursor:
 
     def advance(self) -> LogLine | None:
         """Return the next leaf, its hash taken in."""
-        line, self.ahead = self.ahead, next(self.view.leaves, None) if self.ahead is not None else None
+        line, self.ahead = (
+            self.ahead,
+            next(self.view.leaves, None) if self.ahead is not None else None,
+        )
         if line is None:
             return None
         # What a log that ended had not signed begins the one in its place.
@@ -132,25 +144,30 @@ class _Cursor:
         if line.number >= self.view.witnessed and not self.view.ended:
             self.unseen.add(line.invocation_id)
         if line.number == self.frontier.size:
-            self.frontier.add(hash_leaf(f"{line.kind} {line.invocation_id} {line.seal}".encode("ascii")))
+            self.frontier.add(
+                hash_leaf(f"{line.kind} {line.invocation_id} {line.seal}".encode("ascii"))
+            )
             if self.frontier.size in self.wanted:
                 self.roots[self.frontier.size] = self.frontier.root()
         return line
 
 
 class Completeness:
-    """Follows records in the order of their ids, and the logs beside them; `only` one record is counted, or all."""
+    """Follows records in the order of their ids, and the logs beside them; `only` one record is
+    counted, or all."""
 
     def __init__(self, logs: Iterable[LogView] = (), only: str | None = None) -> None:
         self._only = only
         self._cursors = [_Cursor(view) for view in logs]
         self._owed: dict[tuple[str, str, str], str] = {}
         self._logged: dict[tuple[str, str, str], str] = {}
-        # The last seals of records nobody cited yet; what is cited of records that come later, and what was not found.
+        # The last seals of records nobody cited yet; what is cited of records that come later, and
+        # what was not found.
         self._ends: dict[str, tuple[str | None, ...]] = {}
         self._early: dict[str, list[tuple[str, Citation]]] = {}
         self._late: list[Missing] = []
-        # Tips that were fixed while their records were open, by record; whoever reads the records takes them.
+        # Tips that were fixed while their records were open, by record; whoever reads the records
+        # takes them.
         self._fixed: dict[str, list[bytes]] = {}
         self.findings: list[Finding] = []
         self.confirmed: list[Checkpoint] = []
@@ -179,7 +196,11 @@ class Completeness:
         if not facts.linked:
             self._unlinked.add(record)
         self._follow_links(report, record)
-        for kind, seals in (("start", (facts.started,)), ("close", (facts.completed,)), ("annex", facts.annexes)):
+        for kind, seals in (
+            ("start", (facts.started,)),
+            ("close", (facts.completed,)),
+            ("annex", facts.annexes),
+        ):
             for seal in seals:
                 if seal is not None:
                     self._meet(self._owed, self._logged, (kind, record, seal), report.file)
@@ -188,7 +209,8 @@ class Completeness:
                 self._take_leaf(cursor)
 
     def take_fixed(self, invocation_id: str) -> tuple[str, ...]:
-        """Return the tips of a record that the logs fixed, as far as they were followed; each is returned once."""
+        """Return the tips of a record that the logs fixed, as far as they were followed; each is
+        returned once."""
         return tuple(seal.hex() for seal in self._fixed.pop(invocation_id, ()))
 
     def list_fixed(self) -> list[str]:
@@ -201,11 +223,19 @@ class Completeness:
             while cursor.ahead is not None:
                 self._take_leaf(cursor)
             self.findings += _judge_checkpoints(cursor)
-            self.confirmed += [item for _, item in cursor.view.checkpoints if cursor.roots.get(item.size) == item.root]
+            self.confirmed += [
+                item
+                for _, item in cursor.view.checkpoints
+                if cursor.roots.get(item.size) == item.root
+            ]
         for invocation_id, waiting in self._early.items():
-            self._late += [Missing(file, item.seq, invocation_id, item.seal) for file, item in waiting]
+            self._late += [
+                Missing(file, item.seq, invocation_id, item.seal) for file, item in waiting
+            ]
         cited = tuple(item for item in self._late if item.invocation_id not in self.damaged)
-        return Questions(cited, tuple(self._list_left(self._logged)), tuple(self._list_left(self._owed)))
+        return Questions(
+            cited, tuple(self._list_left(self._logged)), tuple(self._list_left(self._owed))
+        )
 
     def _list_left(self, missing: dict[tuple[str, str, str], str]) -> Iterator[Missing]:
         for (kind, of, seal), file in missing.items():
@@ -213,15 +243,23 @@ class Completeness:
                 yield Missing(file, None, of, seal, kind)
 
     def reach_level(self, judged: SetReport, unlogged: Set[str], *, linked: bool = True) -> Reached:
-        """Return how far a set is proven of which every record was followed and every finding is in `judged`.
+        """Return how far a set is proven of which every record was followed and every finding is in
+        `judged`.
 
-        `unlogged` are the records that no log here holds; `linked` is False where what is cited is not all here.
+        `unlogged` are the records that no log here holds; `linked` is False where what is cited is
+        not all here.
         """
         errors = {item.code for item in judged.findings if item.severity == ERROR}
         trail = {code for code in errors if code.startswith(TRAIL_CODES)}
-        level = "none" if errors - trail or judged.verdict not in ("intact", "incomplete", "not_intact") else "intact"
+        level = (
+            "none"
+            if errors - trail or judged.verdict not in ("intact", "incomplete", "not_intact")
+            else "intact"
+        )
         level = level if judged.records else "none"
-        linked = linked and not self.unlinked and not any(code.startswith("LINK_") for code in trail)
+        linked = (
+            linked and not self.unlinked and not any(code.startswith("LINK_") for code in trail)
+        )
         restarted = any(item.code == "LOG_RESTARTED" for item in judged.findings)
         logged = not trail and not unlogged and not self.unsigned and not restarted
         witnessed = logged and not self.unseen
@@ -231,7 +269,9 @@ class Completeness:
 
     def began_before(self, invocation_id: str) -> bool:
         """Return whether a log this clone writes had begun when an invocation was started."""
-        return any(cursor.view.own and "" != cursor.first <= invocation_id for cursor in self._cursors)
+        return any(
+            cursor.view.own and "" != cursor.first <= invocation_id for cursor in self._cursors
+        )
 
     @property
     def unlinked(self) -> set[str]:
@@ -261,10 +301,16 @@ class Completeness:
                 self._fixed.setdefault(line.invocation_id, []).append(bytes.fromhex(line.seal))
         else:
             self._judge_order(cursor, line)
-            self._meet(self._logged, self._owed, (line.kind, line.invocation_id, line.seal), cursor.view.file)
+            self._meet(
+                self._logged,
+                self._owed,
+                (line.kind, line.invocation_id, line.seal),
+                cursor.view.file,
+            )
 
     def _judge_order(self, cursor: _Cursor, line: LogLine) -> None:
-        """Find a close that stands before the start of its record; one whose start another log holds is none."""
+        """Find a close that stands before the start of its record; one whose start another log
+        holds is none."""
         key = line.invocation_id
         if line.kind == "start":
             cursor.begun.add(key)
@@ -299,7 +345,9 @@ class Completeness:
             if of > record:
                 self._early.setdefault(of, []).append((report.file, item))
                 if item.seq == 0 and _is_later(of, record):
-                    self.findings.append(finding("CLOCK_WENT_BACK", report.file, 0, 0, f"it cites {of}"))
+                    self.findings.append(
+                        finding("CLOCK_WENT_BACK", report.file, 0, 0, f"it cites {of}")
+                    )
             elif item.seal not in self._ends.get(of, ()):
                 self._late.append(Missing(report.file, item.seq, of, item.seal))
             elif item.seal == self._ends[of][-1]:
@@ -322,11 +370,15 @@ def _judge_checkpoints(cursor: _Cursor) -> Iterator[Finding]:
         ended = view.ended and file != view.memory
         root = cursor.roots.get(checkpoint.size)
         if root is not None and root != checkpoint.root:
-            # Leaves that were changed without the key fit no later state; two states that were signed are a fork.
+            # Leaves that were changed without the key fit no later state; two states that were
+            # signed are a fork.
             later = [other for _, other in view.checkpoints if other.size >= checkpoint.size]
             forked = any(cursor.roots.get(other.size) == other.root for other in later)
             code = "LOG_RESTARTED" if ended else "LOG_FORKED" if forked else "LOG_ALTERED"
             yield finding(code, file, None, 0, f"{checkpoint.origin} at {checkpoint.size} leaves")
         elif root is None and view.gap is None and checkpoint.size > cursor.frontier.size:
-            detail = f"{checkpoint.origin} has {cursor.frontier.size} leaves, the checkpoint says {checkpoint.size}"
+            detail = (
+                f"{checkpoint.origin} has {cursor.frontier.size} leaves, the checkpoint "
+                f"says {checkpoint.size}"
+            )
             yield finding("LOG_RESTARTED" if ended else "LOG_ROLLED_BACK", file, None, 0, detail)

@@ -22,20 +22,27 @@ def holds(data: bytes, seal: str) -> bool:
 
 
 def chain_seals(data: bytes) -> set[str]:
-    """Return the seals of a record and its annexes as far as each line is sealed and follows a line before it.
+    """Return the seals of a record and its annexes as far as each line is sealed and follows a line
+    before it.
 
     A line behind an altered one hashes to its seal still; that the record is here it does not say.
     """
     seals = {genesis_tip().seal}
     for _, raw in lines_in_force(data):
         line = open_line(raw)
-        if not line.problems and line.seal and line.fields is not None and line.fields.get("prev") in seals:
+        if (
+            not line.problems
+            and line.seal
+            and line.fields is not None
+            and line.fields.get("prev") in seals
+        ):
             seals.add(line.seal)
     return seals
 
 
 def list_committed(root: str) -> dict[str, list[tuple[str, str]]]:
-    """Return the records that other branches brought and this one never had, each with its files: (commit, path).
+    """Return the records that other branches brought and this one never had, each with its files:
+    (commit, path).
 
     What a commit of this branch ever held has to be here: without it, it was deleted.
     """
@@ -46,7 +53,15 @@ def list_committed(root: str) -> dict[str, list[tuple[str, str]]]:
 def _list_added(root: str, *revisions: str) -> dict[str, list[tuple[str, str]]]:
     top = find_worktree(root)
     folders = (f"{root}/{layout.TRAIL}", f"{root}/{layout.ANNEXES}")
-    argv = ["-c", "core.quotepath=off", "log", *revisions, "--format=%x00%h", "--name-only", "--diff-filter=AM"]
+    argv = [
+        "-c",
+        "core.quotepath=off",
+        "log",
+        *revisions,
+        "--format=%x00%h",
+        "--name-only",
+        "--diff-filter=AM",
+    ]
     try:
         output = None if top is None else ask_git(top, *argv, "--", *folders)
     except OSError:
@@ -65,7 +80,8 @@ def _list_added(root: str, *revisions: str) -> dict[str, list[tuple[str, str]]]:
 
 
 def read_blob(root: str, name: str) -> bytes:
-    """Return the bytes of a file in a commit, `<commit>:<path>`; none where it is not there or too large."""
+    """Return the bytes of a file in a commit, `<commit>:<path>`; none where it is not there or too
+    large."""
     top = find_worktree(root)
     if top is None:
         return b""
@@ -83,7 +99,9 @@ def read_with_annexes(root: str, invocation_id: str) -> bytes | None:
         return None
     index = Index(root)
     try:
-        places = [place for key in index.lookup(invocation_id) if (place := index.place(key)) is not None]
+        places = [
+            place for key in index.lookup(invocation_id) if (place := index.place(key)) is not None
+        ]
         data = b"".join(FileRecordStore(root).read(place) for place in places)
     except (OSError, InvocationError, ValueError):
         return None

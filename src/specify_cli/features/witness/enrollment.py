@@ -1,7 +1,8 @@
 """Let a person's SSH key vouch for the keys of a clone's log.
 
     made = enroll(project, "~/.ssh/id_ed25519")
-    Signers("allowed_signers").find(made.signature, NAMESPACE, made.statement)     # ("ada@example.org",)
+    # ("ada@example.org",)
+    Signers("allowed_signers").find(made.signature, NAMESPACE, made.statement)
 
 The statement that is signed names the verifier keys of the log, one a line.
 """
@@ -51,7 +52,9 @@ def enroll(project: Project, key: str) -> Enrollment:
     Raises CallerError, EnvironmentFault, StoredDataError.
     """
     generation = find_signed(project, make_checkpoint(project))
-    statement = "".join(f"{line}\n" for line in (_HEAD, *(str(one) for one, _ in read_keys(generation))))
+    statement = "".join(
+        f"{line}\n" for line in (_HEAD, *(str(one) for one, _ in read_keys(generation)))
+    )
     enrolled = parse_enrollment(f"{statement}{sign_text(key, NAMESPACE, statement)}".encode())
     try:
         with durable.folder(generation.path) as fd:

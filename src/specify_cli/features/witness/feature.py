@@ -27,7 +27,14 @@ FEATURE = Feature(
             ("trail", "enroll"),
             "commands.trail:enroll",
             "Let your SSH key vouch for this clone's log, for whoever knows your key.",
-            (option("key", "Your key, or the public half of an agent's.", "~/.ssh/id_ed25519", metavar="FILE"),),
+            (
+                option(
+                    "key",
+                    "Your key, or the public half of an agent's.",
+                    "~/.ssh/id_ed25519",
+                    metavar="FILE",
+                ),
+            ),
             ("spec-kitty trail enroll --key ~/.ssh/id_ed25519",),
             "0 signed · 1 refused · 2 usage",
             rank=260,
@@ -47,7 +54,8 @@ FEATURE = Feature(
         Command(
             ("trail", "export"),
             "commands.trail:export",
-            "Write the signed log as C2SP tlog-tiles: checkpoint, tiles and entries, for software that is not ours.",
+            "Write the signed log as C2SP tlog-tiles: checkpoint, tiles and entries, for "
+            "software that is not ours.",
             (argument("folder", "A new folder.", required=True, metavar="DIR"),),
             ("spec-kitty trail export DIR",),
             "0 written · 1 refused · 2 usage",
@@ -65,7 +73,11 @@ FEATURE = Feature(
         Form(("invocations", "export"), params=(SIGNERS, REVOKED), after="endpoint", rank=80),
         Form(
             ("invocations", "export"),
-            params=(flag("proofs", "Sign the log, and take along the proofs that the records are in it."),),
+            params=(
+                flag(
+                    "proofs", "Sign the log, and take along the proofs that the records are in it."
+                ),
+            ),
             after="safe",
         ),
         Form(
@@ -73,11 +85,23 @@ FEATURE = Feature(
             ALWAYS,
             "commands.verify:verify",
             (
-                option("require", "Fail below this level.", choices=("intact", "linked", "logged", "witnessed")),
-                option("policy", "Logs and witnesses you trust: a C2SP tlog-policy file.", metavar="FILE"),
+                option(
+                    "require",
+                    "Fail below this level.",
+                    choices=("intact", "linked", "logged", "witnessed"),
+                ),
+                option(
+                    "policy",
+                    "Logs and witnesses you trust: a C2SP tlog-policy file.",
+                    metavar="FILE",
+                ),
                 SIGNERS,
                 REVOKED,
-                option("remember", "Keep the logs' states here; refuse a log that goes back.", metavar="FILE"),
+                option(
+                    "remember",
+                    "Keep the logs' states here; refuse a log that goes back.",
+                    metavar="FILE",
+                ),
                 *ENGINE,
             ),
             after="anchor",
@@ -85,10 +109,14 @@ FEATURE = Feature(
                 "spec-kitty invocations verify --source . --workers 2",
                 "spec-kitty invocations verify --all --require linked",
             ),
-            exits="0 intact · 1 not found · 2 usage · 3 an error was found · 4 the required level is not reached",
+            exits="0 intact · 1 not found · 2 usage · 3 an error was found · 4 the required "
+            "level is not reached",
         ),
     ),
-    fills=(Fill("proofs", "log.proofs:collect_proofs"), Fill("record_streams", "levels:watch_trail")),
+    fills=(
+        Fill("proofs", "log.proofs:collect_proofs"),
+        Fill("record_streams", "levels:watch_trail"),
+    ),
     shapes="shapes",
     pure=("completeness",),
     findings="findings",

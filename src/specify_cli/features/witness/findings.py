@@ -16,7 +16,8 @@ FINDINGS: Mapping[str, FindingKind] = {
     "FIXED_TIP_MISSING": (
         ERROR,
         "a tip that was fixed in the log while the record was open is not on it",
-        "lines were cut off or written anew while it was open: do not rely on it; restore a copy from before",
+        "lines were cut off or written anew while it was open: do not rely on it; restore a "
+        "copy from before",
     ),
     "PROOF_INVALID": (
         ERROR,
@@ -76,7 +77,8 @@ FINDINGS: Mapping[str, FindingKind] = {
     "LOG_ROLLED_BACK": (
         ERROR,
         "a log has fewer leaves than a checkpoint of it says",
-        "leaves were removed, or an old copy was put back: restore the log; a new checkpoint begins a new one",
+        "leaves were removed, or an old copy was put back: restore the log; a new checkpoint "
+        "begins a new one",
     ),
     "LOG_RESTARTED": (
         WARNING,
@@ -97,6 +99,7 @@ FINDINGS: Mapping[str, FindingKind] = {
 
 
 def finding(code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:
-    """Return a finding of a code of this room or of the core; `detail` says what was expected and found here."""
+    """Return a finding of a code of this room or of the core; `detail` says what was expected and
+    found here."""
     kind = FINDINGS[code] if code in FINDINGS else OF_THE_CORE[code]
     return make_finding(kind, code, file, seq, offset, detail)

@@ -3,8 +3,8 @@
     judged = verify_trail(project, Trust(policy=parse_policy(data)))
     print(judged.level, judged.not_proven)
 
-The logs of this clone are trusted as far as its own key signed them; whom else to trust the caller says, never a file
-of the work tree.
+The logs of this clone are trusted as far as its own key signed them; whom else to trust the caller
+says, never a file of the work tree.
 """
 
 from __future__ import annotations
@@ -36,7 +36,14 @@ from specify_cli.libraries.work.records import verify_shared
 from specify_cli.libraries.work.sharing import HERE, Engine
 from specify_cli.project.config import Project
 from specify_cli.record import layout
-from specify_cli.record.findings import ERROR, LAST_OPENING_SEQ, Finding, RecordReport, SetReport, judge_set
+from specify_cli.record.findings import (
+    ERROR,
+    LAST_OPENING_SEQ,
+    Finding,
+    RecordReport,
+    SetReport,
+    judge_set,
+)
 from specify_cli.record.ids import rfc3339
 from specify_cli.storage.checking import strays, verify_place
 from specify_cli.storage.publishing import find_unpublished
@@ -65,7 +72,8 @@ from specify_cli.trail.log.signing import read_keys, require_cryptography
 
 
 class Trust(NamedTuple):
-    """Whom the verifier trusts beside this clone: a policy, people by their SSH keys, states of logs it remembers."""
+    """Whom the verifier trusts beside this clone: a policy, people by their SSH keys, states of
+    logs it remembers."""
 
     policy: Policy | None = None
     remembered: tuple[Checkpoint, ...] = ()
@@ -79,7 +87,8 @@ _MAX_BLOBS = 64
 
 
 class Assessed(NamedTuple):
-    """The level all records of a set reach, and what is not proven of them, as sentences' ends ("that …")."""
+    """The level all records of a set reach, and what is not proven of them, as sentences' ends
+    ("that …")."""
 
     level: str
     not_proven: tuple[str, ...]
@@ -91,14 +100,17 @@ def verify_trail(
     engine: Engine = HERE,
     reports: Iterable[RecordReport] | None = None,
 ) -> SetReport:
-    """Return what every record, the links between them and the logs say, with the level that all of them reach.
+    """Return what every record, the links between them and the logs say, with the level that all of
+    them reach.
 
-    Where the trust names a file to remember in and nothing is wrong, the states of the logs are kept there. `reports`
-    are those of all records, in the order of their ids, where somebody has them already.
+    Where the trust names a file to remember in and nothing is wrong, the states of the logs are
+    kept there. `reports` are those of all records, in the order of their ids, where somebody has
+    them already.
     """
     watch = TrailWatch(project, trust)
     reports = watch.follow(verify_shared(project, engine) if reports is None else reports)
-    # Files that belong to no record are looked for, and the logs judged, when every record has been read.
+    # Files that belong to no record are looked for, and the logs judged, when every record has been
+    # read.
     judged = judge_set(reports, chain(strays(project), watch.findings()))
     level, not_proven = watch.assess(judged)
     if trust.memory and not judged.count(ERROR):
@@ -107,9 +119,14 @@ def verify_trail(
 
 
 def verify_in_trail(
-    project: Project, place: Place, trust: Trust = Trust(), anchors: Sequence[str] = (), engine: Engine = HERE
+    project: Project,
+    place: Place,
+    trust: Trust = Trust(),
+    anchors: Sequence[str] = (),
+    engine: Engine = HERE,
 ) -> tuple[SetReport, RecordReport]:
-    """Return what one record, the links to and from it and the logs say, with the level that this record reaches."""
+    """Return what one record, the links to and from it and the logs say, with the level that this
+    record reaches."""
     watch = TrailWatch(project, trust, place.invocation_id)
     reports = watch.follow(verify_shared(project, engine))
     own = next(iter([report for report in reports if report.file == place.path]))
@@ -126,7 +143,8 @@ def verify_in_trail(
 
 
 class _Loose:
-    """Counts the lines behind the last tip of each record that was fixed outside it: their writer could change them."""
+    """Counts the lines behind the last tip of each record that was fixed outside it: their writer
+    could change them."""
 
     def __init__(self) -> None:
         self._lines: dict[str, int] = {"open": 0, "closed": 0}
@@ -139,19 +157,33 @@ class _Loose:
             self._records[report.status] += 1
 
     def describe(self, opened: int) -> list[str]:
-        """Return what is not proven of them, as sentences' ends; `opened` is the number of open records."""
+        """Return what is not proven of them, as sentences' ends; `opened` is the number of open
+        records."""
         said = []
         if opened:
-            behind = f" ({count(self._lines['open'], 'line')} behind the last fixed tip)" if self._lines["open"] else ""
-            said.append(f"that no line was cut off the end of {count(opened, 'open record')}{behind}")
+            behind = (
+                f" ({count(self._lines['open'], 'line')} behind the last fixed tip)"
+                if self._lines["open"]
+                else ""
+            )
+            said.append(
+                f"that no line was cut off the end of {count(opened, 'open record')}{behind}"
+            )
         if self._lines["closed"]:
-            lines, records = count(self._lines["closed"], "line"), count(self._records["closed"], "record")
-            said.append(f"that {lines} of {records} were not changed before the close (no tip was fixed behind them)")
+            lines, records = (
+                count(self._lines["closed"], "line"),
+                count(self._records["closed"], "record"),
+            )
+            said.append(
+                f"that {lines} of {records} were not changed before the close (no tip was fixed "
+                "behind them)"
+            )
         return said
 
 
 class TrailWatch:
-    """Follows a project's records and logs, and judges them, or `only` one record, when all were read."""
+    """Follows a project's records and logs, and judges them, or `only` one record, when all were
+    read."""
 
     def __init__(self, project: Project, trust: Trust, only: str | None = None) -> None:
         self._project, self._trust, self._only = project, trust, only
@@ -163,7 +195,9 @@ class TrailWatch:
         views = [self._view_own(generation) for generation in self._generations]
         own = {view.name for view in views}
         others = set(list_names(f"{project.root}/{layout.TRAIL_LOG}")) - own
-        views += [self._view_published(name) for name in sorted(others) if GENERATION_NAME.fullmatch(name)]
+        views += [
+            self._view_published(name) for name in sorted(others) if GENERATION_NAME.fullmatch(name)
+        ]
         self.views = views
         self._watch = Completeness(views, only)
         self._approvals = self._imported = self._untouched = self._narrowed = self._hooks_off = 0
@@ -172,18 +206,27 @@ class TrailWatch:
         for item in trust.remembered:
             if _name_of(item) not in names:
                 self._findings.append(
-                    finding("LOG_ROLLED_BACK", trust.memory, None, 0, f"{item.origin} is not here at all any more")
+                    finding(
+                        "LOG_ROLLED_BACK",
+                        trust.memory,
+                        None,
+                        0,
+                        f"{item.origin} is not here at all any more",
+                    )
                 )
         for name in list_names(f"{project.root}/{layout.CHECKPOINTS}"):
             state = _read_checkpoint(f"{project.root}/{layout.CHECKPOINTS}/{name}")
             if state is not None and name not in own:
                 detail = f"{state.origin}: its log of {state.size} leaves is not here"
-                self._findings.append(finding("LOG_ROLLED_BACK", f"{layout.CHECKPOINTS}/{name}", None, 0, detail))
+                self._findings.append(
+                    finding("LOG_ROLLED_BACK", f"{layout.CHECKPOINTS}/{name}", None, 0, detail)
+                )
         self._unknown: list[Missing] = []
         self._committed: dict[str, list[tuple[str, str]]] | None = None
 
     def follow(self, reports: Iterable[RecordReport]) -> Iterator[RecordReport]:
-        """Yield the reports as they come, each taken in, with what speaks against the approvals on it."""
+        """Yield the reports as they come, each taken in, with what speaks against the approvals on
+        it."""
         for report in self._watch.follow(reports):
             if report.trail.approvals and self._only in (None, report.invocation_id):
                 self._approvals += report.trail.approvals
@@ -198,16 +241,23 @@ class TrailWatch:
                 seals = self._number_seals(report.invocation_id) if fixed else {}
                 lost = self._list_lost(report.file, fixed, seals)
                 report = report._replace(findings=(*report.findings, *lost)) if lost else report
-                last = max((seals[seal] for seal in fixed if seal in seals), default=LAST_OPENING_SEQ)
+                last = max(
+                    (seals[seal] for seal in fixed if seal in seals), default=LAST_OPENING_SEQ
+                )
                 self._loose.count(report, report.lines - 1 - last - (report.status == "closed"))
             yield report
 
     def _number_seals(self, invocation_id: str) -> dict[str, int]:
-        """Return the seals at the ends of the lines of a record that is here, each with the number of its line."""
+        """Return the seals at the ends of the lines of a record that is here, each with the number
+        of its line."""
         data = read_with_annexes(self._project.root, invocation_id) or b""
-        return {match.group(1).decode(): number for number, match in enumerate(_SEAL.finditer(data))}
+        return {
+            match.group(1).decode(): number for number, match in enumerate(_SEAL.finditer(data))
+        }
 
-    def _list_lost(self, file: str, fixed: Sequence[str], seals: Mapping[str, int]) -> tuple[Finding, ...]:
+    def _list_lost(
+        self, file: str, fixed: Sequence[str], seals: Mapping[str, int]
+    ) -> tuple[Finding, ...]:
         """Return what is wrong with a record that lost tips which were fixed while it was open.
 
         Of a record that is not here, or has no whole line, that is said by itself.
@@ -230,7 +280,9 @@ class TrailWatch:
         for item in missing.owed:
             if item.invocation_id in pending:
                 yield finding("LOG_PENDING", item.file, None, 0, f"its {item.kind}")
-            elif item.file.startswith(layout.RECORDS) and self._watch.began_before(item.invocation_id):
+            elif item.file.startswith(layout.RECORDS) and self._watch.began_before(
+                item.invocation_id
+            ):
                 yield finding("NOT_LOGGED", item.file, None, 0, f"its {item.kind}, {item.seal}")
             else:
                 self._unknown.append(item)
@@ -238,30 +290,50 @@ class TrailWatch:
     # --- the level
 
     def assess(self, judged: SetReport) -> Assessed:
-        """Return the level of a set of which every record was followed and every finding is in `judged`."""
+        """Return the level of a set of which every record was followed and every finding is in
+        `judged`."""
         watch = self._watch
         if judged.verdict == "empty":
             return Assessed("none", judged.not_proven)
-        unlogged = {item.invocation_id for item in self._unknown if self._only in (None, item.invocation_id)}
+        unlogged = {
+            item.invocation_id for item in self._unknown if self._only in (None, item.invocation_id)
+        }
         reached = watch.reach_level(judged, unlogged)
-        unlinked = f" ({count(len(watch.unlinked), 'record')} without links)" if watch.unlinked else ""
+        unlinked = (
+            f" ({count(len(watch.unlinked), 'record')} without links)" if watch.unlinked else ""
+        )
         missing = reached.list_unproven(unlinked, self._say_unlogged(unlogged), self._say_unseen())
         if any(view.own and view.file.startswith(layout.LOG) for view in self.views):
-            missing.append(f"that nobody who cleans the work tree takes the log away (it lies in {layout.LOG})")
+            missing.append(
+                f"that nobody who cleans the work tree takes the log away (it lies in {layout.LOG})"
+            )
         missing += self._loose.describe(watch.open)
         if self._narrowed:
-            missing.append(f"what the config kept out of {count(self._narrowed, 'record')} (show says what)")
+            missing.append(
+                f"what the config kept out of {count(self._narrowed, 'record')} (show says what)"
+            )
         if dropped := find_unpublished(self._project.root, self._project.git_dir):
-            gone = f"{count(len(dropped), 'record')} of this clone {'is' if len(dropped) == 1 else 'are'}"
-            missing.append(f"what {gone}: published, and not on this branch any more (doctor says how it is again)")
+            gone = (
+                f"{count(len(dropped), 'record')} of this clone "
+                f"{'is' if len(dropped) == 1 else 'are'}"
+            )
+            missing.append(
+                f"what {gone}: published, and not on this branch any more (doctor says how it "
+                "is again)"
+            )
         if self._hooks_off:
             whose = f"{count(self._hooks_off, 'record')}'s agent"
             missing.append(f"what {whose} did after its hooks were taken out or switched off")
         if self._imported:
-            missing.append(f"that what was imported ({count(self._imported, 'record')}) is what its source holds")
+            missing.append(
+                f"that what was imported ({count(self._imported, 'record')}) is what its source "
+                "holds"
+            )
         vouched = sorted(set[str]().union(*self._vouchers.values()))
         if vouched and all(view.name in self._vouchers for view in self.views):
-            missing.append(f"who wrote them, beyond the word of {', '.join(vouched)}, who vouched for the log")
+            missing.append(
+                f"who wrote them, beyond the word of {', '.join(vouched)}, who vouched for the log"
+            )
         else:
             missing.append("who wrote them")
         if self._approvals and self._trust.signers is None:
@@ -279,17 +351,25 @@ class TrailWatch:
         if not newer:
             return ""
         signed = any(view.signed for view in self.views)
-        since = "newer than the last signed checkpoint" if signed else "in a log that no trusted key has signed"
+        since = (
+            "newer than the last signed checkpoint"
+            if signed
+            else "in a log that no trusted key has signed"
+        )
         return f" ({count(newer, 'record')} {since})"
 
     def _say_unseen(self) -> str:
         if not self._seen_at:
             return " (nobody outside this clone is known to have seen it)"
         newer = count(len(self._watch.unseen), "record")
-        return f" ({newer} newer than the last witnessed checkpoint of {rfc3339(self._seen_at * 1000)[:16]}Z)"
+        return (
+            f" ({newer} newer than the last witnessed checkpoint of "
+            f"{rfc3339(self._seen_at * 1000)[:16]}Z)"
+        )
 
     def remember(self) -> None:
-        """Keep the states that the logs were seen in, for the next time. Raises EnvironmentFault WRITE_FAILED."""
+        """Keep the states that the logs were seen in, for the next time. Raises EnvironmentFault
+        WRITE_FAILED."""
         try:
             write_memory(self._trust.memory, (*self._trust.remembered, *self._watch.confirmed))
         except OSError as error:
@@ -300,20 +380,37 @@ class TrailWatch:
     def _view_own(self, generation: Generation) -> LogView:
         name = f"{generation.path}/leaves"
         relative = os.path.relpath(name, self._project.root)
-        checkpoints = [(f"{relative[:-6]}checkpoint", _read_checkpoint(f"{generation.path}/checkpoint"))]
+        checkpoints = [
+            (f"{relative[:-6]}checkpoint", _read_checkpoint(f"{generation.path}/checkpoint"))
+        ]
         folder = f"{self._project.root}/{layout.CHECKPOINTS}"
-        checkpoints.append((f"{layout.CHECKPOINTS}/{generation.name}", _read_checkpoint(f"{folder}/{generation.name}")))
+        checkpoints.append(
+            (
+                f"{layout.CHECKPOINTS}/{generation.name}",
+                _read_checkpoint(f"{folder}/{generation.name}"),
+            )
+        )
         checkpoints += self._read_published_checkpoints(generation.name)
         keys = [key for key, _ in read_keys(generation)]
         self._note_vouchers(generation.name, f"{generation.path}", "enrolled", keys)
         leaves = self._parse(relative, enumerate(generation.read_lines()))
-        ended = any(other.home == generation.home and other.number > generation.number for other in self._generations)
+        ended = any(
+            other.home == generation.home and other.number > generation.number
+            for other in self._generations
+        )
         witnesses = read_witnesses(generation.home) if self._trust.policy is None else {}
-        view = self._judge(LogView(generation.name, relative, True, leaves, ended=ended), checkpoints, keys, witnesses)
+        view = self._judge(
+            LogView(generation.name, relative, True, leaves, ended=ended),
+            checkpoints,
+            keys,
+            witnesses,
+        )
         for path, start, data in self._read_segments(generation.name):
             if data != generation.read_bytes(start, len(data)):
                 self._findings.append(
-                    finding("LOG_FORKED", path, None, 0, "it differs from the log it was copied from")
+                    finding(
+                        "LOG_FORKED", path, None, 0, "it differs from the log it was copied from"
+                    )
                 )
         return view
 
@@ -323,7 +420,9 @@ class TrailWatch:
             try:
                 yield LogLine(number, *parse_leaf(raw))
             except LogDamagedError as error:
-                self._findings.append(finding("LOG_ALTERED", file, None, number * LEAF_BYTES, str(error)))
+                self._findings.append(
+                    finding("LOG_ALTERED", file, None, number * LEAF_BYTES, str(error))
+                )
 
     def _view_published(self, name: str) -> LogView:
         """Return another clone's log as far as this branch holds it."""
@@ -332,10 +431,15 @@ class TrailWatch:
         for path, start, data in self._read_segments(name):
             for at in range(0, len(data), LEAF_BYTES):
                 number = start + at // LEAF_BYTES
-                if leaves.setdefault(number, data[at : at + LEAF_BYTES - 1]) != data[at : at + LEAF_BYTES - 1]:
+                if (
+                    leaves.setdefault(number, data[at : at + LEAF_BYTES - 1])
+                    != data[at : at + LEAF_BYTES - 1]
+                ):
                     detail = f"leaf {number} stands in two files and differs"
                     self._findings.append(finding("LOG_FORKED", path, None, 0, detail))
-        gap = next((number for number in range(max(leaves, default=-1) + 1) if number not in leaves), None)
+        gap = next(
+            (number for number in range(max(leaves, default=-1) + 1) if number not in leaves), None
+        )
         lines = self._parse(folder, sorted(leaves.items()))
         view = LogView(name, folder, False, lines, (), gap)
         checkpoints = self._read_published_checkpoints(name)
@@ -374,7 +478,8 @@ class TrailWatch:
         keys: Iterable[VerifierKey],
         witnesses: Mapping[str, VerifierKey] = MappingProxyType({}),
     ) -> LogView:
-        """Return a log with its checkpoints, and how much of it is signed by a trusted key and seen by witnesses.
+        """Return a log with its checkpoints, and how much of it is signed by a trusted key and seen
+        by witnesses.
 
         Without a policy the `witnesses` count that this clone has asked itself.
         """
@@ -382,10 +487,16 @@ class TrailWatch:
         checkpoints: list[tuple[str, Checkpoint]] = []
         for file, item in candidates:
             if item is not None and _name_of(item) != view.name:
-                self._findings.append(finding("LOG_UNVERIFIED", file, None, 0, f"it speaks of the log {item.origin}"))
+                self._findings.append(
+                    finding("LOG_UNVERIFIED", file, None, 0, f"it speaks of the log {item.origin}")
+                )
             elif item is not None:
                 checkpoints.append((file, item))
-        remembered = [(self._trust.memory, item) for item in self._trust.remembered if _name_of(item) == view.name]
+        remembered = [
+            (self._trust.memory, item)
+            for item in self._trust.remembered
+            if _name_of(item) == view.name
+        ]
         if checkpoints and (keys or witnesses or self._trust.policy is not None):
             require_cryptography()
         signed = witnessed = 0
@@ -401,29 +512,48 @@ class TrailWatch:
             if known:
                 signed = max(signed, checkpoint.size)
                 if seen is not None:
-                    witnessed, self._seen_at = max(witnessed, checkpoint.size), max(self._seen_at, seen)
+                    witnessed, self._seen_at = (
+                        max(witnessed, checkpoint.size),
+                        max(self._seen_at, seen),
+                    )
         return view._replace(
-            checkpoints=tuple(sound), signed=signed, witnessed=min(witnessed, signed), memory=self._trust.memory
+            checkpoints=tuple(sound),
+            signed=signed,
+            witnessed=min(witnessed, signed),
+            memory=self._trust.memory,
         )
 
-    def _find_witnesses(self, checkpoint: Checkpoint, asked: Mapping[str, VerifierKey]) -> int | None:
-        """Return when the quorum of the policy had seen a checkpoint, in seconds since 1970; None if it has not."""
+    def _find_witnesses(
+        self, checkpoint: Checkpoint, asked: Mapping[str, VerifierKey]
+    ) -> int | None:
+        """Return when the quorum of the policy had seen a checkpoint, in seconds since 1970; None
+        if it has not."""
         if checkpoint in self._trust.remembered:
             return max(1, _modified_at(self._trust.memory))
         policy = self._trust.policy
         if policy is None:
-            return max((at for key in asked.values() if (at := signed_at(key, checkpoint)) is not None), default=None)
+            return max(
+                (at for key in asked.values() if (at := signed_at(key, checkpoint)) is not None),
+                default=None,
+            )
         if policy.quorum == "none":
             return None
-        times = {name: at for name, key in policy.witnesses.items() if (at := signed_at(key, checkpoint)) is not None}
+        times = {
+            name: at
+            for name, key in policy.witnesses.items()
+            if (at := signed_at(key, checkpoint)) is not None
+        }
         return max(times.values()) if times and policy.is_reached(times) else None
 
     def _read_segments(self, name: str) -> Iterator[tuple[str, int, bytes]]:
-        """Yield (path, number of the first leaf, bytes) of each published piece of a log, in order."""
+        """Yield (path, number of the first leaf, bytes) of each published piece of a log, in
+        order."""
         for file, start, end in list_segments(self._project.root, name):
             path = f"{layout.TRAIL_LOG}/{name}/{file}"
             if end - start > MAX_PIECE:
-                self._findings.append(finding("LOG_ALTERED", path, None, 0, f"a piece has at most {MAX_PIECE} leaves"))
+                self._findings.append(
+                    finding("LOG_ALTERED", path, None, 0, f"a piece has at most {MAX_PIECE} leaves")
+                )
                 continue
             try:
                 data = durable.read_below(self._project.root, path, (end - start) * LEAF_BYTES)
@@ -431,7 +561,9 @@ class TrailWatch:
                 self._findings.append(finding("UNREADABLE_FILE", path, None, 0, str(error)))
                 continue
             if len(data) != (end - start) * LEAF_BYTES:
-                self._findings.append(finding("LOG_ALTERED", path, None, 0, f"it holds {len(data)} bytes"))
+                self._findings.append(
+                    finding("LOG_ALTERED", path, None, 0, f"it holds {len(data)} bytes")
+                )
             else:
                 yield path, start, data
 
@@ -443,7 +575,9 @@ class TrailWatch:
         for file in files:
             checkpoint = _read_checkpoint(f"{self._project.root}/{file}")
             if checkpoint is None:
-                self._findings.append(finding("LOG_UNVERIFIED", file, None, 0, "it is no checkpoint"))
+                self._findings.append(
+                    finding("LOG_UNVERIFIED", file, None, 0, "it is no checkpoint")
+                )
             out.append((file, checkpoint))
         return out
 
@@ -455,12 +589,16 @@ class TrailWatch:
             data = self._read_elsewhere(item.invocation_id, reading)
             if data is not None and holds(data, item.seal):
                 continue
-            where = None if data is not None else self._find_elsewhere(item.invocation_id, {item.seal})
+            where = (
+                None if data is not None else self._find_elsewhere(item.invocation_id, {item.seal})
+            )
             detail = f"{item.invocation_id}, seal {item.seal}"
             if data is not None:
                 yield finding("LINK_BROKEN", item.file, item.seq, 0, detail)
             elif where is not None:
-                yield finding("LINK_ELSEWHERE", item.file, item.seq, 0, f"{item.invocation_id} {where}")
+                yield finding(
+                    "LINK_ELSEWHERE", item.file, item.seq, 0, f"{item.invocation_id} {where}"
+                )
             elif item.file.startswith(layout.RECORDS) or self._was_published(item.invocation_id):
                 yield finding("LINK_MISSING", item.file, item.seq, 0, detail)
             else:
@@ -476,7 +614,11 @@ class TrailWatch:
                 absent.setdefault(item.invocation_id, []).append(item)
             elif not holds(data, item.seal):
                 yield finding(
-                    "LOGGED_LINE_MISSING", item.file, None, 0, f"the {item.kind} of {item.invocation_id}, {item.seal}"
+                    "LOGGED_LINE_MISSING",
+                    item.file,
+                    None,
+                    0,
+                    f"the {item.kind} of {item.invocation_id}, {item.seal}",
                 )
         own = {view.file for view in self.views if view.own}
         for invocation_id, items in absent.items():
@@ -487,17 +629,21 @@ class TrailWatch:
             if where is None:
                 yield finding("LOGGED_RECORD_MISSING", items[0].file, None, 0, invocation_id)
             else:
-                yield finding("LOGGED_ELSEWHERE", items[0].file, None, 0, f"{invocation_id} {where}")
+                yield finding(
+                    "LOGGED_ELSEWHERE", items[0].file, None, 0, f"{invocation_id} {where}"
+                )
 
     def _read_elsewhere(self, invocation_id: str, known: dict[str, bytes | None]) -> bytes | None:
-        """Return the bytes of a record of this project and its annexes; None where there is no such record."""
+        """Return the bytes of a record of this project and its annexes; None where there is no such
+        record."""
         if invocation_id not in known:
             known.clear()  # what is asked about one record comes together
             known[invocation_id] = read_with_annexes(self._project.root, invocation_id)
         return known[invocation_id]
 
     def _find_elsewhere(self, invocation_id: str, seals: set[str]) -> str | None:
-        """Return where else this clone has the lines with these seals: in other worktrees, or on other branches.
+        """Return where else this clone has the lines with these seals: in other worktrees, or on
+        other branches.
 
         Only whole lines that hash to their seals count: a branch can bring any file under any name.
         """
@@ -518,7 +664,8 @@ class TrailWatch:
         return None if missing or not places else places[0]
 
     def _was_published(self, invocation_id: str) -> bool:
-        """Return whether a log on this branch says that a record was closed, and so has to be here."""
+        """Return whether a log on this branch says that a record was closed, and so has to be
+        here."""
         for view in self.views:
             for _, _, data in self._read_segments(view.name):
                 if f"close {invocation_id} ".encode() in data:
@@ -527,7 +674,8 @@ class TrailWatch:
 
 
 def read_memory(path: str) -> tuple[Checkpoint, ...]:
-    """Return the checkpoints that a verifier kept in a file; none where it is new. Raises CallerError."""
+    """Return the checkpoints that a verifier kept in a file; none where it is new. Raises
+    CallerError."""
     try:
         with open(path, "rb") as file:
             notes = file.read(MAX_NOTE * 64).split(b"\f\n")
@@ -541,7 +689,9 @@ def read_memory(path: str) -> tuple[Checkpoint, ...]:
         return tuple(parse_checkpoint(note) for note in notes if note)
     except NoteError as error:
         message = f"--remember: {path} does not hold what verify wrote: {error}"
-        raise CallerError("INVALID_VALUE", message, "restore the file; what it remembered is lost otherwise") from error
+        raise CallerError(
+            "INVALID_VALUE", message, "restore the file; what it remembered is lost otherwise"
+        ) from error
 
 
 def write_memory(path: str, states: Iterable[Checkpoint]) -> None:
@@ -569,7 +719,9 @@ def _modified_at(path: str) -> int:
 
 def _read_checkpoint(path: str) -> Checkpoint | None:
     try:
-        return parse_checkpoint(durable.read_below(os.path.dirname(path), os.path.basename(path), MAX_NOTE))
+        return parse_checkpoint(
+            durable.read_below(os.path.dirname(path), os.path.basename(path), MAX_NOTE)
+        )
     except (OSError, InvocationError, NoteError):
         return None
 

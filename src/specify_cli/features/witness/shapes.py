@@ -16,7 +16,8 @@ class _SignedState(Shape):
 
 
 class SignedCheckpoint(_SignedState):
-    """Printed by trail checkpoint: `checkpoint` is the signed note, `keys` are its verifier keys."""
+    """Printed by trail checkpoint: `checkpoint` is the signed note, `keys` are its verifier
+    keys."""
 
     keys: list[str]
     checkpoint: str
@@ -56,7 +57,8 @@ class TrailExported(_SignedState):
 
 
 class SourceVerified(Shape):
-    """Printed by invocations verify --source, for each project and archive: its report, or why there is none."""
+    """Printed by invocations verify --source, for each project and archive: its report, or why
+    there is none."""
 
     source: str
     report: VerifyReport | None

@@ -1,4 +1,5 @@
-"""Verify many sources: each project with its links and logs, each archive with its manifest and proofs.
+"""Verify many sources: each project with its links and logs, each archive with its manifest and
+proofs.
 
 for found in verify_sources(find_sources("/srv/projects"), Trust(), Engine(workers=4)):
     print(found.source, found.report or found.failure)
@@ -33,20 +34,26 @@ class Verified(NamedTuple):
 
 
 class Examined(NamedTuple):
-    """What was found of one item: the reports of its records, of an archive also what its proofs show."""
+    """What was found of one item: the reports of its records, of an archive also what its proofs
+    show."""
 
     reports: list[RecordReport]
     proofs: Checked = Checked((), "")
     failure: Failure | None = None
 
 
-def verify_sources(sources: Sequence[Source], trust: Trust, engine: Engine = HERE) -> Iterator[Verified]:
-    """Yield what was found of each source, in their order; what cannot be read is named and the others go on.
+def verify_sources(
+    sources: Sequence[Source], trust: Trust, engine: Engine = HERE
+) -> Iterator[Verified]:
+    """Yield what was found of each source, in their order; what cannot be read is named and the
+    others go on.
 
     Raises EnvironmentFault where the engine does.
     """
     items = [list_items(source) for source in sources]
-    results = share_out(engine, partial(_examine, trust), [item for group in items for item in group], _lose)
+    results = share_out(
+        engine, partial(_examine, trust), [item for group in items for item in group], _lose
+    )
     for source, group in zip(sources, items, strict=True):
         examined = islice(results, len(group))
         try:
@@ -54,7 +61,9 @@ def verify_sources(sources: Sequence[Source], trust: Trust, engine: Engine = HER
                 yield _judge_archive(source, next(examined), trust.signers)
                 continue
             project, _ = load_project(source.path, lenient=True)
-            yield Verified(source.name, verify_trail(project, trust, reports=_list_reports(examined)))
+            yield Verified(
+                source.name, verify_trail(project, trust, reports=_list_reports(examined))
+            )
         except InvocationError as error:
             if error.code in ENGINE_CODES:
                 raise
@@ -64,24 +73,34 @@ def verify_sources(sources: Sequence[Source], trust: Trust, engine: Engine = HER
 
 
 def verify_export(path: str, trust: Trust, anchors: Sequence[str] = ()) -> Examined:
-    """Return every record of an export, with its objects and against its manifest, and what its proofs show.
+    """Return every record of an export, with its objects and against its manifest, and what its
+    proofs show.
 
     Raises StoredDataError EXPORT_INVALID, CallerError USAGE.
     """
     with unpacked(path) as contents:
         if anchors and len(contents.records) != 1:
             raise CallerError(
-                "USAGE", "--anchor is about one record, and the export holds several", "import it, then verify ID"
+                "USAGE",
+                "--anchor is about one record, and the export holds several",
+                "import it, then verify ID",
             )
         verified = verify_contents(contents, anchors)
-        reports = [check_approvals(report, contents.project.root, trust.signers) for report in verified]
+        reports = [
+            check_approvals(report, contents.project.root, trust.signers) for report in verified
+        ]
         return Examined(reports, check_proofs(contents, reports, trust.policy))
 
 
-def judge_reports(examined: Examined, signers: Signers | None, *, anchored: bool = False) -> SetReport:
-    """Judge records that are not looked at as a trail: one by itself, a file, those of an export."""
+def judge_reports(
+    examined: Examined, signers: Signers | None, *, anchored: bool = False
+) -> SetReport:
+    """Judge records that are not looked at as a trail: one by itself, a file, those of an
+    export."""
     judged = judge_set(examined.reports, examined.proofs.findings, anchored=anchored)
-    judged = judged._replace(proven=", ".join(filter(None, (judged.proven, examined.proofs.proven))))
+    judged = judged._replace(
+        proven=", ".join(filter(None, (judged.proven, examined.proofs.proven)))
+    )
     signed = sum(report.trail.approvals for report in examined.reports)
     if signed and signers is None:
         judged = judged._replace(not_proven=(*judged.not_proven, say_unchecked(signed)))
@@ -97,10 +116,13 @@ def _judge_archive(source: Source, examined: Examined, signers: Signers | None) 
 
 
 def _list_reports(examined: Iterable[Examined]) -> Iterator[RecordReport]:
-    """Yield the reports of a project's items. Raises EnvironmentFault where one of them could not be looked at."""
+    """Yield the reports of a project's items. Raises EnvironmentFault where one of them could not
+    be looked at."""
     for one in examined:
         if one.failure is not None:
-            raise EnvironmentFault(one.failure.code, one.failure.message, "spec-kitty doctor, in that project")
+            raise EnvironmentFault(
+                one.failure.code, one.failure.message, "spec-kitty doctor, in that project"
+            )
         yield from one.reports
 
 

@@ -1,9 +1,11 @@
-"""A record as a Testimony Record (draft-clifford-testimony-record, version 0.2): one JSON object a line.  [pure]
+"""A record as a Testimony Record (draft-clifford-testimony-record, version 0.2): one JSON object a
+line. [pure]
 
     text = make_testimony(record, judge_approvals(record.entries, signers))
 
-The request, each gate and each call is a decision; only an approval that somebody the verifier trusts has signed, and
-against which nothing speaks, is an approval there. What changes the outside is of high risk, as the recorder judged it.
+The request, each gate and each call is a decision; only an approval that somebody the verifier
+trusts has signed, and against which nothing speaks, is an approval there. What changes the outside
+is of high risk, as the recorder judged it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,12 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
 from doctrine.text import say
-from specify_cli.features.approvals.approvals import Approval, find_end, get_proposer, make_statement
+from specify_cli.features.approvals.approvals import (
+    Approval,
+    find_end,
+    get_proposer,
+    make_statement,
+)
 from specify_cli.record.record import Entry, Record
 from specify_cli.record.seal import canonical
 
@@ -21,24 +28,36 @@ _RISKS = {"external": "high", "idempotent": "medium", "none": "low"}
 
 
 def make_testimony(record: Record, approvals: Iterable[Approval]) -> str:
-    """Return the lines of the Testimony Record of a record whose approvals were judged, signatures included."""
+    """Return the lines of the Testimony Record of a record whose approvals were judged, signatures
+    included."""
     entries = list(record.entries)
     valid = [item for item in approvals if item.signed and item.problem is None]
     allowed = {str(item.fields["of"]): item for item in valid if item.allows}
     denied = {str(item.fields["of"]): item for item in valid if not item.allows}
     opened = entries[0]
     opener = _describe_actor(get_proposer(record.started, record.started))
-    statements = [_make_entry("scope", opened, f"{_name(opened)}/scope", acts=True, declared_by=opener)]
+    statements = [
+        _make_entry("scope", opened, f"{_name(opened)}/scope", acts=True, declared_by=opener)
+    ]
     for entry in entries:
-        decide = {"started": _decide_request, "tool_call": _decide_call, "gate_decision": _decide_gate}.get(entry.event)
+        decide = {
+            "started": _decide_request,
+            "tool_call": _decide_call,
+            "gate_decision": _decide_gate,
+        }.get(entry.event)
         if decide is None:
             continue
         at, decision = decide(entry, entries)
         no, yes = denied.get(str(entry.seal)), allowed.get(str(entry.seal))
         if no is not None:
-            decision |= {"verdict": "refused", "reason": say(no.fields.get("reason") or "denied by a person")}
+            decision |= {
+                "verdict": "refused",
+                "reason": say(no.fields.get("reason") or "denied by a person"),
+            }
             if entry is opened:
-                decision["executed"] = any(line.event == "tool_call" and line.offset > no.offset for line in entries)
+                decision["executed"] = any(
+                    line.event == "tool_call" and line.offset > no.offset for line in entries
+                )
         elif yes is not None:
             decision["approval"] = _name(yes)
             statements.append(_describe_approval(yes, _name(entry)))
@@ -47,7 +66,9 @@ def make_testimony(record: Record, approvals: Iterable[Approval]) -> str:
     statements.sort(key=lambda item: str(item["at"]))
     digest = sha256(b"\n".join(map(canonical, statements))).hexdigest()
     covers = [item["id"] for item in statements]
-    last = _make_entry("integrity", entries[-1], f"{_name(opened)}/integrity", scheme="hash-chain", covers=covers)
+    last = _make_entry(
+        "integrity", entries[-1], f"{_name(opened)}/integrity", scheme="hash-chain", covers=covers
+    )
     last |= {
         "at": max(str(statements[-1]["at"]), str(last["at"])),
         "digest": f"sha256:{digest}",
@@ -68,7 +89,11 @@ def _decide_request(entry: Entry, _: list[Entry]) -> tuple[Entry, dict[str, obje
 
 def _decide_gate(entry: Entry, _: list[Entry]) -> tuple[Entry, dict[str, object]]:
     fields = entry.fields
-    fails = fields.get("outcome") == "fail" and fields.get("blocking") is True and not fields.get("override")
+    fails = (
+        fields.get("outcome") == "fail"
+        and fields.get("blocking") is True
+        and not fields.get("override")
+    )
     return entry, {
         "action_type": f"gate:{say(fields.get('gate'))}",
         "risk_class": "low",
@@ -80,7 +105,8 @@ def _decide_gate(entry: Entry, _: list[Entry]) -> tuple[Entry, dict[str, object]
 
 
 def _decide_call(entry: Entry, entries: list[Entry]) -> tuple[Entry, dict[str, object]]:
-    """Return the line at whose time a call was decided, and the decision: what its result says of it."""
+    """Return the line at whose time a call was decided, and the decision: what its result says of
+    it."""
     fields, end = entry.fields, find_end(entries, entry)
     status = None if end is None else end.fields.get("status", "ok")
     decision: dict[str, object] = {
@@ -100,7 +126,8 @@ def _decide_call(entry: Entry, entries: list[Entry]) -> tuple[Entry, dict[str, o
 
 
 def _describe_approval(item: Approval, decision: str) -> dict[str, object]:
-    """Return an approval with what was signed, so that `ssh-keygen -Y verify` can judge it without the record."""
+    """Return an approval with what was signed, so that `ssh-keygen -Y verify` can judge it without
+    the record."""
     fields = item.fields
     members = {key: fields[key] for key in ("expires_at", "signature")}
     return _make_entry(
@@ -115,8 +142,12 @@ def _describe_approval(item: Approval, decision: str) -> dict[str, object]:
     )
 
 
-def _make_entry(kind: str, line: Entry | Approval, name: str, **members: object) -> dict[str, object]:
-    at = next(line.fields[key] for key in ("started_at", "completed_at", "at") if key in line.fields)
+def _make_entry(
+    kind: str, line: Entry | Approval, name: str, **members: object
+) -> dict[str, object]:
+    at = next(
+        line.fields[key] for key in ("started_at", "completed_at", "at") if key in line.fields
+    )
     return {"spec": SPEC, "type": kind, "id": name, "at": at, **members}
 
 

@@ -1,7 +1,8 @@
-"""Close an invocation: what the closing lines name, what they say, and what is projected from a closed record.
+"""Close an invocation: what the closing lines name, what they say, and what is projected from a
+closed record.
 
-`gather` checks everything a close names before anything is written; `compose_closing` makes its lines; the projections
-(evidence folder, trail copy) can be made again from what is durable.
+`gather` checks everything a close names before anything is written; `compose_closing` makes its
+lines; the projections (evidence folder, trail copy) can be made again from what is durable.
 """
 
 from __future__ import annotations
@@ -45,11 +46,17 @@ class Completion(NamedTuple):
     def as_value(self) -> dict[str, object]:
         """Return the JSON shape `docs/schemas/completion.json`."""
         note = [{**remark._asdict(), "seqs": list(remark.seqs)} for remark in self.note]
-        return {**self._asdict(), "artifacts": list(self.artifacts), "note": note, "warnings": list(self.warnings)}
+        return {
+            **self._asdict(),
+            "artifacts": list(self.artifacts),
+            "note": note,
+            "warnings": list(self.warnings),
+        }
 
 
 class Named(NamedTuple):
-    """What a close names: the evidence's masked bytes, what the closing line says of it, artifacts, a commit."""
+    """What a close names: the evidence's masked bytes, what the closing line says of it, artifacts,
+    a commit."""
 
     evidence: bytes | None
     fields: Body
@@ -114,28 +121,43 @@ def check_outcome(place: Place, completed: Mapping[str, object], outcome: str) -
     if recorded not in (None, outcome):
         raise CallerError(
             "OUTCOME_DIFFERS",
-            f"{place.invocation_id} was closed at {completed.get('completed_at')} as {recorded}, not as {outcome}; "
+            f"{place.invocation_id} was closed at {completed.get('completed_at')} as "
+            f"{recorded}, not as {outcome}; "
             "closing is final, and nothing was changed",
-            f'spec-kitty invocations show {place.invocation_id}, or begin another: spec-kitty do "REQUEST"',
+            f"spec-kitty invocations show {place.invocation_id}, or begin another: spec-kitty "
+            'do "REQUEST"',
         )
 
 
 def check_held(place: Place, record: Record, named: Named) -> None:
-    """Refuse to close a record again with what it does not hold. Raises CallerError ALREADY_COMPLETED."""
+    """Refuse to close a record again with what it does not hold. Raises CallerError
+    ALREADY_COMPLETED."""
     assert record.completed is not None
     refs = named.artifacts
     lines = fields_of(record) if refs else ()
-    linked = {(line["ref"], say(line.get("digest"))) for line in lines if isinstance(line.get("ref"), str)}
-    lacking = [] if named.evidence_ref in (None, record.completed.get("evidence_ref")) else ["the evidence"]
-    lacking += [f"artifact {ref}" for ref, body in refs.items() if (ref, say(body["digest"])) not in linked]
-    if named.commit is not None and all(entry.fields.get("sha") != named.commit for entry in record.entries):
+    linked = {
+        (line["ref"], say(line.get("digest"))) for line in lines if isinstance(line.get("ref"), str)
+    }
+    lacking = (
+        []
+        if named.evidence_ref in (None, record.completed.get("evidence_ref"))
+        else ["the evidence"]
+    )
+    lacking += [
+        f"artifact {ref}" for ref, body in refs.items() if (ref, say(body["digest"])) not in linked
+    ]
+    if named.commit is not None and all(
+        entry.fields.get("sha") != named.commit for entry in record.entries
+    ):
         lacking.append(f"commit {named.commit}")
     if lacking:
         raise CallerError(
             "ALREADY_COMPLETED",
-            f"{place.invocation_id} was closed at {record.completed.get('completed_at')}, and closing is final; not "
+            f"{place.invocation_id} was closed at {record.completed.get('completed_at')}, and "
+            "closing is final; not "
             f"added, as the record does not hold it: {', '.join(lacking)}",
-            f"spec-kitty invocations show {place.invocation_id} tells what it holds; to record more, begin another "
+            f"spec-kitty invocations show {place.invocation_id} tells what it holds; to record "
+            "more, begin another "
             'invocation: spec-kitty do "REQUEST"',
         )
 
@@ -149,21 +171,28 @@ def describe_closed(
     *,
     already: bool,
 ) -> Completion:
-    """Return what is said of a closed record, its projections made; one that fails is a warning, for it is closed."""
+    """Return what is said of a closed record, its projections made; one that fails is a warning,
+    for it is closed."""
     done = _read_completion(place, record, objects, already=already)
     try:
         published, kept_back = make_projections(project, records, objects, place, record)
         return done._replace(published=published, warnings=(*done.warnings, *kept_back))
     except (InvocationError, OSError) as error:
-        warning = f"the record is closed, but its projection failed: {error}; run the same command again to make it"
+        warning = (
+            f"the record is closed, but its projection failed: {error}; run the same "
+            "command again to make it"
+        )
         return done._replace(warnings=(*done.warnings, warning))
 
 
-def _read_completion(place: Place, record: Record, objects: FileObjectStore, *, already: bool) -> Completion:
+def _read_completion(
+    place: Place, record: Record, objects: FileObjectStore, *, already: bool
+) -> Completion:
     assert record.completed is not None
     completed = record.completed
     warnings = (
-        f"ALREADY_COMPLETED: {place.invocation_id} was closed at {completed.get('completed_at')} as "
+        f"ALREADY_COMPLETED: {place.invocation_id} was closed at "
+        f"{completed.get('completed_at')} as "
         f"{completed.get('outcome')}; nothing was changed",
     )
     artifacts_linked, commits = list[str](), list[str]()
@@ -190,9 +219,14 @@ def _read_completion(place: Place, record: Record, objects: FileObjectStore, *, 
 
 
 def make_projections(
-    project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place, record: Record
+    project: Project,
+    records: FileRecordStore,
+    objects: FileObjectStore,
+    place: Place,
+    record: Record,
 ) -> tuple[str | None, tuple[str, ...]]:
-    """Make tier 2 and the trail copy of a closed record; both can be made again from what is durable.
+    """Make tier 2 and the trail copy of a closed record; both can be made again from what is
+    durable.
 
     Returns where it was published now, if it was, and what was kept back of it.
 
@@ -209,7 +243,8 @@ def make_projections(
             }
             _write_evidence(project.root, records, place.invocation_id, documents)
         if project.config.trail == "committed":
-            from specify_cli.invocation.ends.publish import publish_record  # loads what verifies a record
+            # loads what verifies a record
+            from specify_cli.invocation.ends.publish import publish_record
 
             return publish_record(project, records, objects, place)
     return None, ()
@@ -220,7 +255,9 @@ def _has_evidence(root: str, invocation_id: str) -> bool:
     return all(os.path.lexists(f"{folder}/{name}") for name in ("evidence.md", "record.json"))
 
 
-def _write_evidence(root: str, records: FileRecordStore, invocation_id: str, documents: Mapping[str, bytes]) -> None:
+def _write_evidence(
+    root: str, records: FileRecordStore, invocation_id: str, documents: Mapping[str, bytes]
+) -> None:
     try:
         records.hide_folder(layout.EVIDENCE)
         with durable.folder(root, layout.evidence_folder(invocation_id), create=True) as fd:

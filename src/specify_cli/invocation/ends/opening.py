@@ -1,7 +1,7 @@
 """Open an invocation: who works, on what, under which terms, and the first lines of its record.
 
-`decide` routes without writing anything; `compose_opening` makes the four first lines from what was decided. Both are
-used again where a record is replayed against today.
+`decide` routes without writing anything; `compose_opening` makes the four first lines from what was
+decided. Both are used again where a record is replayed against today.
 """
 
 from __future__ import annotations
@@ -40,9 +40,14 @@ if TYPE_CHECKING:
 
 INLINE_REQUEST = 1024 * 1024 + 256 * 1024
 
-_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+)
 _COMMAND_LIMIT = 200
-_TRAIL_OFF = "TRAIL_OFF: the record says that this invocation was, not what it was about; nothing else of it is kept"
+_TRAIL_OFF = (
+    "TRAIL_OFF: the record says that this invocation was, not what it was about; "
+    "nothing else of it is kept"
+)
 
 
 class CloseContract(NamedTuple):
@@ -87,9 +92,9 @@ class InvocationPayload(NamedTuple):
 class Terms(NamedTuple):
     """What one run asks beyond its request.
 
-    `opened_by` says what began a record that nobody asked for. `capture` gives modes by side, or by group (`llm`,
-    `tool`); where the config states a mode it can only narrow that. `limits` are steps, tool_calls, tokens and seconds.
-    `trail` false leaves a tombstone.
+    `opened_by` says what began a record that nobody asked for. `capture` gives modes by side, or by
+    group (`llm`, `tool`); where the config states a mode it can only narrow that. `limits` are
+    steps, tool_calls, tokens and seconds. `trail` false leaves a tombstone.
     """
 
     trail: bool = True
@@ -107,7 +112,8 @@ LIMITS = ("steps", "tool_calls", "tokens", "seconds")
 
 
 class Asked(NamedTuple):
-    """One request's own side: its id and moment, how it was asked and by whom, its terms and capture modes by side."""
+    """One request's own side: its id and moment, how it was asked and by whom, its terms and
+    capture modes by side."""
 
     invocation_id: str
     millis: int
@@ -119,7 +125,8 @@ class Asked(NamedTuple):
 
 
 def check_asked(verb: str, caller: Caller, terms: Terms) -> None:
-    """Raise CallerError INVALID_VALUE for a verb, an actor's type, limits or digests that are none."""
+    """Raise CallerError INVALID_VALUE for a verb, an actor's type, limits or digests that are
+    none."""
     if verb not in tiers.MODE_OF_VERB:
         raise bad_value("verb", tuple(tiers.MODE_OF_VERB), verb)
     if caller.actor.actor_type not in ACTOR_TYPES:
@@ -146,7 +153,9 @@ class Routed(NamedTuple):
         return next(item for item in self.profiles if item.profile_id == self.decision.profile_id)
 
 
-def decide(start: str, request: str, profile: str | None, *, verb: str, home: str | None = None) -> Routed:
+def decide(
+    start: str, request: str, profile: str | None, *, verb: str, home: str | None = None
+) -> Routed:
     """Route a request without writing anything.
 
     Raises CallerError with the router's refusal, each candidate carrying the command that picks it.
@@ -177,7 +186,8 @@ class Advisor(NamedTuple):
 def choose_advisor(project: Project, cache: ParseCache) -> Callable[[str], Advisor]:
     """Return what names profile and action for a prompt, redacted: the router's choice.
 
-    Where the router refuses, it is the first profile of all, and `match_reason` says that nobody chose it.
+    Where the router refuses, it is the first profile of all, and `match_reason` says that nobody
+    chose it.
     """
     profiles = ProfileRegistry(project.root, cache).all()
     table, facts = shipped_table(), detect_facts(project.root)
@@ -185,12 +195,17 @@ def choose_advisor(project: Project, cache: ParseCache) -> Callable[[str], Advis
     def choose(prompt: str) -> Advisor:
         decision = route(prompt, profiles, table, facts, None)
         if isinstance(decision, RouterDecision):
-            return Advisor(decision.profile_id, decision.action, decision.confidence, decision.match_reason)
+            return Advisor(
+                decision.profile_id, decision.action, decision.confidence, decision.match_reason
+            )
         first = profiles[0].profile_id
         named = route(prompt, profiles, table, facts, first)
         action = named.action if isinstance(named, RouterDecision) else "analyze"
         return Advisor(
-            first, action, "domain_keyword", f"not routed: {decision.error_code}; the first profile stands in"
+            first,
+            action,
+            "domain_keyword",
+            f"not routed: {decision.error_code}; the first profile stands in",
         )
 
     return choose
@@ -201,13 +216,17 @@ def _refusal(refusal: RouterAmbiguityError, request: str, verb: str) -> CallerEr
         {**candidate, "command": _picking_command(verb, str(candidate["profile_id"]), request)}
         for candidate in refusal.candidates
     ]
-    return CallerError(refusal.error_code, refusal.message, refusal.suggestion, candidates=candidates)
+    return CallerError(
+        refusal.error_code, refusal.message, refusal.suggestion, candidates=candidates
+    )
 
 
 def _picking_command(verb: str, profile_id: str, request: str) -> str:
     from shlex import quote  # for a refused request only
 
-    text = quote(request.strip()) if len(request) <= _COMMAND_LIMIT and request.isprintable() else "-"
+    text = (
+        quote(request.strip()) if len(request) <= _COMMAND_LIMIT and request.isprintable() else "-"
+    )
     if text.startswith("-") and text != "-":
         text = f"-- {text}"
     if verb == "ask":
@@ -220,37 +239,52 @@ def _check_limits(limits: Mapping[str, int] | None) -> None:
         if name not in LIMITS or type(value) is not int or value < 0:
             raise CallerError(
                 "INVALID_VALUE",
-                f"limits: expected whole numbers under {', '.join(LIMITS)}, found {name}: {value!r}",
+                f"limits: expected whole numbers under {', '.join(LIMITS)}, found {name}: "
+                f"{value!r}",
                 'for example limits={"steps": 20, "seconds": 600}',
             )
 
 
 def _check_names(terms: Terms) -> None:
     for name, value in {**terms.tools, "program": terms.program or "0" * 64}.items():
-        if not isinstance(value, str) or re.fullmatch(r"[0-9a-f]{64}", value) is None or not 0 < len(name) <= 200:
+        if (
+            not isinstance(value, str)
+            or re.fullmatch(r"[0-9a-f]{64}", value) is None
+            or not 0 < len(name) <= 200
+        ):
             raise CallerError(
                 "INVALID_VALUE",
-                "program and tools: expected SHA-256 digests in lowercase hex, tools under names of at most 200 "
-                f"characters, found {name}: {spell(value)[:80]}; MODULE:FUNCTION is what --program of a command takes",
+                "program and tools: expected SHA-256 digests in lowercase hex, tools under "
+                "names of at most 200 "
+                f"characters, found {name}: {spell(value)[:80]}; MODULE:FUNCTION is what "
+                "--program of a command takes",
                 "program=program_digest(agent), tools={name: source_digest(function)}",
             )
 
 
 def capture_modes(project: Project, asked: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the capture mode of each side: what the run asks, never wider than what the config states."""
+    """Return the capture mode of each side: what the run asks, never wider than what the config
+    states."""
     config = project.config
     modes = dict(config.capture)
     if asked is not None and not isinstance(asked, Mapping):
         raise CallerError(
-            "INVALID_VALUE", f"capture: expected modes by side, found {asked!r}", 'for example capture={"tool": "full"}'
+            "INVALID_VALUE",
+            f"capture: expected modes by side, found {asked!r}",
+            'for example capture={"tool": "full"}',
         )
     for key, mode in (asked or {}).items():
         sides = CAPTURE_SIDES.get(f"capture_{key}_io", (key,))
         if mode not in MODES or any(side not in modes for side in sides):
-            expected = (*(side for group in CAPTURE_SIDES.values() for side in group), "llm", "tool")
+            expected = (
+                *(side for group in CAPTURE_SIDES.values() for side in group),
+                "llm",
+                "tool",
+            )
             raise CallerError(
                 "INVALID_VALUE",
-                f"capture: expected {', '.join(MODES)} for {', '.join(expected)}, found {key}: {mode!r}",
+                f"capture: expected {', '.join(MODES)} for {', '.join(expected)}, found {key}: "
+                f"{mode!r}",
                 'for example capture={"tool": "full"}',
             )
         for side in sides:
@@ -258,14 +292,18 @@ def capture_modes(project: Project, asked: Mapping[str, str] | None) -> dict[str
     return modes
 
 
-def snapshot_of(routed: Routed, inputs: ContextInputs, config: Mapping[str, object]) -> snapshot.Snapshot:
+def snapshot_of(
+    routed: Routed, inputs: ContextInputs, config: Mapping[str, object]
+) -> snapshot.Snapshot:
     """Return the snapshot of a routing and the charter inputs beside it, under this config."""
     return snapshot.take(
         profiles={item.profile_id: item.digest for item in routed.profiles},
         profile_sources=routed.registry.sources,
         router_table=routed.table.data,
         router_table_digest=routed.table.digest,
-        policy=snapshot.policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document).bundle,
+        policy=snapshot.policy_digests(
+            inputs.policy_bytes, inputs.policy_state, inputs.policy_document
+        ).bundle,
         policy_state=inputs.policy_state,
         graph=inputs.bundle.files[GRAPH_FILE].sha256,
         shipped=inputs.bundle.data,
@@ -286,14 +324,18 @@ def snapshot_of(routed: Routed, inputs: ContextInputs, config: Mapping[str, obje
 
 
 def context_object(context: CharterContextResult) -> bytes | None:
-    """Return the object that holds the text an agent is given; None where there was no charter to give any."""
+    """Return the object that holds the text an agent is given; None where there was no charter to
+    give any."""
     return context.text.encode("utf-8") if context.available or context.text else None
 
 
 def build_digest() -> str | None:
-    """Return the digest of the sources this build was made from; None in a tree that was never built."""
+    """Return the digest of the sources this build was made from; None in a tree that was never
+    built."""
     try:
-        with open(os.path.join(os.path.dirname(os.path.dirname(__file__)), "build.txt"), encoding="utf-8") as file:
+        with open(
+            os.path.join(os.path.dirname(os.path.dirname(__file__)), "build.txt"), encoding="utf-8"
+        ) as file:
             return file.read().strip() or None
     except OSError:
         return None
@@ -302,7 +344,11 @@ def build_digest() -> str | None:
 def encode_oversize(text: str) -> bytes | None:
     data = text.encode("utf-8")
     escapes = sum(data.count(bytes((code,))) for code in range(32))
-    return data if len(data) + 5 * escapes + data.count(b'"') + data.count(b"\\") > INLINE_REQUEST else None
+    return (
+        data
+        if len(data) + 5 * escapes + data.count(b'"') + data.count(b"\\") > INLINE_REQUEST
+        else None
+    )
 
 
 def _shorten(text: str) -> str:
@@ -310,18 +356,30 @@ def _shorten(text: str) -> str:
 
 
 def make_tombstone(started: Body) -> Body:
-    """Return the one line of an invocation whose trail is off: that it was, not what it was about."""
-    members = {key: value for key, value in started.items() if key not in ("redactions", "request_object")}
-    nothing = ("request_text", "match_reason", "governance_context_hash", "snapshot", "execution_hash")
+    """Return the one line of an invocation whose trail is off: that it was, not what it was
+    about."""
+    members = {
+        key: value for key, value in started.items() if key not in ("redactions", "request_object")
+    }
+    nothing = (
+        "request_text",
+        "match_reason",
+        "governance_context_hash",
+        "snapshot",
+        "execution_hash",
+    )
     return {**members, **dict.fromkeys(nothing), "tombstone": True}
 
 
 def compose_opening(
     routed: Routed, context: CharterContextResult, frozen: snapshot.Snapshot, asked: Asked
 ) -> list[Body]:
-    """Return the bodies of a record's first lines (docs/format.md §4): started, policy, retrieval and its response."""
+    """Return the bodies of a record's first lines (docs/format.md §4): started, policy, retrieval
+    and its response."""
     inputs = context.inputs
-    bundle, policy_hash = snapshot.policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document)
+    bundle, policy_hash = snapshot.policy_digests(
+        inputs.policy_bytes, inputs.policy_state, inputs.policy_document
+    )
     at = rfc3339(asked.millis)
     reference: Body = {
         "event": "policy_snapshot_ref",
@@ -341,7 +399,11 @@ def compose_opening(
 
 
 def _compose_started(
-    routed: Routed, context: CharterContextResult, frozen: snapshot.Snapshot, asked: Asked, policy_hash: str | None
+    routed: Routed,
+    context: CharterContextResult,
+    frozen: snapshot.Snapshot,
+    asked: Asked,
+    policy_hash: str | None,
 ) -> Body:
     decision, rules = routed.decision, routed.project.config.redaction
     text, terms, caller = routed.request.text, asked.terms, asked.caller
@@ -355,7 +417,9 @@ def _compose_started(
         "governance_context_hash": digest(context.text.encode("utf-8")),
         "governance_context_available": context.available,
         "actor": {
-            key: mask_outside(value, rules) for key, value in caller.actor._asdict().items() if value is not None
+            key: mask_outside(value, rules)
+            for key, value in caller.actor._asdict().items()
+            if value is not None
         },
         "mode_of_work": tiers.MODE_OF_VERB[asked.verb],
         "router_confidence": decision.confidence,
@@ -387,7 +451,9 @@ def _compose_started(
         "opened_by": terms.opened_by,
         "request_object": None if request_object is None else digest(request_object),
         "requested_profile": asked.profile,
-        "session": None if session is None else {key: mask_outside(value, rules) for key, value in session.items()},
+        "session": None
+        if session is None
+        else {key: mask_outside(value, rules) for key, value in session.items()},
         "redactions": routed.request.counts or None,
         "narrowed": "; ".join(routed.project.config.narrowed) or None,
         "decisions": None if routed.decisions is None else mask_outside(routed.decisions, rules),
@@ -395,7 +461,9 @@ def _compose_started(
     return {**started, **{name: value for name, value in stated.items() if value is not None}}
 
 
-def _compose_retrieval(context: CharterContextResult, frozen: snapshot.Snapshot, at: str) -> tuple[Body, Body]:
+def _compose_retrieval(
+    context: CharterContextResult, frozen: snapshot.Snapshot, at: str
+) -> tuple[Body, Body]:
     """Return the retrieval the context was made by, as it was asked and as it was answered."""
     hits, filters = list(context.hits), list(context.filters_applied)
     request: Body = {
@@ -423,12 +491,18 @@ def _compose_retrieval(context: CharterContextResult, frozen: snapshot.Snapshot,
 
 
 def _redact_tool_name(name: str, rules: RuleSet) -> str:
-    """Return a tool's name as a nested key, which is ASCII: one that is not, or is a secret, goes by its digest."""
-    return name if name.isascii() and not redact(name, rules).counts else digest(name.encode("utf-8", "replace"))[:16]
+    """Return a tool's name as a nested key, which is ASCII: one that is not, or is a secret, goes
+    by its digest."""
+    return (
+        name
+        if name.isascii() and not redact(name, rules).counts
+        else digest(name.encode("utf-8", "replace"))[:16]
+    )
 
 
 def mask_outside(text: str, rules: RuleSet) -> str:
-    """Text from outside, redacted and valid: what is no Unicode is spelt, for an actor never blocks a record."""
+    """Text from outside, redacted and valid: what is no Unicode is spelt, for an actor never blocks
+    a record."""
     return redact(make_encodable(text), rules).text
 
 
@@ -444,7 +518,9 @@ def build_payload(routed: Routed, context: CharterContextResult, asked: Asked) -
     """Return what the host agent receives for a request."""
     decision, terms, invocation_id = routed.decision, asked.terms, asked.invocation_id
     mode = tiers.MODE_OF_VERB[asked.verb]
-    problems = tuple(f"PROFILE_INVALID: {problem.describe()}" for problem in routed.registry.problems)
+    problems = tuple(
+        f"PROFILE_INVALID: {problem.describe()}" for problem in routed.registry.problems
+    )
     return InvocationPayload(
         invocation_id=invocation_id,
         profile_id=decision.profile_id,
@@ -456,7 +532,12 @@ def build_payload(routed: Routed, context: CharterContextResult, asked: Asked) -
         router_confidence=decision.confidence,
         match_reason=decision.match_reason,
         mode_of_work=mode,
-        warnings=(*routed.project.notices, *context.warnings, *problems, *(() if terms.trail else (_TRAIL_OFF,))),
+        warnings=(
+            *routed.project.notices,
+            *context.warnings,
+            *problems,
+            *(() if terms.trail else (_TRAIL_OFF,)),
+        ),
         close_contract=CloseContract(
             ("spec-kitty", "profile-invocation", "complete", "--invocation-id", invocation_id),
             OUTCOMES,
@@ -470,5 +551,7 @@ def build_payload(routed: Routed, context: CharterContextResult, asked: Asked) -
 
 def bad_value(option: str, expected: Sequence[str], found: str) -> CallerError:
     return CallerError(
-        "INVALID_VALUE", f"{option}: expected {', '.join(expected)}, found {found!r}", f"choose one of {expected[0]}, …"
+        "INVALID_VALUE",
+        f"{option}: expected {', '.join(expected)}, found {found!r}",
+        f"choose one of {expected[0]}, …",
     )

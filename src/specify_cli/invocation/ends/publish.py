@@ -23,12 +23,14 @@ def publish_record(
 ) -> tuple[str | None, tuple[str, ...]]:
     """Copy a closed record and what it leads to into the trail; where, and what was kept back.
 
-    So are those again whose commit was dropped: the part of the log that is published with this one names them.
-    Raises InvocationError, OSError.
+    So are those again whose commit was dropped: the part of the log that is published with this one
+    names them. Raises InvocationError, OSError.
     """
     published, warnings = _publish_one(project, records, objects, place)
     for invocation_id in find_unpublished(project.root, project.git_dir):
-        warnings += _publish_one(project, records, objects, Index(project.root).resolve(invocation_id))[1]
+        warnings += _publish_one(
+            project, records, objects, Index(project.root).resolve(invocation_id)
+        )[1]
         warnings += (f"PUBLISHED_AGAIN: {invocation_id}: the commit that held it was dropped",)
     generation = open_log(project).current()
     if generation is not None:
@@ -40,7 +42,11 @@ def _publish_one(
     project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place
 ) -> tuple[str | None, tuple[str, ...]]:
     report = verify_place(project, place)
-    damage = [item.code for item in report.findings if item.severity == "error" and item.code in OF_THE_LINES]
+    damage = [
+        item.code
+        for item in report.findings
+        if item.severity == "error" and item.code in OF_THE_LINES
+    ]
     if damage:
         raise StoredDataError(
             "RECORD_DAMAGED",
@@ -49,13 +55,17 @@ def _publish_one(
         )
     reached = [item for item in Reach(objects).of(report.objects) if item.code is None]
     cache = ParseCache(project.parse_cache_path)
-    kept_back = policy_withholds(objects, reached, (load_inputs(project.root, cache).policy,), cache)
+    kept_back = policy_withholds(
+        objects, reached, (load_inputs(project.root, cache).policy,), cache
+    )
     objects.publish([item.digest for item in reached if item.digest not in kept_back])
     objects.withhold(kept_back, tracked=True)
     warnings: tuple[str, ...] = ()
     if kept_back:
         reasons = "; ".join(sorted(set(kept_back.values())))
-        warnings = (f"WITHHELD: {count(len(kept_back), 'object')} of this record not published: {reasons}",)
+        warnings = (
+            f"WITHHELD: {count(len(kept_back), 'object')} of this record not published: {reasons}",
+        )
     published = records.publish(place)
     if published is not None:
         note_published(project.root, project.git_dir, published)

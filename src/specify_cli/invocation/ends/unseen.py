@@ -1,7 +1,9 @@
-"""Changes of the work tree that no event of a record explains: looked for at its checkpoints and when it is closed.
+"""Changes of the work tree that no event of a record explains: looked for at its checkpoints and
+when it is closed.
 
-A file that changed while the record was open, and not while one of its tools ran, was changed by somebody else: a
-person, another program, or the agent where its hooks did not tell. Each is a `capture_gap` *unseen_change*.
+A file that changed while the record was open, and not while one of its tools ran, was changed by
+somebody else: a person, another program, or the agent where its hooks did not tell. Each is a
+`capture_gap` *unseen_change*.
 """
 
 from __future__ import annotations
@@ -45,14 +47,18 @@ def find_unseen(
 ) -> list[dict[str, object]]:
     """Return the gaps for files that changed since a record was begun while none of its tools ran.
 
-    Where hooks are off, nobody tells when a call ends, so one that is open excuses nothing.
-    What an earlier checkpoint named is named again only where it changed again. Nothing outside git, where nobody says
-    which files are the project's.
+    Where hooks are off, nobody tells when a call ends, so one that is open excuses nothing. What an
+    earlier checkpoint named is named again only where it changed again. Nothing outside git, where
+    nobody says which files are the project's.
     """
     lines = fields_of(record)
     off = is_off or any(line.get("reason") == "hooks_off" for line in lines)
     began, spans = millis_of(invocation_id), list_spans(lines, with_open=not off)
-    named = {str(line.get("what")): _read_moment(line) for line in lines if line.get("reason") == "unseen_change"}
+    named = {
+        str(line.get("what")): _read_moment(line)
+        for line in lines
+        if line.get("reason") == "unseen_change"
+    }
     paths: list[str] = []
     for path in _list_changed(root, began):
         changed = _read_change(root, path)
@@ -66,12 +72,20 @@ def find_unseen(
     gaps = [_describe(path) for path in paths[:MAX_NAMED]]
     if len(paths) > MAX_NAMED:
         more = len(paths) - MAX_NAMED
-        gaps.append(gap("unseen_change", "further files", count=more, message="they changed while no tool ran"))
+        gaps.append(
+            gap(
+                "unseen_change",
+                "further files",
+                count=more,
+                message="they changed while no tool ran",
+            )
+        )
     return gaps
 
 
 def list_spans(lines: Iterable[Mapping[str, object]], *, with_open: bool = True) -> list[Span]:
-    """Return when the tools of a record ran that can change files; `with_open`, one that nobody ended runs still.
+    """Return when the tools of a record ran that can change files; `with_open`, one that nobody
+    ended runs still.
 
     Of a result without its call, and of a change without either, only the moment is known.
     """
@@ -110,15 +124,34 @@ def _describe(path: str) -> dict[str, object]:
 def _list_changed(root: str, since: int) -> Iterator[str]:
     """Yield the files, named from the project's top, that may have changed since a moment (ms).
 
-    They differ from the last commit or are not in it, or a commit made here since then changed them.
+    They differ from the last commit or are not in it, or a commit made here since then changed
+    them.
     """
     top = find_worktree(root)
     if top is None:
         return
     below = os.path.relpath(root, top)
-    status = ("status", "--porcelain", "-z", "-uall", "--no-renames", "--ignore-submodules=all", "--", below)
+    status = (
+        "status",
+        "--porcelain",
+        "-z",
+        "-uall",
+        "--no-renames",
+        "--ignore-submodules=all",
+        "--",
+        below,
+    )
     # What HEAD was: the reflog counts seconds.
-    commits = ("diff", "--name-only", "-z", "--no-renames", f"HEAD@{{{rfc3339(since - 1000)}}}", "HEAD", "--", below)
+    commits = (
+        "diff",
+        "--name-only",
+        "-z",
+        "--no-renames",
+        f"HEAD@{{{rfc3339(since - 1000)}}}",
+        "HEAD",
+        "--",
+        below,
+    )
     try:
         entries = [entry[3:] for entry in (ask_git(top, *status) or "").split("\0")]
         entries += (ask_git(top, *commits) or "").split("\0")

@@ -1,4 +1,5 @@
-"""Equal calls that are open at the same moment, of harnesses that name no call: each gets an id of its own."""
+"""Equal calls that are open at the same moment, of harnesses that name no call: each gets an id of
+its own."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ if TYPE_CHECKING:
 
 
 def tell_apart(data: bytes, items: Sequence[Composed], trace_id: str) -> list[Composed]:
-    """Return events whose calls have ids of their own: a call that begins while an equal one is open is its #2.
+    """Return events whose calls have ids of their own: a call that begins while an equal one is
+    open is its #2.
 
     A result belongs to the call that is open longest. `data` are the record's bytes.
     """
@@ -31,7 +33,11 @@ def tell_apart(data: bytes, items: Sequence[Composed], trace_id: str) -> list[Co
         for earlier in renamed:
             _follow(earlier, base, is_open)
         name = _choose(base, body.get("event"), is_open, renamed)
-        key = {"idempotency_key": idempotency_key(trace_id, "call", name)} if "idempotency_key" in body else {}
+        key = (
+            {"idempotency_key": idempotency_key(trace_id, "call", name)}
+            if "idempotency_key" in body
+            else {}
+        )
         renamed.append({**body, "call_id": name, **key})
     return [item._replace(body=body) for item, body in zip(items, renamed, strict=True)]
 
@@ -47,7 +53,9 @@ def _follow(fields: Mapping[str, object], base: str, is_open: dict[str, None]) -
         is_open.pop(name, None)
 
 
-def _choose(base: str, event: object, is_open: Mapping[str, None], before: list[dict[str, object]]) -> str:
+def _choose(
+    base: str, event: object, is_open: Mapping[str, None], before: list[dict[str, object]]
+) -> str:
     if event == "tool_call":
         number = 1
         while (name := base if number == 1 else f"{base}#{number}") in is_open:

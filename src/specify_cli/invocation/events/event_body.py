@@ -1,8 +1,9 @@
-"""The raw values of a run event to the body of its line (docs/format.md §4): checked, redacted, captured.
+"""The raw values of a run event to the body of its line (docs/format.md §4): checked, redacted,
+captured.
 
-Guarantees: nothing of a payload reaches a body unredacted or beyond its capture mode; what is computed
-(hashes, numbers, times) is refused when supplied; what is no JSON or cannot be redacted is left out and said to be.
-Sealing, numbering and writing are the recorder's.
+Guarantees: nothing of a payload reaches a body unredacted or beyond its capture mode; what is
+computed (hashes, numbers, times) is refused when supplied; what is no JSON or cannot be redacted is
+left out and said to be. Sealing, numbering and writing are the recorder's.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class PayloadError(ValueError):
 
 
 class Settings(NamedTuple):
-    """What a record keeps: the capture mode of each side, the redaction rules, the key of mode hash."""
+    """What a record keeps: the capture mode of each side, the redaction rules, the key of mode
+    hash."""
 
     capture: Mapping[str, str]
     rules: RuleSet
@@ -62,23 +64,42 @@ class Composed(NamedTuple):
 
     @property
     def durable(self) -> bool:
-        """Return whether the line is on stable storage before the program goes on (docs/format.md §6)."""
+        """Return whether the line is on stable storage before the program goes on (docs/format.md
+        §6)."""
         return is_durable(self.body)
 
 
 STEP_EVENTS = ("step_started", "step_completed", "step_failed")
-_COMPUTED = {"v", "seq", "prev", "~", "at", "started_at", "completed_at", "event", "invocation_id", "dedupe"}
+_COMPUTED = {
+    "v",
+    "seq",
+    "prev",
+    "~",
+    "at",
+    "started_at",
+    "completed_at",
+    "event",
+    "invocation_id",
+    "dedupe",
+}
 # What the recorder adds, and ids that are made anew where a payload names none.
 _COMPUTED |= {"digest_key", "redactions", "truncated", "export_safe", "state_hash"}
-# What a writer adds, and ids that are made anew where a payload names none: of two bodies they tell nothing.
+# What a writer adds, and ids that are made anew where a payload names none: of two bodies they tell
+# nothing.
 _NOT_COMPARED = {"v", "seq", "prev", "~", "at", "invocation_id", "dedupe", "by"}
 _NOT_COMPARED |= {"from", "ordinal", "call_id", "idempotency_key"}
 
 
 def compose_event(
-    event: str, payload: Mapping[str, object], settings: Settings, *, new_id: Callable[[], str], trace_id: str
+    event: str,
+    payload: Mapping[str, object],
+    settings: Settings,
+    *,
+    new_id: Callable[[], str],
+    trace_id: str,
 ) -> Composed:
-    """Return the body of one run event from its raw payload. Raises PayloadError naming the member at fault.
+    """Return the body of one run event from its raw payload. Raises PayloadError naming the member
+    at fault.
 
     `new_id` names a call that came without an id.
     """
@@ -97,7 +118,9 @@ def compose_event(
             continue
         try:
             if field.kind == "captured":
-                captured, blobs, masked, texts[name] = _read_captured(f"{event}.{name}", name, field, value, settings)
+                captured, blobs, masked, texts[name] = _read_captured(
+                    f"{event}.{name}", name, field, value, settings
+                )
             else:
                 captured, blobs, masked = _read(f"{event}.{name}", name, field, value, settings)
         except RedactionError as error:
@@ -115,13 +138,17 @@ def compose_event(
     _complete(event, body, new_id, trace_id)
     if counts:
         body["redactions"] = counts
-    if any(settings.capture.get(field.side) == "full" and name in body for name, field in fields.items()):
+    if any(
+        settings.capture.get(field.side) == "full" and name in body
+        for name, field in fields.items()
+    ):
         body["export_safe"] = False
     return Composed(body, tuple(objects), tuple(gaps))
 
 
 def _add_lines(body: dict[str, object], texts: Mapping[str, str | None]) -> None:
-    """Add the digests of a patch's lines, of the redacted texts and only where their mode shows any text."""
+    """Add the digests of a patch's lines, of the redacted texts and only where their mode shows any
+    text."""
     from specify_cli.record.reading.patch_lines import lines_of_patch  # for a patch only
 
     lines = lines_of_patch(
@@ -137,7 +164,13 @@ def _add_lines(body: dict[str, object], texts: Mapping[str, str | None]) -> None
 def gap(reason: str, what: str, *, count: int = 1, message: str = "") -> dict[str, object]:
     """Return the body of a capture_gap: what could not be written, and why."""
     what, message = make_encodable(what), make_encodable(message)
-    return {"event": "capture_gap", "reason": reason, "what": what, "count": count, "message": message[:MAX_MESSAGE]}
+    return {
+        "event": "capture_gap",
+        "reason": reason,
+        "what": what,
+        "count": count,
+        "message": message[:MAX_MESSAGE],
+    }
 
 
 def conflict_gap(data: bytes, key: str, body: Mapping[str, object]) -> dict[str, object] | None:
@@ -161,7 +194,8 @@ def conflict_gap(data: bytes, key: str, body: Mapping[str, object]) -> dict[str,
     status = f" (status {body['status']})" if "status" in body else ""
     what = f"{body['event']} {body.get('call_id', body.get('path', ''))}".strip()[:MAX_NAME]
     message = (
-        f"another body was told later{status}; it differs in {', '.join(sorted(differing))}; its SHA-256 is {digest}"
+        f"another body was told later{status}; it differs in "
+        f"{', '.join(sorted(differing))}; its SHA-256 is {digest}"
     )
     own = sha256(f"{key}\0{digest}".encode("ascii")).hexdigest()[:32]
     if data.find(dedupe_bytes(own)) >= 0:
@@ -170,8 +204,9 @@ def conflict_gap(data: bytes, key: str, body: Mapping[str, object]) -> dict[str,
 
 
 class Known(NamedTuple):
-    """What a record holds of a batch: of each event whether it does, the lines that say where a body differs, and the
-    line that says that less is kept than before, where it is not there yet."""
+    """What a record holds of a batch: of each event whether it does, the lines that say where a
+    body differs, and the line that says that less is kept than before, where it is not there
+    yet."""
 
     events: tuple[bool, ...]
     conflicts: tuple[dict[str, object], ...]
@@ -185,7 +220,8 @@ def find_known(
     keys: Sequence[str | None],
     change: dict[str, object] | None,
 ) -> Known:
-    """Say what of a batch a record holds already, by the events' dedupe keys; a key None is never held.
+    """Say what of a batch a record holds already, by the events' dedupe keys; a key None is never
+    held.
 
     `holds` says whether the record holds some bytes, `read` gives its bytes from an offset on.
     """
@@ -199,7 +235,8 @@ def find_known(
 
 
 def change_gap(started: Mapping[str, object], settings: Settings) -> dict[str, object] | None:
-    """Return the gap that stands where less, or otherwise masked, is kept than when the record began.
+    """Return the gap that stands where less, or otherwise masked, is kept than when the record
+    began.
 
     None without a change.
 
@@ -207,7 +244,9 @@ def change_gap(started: Mapping[str, object], settings: Settings) -> dict[str, o
     """
     recorded = started.get("capture")
     modes = recorded if isinstance(recorded, dict) else {}
-    changed = [side for side, mode in settings.capture.items() if str(modes.get(side, "off")) != mode]
+    changed = [
+        side for side, mode in settings.capture.items() if str(modes.get(side, "off")) != mode
+    ]
     described = [f"{side} {modes.get(side, 'off')} → {settings.capture[side]}" for side in changed]
     if started.get("redaction_rules", settings.rules.digest) != settings.rules.digest:
         changed.append("redaction")
@@ -216,11 +255,17 @@ def change_gap(started: Mapping[str, object], settings: Settings) -> dict[str, o
         return None
     now = "\0".join((*map(repr, sorted(settings.capture.items())), settings.rules.digest))
     key = sha256(f"capture\0{now}".encode("utf-8", "replace")).hexdigest()[:32]
-    return {**gap("capture_changed", ", ".join(changed), message="; ".join(described)), "dedupe": key}
+    return {
+        **gap("capture_changed", ", ".join(changed), message="; ".join(described)),
+        "dedupe": key,
+    }
 
 
-def other_writer(started: Mapping[str, object], writer: Mapping[str, str], rules: RuleSet) -> dict[str, str] | None:
-    """Return who writes, where that is not who opened the record: a session, else an actor; None for the same."""
+def other_writer(
+    started: Mapping[str, object], writer: Mapping[str, str], rules: RuleSet
+) -> dict[str, str] | None:
+    """Return who writes, where that is not who opened the record: a session, else an actor; None
+    for the same."""
     session, actor = started.get("session"), started.get("actor")
     opened = session if isinstance(session, dict) else {}
     asked = actor if isinstance(actor, dict) else {}
@@ -236,12 +281,16 @@ def other_writer(started: Mapping[str, object], writer: Mapping[str, str], rules
 
 
 def without_objects(composed: Composed, reason: str) -> Composed:
-    """Return the event where its objects could not be stored: the digests of what was not kept stay, and a gap."""
+    """Return the event where its objects could not be stored: the digests of what was not kept
+    stay, and a gap."""
     body: dict[str, object] = {}
     lost: list[str] = []
     for name, value in composed.body.items():
         if isinstance(value, dict) and "object" in value:
-            value = {key: item for key, item in value.items() if key != "object"} | {"truncated": True, "kept": 0}
+            value = {key: item for key, item in value.items() if key != "object"} | {
+                "truncated": True,
+                "kept": 0,
+            }
             lost.append(name)
         elif name == "inputs" and composed.event == "gate_decision" and value is not None:
             value = None
@@ -251,12 +300,16 @@ def without_objects(composed: Composed, reason: str) -> Composed:
     return Composed(body, (), (*composed.gaps, *gaps))
 
 
-def _refuse_foreign_members(event: str, fields: Mapping[str, Member], payload: Mapping[str, object]) -> None:
+def _refuse_foreign_members(
+    event: str, fields: Mapping[str, Member], payload: Mapping[str, object]
+) -> None:
     for name in payload:
         if name in fields:
             continue
         if name in _COMPUTED or name.endswith("_hash"):
-            raise PayloadError(f"{event}.{name}", "raw values only; it is computed", "a value of its own")
+            raise PayloadError(
+                f"{event}.{name}", "raw values only; it is computed", "a value of its own"
+            )
         raise PayloadError(event, f"members among {', '.join(fields)}", repr(name))
 
 
@@ -298,20 +351,27 @@ def _read(where: str, name: str, field: Member, value: object, settings: Setting
     return _read_counts(where, name, value, settings.rules)
 
 
-def _read_captured(where: str, name: str, field: Member, value: object, settings: Settings) -> CapturedSide:
+def _read_captured(
+    where: str, name: str, field: Member, value: object, settings: Settings
+) -> CapturedSide:
     mode = settings.capture.get(field.side, "off")
     if field.media_type != "application/json":
         value = _read_text(where, value)
     try:
-        return apply_mode(name, value, mode, settings.rules, settings.key, media_type=field.media_type)
+        return apply_mode(
+            name, value, mode, settings.rules, settings.key, media_type=field.media_type
+        )
     except (ForeignError, RedactionError):
         raise
     except Exception as error:
-        # The value is the program's own object and answered with an error of its own: it is no JSON.
+        # The value is the program's own object and answered with an error of its own: it is no
+        # JSON.
         raise ForeignError(f"{where}: {type(error).__name__} while it was read") from error
 
 
-def _read_digested(where: str, name: str, field: Member, value: object, mode: str, settings: Settings) -> _Read:
+def _read_digested(
+    where: str, name: str, field: Member, value: object, mode: str, settings: Settings
+) -> _Read:
     """Return the digest and the size of a text whose words are never kept."""
     if mode in ("off", "hash"):
         captured = _read_captured(where, name, field, value, settings)
@@ -321,7 +381,8 @@ def _read_digested(where: str, name: str, field: Member, value: object, mode: st
 
 
 def _read_object(where: str, name: str, value: object, mode: str, settings: Settings) -> _Read:
-    """Return a decision's inputs: whole as one object, for they are to be decided on again; or none."""
+    """Return a decision's inputs: whole as one object, for they are to be decided on again; or
+    none."""
     if mode in ("off", "hash"):
         captured = apply_mode(name, value, mode, settings.rules, settings.key)
         return {**captured.fields, name: None}, (), captured.counts
@@ -356,7 +417,9 @@ def _read_counts(where: str, name: str, value: object, rules: RuleSet) -> _Read:
             raise PayloadError(where, "names of at most 64 ASCII characters", repr(key)[:80])
         done = redact(key, rules)
         # A mask is not ASCII, and nested names are: a name that is a secret is none.
-        sums["masked" if done.counts else key] = _read_integer(f"{where}.{'masked' if done.counts else key}", count, 0)
+        sums["masked" if done.counts else key] = _read_integer(
+            f"{where}.{'masked' if done.counts else key}", count, 0
+        )
         masked |= done.counts
     return {name: sums}, (), masked
 
@@ -381,7 +444,9 @@ def _read_text(where: str, value: object) -> str:
     return make_encodable(value)
 
 
-def _complete(event: str, body: dict[str, object], new_id: Callable[[], str], trace_id: str) -> None:
+def _complete(
+    event: str, body: dict[str, object], new_id: Callable[[], str], trace_id: str
+) -> None:
     """What a body has whether or not its payload said so."""
     if event == "tool_call":
         call_id = body.setdefault("call_id", new_id())
@@ -393,5 +458,6 @@ def _complete(event: str, body: dict[str, object], new_id: Callable[[], str], tr
 
 
 def idempotency_key(trace_id: str, *parts: str) -> str:
-    """Return what an outside system may know a call by: the same for the same place in the same run, 32 hex."""
+    """Return what an outside system may know a call by: the same for the same place in the same
+    run, 32 hex."""
     return sha256("\0".join((trace_id, *parts)).encode("utf-8")).hexdigest()[:32]

@@ -25,8 +25,13 @@ def read_grounds(project: Project, cache: ParseCache | None, objects: ObjectStor
 
     inputs = load_inputs(project.root, cache, settings=project.config.document)
     corpus = corpus_object(
-        shipped=inputs.bundle.digest, corpus=inputs.corpus, files=inputs.files, unreadable=inputs.unreadable
+        shipped=inputs.bundle.digest,
+        corpus=inputs.corpus,
+        files=inputs.files,
+        unreadable=inputs.unreadable,
     )
     objects.put({**inputs.blobs, inputs.bundle.digest: inputs.bundle.data}, (corpus,))
-    bundle, policy_hash = policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document)
+    bundle, policy_hash = policy_digests(
+        inputs.policy_bytes, inputs.policy_state, inputs.policy_document
+    )
     return Grounds(digest(corpus), bundle, policy_hash, inputs.policy_error, inputs)

@@ -1,6 +1,8 @@
-"""What a record may point at outside itself: evidence, artifacts of the project, commits of its repository.
+"""What a record may point at outside itself: evidence, artifacts of the project, commits of its
+repository.
 
-Each is read or asked for once, before anything is written; what cannot be pointed at is an error then.
+Each is read or asked for once, before anything is written; what cannot be pointed at is an error
+then.
 """
 
 from __future__ import annotations
@@ -26,8 +28,11 @@ def inside(root: str, path: str) -> str | None:
     return os.path.relpath(real, top) if real.startswith(top.rstrip("/") + "/") else None
 
 
-def read_evidence(root: str, path: str, allow_outside: bool, rules: RuleSet) -> tuple[bytes, dict[str, int]]:
-    """Return the evidence with its secrets masked, text or not, and how often each rule applied. Raises CallerError."""
+def read_evidence(
+    root: str, path: str, allow_outside: bool, rules: RuleSet
+) -> tuple[bytes, dict[str, int]]:
+    """Return the evidence with its secrets masked, text or not, and how often each rule applied.
+    Raises CallerError."""
     data = _read_named(path, "EVIDENCE_NOT_FOUND", "evidence file")
     if inside(root, path) is None and not allow_outside:
         raise CallerError(
@@ -41,7 +46,9 @@ def read_evidence(root: str, path: str, allow_outside: bool, rules: RuleSet) -> 
             return wide.text.encode("utf-16"), wide.counts
     # Bytes that are no text survive the way through one; masks are ordinary text.
     done = redact(data.decode("utf-8", "surrogateescape"), rules)
-    return (done.text.encode("utf-8", "surrogateescape"), done.counts) if done.counts else (data, {})
+    return (
+        (done.text.encode("utf-8", "surrogateescape"), done.counts) if done.counts else (data, {})
+    )
 
 
 def artifact_link(root: str, path: str, rules: RuleSet) -> dict[str, object]:
@@ -57,7 +64,11 @@ def artifact_link(root: str, path: str, rules: RuleSet) -> dict[str, object]:
             f"{path} lies outside the project {root}; an artifact is a file of the project",
             "move it into the project, or hand it over with --evidence --allow-outside",
         )
-    return {"event": "artifact_link", **masked("ref", recordable(relative), rules), "digest": data.decode("ascii")}
+    return {
+        "event": "artifact_link",
+        **masked("ref", recordable(relative), rules),
+        "digest": data.decode("ascii"),
+    }
 
 
 def masked(key: str, text: str, rules: RuleSet) -> dict[str, object]:
@@ -80,16 +91,24 @@ def recordable(name: str) -> str:
 
 def _read_named(path: str, code: str, what: str, *, digest_only: bool = False) -> bytes:
     if "\0" in path:
-        raise CallerError(code, f"{what} {path!r}: a path holds no NUL", "check the path and run the command again")
+        raise CallerError(
+            code,
+            f"{what} {path!r}: a path holds no NUL",
+            "check the path and run the command again",
+        )
     missing = CallerError(
-        code, f"{what} {path!r} does not exist or is not a regular file", "check the path and run the command again"
+        code,
+        f"{what} {path!r} does not exist or is not a regular file",
+        "check the path and run the command again",
     )
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         raise missing from error
     except (OSError, ValueError) as error:
-        raise EnvironmentFault(code, f"{what} {path!r} cannot be read: {error}", "make it readable") from error
+        raise EnvironmentFault(
+            code, f"{what} {path!r} cannot be read: {error}", "make it readable"
+        ) from error
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
@@ -113,7 +132,8 @@ def _read_named(path: str, code: str, what: str, *, digest_only: bool = False) -
 def known_commit(root: str, name: str) -> str:
     """Return the full id of a commit that git knows. Raises CallerError COMMIT_NOT_FOUND.
 
-    Only what can name a commit is handed to git: an id or a ref, with parents counted by `~` and `^`.
+    Only what can name a commit is handed to git: an id or a ref, with parents counted by `~` and
+    `^`.
     """
     unknown = CallerError(
         "COMMIT_NOT_FOUND",
@@ -124,9 +144,13 @@ def known_commit(root: str, name: str) -> str:
     if top is None or _COMMIT_NAME.fullmatch(name) is None:
         raise unknown
     try:
-        answer = ask_git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        answer = ask_git(
+            top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"
+        )
     except OSError as error:
-        raise EnvironmentFault("COMMIT_NOT_FOUND", f"git could not be asked: {error}", "install git") from error
+        raise EnvironmentFault(
+            "COMMIT_NOT_FOUND", f"git could not be asked: {error}", "install git"
+        ) from error
     sha = (answer or "").strip()
     if re.fullmatch(r"[0-9a-f]{40,64}", sha) is None:
         raise unknown

@@ -1,7 +1,8 @@
-"""What a record keeps of a payload: its capture modes as it began, narrower where the project says so now.
+"""What a record keeps of a payload: its capture modes as it began, narrower where the project says
+so now.
 
-Guarantees: no mode is ever wider than what the record began with, nor than what the config states. The key of mode
-`hash` is this clone's own and is made when it is needed for the first time.
+Guarantees: no mode is ever wider than what the record began with, nor than what the config states.
+The key of mode `hash` is this clone's own and is made when it is needed for the first time.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 def settings_of(
     started: Mapping[str, object], ceiling: Mapping[str, str], rules: RuleSet, git_dir: str | None
 ) -> Settings:
-    """Return the settings of the record with this first line; `ceiling` holds the modes the config states, by side."""
-    from specify_cli.invocation.events.event_body import Settings  # an opening `do` takes the key alone
+    """Return the settings of the record with this first line; `ceiling` holds the modes the config
+    states, by side."""
+    # an opening `do` takes the key alone
+    from specify_cli.invocation.events.event_body import Settings
 
     recorded = started.get("capture")
     modes = recorded if isinstance(recorded, dict) else {}
@@ -37,9 +40,11 @@ def settings_of(
 
 
 def digest_key(git_dir: str | None) -> DigestKey | None:
-    """Return the key of this clone for capture mode hash, made on first need; None where none can be kept.
+    """Return the key of this clone for capture mode hash, made on first need; None where none can
+    be kept.
 
-    It lies in the git directory and nowhere else: a branch or an archive can bring a file of the project's folder.
+    It lies in the git directory and nowhere else: a branch or an archive can bring a file of the
+    project's folder.
     """
     if git_dir is None:
         return None

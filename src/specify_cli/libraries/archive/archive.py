@@ -1,9 +1,10 @@
 """Portable evidence: records and everything they lead to in one file, and back (docs/replay.md).
 
-The file is a plain tar archive laid out like a project's `.kittify/events/`, so `tar` and `sha256sum` can look at
-it, and once unpacked every reader of ours works on it. Guarantees: the same records give the same bytes; a safe
-export holds no line or object that redaction would change, and no file whose content policy keeps back; an import
-checks everything before it writes anything and overwrites nothing. What is imported is read-only.
+The file is a plain tar archive laid out like a project's `.kittify/events/`, so `tar` and
+`sha256sum` can look at it, and once unpacked every reader of ours works on it. Guarantees: the same
+records give the same bytes; a safe export holds no line or object that redaction would change, and
+no file whose content policy keeps back; an import checks everything before it writes anything and
+overwrites nothing. What is imported is read-only.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from doctrine.load import ParseCache
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.libraries.archive.memory import MemoryObjectStore
-from specify_cli.libraries.archive.withholding import CLOSING, Search, Withheld, seq_of, stand_ins, withhold_lines
+from specify_cli.libraries.archive.withholding import (
+    CLOSING,
+    Search,
+    Withheld,
+    seq_of,
+    stand_ins,
+    withhold_lines,
+)
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.findings import ERROR, FINDINGS, OF_THE_LINES, NamedObject, RecordReport
@@ -78,7 +86,8 @@ class Held(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A record as it leaves: its bytes, its annexes, the objects both name, its row in the manifest."""
+    """A record as it leaves: its bytes, its annexes, the objects both name, its row in the
+    manifest."""
 
     path: str
     data: Held
@@ -97,19 +106,23 @@ def export(
 ) -> Exported:
     """Write these records with every object they lead to into one new file. Raises InvocationError.
 
-    A record with damaged lines is not exported. `safe` leaves out what redaction would change today and what was
-    captured in full, and the files whose content policy denies or redacts; each such line keeps its seal, so the chain
-    still checks. `prove` returns the proofs of some invocations, and of annexes by their
-    seals, as members of the archive.
+    A record with damaged lines is not exported. `safe` leaves out what redaction would change today
+    and what was captured in full, and the files whose content policy denies or redacts; each such
+    line keeps its seal, so the chain still checks. `prove` returns the proofs of some invocations,
+    and of annexes by their seals, as members of the archive.
     """
     # 1. Read and check every record; the order they were asked for in says nothing.
     objects = FileObjectStore(project.root)
     index, reach = Index(project.root), Reach(objects)
-    chosen = sorted({index.resolve(text) for text in invocation_ids}, key=lambda place: (place.invocation_id, place))
+    chosen = sorted(
+        {index.resolve(text) for text in invocation_ids},
+        key=lambda place: (place.invocation_id, place),
+    )
     search = Search(project.config.redaction) if safe else None
     policies = () if search is None else read_policies(project)
     parts = [compose_part(project, place, reach, search) for place in chosen]
-    # 2. Their objects, each judged by itself; then those that only a withheld one leads to stay behind too.
+    # 2. Their objects, each judged by itself; then those that only a withheld one leads to stay
+    # behind too.
     contents, left_out = gather_objects(objects, parts, reach, search, policies, {})
     # 3. One file, created whole.
     files: dict[str, bytes | Held] = {}
@@ -122,7 +135,9 @@ def export(
         annexed = {seal_at_end(data) for part in parts for data in part.annexes.values()}
         files |= prove({place.invocation_id for place in chosen}, annexed)
     rows = [part.row for part in parts]
-    ordered: list[dict[str, object]] = [{"digest": name, "why": why} for name, why in sorted(left_out.items())]
+    ordered: list[dict[str, object]] = [
+        {"digest": name, "why": why} for name, why in sorted(left_out.items())
+    ]
     manifest = {"v": WITH_PROOFS if prove else MANIFEST_VERSION, "safe": safe, "records": rows}
     files[MANIFEST] = _spool(encode_manifest({**manifest, "withheld_objects": ordered}))
     hashed, size = hashlib.sha256(), 0
@@ -135,7 +150,9 @@ def export(
             yield piece
 
     create_file(output, pieces())
-    return Exported(output, safe, hashed.hexdigest(), size, tuple(rows), len(contents), tuple(ordered))
+    return Exported(
+        output, safe, hashed.hexdigest(), size, tuple(rows), len(contents), tuple(ordered)
+    )
 
 
 def read_policies(project: Project) -> tuple[Policy, ...]:
@@ -151,7 +168,8 @@ def gather_objects(
     policies: Sequence[Policy],
     judged: dict[str, str | None],
 ) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Return the objects that leave, and why each other one does not; `judged` remembers what the rules say of each."""
+    """Return the objects that leave, and why each other one does not; `judged` remembers what the
+    rules say of each."""
     gathered, left_out, by_policy = MemoryObjectStore(), dict[str, str](), dict[str, str]()
     for part in parts:
         reached = tuple(reach.of(part.named))
@@ -180,18 +198,22 @@ def gather_objects(
 
 
 def compose_part(project: Project, place: Place, reach: Reach, search: Search | None) -> Part:
-    """Return a record as it leaves, under the rules of a safe export or whole. Raises StoredDataError."""
+    """Return a record as it leaves, under the rules of a safe export or whole. Raises
+    StoredDataError."""
     checked = verify_place(project, place, None, reach)
     require_whole(checked, place)
     if search is not None and not checked.sealed:
         raise StoredDataError(
             "RECORD_UNSEALED",
-            f"{place.path} is not exported: its lines carry no seals, so none of them can be withheld",
+            f"{place.path} is not exported: its lines carry no seals, so none of them can be "
+            "withheld",
             "export it without --safe, once you have read it",
         )
     data = _hold(FileRecordStore(project.root).hold(place))
     annexes = {
-        path: content for path, content in annex_files(project.root, place.invocation_id) if isinstance(content, bytes)
+        path: content
+        for path, content in annex_files(project.root, place.invocation_id)
+        if isinstance(content, bytes)
     }
     withheld = Withheld()
     if search is not None:
@@ -219,7 +241,9 @@ def compose_part(project: Project, place: Place, reach: Reach, search: Search | 
             fields = line.fields or {}
             withheld.add(seq_of(fields), fields.get("event"), why, counts, name)
             continue
-        _, objects = verify_annex(content, file=name, invocation_id=place.invocation_id, tip=closing)
+        _, objects = verify_annex(
+            content, file=name, invocation_id=place.invocation_id, tip=closing
+        )
         named += objects
     row: dict[str, object] = {
         "invocation_id": place.invocation_id,
@@ -296,7 +320,8 @@ def _iter_archive(files: Mapping[str, bytes | Held]) -> Iterator[bytes]:
 
 
 def create_file(output: str, data: bytes | Iterable[bytes]) -> None:
-    """Create a file whole, from its bytes or the parts of them. Raises CallerError FILE_EXISTS, EnvironmentFault."""
+    """Create a file whole, from its bytes or the parts of them. Raises CallerError FILE_EXISTS,
+    EnvironmentFault."""
     folder, name = os.path.split(os.path.abspath(output))
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,4 +1,5 @@
-"""Records and objects in memory: for deciding without a disk, and the reference the file store is tested beside."""
+"""Records and objects in memory: for deciding without a disk, and the reference the file store is
+tested beside."""
 
 from __future__ import annotations
 
@@ -6,7 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from specify_cli.record.record import Refusal, Tip, plan_after_power_cut, plan_append
-from specify_cli.storage.store import Place, check_object, compose_bytes, missing, name_blobs, refused
+from specify_cli.storage.store import (
+    Place,
+    check_object,
+    compose_bytes,
+    missing,
+    name_blobs,
+    refused,
+)
 
 if TYPE_CHECKING:
     from specify_cli.storage.store import Blobs, Compose
@@ -30,10 +38,14 @@ class MemoryRecordStore:
 
     def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
         data = self.read(place)
-        plan = plan_after_power_cut(data, place.invocation_id, at) or plan_append(data, place.invocation_id, at)
+        plan = plan_after_power_cut(data, place.invocation_id, at) or plan_append(
+            data, place.invocation_id, at
+        )
         if isinstance(plan, Refusal):
             raise refused(place, plan)
-        added, tip = compose_bytes(place, plan, compose, lambda offset: data[offset:], data.__contains__)
+        added, tip = compose_bytes(
+            place, plan, compose, lambda offset: data[offset:], data.__contains__
+        )
         self.records[place.name] = data + added
         return tip
 

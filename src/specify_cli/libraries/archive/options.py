@@ -13,8 +13,8 @@ _HELP = "spec-kitty invocations export --help"
 def open_export(values: Values, target: str, *, of_all: bool = False) -> tuple[Project, list[str]]:
     """Return the project and the ids that are to be exported to the option `target`.
 
-    `of_all`: without an id it is about every record. Raises CallerError USAGE without ids, without the target, and with
-    --output beside another target.
+    `of_all`: without an id it is about every record. Raises CallerError USAGE without ids, without
+    the target, and with --output beside another target.
     """
     project, _ = load_project(shell.here(), shell.home())
     option = values["ids"]

@@ -51,7 +51,9 @@ if TYPE_CHECKING:
 _RECORD = re.compile(rf"{re.escape(layout.IMPORTED)}/([^/]+)")
 _OBJECT = re.compile(rf"{re.escape(layout.OBJECTS)}/([0-9a-f]{{2}})/([0-9a-f]{{62}})")
 _ANNEX = re.compile(rf"{re.escape(layout.ANNEXES)}/({ULID_PATTERN})/{ULID_PATTERN}\.jsonl")
-_PROOF = re.compile(rf"{re.escape(layout.PROOFS)}/({ULID_PATTERN})/(start|close|annex)-[0-9]{{1,12}}\.tlog-proof")
+_PROOF = re.compile(
+    rf"{re.escape(layout.PROOFS)}/({ULID_PATTERN})/(start|close|annex)-[0-9]{{1,12}}\.tlog-proof"
+)
 
 
 class Imported(NamedTuple):
@@ -63,11 +65,16 @@ class Imported(NamedTuple):
 
     def as_value(self) -> dict[str, object]:
         """Return the JSON shape `docs/schemas/imported.json`."""
-        return {"records": list(self.records), "present": list(self.present), "objects": self.objects}
+        return {
+            "records": list(self.records),
+            "present": list(self.present),
+            "objects": self.objects,
+        }
 
 
 class Contents(NamedTuple):
-    """An export unpacked: a project to read it in, and what its manifest says of records and withheld objects."""
+    """An export unpacked: a project to read it in, and what its manifest says of records and
+    withheld objects."""
 
     path: str
     project: Project
@@ -78,7 +85,9 @@ class Contents(NamedTuple):
     @property
     def proofs(self) -> list[tuple[str, str, str]]:
         """Return (path, invocation, kind of line) of each proof in it."""
-        return [(name, match[1], match[2]) for name in self.names if (match := _PROOF.fullmatch(name))]
+        return [
+            (name, match[1], match[2]) for name in self.names if (match := _PROOF.fullmatch(name))
+        ]
 
 
 def is_export(path: str) -> bool:
@@ -97,11 +106,15 @@ def _open_archive(path: str) -> Iterator[BinaryIO]:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
-        raise EnvironmentFault("ACCESS_FAILED", f"cannot read {path}: {error.strerror}", "ls -l") from error
+        raise EnvironmentFault(
+            "ACCESS_FAILED", f"cannot read {path}: {error.strerror}", "ls -l"
+        ) from error
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise StoredDataError(
-            "NOT_A_REGULAR_FILE", f"{path} is a FIFO, device or folder; an export is a regular file", f"ls -l {path}"
+            "NOT_A_REGULAR_FILE",
+            f"{path} is a FIFO, device or folder; an export is a regular file",
+            f"ls -l {path}",
         )
     with os.fdopen(fd, "rb") as file:
         yield file
@@ -109,7 +122,8 @@ def _open_archive(path: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def require_order() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the process as an exception does, so that what is temporary goes with it."""
+    """Let SIGTERM and SIGHUP end the process as an exception does, so that what is temporary goes
+    with it."""
 
     def end(number: int, _: object) -> None:
         raise SystemExit(128 + number)
@@ -132,7 +146,8 @@ def require_order() -> Iterator[None]:
 def unpacked(path: str) -> Iterator[Contents]:
     """Unpack an export as a project in a temporary folder. Raises StoredDataError EXPORT_INVALID.
 
-    Its manifest is held against the names that are there; whether the bytes are what it says, `verify_contents` asks.
+    Its manifest is held against the names that are there; whether the bytes are what it says,
+    `verify_contents` asks.
     """
     with require_order(), tempfile.TemporaryDirectory(prefix="spec-kitty-") as root:
         names: list[str] = []
@@ -144,15 +159,20 @@ def unpacked(path: str) -> Iterator[Contents]:
                     out.writelines(pieces)
             except OSError as error:
                 raise EnvironmentFault(
-                    "WRITE_FAILED", f"cannot unpack {path} in {root}: {error.strerror}", "make room there"
+                    "WRITE_FAILED",
+                    f"cannot unpack {path} in {root}: {error.strerror}",
+                    "make room there",
                 ) from error
         records, withheld = _parse_archive(path, f"{root}/{MANIFEST}", names)
         FileObjectStore(root).withhold(withheld, tracked=False)
-        yield Contents(path, Project(root, None, parse_config({}, None)), records, withheld, tuple(names))
+        yield Contents(
+            path, Project(root, None, parse_config({}, None)), records, withheld, tuple(names)
+        )
 
 
 def _iter_members(path: str) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Yield the files of an export in their order, each in parts that are read before the next file.
+    """Yield the files of an export in their order, each in parts that are read before the next
+    file.
 
     Whatever `_iter_archive` would not have written is refused.
     """
@@ -168,12 +188,20 @@ def _iter_members(path: str) -> Iterator[tuple[str, Iterator[bytes]]]:
                 except (tarfile.HeaderError, ValueError) as error:
                     raise _invalid(path, str(error) or "it is cut short") from error
                 name, left = member.name, left - BLOCK
-                if not is_member(name) or not member.isreg() or not 0 <= member.size <= min(left, MAX_MEMBER):
+                if (
+                    not is_member(name)
+                    or not member.isreg()
+                    or not 0 <= member.size <= min(left, MAX_MEMBER)
+                ):
                     raise _invalid(path, f"member {name!r} has no place in an export")
                 if make_header(name, member.size) != block:
                     raise _invalid(path, f"member {name!r} has a header no export has")
-                if (before is None) != (name == MANIFEST) or (before is not None and order(name) <= order(before)):
-                    raise _invalid(path, f"member {name!r} stands in the wrong place; {MANIFEST} is the first")
+                if (before is None) != (name == MANIFEST) or (
+                    before is not None and order(name) <= order(before)
+                ):
+                    raise _invalid(
+                        path, f"member {name!r} stands in the wrong place; {MANIFEST} is the first"
+                    )
                 before, left = name, left - member.size - -member.size % BLOCK
                 pieces = _iter_pieces(path, file, member.size)
                 yield name, pieces
@@ -181,7 +209,9 @@ def _iter_members(path: str) -> Iterator[tuple[str, Iterator[bytes]]]:
                     pass  # nobody wanted it
             rest = file.read(tarfile.RECORDSIZE + 1)
         except OSError as error:
-            raise EnvironmentFault("ACCESS_FAILED", f"cannot read {path}: {error.strerror}", "ls -l") from error
+            raise EnvironmentFault(
+                "ACCESS_FAILED", f"cannot read {path}: {error.strerror}", "ls -l"
+            ) from error
     if before is None:
         raise _invalid(path, f"it has no {MANIFEST}")
     # A second empty block, then zeros up to a whole tar record: from one block to twenty in all.
@@ -202,7 +232,9 @@ def _iter_pieces(path: str, file: BinaryIO, size: int) -> Iterator[bytes]:
         if file.read(-size % BLOCK) != bytes(-size % BLOCK):
             raise _invalid(path, "it is cut short")
     except OSError as error:
-        raise EnvironmentFault("ACCESS_FAILED", f"cannot read {path}: {error.strerror}", "ls -l") from error
+        raise EnvironmentFault(
+            "ACCESS_FAILED", f"cannot read {path}: {error.strerror}", "ls -l"
+        ) from error
 
 
 def is_member(name: str) -> bool:
@@ -215,15 +247,19 @@ def is_member(name: str) -> bool:
 
 def _invalid(path: str, why: str) -> StoredDataError:
     return StoredDataError(
-        "EXPORT_INVALID", f"{path} is not a complete export: {why}", "ask its sender to export it again"
+        "EXPORT_INVALID",
+        f"{path} is not a complete export: {why}",
+        "ask its sender to export it again",
     )
 
 
 def _read_manifest(file: str) -> tuple[Any, bool]:
-    """Return a manifest, and whether its bytes are those we write. Raises ValueError, RecursionError.
+    """Return a manifest, and whether its bytes are those we write. Raises ValueError,
+    RecursionError.
 
-    What it says of withheld lines, a million at times, is read an entry at a time and kept as `Withheld` does. Any
-    other bytes than ours may be read as something else: they differ from what is written of it.
+    What it says of withheld lines, a million at times, is read an entry at a time and kept as
+    `Withheld` does. Any other bytes than ours may be read as something else: they differ from what
+    is written of it.
     """
     withheld: list[Withheld] = []
     rest: list[bytes] = []
@@ -233,7 +269,9 @@ def _read_manifest(file: str) -> tuple[Any, bool]:
                 withheld.append(Withheld())
             if line == _ENTRY_BEGINS and withheld:
                 entry = json.loads(_read_entry(lines))
-                if not _has_form(entry, _WITHHELD_FORM) or any(type(one) is not int for one in entry["rules"].values()):
+                if not _has_form(entry, _WITHHELD_FORM) or any(
+                    type(one) is not int for one in entry["rules"].values()
+                ):
                     raise ValueError("an entry of a withheld line does not have its form")
                 withheld[-1].add_row(entry)
             else:
@@ -261,14 +299,19 @@ def _read_entry(lines: Iterable[bytes]) -> bytes:
 _RECORD_BEGINS, _ENTRY_BEGINS = b"  {\n", b"    {\n"
 
 
-def _parse_archive(path: str, manifest: str, names: Sequence[str]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """(file → what the manifest says of it, digest → why it is withheld). Raises StoredDataError EXPORT_INVALID."""
+def _parse_archive(
+    path: str, manifest: str, names: Sequence[str]
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """(file → what the manifest says of it, digest → why it is withheld). Raises StoredDataError
+    EXPORT_INVALID."""
     try:
         value, whole = _read_manifest(manifest)
     except (ValueError, RecursionError, OverflowError) as error:
         raise _invalid(path, f"{MANIFEST} is not JSON: {error}") from error
     if isinstance(value, dict) and type(value.get("v")) is int and value["v"] not in _VERSIONS:
-        raise _invalid(path, f"{MANIFEST}: v: expected 1 or 2, found {value['v']}; it needs another version")
+        raise _invalid(
+            path, f"{MANIFEST}: v: expected 1 or 2, found {value['v']}; it needs another version"
+        )
     if not whole:
         raise _invalid(path, f"{MANIFEST} does not have its form")
     records: dict[str, dict[str, Any]] = {row["file"]: row for row in value["records"]}
@@ -280,7 +323,9 @@ def _parse_archive(path: str, manifest: str, names: Sequence[str]) -> tuple[dict
         odd = sorted(names_of_records ^ records.keys())[0]
         raise _invalid(path, f"{MANIFEST} and the records that are there differ in {odd}")
     if any(map(_PROOF.fullmatch, names)) != (value["v"] == WITH_PROOFS):
-        raise _invalid(path, f"{MANIFEST}: v is {WITH_PROOFS} where there are proofs, and only there")
+        raise _invalid(
+            path, f"{MANIFEST}: v is {WITH_PROOFS} where there are proofs, and only there"
+        )
     ids = set()
     # Looked for only where there is an annex: of withheld lines there can be a million.
     rows = records.values() if any(map(_ANNEX.fullmatch, names)) else ()
@@ -304,7 +349,8 @@ def _parse_archive(path: str, manifest: str, names: Sequence[str]) -> tuple[dict
     return records, withheld
 
 
-# The form of a manifest: a type or the values allowed, an object by its members, a list of one form.
+# The form of a manifest: a type or the values allowed, an object by its members, a list of one
+# form.
 _VERSIONS = (MANIFEST_VERSION, WITH_PROOFS)
 _WITHHELD_FORM = {"seq": int, "event": str, "why": WHYS, "rules": dict, "file": (str, type(None))}
 _RECORD_FORM = {
@@ -336,7 +382,9 @@ def _has_form(value: Any, form: Any) -> bool:
         return isinstance(value, list) and all(_has_form(item, form[0]) for item in value)
     allowed = form if isinstance(form, tuple) else (form,)
     return any(
-        type(value) is item if isinstance(item, type) else type(value) is type(item) and value == item
+        type(value) is item
+        if isinstance(item, type)
+        else type(value) is type(item) and value == item
         for item in allowed
     )
 
@@ -346,17 +394,24 @@ def verify_contents(
 ) -> Iterator[RecordReport]:
     """Yield a report for every record of an export, its findings against the manifest among them.
 
-    Raises StoredDataError EXPORT_INVALID at the end where an object is there that no record leads to.
+    Raises StoredDataError EXPORT_INVALID at the end where an object is there that no record leads
+    to.
     """
     root = contents.project.root
     reach, led_to = Reach(FileObjectStore(root)), set[str]()
-    records = sorted(places(root, [layout.IMPORTED]), key=lambda place: (place.invocation_id, place))
+    records = sorted(
+        places(root, [layout.IMPORTED]), key=lambda place: (place.invocation_id, place)
+    )
     for place in records:
         group = [other for other in records if other.invocation_id == place.invocation_id]
-        report = verify_place(contents.project, place, group, reach, anchors, list_withheld=list_withheld)
+        report = verify_place(
+            contents.project, place, group, reach, anchors, list_withheld=list_withheld
+        )
         led_to |= {item.digest for item in reach.of(report.objects)}
         findings = list(report.findings)
-        findings += _compare_with_manifest(report, FileRecordStore(root).hold(place), contents.records[place.name])
+        findings += _compare_with_manifest(
+            report, FileRecordStore(root).hold(place), contents.records[place.name]
+        )
         yield report._replace(findings=tuple(findings))
     for name in contents.names:
         object_match = _OBJECT.fullmatch(name)
@@ -372,11 +427,14 @@ def check_manifest(contents: Contents, place: Place) -> None:
         raise _invalid(contents.path, f"{wrong.code} in {wrong.file}: {wrong.message}")
 
 
-def _compare_with_manifest(report: RecordReport, data: HeldFile, row: Mapping[str, Any]) -> Iterator[Finding]:
+def _compare_with_manifest(
+    report: RecordReport, data: HeldFile, row: Mapping[str, Any]
+) -> Iterator[Finding]:
     def replaced() -> Iterator[tuple[int, str]]:
         return ((item["seq"], item["why"]) for item in row["withheld"] if item["file"] is None)
 
-    # Where the closing line itself is withheld, only the manifest knows that the record is closed. A stand-in is short.
+    # Where the closing line itself is withheld, only the manifest knows that the record is closed.
+    # A stand-in is short.
     *_, last = data(max(0, data.measure() - 1024), 1024).splitlines() or [b""]
     status = row["status"] if is_stand_in(open_line(last).fields or {}) else report.status
     same = all(one == other for one, other in zip_longest(replaced(), stand_ins(data)))
@@ -393,7 +451,8 @@ def _compare_with_manifest(report: RecordReport, data: HeldFile, row: Mapping[st
 
 
 def import_file(project: Project, path: str) -> Imported:
-    """Bring the records of an export in, read-only. Raises StoredDataError; nothing is written then."""
+    """Bring the records of an export in, read-only. Raises StoredDataError; nothing is written
+    then."""
     with unpacked(path) as contents:
         # 1. Everything is checked where it cannot do harm.
         for report in verify_contents(contents, list_withheld=False):
@@ -420,7 +479,11 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
     for name in annexes:
         _require_same_or_absent(project.root, name, member(name))
     for file, row in contents.records.items():
-        here = [place for key in index.lookup(row["invocation_id"]) if (place := index.place(key)) is not None]
+        here = [
+            place
+            for key in index.lookup(row["invocation_id"])
+            if (place := index.place(key)) is not None
+        ]
         if not here:
             fresh.append(file)
             continue
@@ -428,7 +491,8 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
         if not all(_is_same(FileRecordStore(project.root).hold(place), held) for place in here):
             raise StoredDataError(
                 "COPIES_DIFFER",
-                f"{here[0].path} is here already and differs from the one in {contents.path}; nothing was imported",
+                f"{here[0].path} is here already and differs from the one in {contents.path}; "
+                "nothing was imported",
                 f"spec-kitty invocations verify {row['invocation_id']}",
             )
         present.append(row["invocation_id"])
@@ -466,7 +530,11 @@ def _require_same_or_absent(root: str, name: str, data: bytes) -> None:
             return
     except FileNotFoundError:
         return
-    raise StoredDataError("COPIES_DIFFER", f"{name} is here already and differs; nothing was imported", f"ls -l {name}")
+    raise StoredDataError(
+        "COPIES_DIFFER",
+        f"{name} is here already and differs; nothing was imported",
+        f"ls -l {name}",
+    )
 
 
 def _write(root: str, name: str, data: bytes | Iterable[bytes]) -> None:

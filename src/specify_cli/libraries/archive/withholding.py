@@ -1,10 +1,13 @@
-"""Which lines and objects of a record must not leave a project, and what is said of each that does not.
+"""Which lines and objects of a record must not leave a project, and what is said of each that does
+not.
 
     search, withheld = Search(project.config.redaction), Withheld()
-    lines = withhold_lines(record, search, withheld)     # `record` reads its file; then `withheld.rows`
+    # `record` reads its file; then `withheld.rows`
+    lines = withhold_lines(record, search, withheld)
 
-Guarantees: a line that redaction would change today, or that was captured in full, becomes a stand-in that keeps its
-seal; results of equal texts are remembered, so many and no more; of a withheld line 12 bytes are kept.
+Guarantees: a line that redaction would change today, or that was captured in full, becomes a
+stand-in that keeps its seal; results of equal texts are remembered, so many and no more; of a
+withheld line 12 bytes are kept.
 """
 
 from __future__ import annotations
@@ -29,7 +32,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 # Why a line or an annex is withheld.
-REDACTION, IN_FULL, RECOVERED, CLOSING = "redaction", "captured-in-full", "recovered", "closing-line-withheld"
+REDACTION, IN_FULL, RECOVERED, CLOSING = (
+    "redaction",
+    "captured-in-full",
+    "recovered",
+    "closing-line-withheld",
+)
 WHYS = (REDACTION, IN_FULL, RECOVERED, CLOSING)
 # Members of a line that verifies which hold nothing of the work.
 _PROVEN = frozenset(("prev", "invocation_id"))
@@ -43,7 +51,8 @@ _SHORT_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 class Withheld:
-    """What a manifest says of the lines and annexes that are withheld, kept by what many of them have in common."""
+    """What a manifest says of the lines and annexes that are withheld, kept by what many of them
+    have in common."""
 
     def __init__(self) -> None:
         self._seqs, self._kinds = array("q"), array("I")
@@ -53,14 +62,23 @@ class Withheld:
     @property
     def rows(self) -> Sequence[dict[str, object]]:
         """Return what the manifest says of each, made when it is asked for."""
-        return View(len(self._seqs), lambda at: {**self._values[self._kinds[at]], "seq": self._seqs[at]})
+        return View(
+            len(self._seqs), lambda at: {**self._values[self._kinds[at]], "seq": self._seqs[at]}
+        )
 
     def add(
-        self, seq: int, event: object, why: str, rules: Mapping[str, int] | None = None, file: str | None = None
+        self,
+        seq: int,
+        event: object,
+        why: str,
+        rules: Mapping[str, int] | None = None,
+        file: str | None = None,
     ) -> None:
         """Note a line, or with `file` an annex; an event that is none of ours is called unknown."""
         known = event if str(event) in EVENTS or event == "withheld" else "unknown"
-        self.add_row({"seq": seq, "event": known, "why": why, "rules": dict(rules or {}), "file": file})
+        self.add_row(
+            {"seq": seq, "event": known, "why": why, "rules": dict(rules or {}), "file": file}
+        )
 
     def add_row(self, row: dict[str, Any]) -> None:
         """Note what a manifest says. Raises OverflowError for a number of more than 64 bits."""
@@ -83,10 +101,11 @@ def stand_ins(data: Source) -> Iterator[tuple[int, str]]:
 
 
 def withhold_lines(data: Source, search: Search, withheld: Withheld) -> Iterator[bytes]:
-    """Yield the lines of a record that verifies with those replaced that must not leave, and note what was replaced.
+    """Yield the lines of a record that verifies with those replaced that must not leave, and note
+    what was replaced.
 
-    Bytes that a `recovered` line passes over never leave: nothing says what they hold. That line becomes a stand-in
-    as well, for it describes bytes that are not there any more.
+    Bytes that a `recovered` line passes over never leave: nothing says what they hold. That line
+    becomes a stand-in as well, for it describes bytes that are not there any more.
     """
     passed_over, codec = False, bulk_codec()
     in_force = (offset for offset, _ in lines_in_force(data))
@@ -107,7 +126,9 @@ def withhold_lines(data: Source, search: Search, withheld: Withheld) -> Iterator
             passed_over = True
             continue
         # The record verifies: these members are its own id and a seal, and hold nothing else.
-        seen, counts = search.judge_line({name: value for name, value in fields.items() if name not in _PROVEN})
+        seen, counts = search.judge_line(
+            {name: value for name, value in fields.items() if name not in _PROVEN}
+        )
         if passed_over and seen is None:
             seen = RECOVERED
         passed_over = False
@@ -132,7 +153,8 @@ class Search:
 
     def __init__(self, rules: RuleSet) -> None:
         self._rules = sieved(rules)
-        # What was found of texts in which something could be, by the names beside them; and inside of texts.
+        # What was found of texts in which something could be, by the names beside them; and inside
+        # of texts.
         self._named: dict[tuple[str, str | None, bool], Mapping[str, int]] = {}
         self._inside: dict[str, Mapping[str, int]] = {}
         self._names: dict[str, tuple[bool, Mapping[str, int]]] = {}
@@ -157,7 +179,8 @@ class Search:
         return f"{REDACTION}: {', '.join(sorted(counts))}" if counts else None
 
     def _count_in_value(self, value: object, *, named: bool = True) -> dict[str, int]:
-        """Return how often each rule applies to the texts of a JSON value; `named` reads each beside its name too."""
+        """Return how often each rule applies to the texts of a JSON value; `named` reads each
+        beside its name too."""
         counts: dict[str, int] = {}
         unknown: list[tuple[str, str | None]] = []
         for one in _list_texts(value):
@@ -169,8 +192,11 @@ class Search:
         self._count_unknown(unknown, named, counts)
         return counts
 
-    def _count_unknown(self, texts: Sequence[tuple[str, str | None]], named: bool, counts: dict[str, int]) -> None:
-        # Most of a line holds no sign of a secret, and one look at all of it says so; else one at each half.
+    def _count_unknown(
+        self, texts: Sequence[tuple[str, str | None]], named: bool, counts: dict[str, int]
+    ) -> None:
+        # Most of a line holds no sign of a secret, and one look at all of it says so; else one at
+        # each half.
         clear = len(texts) > 1 and self._are_clear(texts)
         if len(texts) > 1 and not clear:
             self._count_unknown(texts[: len(texts) // 2], named, counts)
@@ -179,19 +205,26 @@ class Search:
         for text, name in texts:
             found = self._count_clear(text, name, named) if clear else None
             if found is None:
-                found = _remember(self._named, (text, name, named), self._count_in_text(text, name, named), text)
+                found = _remember(
+                    self._named, (text, name, named), self._count_in_text(text, name, named), text
+                )
             if found:
                 _add(counts, found)
 
     def _are_clear(self, texts: Sequence[tuple[str, str | None]]) -> bool:
-        """Return whether no rule applies to any of these texts, nor to any beside its name if that is clear."""
-        parts = [text if name is None or not self._look_at_name(name)[0] else f"{name}={text}" for text, name in texts]
+        """Return whether no rule applies to any of these texts, nor to any beside its name if that
+        is clear."""
+        parts = [
+            text if name is None or not self._look_at_name(name)[0] else f"{name}={text}"
+            for text, name in texts
+        ]
         together = " ".join(parts)
         # Lines have to begin and end where they did.
         return is_clear("\n".join(parts) if "\n" in together else together, self._rules)
 
     def _count_clear(self, text: str, name: str | None, named: bool) -> Mapping[str, int] | None:
-        """As `_count_in_text` of a text that is clear by itself; None where it takes the closer look."""
+        """As `_count_in_text` of a text that is clear by itself; None where it takes the closer
+        look."""
         deep = _is_deep(text)
         if deep and "\n" in text:
             return None  # its lines are broken elsewhere without a name before it
@@ -217,7 +250,8 @@ class Search:
         return found
 
     def _count_in_text(self, text: str, name: str | None, named: bool = True) -> Mapping[str, int]:
-        """Return how often each rule applies to a text: as it stands and as what it stands for, and the most of it."""
+        """Return how often each rule applies to a text: as it stands and as what it stands for, and
+        the most of it."""
         most: dict[str, int] = {}
         beside = () if name is None else (name, f"{name}={text}") if named else (name,)
         if beside and not _is_deep(text) and is_clear(beside[-1], self._rules):
@@ -233,13 +267,18 @@ class Search:
 
     def _look_inside(self, text: str) -> Mapping[str, int]:
         found = self._inside.get(text)
-        return found if found is not None else _remember(self._inside, text, self._count_inside(text), text)
+        return (
+            found
+            if found is not None
+            else _remember(self._inside, text, self._count_inside(text), text)
+        )
 
     def _count_inside(self, text: str) -> Mapping[str, int]:
         """Return how often each rule applies to what a text stands for.
 
-        A captured value stands in its line as JSON text, where an escape hides from a rule what is a secret once it
-        is read; a head or tail of such a text is no JSON any more, so its escapes are undone one layer after another.
+        A captured value stands in its line as JSON text, where an escape hides from a rule what is
+        a secret once it is read; a head or tail of such a text is no JSON any more, so its escapes
+        are undone one layer after another.
         """
         most: dict[str, int] = {}
         try:

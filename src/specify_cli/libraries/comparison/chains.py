@@ -36,7 +36,9 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
             # A record that lies in a project, this one or another, is read as one of its own.
             report = verify_file(home[0], home[1])
             roots.insert(0, home[0])
-        if not any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
+        if not any(
+            item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings
+        ):
             source = HeldFile(os.open(target, os.O_RDONLY | os.O_CLOEXEC))
     else:
         place = Index(project.root).resolve(target)
@@ -44,7 +46,9 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
         source = FileRecordStore(project.root).hold(place)
     chain, started = read_chain(report, read_entries(reader_of(source)), side)
     redactions = (_read_redaction(root, (started or {}).get("snapshot")) for root in roots)
-    return chain._replace(redaction=next((digest for digest in redactions if digest is not None), None))
+    return chain._replace(
+        redaction=next((digest for digest in redactions if digest is not None), None)
+    )
 
 
 def _find_home(path: str) -> tuple[str, Place] | None:
@@ -55,7 +59,9 @@ def _find_home(path: str) -> tuple[str, Place] | None:
         return None
     folders = (layout.RECORDS, layout.IMPORTED, layout.OLDER_RECORDS, layout.trail_folder(ids[1]))
     folder = next((folder for folder in folders if head.endswith(f"/{folder}")), None)
-    return None if folder is None else (head[: -len(folder) - 1], Place(folder, name, ids[1], ids[0]))
+    return (
+        None if folder is None else (head[: -len(folder) - 1], Place(folder, name, ids[1], ids[0]))
+    )
 
 
 def _read_redaction(root: str, snapshot: object) -> str | None:

@@ -1,9 +1,9 @@
 """Do two runs match: the replay verifier over receipt chains (docs/replay.md).
 
-A receipt is what one step of a run came to: its type, its decision, the digest of its output. Guarantees:
-both chains are checked before a step is compared; every mismatch is listed, by step and then by field; ids,
-times and seals of matching runs may all differ; a match says that everything was compared. Reading files is the
-caller's.
+A receipt is what one step of a run came to: its type, its decision, the digest of its output.
+Guarantees: both chains are checked before a step is compared; every mismatch is listed, by step and
+then by field; ids, times and seals of matching runs may all differ; a match says that everything
+was compared. Reading files is the caller's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from specify_cli.record.record import Entry, fold_entries, is_stand_in
 from specify_cli.record.seal import GENESIS, SEAL_KEY, SealError, digest_of, seal_line
 
 Fields = Mapping[str, Any]
-# code → the message that says it, in the order mismatches are listed; docs/replay.md has the same codes.
+# code → the message that says it, in the order mismatches are listed; docs/replay.md has the same
+# codes.
 MISMATCHES: Mapping[str, str] = {
     "STEP_COUNT_MISMATCH": "Step count mismatch",
     "REQUEST_MISMATCH": "Request mismatch",
@@ -48,7 +49,13 @@ MISMATCHES: Mapping[str, str] = {
 }
 # What receipts hold.
 _OF_RECEIPTS = ("steps", "decisions", "outputs")
-WARNINGS = ("NOTHING_COMPARED", "NOT_COMPARABLE", "TIMING_DRIFT", "INTEGRITY_NOT_CHECKABLE", "REDACTION_UNKNOWN")
+WARNINGS = (
+    "NOTHING_COMPARED",
+    "NOT_COMPARABLE",
+    "TIMING_DRIFT",
+    "INTEGRITY_NOT_CHECKABLE",
+    "REDACTION_UNKNOWN",
+)
 # What a run as a whole was about: member → its code.
 _ABOUT: Mapping[str, str] = {
     "request": "REQUEST_MISMATCH",
@@ -56,7 +63,9 @@ _ABOUT: Mapping[str, str] = {
     "action": "ACTION_MISMATCH",
     "outcome": "OUTCOME_MISMATCH",
 }
-_DECIDED = frozenset({"PROFILE_MISMATCH", "ACTION_MISMATCH", "OUTCOME_MISMATCH", "DECISION_MISMATCH"})
+_DECIDED = frozenset(
+    {"PROFILE_MISMATCH", "ACTION_MISMATCH", "OUTCOME_MISMATCH", "DECISION_MISMATCH"}
+)
 _DECISIONS: Mapping[str, str] = {
     "ok": "PASS",
     "replayed": "PASS",
@@ -81,11 +90,13 @@ class Receipt(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """The receipts of a run, whether their integrity could be checked, and its redaction set if that is known.
+    """The receipts of a run, whether their integrity could be checked, and its redaction set if
+    that is known.
 
-    With `withheld` they end before the first line that was left out of the run and may be a step. `about` says as
-    much as is known of the run's request, profile_id, action and outcome. `side` holds the lines of a record of ours:
-    two of these are held against each other in everything an agent could have done differently.
+    With `withheld` they end before the first line that was left out of the run and may be a step.
+    `about` says as much as is known of the run's request, profile_id, action and outcome. `side`
+    holds the lines of a record of ours: two of these are held against each other in everything an
+    agent could have done differently.
     """
 
     receipts: Sequence[Receipt]
@@ -115,7 +126,8 @@ class Warned(NamedTuple):
 
 
 class Details(TypedDict):
-    """The result in its parts; always whole, whatever the verdict. None: not all of it could be compared."""
+    """The result in its parts; always whole, whatever the verdict. None: not all of it could be
+    compared."""
 
     step_count_match: bool | None
     step_types_match: bool
@@ -129,9 +141,9 @@ class Details(TypedDict):
 class ReplayResult(NamedTuple):
     """Whether a replay matches its original, and every place where it does not.
 
-    `match` is None where nothing differs and not everything could be compared: the warnings say what. `compared` are
-    the parts that were held against each other and `not_compared` those that were not; of two records of ours
-    `differences` says of each mismatch what it is of and shows it.
+    `match` is None where nothing differs and not everything could be compared: the warnings say
+    what. `compared` are the parts that were held against each other and `not_compared` those that
+    were not; of two records of ours `differences` says of each mismatch what it is of and shows it.
     """
 
     match: bool | None
@@ -144,18 +156,26 @@ class ReplayResult(NamedTuple):
     @property
     def not_compared(self) -> tuple[str, ...]:
         """Return what was not held against each other, whether it differs or not."""
-        return (*(part for part in PARTS if part != "events" and part not in self.compared), *NOT_COMPARED)
+        return (
+            *(part for part in PARTS if part != "events" and part not in self.compared),
+            *NOT_COMPARED,
+        )
 
     @property
     def scope(self) -> str:
         """Return what agrees of two runs that match, and of how many steps, as a sentence."""
         others = self.compared[len(_OF_RECEIPTS) :]
         more = f"; so do {', '.join(others)}" if others else ""
-        return f"steps, decisions and outputs match: {self.details['steps_compared']} compared{more}"
+        return (
+            f"steps, decisions and outputs match: {self.details['steps_compared']} compared{more}"
+        )
 
     def as_value(self) -> dict[str, object]:
-        """Return the JSON shape `docs/schemas/comparison.json`: four members, and three more for records of ours."""
-        value: dict[str, object] = {name: getattr(self, name) for name in ("match", "message", "details")}
+        """Return the JSON shape `docs/schemas/comparison.json`: four members, and three more for
+        records of ours."""
+        value: dict[str, object] = {
+            name: getattr(self, name) for name in ("match", "message", "details")
+        }
         value["warnings"] = [item._asdict() for item in self.warnings]
         if self.differences is None:
             return value
@@ -167,16 +187,21 @@ Given = Chain | Sequence[Mapping[str, Any]]
 
 
 class ReplayVerifier(Protocol):
-    """Whoever can say whether a replay matches its original: what a program asks for that takes any verifier."""
+    """Whoever can say whether a replay matches its original: what a program asks for that takes any
+    verifier."""
 
-    def verify_replay(self, original: Given, replay: Given, tolerance_ms: int | None = None) -> ReplayResult:
+    def verify_replay(
+        self, original: Given, replay: Given, tolerance_ms: int | None = None
+    ) -> ReplayResult:
         """Compare two runs."""
 
 
 class ChainVerifier:
     """Compares runs by their receipts: `ChainVerifier().verify_replay(original, replay).match`."""
 
-    def verify_replay(self, original: Given, replay: Given, tolerance_ms: int | None = None) -> ReplayResult:
+    def verify_replay(
+        self, original: Given, replay: Given, tolerance_ms: int | None = None
+    ) -> ReplayResult:
         """Compare two runs, as the function `verify_replay` does."""
         return verify_replay(original, replay, tolerance_ms)
 
@@ -185,7 +210,8 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     """Compare two runs, each given as a chain, as sealed events or as bare receipts.
 
     With `tolerance_ms` steps whose durations differ by more are warned of; they still match. Raises
-    StoredDataError CHAIN_BREAK where either side is not intact, CallerError PAYLOAD_INVALID where it is none.
+    StoredDataError CHAIN_BREAK where either side is not intact, CallerError PAYLOAD_INVALID where
+    it is none.
     """
     one, two = (
         receipts if isinstance(receipts, Chain) else chain_of(receipts, side)
@@ -197,7 +223,9 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     if len(one.receipts) != len(two.receipts) and not cut:
         counts = len(one.receipts), len(two.receipts)
         mismatches.append(_differ("STEP_COUNT_MISMATCH", None, "step_count", *counts))
-    other_rules = one.redaction is not None and two.redaction is not None and one.redaction != two.redaction
+    other_rules = (
+        one.redaction is not None and two.redaction is not None and one.redaction != two.redaction
+    )
     _compare_about(one, two, other_rules, mismatches, warnings)
     pairs = min(len(one.receipts), len(two.receipts))
     drifted: list[Warned] = []
@@ -211,14 +239,23 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     if one.side is not None and two.side is not None:
         wider = compare_parts(one.side, two.side, cut=cut, other_rules=other_rules)
         shown = tuple(_show_mismatches(one.side, two.side, mismatches))
-        mismatches += [_differ(at.code, at.step, at.field, at.expected, at.actual) for at in wider.differences]
+        mismatches += [
+            _differ(at.code, at.step, at.field, at.expected, at.actual) for at in wider.differences
+        ]
         warnings += [_warn_of_part(part, number) for part, number in wider.not_comparable.items()]
     if not compared and not mismatches:
-        why = "of no step the outputs could be compared" if pairs else "there is no step that both runs have"
+        why = (
+            "of no step the outputs could be compared"
+            if pairs
+            else "there is no step that both runs have"
+        )
         warnings.append(Warned("NOTHING_COMPARED", None, why))
     codes = {item["code"] for item in mismatches}
     if "OUTPUT_MISMATCH" in codes and None in (one.redaction, two.redaction):
-        why = "which rules masked the runs is not known; outputs masked by different rules differ for that alone"
+        why = (
+            "which rules masked the runs is not known; outputs masked by different rules "
+            "differ for that alone"
+        )
         warnings.append(Warned("REDACTION_UNKNOWN", None, why))
     half_known = any(_is_known_of_one(one, two, name) for name in _ABOUT if name != "request")
     details = Details(
@@ -236,10 +273,14 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     if wider is None:
         return ReplayResult(match, message, details, tuple(warnings))
     parts = (*_OF_RECEIPTS, *(part for part in PARTS if part != "events"))
-    return ReplayResult(match, message, details, tuple(warnings), parts, (*shown, *wider.differences))
+    return ReplayResult(
+        match, message, details, tuple(warnings), parts, (*shown, *wider.differences)
+    )
 
 
-def _judge(details: Details, warnings: Sequence[Warned], compared: object) -> tuple[bool | None, str]:
+def _judge(
+    details: Details, warnings: Sequence[Warned], compared: object
+) -> tuple[bool | None, str]:
     """Return the verdict and the sentence that says it: the first mismatch, where there is one."""
     if details["mismatches"]:
         first = details["mismatches"][0]
@@ -259,7 +300,11 @@ def _show_mismatches(one: Side, two: Side, mismatches: Sequence[Mismatch]) -> It
         if item["step"] is None:
             continue
         lines = [side.lines[side.receipts[item["step"]]] for side in (one, two)]
-        texts = [_read_output(fields) for fields in lines] if item["code"] == "OUTPUT_MISMATCH" else [None, None]
+        texts = (
+            [_read_output(fields) for fields in lines]
+            if item["code"] == "OUTPUT_MISMATCH"
+            else [None, None]
+        )
         yield Difference(
             item["code"],
             item["step"],
@@ -273,7 +318,8 @@ def _show_mismatches(one: Side, two: Side, mismatches: Sequence[Mismatch]) -> It
 
 
 def _read_output(fields: Fields) -> str | None:
-    """Return what a receipt's line shows of what it came to: a JSON text as its lines, a search as what it found."""
+    """Return what a receipt's line shows of what it came to: a JSON text as its lines, a search as
+    what it found."""
     hits = fields.get("hits")
     if isinstance(hits, list):
         return "\n".join(say(hit.get("uri")) for hit in hits if isinstance(hit, dict))
@@ -289,7 +335,11 @@ def _read_output(fields: Fields) -> str | None:
 
 def _warn_of_part(part: str, number: int) -> Warned:
     many = "event" if number == 1 else "events"
-    return Warned("NOT_COMPARABLE", None, f"{part} of {number} {many}: a side kept none, or masked it otherwise")
+    return Warned(
+        "NOT_COMPARABLE",
+        None,
+        f"{part} of {number} {many}: a side kept none, or masked it otherwise",
+    )
 
 
 def _warn_of_chains(one: Chain, two: Chain) -> Iterator[Warned]:
@@ -298,19 +348,32 @@ def _warn_of_chains(one: Chain, two: Chain) -> Iterator[Warned]:
         yield Warned("INTEGRITY_NOT_CHECKABLE", None, "bare receipts carry no seals to check")
     for chain, side in ((one, "original"), (two, "replay")):
         if chain.withheld is not None:
-            why = f"the {side} has lines withheld from seq {chain.withheld} on; no step from there on is compared"
+            why = (
+                f"the {side} has lines withheld from seq {chain.withheld} on; no step from "
+                "there on is compared"
+            )
             yield Warned("NOT_COMPARABLE", None, why)
 
 
 def _compare_step(
-    step: int, was: Receipt, now: Receipt, other_rules: bool, mismatches: list[Mismatch], warnings: list[Warned]
+    step: int,
+    was: Receipt,
+    now: Receipt,
+    other_rules: bool,
+    mismatches: list[Mismatch],
+    warnings: list[Warned],
 ) -> bool:
     """Compare one step of two runs; whether its outputs could be compared."""
     if was.step_type != now.step_type:
-        mismatches.append(_differ("STEP_TYPE_MISMATCH", step, "step_type", was.step_type, now.step_type))
+        mismatches.append(
+            _differ("STEP_TYPE_MISMATCH", step, "step_type", was.step_type, now.step_type)
+        )
     if was.decision != now.decision:
-        mismatches.append(_differ("DECISION_MISMATCH", step, "decision", was.decision, now.decision))
-    if not was.output_hash and not now.output_hash and was.decision != "FAIL":  # an empty digest is none
+        mismatches.append(
+            _differ("DECISION_MISMATCH", step, "decision", was.decision, now.decision)
+        )
+    # an empty digest is none
+    if not was.output_hash and not now.output_hash and was.decision != "FAIL":
         warnings.append(Warned("NOT_COMPARABLE", step, "neither side kept a digest of its output"))
         return False
     if was.output_hash == now.output_hash:
@@ -319,11 +382,15 @@ def _compare_step(
     if why is not None:
         warnings.append(Warned("NOT_COMPARABLE", step, why))
         return False
-    mismatches.append(_differ("OUTPUT_MISMATCH", step, "output_hash", was.output_hash, now.output_hash))
+    mismatches.append(
+        _differ("OUTPUT_MISMATCH", step, "output_hash", was.output_hash, now.output_hash)
+    )
     return True
 
 
-def _warn_of_drift(step: int, was: Receipt, now: Receipt, tolerance_ms: int | None) -> Iterator[Warned]:
+def _warn_of_drift(
+    step: int, was: Receipt, now: Receipt, tolerance_ms: int | None
+) -> Iterator[Warned]:
     """Yield the warning that two durations are further apart than that."""
     if tolerance_ms is None or was.duration_ms is None or now.duration_ms is None:
         return
@@ -355,14 +422,20 @@ def _compare_about(
         if _is_known_of_one(one, two, member):
             unknown.append(member)
         elif was != now and member == "request" and other_rules:
-            warnings.append(Warned("NOT_COMPARABLE", None, "the requests were redacted by different rules"))
+            warnings.append(
+                Warned("NOT_COMPARABLE", None, "the requests were redacted by different rules")
+            )
         elif was != now:
             mismatches.append(_differ(code, None, member, was, now))
     if unknown:
-        warnings.append(Warned("NOT_COMPARABLE", None, f"known of one run only: {', '.join(unknown)}"))
+        warnings.append(
+            Warned("NOT_COMPARABLE", None, f"known of one run only: {', '.join(unknown)}")
+        )
 
 
-def about_of(started: Mapping[str, Any], completed: Mapping[str, Any] | None) -> dict[str, str | None]:
+def about_of(
+    started: Mapping[str, Any], completed: Mapping[str, Any] | None
+) -> dict[str, str | None]:
     """Return what a run was about, from its first line and, where it is at hand, its last."""
     values = {
         "request": started.get("request_object", started.get("request_text")),
@@ -385,7 +458,8 @@ def _explain_not_comparable(was: Receipt, now: Receipt, other_rules: bool) -> st
 
 
 def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
-    """Return the lines of a run as if it had never been interrupted: each step and call begins and ends once."""
+    """Return the lines of a run as if it had never been interrupted: each step and call begins and
+    ends once."""
     repeated = _find_repeated(lines)
     if not repeated:
         return lines
@@ -419,7 +493,8 @@ def _name_work(fields: Fields) -> str | None:
 
 
 def _find_repeated(lines: Sequence[Fields]) -> set[int]:
-    """Return the hashes of the steps and calls that begin more than once; another may share one of them."""
+    """Return the hashes of the steps and calls that begin more than once; another may share one of
+    them."""
     hashes = array("q")
     for fields in lines:
         if str(fields.get("event")) in _BEGINNINGS:
@@ -428,7 +503,8 @@ def _find_repeated(lines: Sequence[Fields]) -> set[int]:
 
 
 def order_beside(lines: Sequence[Fields]) -> Sequence[Fields]:
-    """Return the lines in an order that two runs share: behind the others, by place, what ran beside other work."""
+    """Return the lines in an order that two runs share: behind the others, by place, what ran
+    beside other work."""
     in_order = array("I")
     parallel: list[tuple[tuple[str, ...], int]] = []
     places: set[tuple[Any, Any]] = set()
@@ -445,8 +521,13 @@ def order_beside(lines: Sequence[Fields]) -> Sequence[Fields]:
             in_order.append(at)
             continue
         asked_at = str(fields.get("prompt_hash")) if asked_at is None else asked_at
-        name = next((str(fields[key]) for key in ("tool", "model", "gate", "query_hash") if key in fields), "")
-        parallel.append(((str(place[0]), f"{place[1]:>9}", str(fields.get("beside")), name, asked_at), at))
+        name = next(
+            (str(fields[key]) for key in ("tool", "model", "gate", "query_hash") if key in fields),
+            "",
+        )
+        parallel.append(
+            ((str(place[0]), f"{place[1]:>9}", str(fields.get("beside")), name, asked_at), at)
+        )
     if not parallel:
         return lines
     parallel.sort(key=lambda item: item[0])
@@ -454,7 +535,8 @@ def order_beside(lines: Sequence[Fields]) -> Sequence[Fields]:
 
 
 def receipts_of(lines: Sequence[Fields]) -> Sequence[Receipt]:
-    """Return the receipt chain of a record, from the fields of its lines in the order of the program."""
+    """Return the receipt chain of a record, from the fields of its lines in the order of the
+    program."""
     return _read_receipts(order_beside(settle(lines)))[0]
 
 
@@ -489,7 +571,8 @@ _RECEIPTS: Mapping[str, str] = {
 
 
 def _make_receipt(fields: Fields, call: Fields) -> Receipt:
-    """Return the receipt of a line; `call` is the line that began a tool call, where there is one."""
+    """Return the receipt of a line; `call` is the line that began a tool call, where there is
+    one."""
     event = str(fields.get("event"))
     if event == "gate_decision":
         decided = {key: fields.get(key) for key in ("reason_code", "blocking")}
@@ -499,13 +582,20 @@ def _make_receipt(fields: Fields, call: Fields) -> Receipt:
         tool = fields.get("tool") or call.get("tool", "unknown")
         step_type, decision = f"tool:{tool}", _DECISIONS.get(str(fields.get("status")), "FAIL")
     elif event == "model_call":
-        step_type, decision = f"model:{fields.get('model')}", "PASS" if fields.get("ok") is True else "FAIL"
+        step_type, decision = (
+            f"model:{fields.get('model')}",
+            "PASS" if fields.get("ok") is True else "FAIL",
+        )
     elif event == "retrieval_response":
         step_type, decision = "retrieval", "FAIL" if fields.get("error") is not None else "PASS"
     else:
         decision = "FAIL" if event == "step_failed" else str(fields.get("decision"))
         step_type = f"step:{fields.get('step_type', 'step')}"
-    output, duration, secret = fields.get(_RECEIPTS[event]), fields.get("duration_ms"), fields.get("digest_key")
+    output, duration, secret = (
+        fields.get(_RECEIPTS[event]),
+        fields.get("duration_ms"),
+        fields.get("digest_key"),
+    )
     return Receipt(
         step_type,
         decision,
@@ -516,25 +606,35 @@ def _make_receipt(fields: Fields, call: Fields) -> Receipt:
 
 
 def chain_of(elements: Sequence[Mapping[str, Any]], side: str = "original") -> Chain:
-    """Return a run given as JSON: sealed events, which are checked, or bare receipts, which cannot be.
+    """Return a run given as JSON: sealed events, which are checked, or bare receipts, which cannot
+    be.
 
-    Raises StoredDataError CHAIN_BREAK naming the first element that breaks it, CallerError PAYLOAD_INVALID.
+    Raises StoredDataError CHAIN_BREAK naming the first element that breaks it, CallerError
+    PAYLOAD_INVALID.
     """
-    if not isinstance(elements, (list, tuple)) or not all(isinstance(item, Mapping) for item in elements):
+    if not isinstance(elements, (list, tuple)) or not all(
+        isinstance(item, Mapping) for item in elements
+    ):
         raise _invalid(f"{side}_chain", "an array of objects", type(elements).__name__)
     if any(SEAL_KEY in item or "prev" in item for item in elements):
         _check_seals(elements, side)
         last = elements[-1] if elements[-1].get("event") == "completed" else None
         return Chain(receipts_of(elements), True, about=about_of(elements[0], last))
-    return Chain(tuple(_read_bare(item, f"{side}_chain[{index}]") for index, item in enumerate(elements)), not elements)
+    return Chain(
+        tuple(_read_bare(item, f"{side}_chain[{index}]") for index, item in enumerate(elements)),
+        not elements,
+    )
 
 
 # `started`, the policy reference and the retrieval's request come first and are no steps.
 _FIRST_STEP = 3
 
 
-def read_chain(report: RecordReport, entries: Sequence[Entry], side: str) -> tuple[Chain, Mapping[str, object] | None]:
-    """Return a verified record's chain, whose redaction set is not known yet, and the first line if it is there.
+def read_chain(
+    report: RecordReport, entries: Sequence[Entry], side: str
+) -> tuple[Chain, Mapping[str, object] | None]:
+    """Return a verified record's chain, whose redaction set is not known yet, and the first line if
+    it is there.
 
     Raises StoredDataError CHAIN_BREAK where the record is not intact.
     """
@@ -542,7 +642,11 @@ def read_chain(report: RecordReport, entries: Sequence[Entry], side: str) -> tup
     hidden = {item.seq for item in report.findings if item.code == "WITHHELD"}
     record = fold_entries(entries)
     if wrong is not None or (record is None and 0 not in hidden):
-        what = "it has no started line" if wrong is None else f"{wrong.code} at {wrong.place}: {wrong.message}"
+        what = (
+            "it has no started line"
+            if wrong is None
+            else f"{wrong.code} at {wrong.place}: {wrong.message}"
+        )
         raise chain_break(side, None, what)
     # Of a withheld line that is not one of the first it cannot be told whether it was a step.
     places = array("I")
@@ -557,7 +661,9 @@ def read_chain(report: RecordReport, entries: Sequence[Entry], side: str) -> tup
             places.append(at)
     lines = change(pick(entries, places), lambda entry: entry.fields)
     # Where lines are withheld the closing one may be among them; else a run without one is open.
-    completed = None if record is None else record.completed or (None if hidden else {"outcome": "open"})
+    completed = (
+        None if record is None else record.completed or (None if hidden else {"outcome": "open"})
+    )
     started = None if record is None else record.started
     ordered = order_beside(settle(lines))
     receipts, steps = _read_receipts(ordered)
@@ -574,10 +680,16 @@ def _check_seals(elements: Sequence[Mapping[str, Any]], side: str) -> None:
         except SealError as error:
             raise chain_break(side, index, str(error)) from error
         if element.get(SEAL_KEY) != seal:
-            raise chain_break(side, index, f"its bytes hash to {seal}, its seal says {say(element.get(SEAL_KEY))}")
+            raise chain_break(
+                side, index, f"its bytes hash to {seal}, its seal says {say(element.get(SEAL_KEY))}"
+            )
         if fields.get("prev") != previous or fields.get("seq") != index:
-            expected = "the first line of its record" if index == 0 else f"seq {index} behind {previous}"
-            raise chain_break(side, index, f"expected {expected}, found seq {say(fields.get('seq'))}")
+            expected = (
+                "the first line of its record" if index == 0 else f"seq {index} behind {previous}"
+            )
+            raise chain_break(
+                side, index, f"expected {expected}, found seq {say(fields.get('seq'))}"
+            )
         if fields.get("invocation_id") != invocation_id:
             owner = say(fields.get("invocation_id"))
             raise chain_break(side, index, f"it belongs to {owner}, not to {say(invocation_id)}")
@@ -598,7 +710,11 @@ def _read_bare(element: Mapping[str, Any], where: str) -> Receipt:
     """Return a receipt whose members stand in `content`, or flat in the element."""
     content = element.get("content", element)
     if not isinstance(content, Mapping):
-        raise _invalid(where, "a sealed event or a receipt of step_type, decision, output_hash", spell(element)[:80])
+        raise _invalid(
+            where,
+            "a sealed event or a receipt of step_type, decision, output_hash",
+            spell(element)[:80],
+        )
     where = f"{where}.content" if "content" in element else where
     texts: list[str | None] = []
     for key in ("step_type", "decision", "output_hash"):
@@ -607,7 +723,9 @@ def _read_bare(element: Mapping[str, Any], where: str) -> Receipt:
             raise _invalid(f"{where}.{key}", "text", spell(value)[:80])
         texts.append(value)
     duration = content.get("duration_ms")
-    if duration is not None and (isinstance(duration, bool) or not isinstance(duration, (int, float))):
+    if duration is not None and (
+        isinstance(duration, bool) or not isinstance(duration, (int, float))
+    ):
         raise _invalid(f"{where}.duration_ms", "a number", spell(duration)[:80])
     return Receipt(str(texts[0]), str(texts[1]), texts[2], duration)
 

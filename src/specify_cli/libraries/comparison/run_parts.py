@@ -1,11 +1,12 @@
-"""What an agent could have done differently, beside what receipts hold: two runs held against each other.  [pure]
+"""What an agent could have done differently, beside what receipts hold: two runs held against each
+other. [pure]
 
     found = compare_parts(original, replay, cut=False, other_rules=False)
     found.differences[0].what                     # "arguments of tool grep"
 
-Events of one kind are paired in their order, and their members compared. Of what was captured it is the digests; where
-these were made with different keys, or one side kept none, the part could not be compared. Ids, times, seals and what
-`NOT_COMPARED` names differ between any two runs.
+Events of one kind are paired in their order, and their members compared. Of what was captured it is
+the digests; where these were made with different keys, or one side kept none, the part could not be
+compared. Ids, times, seals and what `NOT_COMPARED` names differ between any two runs.
 """
 
 from __future__ import annotations
@@ -40,7 +41,15 @@ PARTS: Mapping[str, tuple[str, str]] = {
     "artifacts": ("ARTIFACT_MISMATCH", "Artifact mismatch"),
 }
 NOT_COMPARED = (
-    *("times and durations", "ids", "tokens and costs", "who worked", "thinking", "session changes", "commits"),
+    *(
+        "times and durations",
+        "ids",
+        "tokens and costs",
+        "who worked",
+        "thinking",
+        "session changes",
+        "commits",
+    ),
     "states at checkpoints",
 )
 # event → member → part. What stands in a receipt (outputs, statuses, outcomes) is not here.
@@ -59,7 +68,11 @@ _MEMBERS: Mapping[str, Mapping[str, str]] = {
     },
     "stage_transition": {"from": "stages", "to": "stages"},
     "checkpoint": {"label": "stages"},
-    "gate_decision": {"rule_ref": "gate inputs", "inputs": "gate inputs", "override": "gate inputs"},
+    "gate_decision": {
+        "rule_ref": "gate inputs",
+        "inputs": "gate inputs",
+        "override": "gate inputs",
+    },
     "retrieval_request": {"query": "searches"},
     "error": {"severity": "errors", "error_code": "errors", "message": "errors"},
     "policy_violation": {"rule_id": "errors", "message": "errors"},
@@ -71,14 +84,22 @@ _NAMES = ("tool", "model", "step", "gate", "path", "ref", "label", "to", "reques
 # Of one kind so many events are aligned where the runs have different numbers of them.
 _ALIGNED = 2000
 # Why something stands on no line though it was told, or from some line on.
-_LOSSES = ("capture_changed", "redaction_failed", "redaction_too_slow", "not_json", "object_not_stored")
+_LOSSES = (
+    "capture_changed",
+    "redaction_failed",
+    "redaction_too_slow",
+    "not_json",
+    "object_not_stored",
+)
 _EQUAL, _DIFFERS, _OPEN = "equal", "differs", "open"
 
 
 class Difference(NamedTuple):
-    """One part that differs: at which step and lines, what it is of, both values, and how their texts differ.
+    """One part that differs: at which step and lines, what it is of, both values, and how their
+    texts differ.
 
-    `expected` and `actual` are digests where the member was captured. `diff` is empty where no text was kept.
+    `expected` and `actual` are digests where the member was captured. `diff` is empty where no text
+    was kept.
     """
 
     code: str
@@ -96,21 +117,24 @@ class Difference(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """The parts of two runs that differ, and of how many events each other part could not be compared."""
+    """The parts of two runs that differ, and of how many events each other part could not be
+    compared."""
 
     differences: tuple[Difference, ...]
     not_comparable: Mapping[str, int]
 
 
 class Side(NamedTuple):
-    """The lines of a run in an order that two runs share, and where among them its receipts stand."""
+    """The lines of a run in an order that two runs share, and where among them its receipts
+    stand."""
 
     lines: Sequence[Fields]
     receipts: Sequence[int]
 
 
 def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Compared:
-    """Compare two runs in every part; with `cut` one of them ends before its end, so nothing is counted.
+    """Compare two runs in every part; with `cut` one of them ends before its end, so nothing is
+    counted.
 
     `other_rules`: they were masked by different rules, so texts that differ say nothing.
     """
@@ -123,12 +147,18 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
         if len(there[0]) != len(there[1]) and not cut:
             counts = len(there[0]), len(there[1])
             code, _ = PARTS["events"]
-            found.append(Difference(code, None, f"number of {event} events", event, (None, None), *counts, ()))
+            found.append(
+                Difference(
+                    code, None, f"number of {event} events", event, (None, None), *counts, ()
+                )
+            )
         for first, second in _pair(one.lines, two.lines, there[0], there[1], members):
             was, now = one.lines[first], two.lines[second]
             for member, part in members.items():
                 verdict = _compare_member(event, member, was, now, modes)
-                if verdict == _OPEN or (verdict == _DIFFERS and other_rules and _holds_text(event, member)):
+                if verdict == _OPEN or (
+                    verdict == _DIFFERS and other_rules and _holds_text(event, member)
+                ):
                     not_comparable[part] = not_comparable.get(part, 0) + 1
                 elif verdict == _DIFFERS:
                     found.append(_describe(one, first, (was, now), (event, member, part)))
@@ -137,14 +167,22 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
 
 
 def _pair(
-    one: Sequence[Fields], two: Sequence[Fields], was: Sequence[int], now: Sequence[int], members: Mapping[str, str]
+    one: Sequence[Fields],
+    two: Sequence[Fields],
+    was: Sequence[int],
+    now: Sequence[int],
+    members: Mapping[str, str],
 ) -> Iterator[tuple[int, int]]:
-    """Yield the places of events that belong together: in their order, around those that only one run has."""
+    """Yield the places of events that belong together: in their order, around those that only one
+    run has."""
     if len(was) == len(now) or max(len(was), len(now)) > _ALIGNED:
         yield from zip(was, now, strict=False)
         return
     keys = [
-        [tuple(say(lines[at].get(f"{name}_hash", lines[at].get(name))) for name in members) for at in places]
+        [
+            tuple(say(lines[at].get(f"{name}_hash", lines[at].get(name))) for name in members)
+            for at in places
+        ]
         for lines, places in ((one, was), (two, now))
     ]
     for _, i1, i2, j1, j2 in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
@@ -162,8 +200,11 @@ def _sort_places(lines: Sequence[Fields]) -> dict[str, array[int]]:
 
 
 def _read_modes(lines: Sequence[Fields]) -> Mapping[str, object]:
-    """Return the capture mode of each side; none is known where the first line is withheld, or something was lost."""
-    lossy = any(fields.get("event") == "capture_gap" and fields.get("reason") in _LOSSES for fields in lines)
+    """Return the capture mode of each side; none is known where the first line is withheld, or
+    something was lost."""
+    lossy = any(
+        fields.get("event") == "capture_gap" and fields.get("reason") in _LOSSES for fields in lines
+    )
     capture = lines[0].get("capture") if lines and not lossy else None
     return capture if isinstance(capture, Mapping) else {}
 
@@ -173,7 +214,9 @@ def _holds_text(event: str, member: str) -> bool:
     return EVENTS[event].members[member].kind not in ("choice", "boolean", "digest")
 
 
-def _compare_member(event: str, member: str, was: Fields, now: Fields, modes: Sequence[Mapping[str, object]]) -> str:
+def _compare_member(
+    event: str, member: str, was: Fields, now: Fields, modes: Sequence[Mapping[str, object]]
+) -> str:
     """Return whether a member is equal in two lines, differs, or cannot be compared."""
     about = EVENTS[event].members[member]
     if about.kind != "captured":
@@ -191,17 +234,22 @@ def _compare_member(event: str, member: str, was: Fields, now: Fields, modes: Se
         return _DIFFERS
     if not all(mode.get(about.side, "off") != "off" for mode in modes):
         return _OPEN
-    is_there = [digest is not None or size is not None for digest, size in zip(digests, sizes, strict=True)]
+    is_there = [
+        digest is not None or size is not None for digest, size in zip(digests, sizes, strict=True)
+    ]
     return _OPEN if all(is_there) else _DIFFERS if any(is_there) else _EQUAL
 
 
-def _describe(one: Side, place: int, lines: tuple[Fields, Fields], where: tuple[str, str, str]) -> Difference:
+def _describe(
+    one: Side, place: int, lines: tuple[Fields, Fields], where: tuple[str, str, str]
+) -> Difference:
     event, member, part = where
     expected, actual = (_get_value(fields, member) for fields in lines)
     step = bisect_left(one.receipts, place)
     return Difference(
         code=PARTS[part][0],
-        step=step if step < len(one.receipts) else None,  # the first receipt that does not stand before it
+        # the first receipt that does not stand before it
+        step=step if step < len(one.receipts) else None,
         what=f"{part} of {name_event(lines[0])}",
         field=f"{event}.{member}",
         seqs=(read_seq(lines[0]), read_seq(lines[1])),
@@ -238,7 +286,8 @@ def name_event(fields: Fields) -> str:
 
 
 def read_shown(captured: object) -> str | None:
-    """Return what a line shows of a text: all of it, or its beginning and end; None where it shows nothing."""
+    """Return what a line shows of a text: all of it, or its beginning and end; None where it shows
+    nothing."""
     if isinstance(captured, Mapping):
         shown = [say(captured[key]) for key in ("head", "tail") if key in captured]
         return "\n…\n".join(shown) if shown else None

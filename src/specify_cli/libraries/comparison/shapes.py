@@ -40,7 +40,8 @@ class Difference:
 
 @derived(compare.ReplayResult)
 class Comparison:
-    """Printed by invocations compare; the last three members stand where both sides are records of ours."""
+    """Printed by invocations compare; the last three members stand where both sides are records of
+    ours."""
 
     details: ComparisonDetails
     compared: list[str] | None = None

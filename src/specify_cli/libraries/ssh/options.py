@@ -14,6 +14,8 @@ def read_signers(values: Values) -> Signers | None:
     allowed, revoked = shell.get_text(values, "allowed_signers"), shell.get_text(values, "revoked")
     if allowed is None:
         return None
-    signers = Signers(os.path.abspath(allowed), None if revoked is None else os.path.abspath(revoked))
+    signers = Signers(
+        os.path.abspath(allowed), None if revoked is None else os.path.abspath(revoked)
+    )
     signers.check()
     return signers

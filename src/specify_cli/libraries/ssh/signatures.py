@@ -1,9 +1,11 @@
-"""SSH signatures of people: made and checked by OpenSSH (`ssh-keygen -Y`), so agents and FIDO keys work as for git.
+"""SSH signatures of people: made and checked by OpenSSH (`ssh-keygen -Y`), so agents and FIDO keys
+work as for git.
 
     signature = sign_text("~/.ssh/id_ed25519", "spec-kitty-log", text)
     Signers("allowed_signers").find(signature, "spec-kitty-log", text)      # ("ada@example.org",)
 
-Whose key counts is said by the verifier's file of allowed signers alone (man ssh-keygen, ALLOWED SIGNERS).
+Whose key counts is said by the verifier's file of allowed signers alone (man ssh-keygen, ALLOWED
+SIGNERS).
 """
 
 from __future__ import annotations
@@ -22,13 +24,18 @@ _SECONDS = 120
 
 
 def sign_text(key: str, namespace: str, text: str) -> str:
-    """Return the armored signature of a text by a private key, or by the agent's key of a public one.
+    """Return the armored signature of a text by a private key, or by the agent's key of a public
+    one.
 
     Raises CallerError INVALID_VALUE, EnvironmentFault ACCESS_FAILED.
     """
     path = os.path.expanduser(key)
     if not os.path.exists(path):
-        raise CallerError("INVALID_VALUE", f"--key: there is no file {path}", "ssh-keygen -t ed25519, or name your key")
+        raise CallerError(
+            "INVALID_VALUE",
+            f"--key: there is no file {path}",
+            "ssh-keygen -t ed25519, or name your key",
+        )
     done = _run(["-Y", "sign", "-q", "-f", path, "-n", namespace], text, interactive=True)
     if done.returncode or not done.stdout.startswith(BEGIN):
         raise EnvironmentFault(
@@ -48,13 +55,17 @@ def holds_by_itself(signature: str, namespace: str, text: str) -> bool | None:
         file.write(signature)
         file.flush()
         try:
-            return _run(["-Y", "check-novalidate", "-s", file.name, "-n", namespace], text).returncode == 0
+            return (
+                _run(["-Y", "check-novalidate", "-s", file.name, "-n", namespace], text).returncode
+                == 0
+            )
         except EnvironmentFault:
             return None
 
 
 def was_touched(signature: str) -> bool:
-    """Return whether the key that made a signature says that a person touched it for that (a FIDO key's flag).
+    """Return whether the key that made a signature says that a person touched it for that (a FIDO
+    key's flag).
 
     OpenSSH, PROTOCOL.sshsig and PROTOCOL.u2f. The signature is not checked here.
     """
@@ -74,7 +85,8 @@ def was_touched(signature: str) -> bool:
 
 
 class Signers(NamedTuple):
-    """Whose SSH keys a verifier trusts: a file of allowed signers, and one of revoked keys (a KRL, or keys)."""
+    """Whose SSH keys a verifier trusts: a file of allowed signers, and one of revoked keys (a KRL,
+    or keys)."""
 
     path: str
     revoked: str | None = None
@@ -84,20 +96,26 @@ class Signers(NamedTuple):
         for option, path in (("--allowed-signers", self.path), ("--revoked", self.revoked)):
             if path is not None and not os.path.isfile(path):
                 raise CallerError(
-                    "INVALID_VALUE", f"{option}: there is no file {path}", "man ssh-keygen, ALLOWED SIGNERS"
+                    "INVALID_VALUE",
+                    f"{option}: there is no file {path}",
+                    "man ssh-keygen, ALLOWED SIGNERS",
                 )
 
     def find(self, signature: str, namespace: str, text: str) -> tuple[str, ...]:
-        """Return the principals whose key signed a text, as of now. Raises EnvironmentFault without ssh-keygen."""
+        """Return the principals whose key signed a text, as of now. Raises EnvironmentFault without
+        ssh-keygen."""
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="replace") as file:
             file.write(signature)
             file.flush()
             listed = _run(["-Y", "find-principals", "-s", file.name, "-f", self.path], "")
             principals = listed.stdout.split() if listed.returncode == 0 else []
-            return tuple(name for name in principals if self._verify(file.name, namespace, text, name))
+            return tuple(
+                name for name in principals if self._verify(file.name, namespace, text, name)
+            )
 
     def has_signed(self, name: str, signature: str, namespace: str, text: str, at: str) -> bool:
-        """Return whether a person's key signed a text, and was good at a time (`YYYYMMDDHHMMSS` in UTC)."""
+        """Return whether a person's key signed a text, and was good at a time (`YYYYMMDDHHMMSS` in
+        UTC)."""
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="replace") as file:
             file.write(signature)
             file.flush()
@@ -105,11 +123,26 @@ class Signers(NamedTuple):
 
     def _verify(self, signature: str, namespace: str, text: str, name: str, *options: str) -> bool:
         revoked = [] if self.revoked is None else ["-r", self.revoked]
-        argv = ["-Y", "verify", "-s", signature, "-f", self.path, "-n", namespace, "-I", name, *options, *revoked]
+        argv = [
+            "-Y",
+            "verify",
+            "-s",
+            signature,
+            "-f",
+            self.path,
+            "-n",
+            namespace,
+            "-I",
+            name,
+            *options,
+            *revoked,
+        ]
         return _run(argv, text).returncode == 0
 
 
-def _run(argv: list[str], text: str, *, interactive: bool = False) -> subprocess.CompletedProcess[str]:
+def _run(
+    argv: list[str], text: str, *, interactive: bool = False
+) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "TZ": "UTC"}
     if not interactive:
         environment.pop("SSH_ASKPASS", None)

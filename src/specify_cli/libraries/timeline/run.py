@@ -1,4 +1,4 @@
-"""A run as exports need it: its timeline, each entry with a begin and an end in nanoseconds.  [pure]
+"""A run as exports need it: its timeline, each entry with a begin and an end in nanoseconds. [pure]
 
 run = read_run(record.entries, annexes)
 for span in run.spans:
@@ -29,7 +29,8 @@ LEFT_BEHIND = (
 
 
 class Span(NamedTuple):
-    """An entry of the timeline, when it began and ended in nanoseconds since 1970, and whether it has a duration."""
+    """An entry of the timeline, when it began and ended in nanoseconds since 1970, and whether it
+    has a duration."""
 
     entry: Entry
     begin: int
@@ -38,7 +39,8 @@ class Span(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One record for an export. `tip` is the seal of its last line, `withheld` the lines a safe export left out."""
+    """One record for an export. `tip` is the seal of its last line, `withheld` the lines a safe
+    export left out."""
 
     invocation_id: str
     started: Mapping[str, object]
@@ -60,10 +62,13 @@ class Run(NamedTuple):
 
     @property
     def model(self) -> str | None:
-        """Return the model that worked: what the last turn said, else what the caller said of itself."""
+        """Return the model that worked: what the last turn said, else what the caller said of
+        itself."""
         actor = self.started.get("actor")
         named = [actor.get("model")] if isinstance(actor, dict) else []
-        named += [span.entry.fields.get("model") for span in self.spans if span.entry.kind == "turn"]
+        named += [
+            span.entry.fields.get("model") for span in self.spans if span.entry.kind == "turn"
+        ]
         names = [name for name in named if name]
         return say(names[-1]) if names else None
 
@@ -82,7 +87,9 @@ def read_run(
     present_annexes = [line for line in annexes if "withheld" not in line]
     started = next((line for line in present if line.get("event") == "started"), None)
     if started is None:
-        raise CallerError("WITHHELD", "the line that begins the record is withheld", "export it without --safe")
+        raise CallerError(
+            "WITHHELD", "the line that begins the record is withheld", "export it without --safe"
+        )
     completed = next((line for line in reversed(present) if line.get("event") == "completed"), {})
     everything = [*present, *present_annexes]
     return Run(
@@ -117,7 +124,8 @@ def _place(lines: list[Mapping[str, object]]) -> tuple[Span, ...]:
 
 
 def _read_nanos(moment: str | None) -> int | None:
-    """Return a recorded moment in nanoseconds since 1970, within what 63 bits hold; None where it is none."""
+    """Return a recorded moment in nanoseconds since 1970, within what 63 bits hold; None where it
+    is none."""
     try:
         there = datetime.fromisoformat(moment or "")
         there = there if there.tzinfo else there.replace(tzinfo=UTC)
@@ -138,7 +146,10 @@ def read_captured(value: object) -> str | None:
 
 def encode_document(document: object) -> bytes:
     """Return a document as JSON on one line; what UTF-8 cannot hold becomes a question mark."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+    return (
+        json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        + b"\n"
+    )
 
 
 def sum_tokens(run: Run) -> dict[str, int]:

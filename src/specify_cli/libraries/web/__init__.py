@@ -1,12 +1,13 @@
-"""What viewer and collector share: a server for one socket, and recorded text as HTML, pictures and pages.
+"""What viewer and collector share: a server for one socket, and recorded text as HTML, pictures and
+pages.
 
     from specify_cli.libraries.web.pictures import say_span
     say_span(1_500_000)
 
-Reading order: `markup.py` (recorded text, escaped), `headers.py` (nothing from elsewhere runs or embeds a page),
-`pictures.py` (SVG), `document.py` (the page that checks itself), `comparison.py` (two runs side by side), `server.py`
-(listen until a signal).
+Reading order: `markup.py` (recorded text, escaped), `headers.py` (nothing from elsewhere runs or
+embeds a page), `pictures.py` (SVG), `document.py` (the page that checks itself), `comparison.py`
+(two runs side by side), `server.py` (listen until a signal).
 
-Recorded text never becomes markup, and what would hide or reorder it is spelled out. A page requests nothing from
-another host. The rooms view and collector import it.
+Recorded text never becomes markup, and what would hide or reorder it is spelled out. A page
+requests nothing from another host. The rooms view and collector import it.
 """

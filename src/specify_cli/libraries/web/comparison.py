@@ -21,7 +21,8 @@ _COMPARED = 2000
 
 
 class Side(NamedTuple):
-    """One of two runs: where its page is, what its head says, the run, and its receipts or why they cannot be read."""
+    """One of two runs: where its page is, what its head says, the run, and its receipts or why they
+    cannot be read."""
 
     link: str
     invocation_id: str
@@ -34,9 +35,12 @@ class Side(NamedTuple):
 
 
 def compare_sides(one: Side, two: Side) -> dict[str, object]:
-    """Return what the page says of two runs: the verdict, what differs, and their entries in pairs."""
+    """Return what the page says of two runs: the verdict, what differs, and their entries in
+    pairs."""
     mismatches: list[tuple[str, tuple[str, ...]]] = []
-    broken = next((side.chain for side in (one, two) if isinstance(side.chain, InvocationError)), None)
+    broken = next(
+        (side.chain for side in (one, two) if isinstance(side.chain, InvocationError)), None
+    )
     if isinstance(one.chain, Chain) and isinstance(two.chain, Chain):
         result = verify_replay(one.chain, two.chain)
         verdict = f"{result.message} ({result.details['steps_compared']} steps compared)"
@@ -58,21 +62,38 @@ def compare_sides(one: Side, two: Side) -> dict[str, object]:
 
 
 def _describe_mismatch(item: Mismatch, told: Difference | None) -> tuple[str, tuple[str, ...]]:
-    """Return the sentence of a mismatch, with its step and what it is of, and the lines by which its texts differ."""
+    """Return the sentence of a mismatch, with its step and what it is of, and the lines by which
+    its texts differ."""
     place = "" if item["step"] is None else f" at step {item['step']}"
     what = "" if told is None else f": {told.what}"
     if told is not None and told.diff:
         return f"{item['code']}{place}{what}", told.diff
-    return f"{item['code']}{place}{what}: expected {say(item['expected'])}, found {say(item['actual'])}", ()
+    return (
+        f"{item['code']}{place}{what}: expected {say(item['expected'])}, found "
+        f"{say(item['actual'])}",
+        (),
+    )
 
 
-def _align(one: Sequence[Span], two: Sequence[Span]) -> Iterator[tuple[str, Span | None, Span | None]]:
+def _align(
+    one: Sequence[Span], two: Sequence[Span]
+) -> Iterator[tuple[str, Span | None, Span | None]]:
     """Yield pairs of entries that say the same, and those that only one run has."""
     one, two = one[:_COMPARED], two[:_COMPARED]
-    keys = [[(span.entry.kind, span.entry.name, span.entry.about) for span in side] for side in (one, two)]
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
+    keys = [
+        [(span.entry.kind, span.entry.name, span.entry.about) for span in side]
+        for side in (one, two)
+    ]
+    for tag, i1, i2, j1, j2 in SequenceMatcher(
+        None, keys[0], keys[1], autojunk=False
+    ).get_opcodes():
         for place in range(max(i2 - i1, j2 - j1)):
             left = one[i1 + place] if place < i2 - i1 else None
             right = two[j1 + place] if place < j2 - j1 else None
-            same = tag == "equal" and left is not None and right is not None and left.entry.status == right.entry.status
+            same = (
+                tag == "equal"
+                and left is not None
+                and right is not None
+                and left.entry.status == right.entry.status
+            )
             yield "same" if same else "differs", left, right

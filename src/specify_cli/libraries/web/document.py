@@ -1,6 +1,7 @@
 """The file of a page: the lines and what stands beside them, with the script that checks them.
 
-A reader's browser believes nothing in it before the script has checked it; `page.py` says of which record it is made.
+A reader's browser believes nothing in it before the script has checked it; `page.py` says of which
+record it is made.
 """
 
 from __future__ import annotations
@@ -14,17 +15,23 @@ from functools import cache
 from pathlib import Path
 
 _HERE = Path(__file__).parent
-_POLICY = "default-src 'none'; script-src '{script}'; style-src '{style}'; base-uri 'none'; form-action 'none'"
-# What is carried stands in text areas, in which no changed byte can become a tag that takes along what follows.
+_POLICY = (
+    "default-src 'none'; script-src '{script}'; style-src '{style}'; base-uri 'none'; "
+    "form-action 'none'"
+)
+# What is carried stands in text areas, in which no changed byte can become a tag that takes along
+# what follows.
 _SHELL = (
     '<html lang="en"><head><meta charset="utf-8">'
     f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
     '<meta name="viewport" content="width=device-width, initial-scale=1">'
     "<title>A record of an agent's work</title><style>{css}</style></head><body>"
-    '<p id="verdict" role="status">✗ Not checked: a script of this page checks it, and it has not run.</p>'
+    '<p id="verdict" role="status">✗ Not checked: a script of this page checks it, and it has '
+    "not run.</p>"
     '<main id="page"></main><textarea id="lines" hidden="">{lines}</textarea>'
     '<textarea id="annexes" hidden="">{annexes}</textarea>'
-    '<textarea id="objects" hidden="">{objects}</textarea><textarea id="proofs" hidden="">{proofs}</textarea>'
+    '<textarea id="objects" hidden="">{objects}</textarea><textarea id="proofs" '
+    'hidden="">{proofs}</textarea>'
     '<textarea id="said" hidden="">{said}</textarea><script>{js}</script></body></html>'
 )
 
@@ -42,7 +49,8 @@ def make_page(
     proofs: Iterable[Mapping[str, object]],
     facts: Mapping[str, object],
 ) -> bytes:
-    """Return the file: lines and annexes as the record has them, everything beside them with its digest."""
+    """Return the file: lines and annexes as the record has them, everything beside them with its
+    digest."""
     css = (_HERE / "page.css").read_text(encoding="utf-8")
     script, _ = read_script()
     content = {
@@ -53,7 +61,9 @@ def make_page(
         "said": _seal_block([json.dumps(facts)]),
     }
     written = {name: html.escape(text, quote=False) for name, text in content.items()}
-    page = _SHELL.format(script=_policy_digest(script), style=_policy_digest(css), css=css, js=script, **written)
+    page = _SHELL.format(
+        script=_policy_digest(script), style=_policy_digest(css), css=css, js=script, **written
+    )
     # HTML needs no last end tags, and a byte changed in them would change nothing.
     return f"<!DOCTYPE html>{page.removesuffix('</body></html>')}".encode()
 

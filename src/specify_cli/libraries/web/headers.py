@@ -1,10 +1,13 @@
-"""The headers that every answer of viewer and collector has: nothing from elsewhere runs, loads or embeds it."""
+"""The headers that every answer of viewer and collector has: nothing from elsewhere runs, loads or
+embeds it."""
 
 from __future__ import annotations
 
 from starlette.types import Message, Send
 
-_BASE = "default-src 'none'; style-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'"
+_BASE = (
+    "default-src 'none'; style-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'"
+)
 POLICY = f"{_BASE}; frame-ancestors 'none'"
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -23,7 +26,10 @@ def add_headers(send: Send, policy: str = POLICY) -> Send:
         if message["type"] == "http.response.start":
             present = {name.lower() for name, _ in message["headers"]}
             added = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-            message["headers"] = [*message["headers"], *(pair for pair in added if pair[0] not in present)]
+            message["headers"] = [
+                *message["headers"],
+                *(pair for pair in added if pair[0] not in present),
+            ]
         await send(message)
 
     return sending

@@ -1,4 +1,5 @@
-"""Recorded text in pages: escaped, and what would hide or reorder it is spelled. Templates beside those of a caller.
+"""Recorded text in pages: escaped, and what would hide or reorder it is spelled. Templates beside
+those of a caller.
 
 No inline style, nothing from elsewhere: pages work where the policy `default-src 'none'` holds.
 """
@@ -11,7 +12,8 @@ from markupsafe import Markup, escape
 
 _HERE = Path(__file__).parent
 STYLE = (_HERE / "style.css").read_bytes()
-# Joiners that scripts and emoji need; every other control, format, separator or unassigned character is spelled.
+# Joiners that scripts and emoji need; every other control, format, separator or unassigned
+# character is spelled.
 _KEPT = "\n\t\u200c\u200d"
 _SPELLED = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
@@ -38,7 +40,8 @@ def shown(value: object) -> Markup:
 
 
 def shown_plain(value: object, limit: int) -> str:
-    """Any recorded value as one line of plain text, for a picture, where no element may stand in a text."""
+    """Any recorded value as one line of plain text, for a picture, where no element may stand in a
+    text."""
     text = " ".join(str(value).split())
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
     return "".join(_spell(char) or char for char in cut)

@@ -28,7 +28,8 @@ def draw_overview(
     whole: int,
     today: date,
 ) -> list[tuple[str, Markup]]:
-    """Return pictures of runs, each as when it began, its profile and its outcome, with their titles.
+    """Return pictures of runs, each as when it began, its profile and its outcome, with their
+    titles.
 
     `shares` says in how many of `whole` runs a rule stood in front of the agent.
     """
@@ -38,14 +39,25 @@ def draw_overview(
     rules = [(uri.partition("://")[2], {"share": number}) for uri, number in shares]
     return [
         ("Over time", draw_days(days, today)),
-        ("Outcomes by profile", draw_parts(profiles, f"outcomes of {len(rows)} invocations by profile")),
-        ("Rules in front of agents", draw_parts(rules, f"in how many of {whole} invocations each rule was", whole)),
+        (
+            "Outcomes by profile",
+            draw_parts(profiles, f"outcomes of {len(rows)} invocations by profile"),
+        ),
+        (
+            "Rules in front of agents",
+            draw_parts(rules, f"in how many of {whole} invocations each rule was", whole),
+        ),
     ]
 
 
 def draw_waterfall(run: Run) -> Markup:
-    """Return a run's calls, steps and model calls as bars over time; what failed is marked and said."""
-    spans = [span for span in run.spans if span.lasts or (span.entry.bad and span.entry.kind != "completed")]
+    """Return a run's calls, steps and model calls as bars over time; what failed is marked and
+    said."""
+    spans = [
+        span
+        for span in run.spans
+        if span.lasts or (span.entry.bad and span.entry.kind != "completed")
+    ]
     drawn, whole = spans[:_MOST_ROWS], max(1, run.end - run.begin)
     if not drawn:
         return Markup('<p class="quiet">Nothing that took time is on the record.</p>')
@@ -54,7 +66,9 @@ def draw_waterfall(run: Run) -> Markup:
     for number, span in enumerate(drawn):
         begin = _LEFT + room * (span.begin - run.begin) / whole
         width = max(2.0, room * (span.end - span.begin) / whole)
-        kind = "bad" if span.entry.bad else "open" if span.entry.status == "open" else span.entry.kind
+        kind = (
+            "bad" if span.entry.bad else "open" if span.entry.status == "open" else span.entry.kind
+        )
         rows.append(_draw_row(number, span, begin, width, kind))
     rest = f"and {len(spans) - len(drawn)} more, below" if len(spans) > len(drawn) else ""
     title = f"{count(len(spans), 'entry', 'entries')} over {say_span(whole)} {rest}".strip()
@@ -65,20 +79,32 @@ def _draw_row(number: int, span: Span, begin: float, width: float, kind: str) ->
     entry, top = span.entry, number * _ROW
     indent = 14 if entry.within is not None else 2
     took = say_span(span.end - span.begin)
-    name = shown_plain(f"{'✗ ' if entry.bad else ''}{entry.name} {entry.about}", 34 if entry.within is None else 32)
+    name = shown_plain(
+        f"{'✗ ' if entry.bad else ''}{entry.name} {entry.about}", 34 if entry.within is None else 32
+    )
     end = begin + width + 4
     mark = "after" if end < _WIDTH - 66 else "before"
     at = end if mark == "after" else begin - 4
-    labels = shown_plain(f"{entry.name} {entry.about}", 300), shown_plain(entry.status or entry.kind, 40), took
+    labels = (
+        shown_plain(f"{entry.name} {entry.about}", 300),
+        shown_plain(entry.status or entry.kind, 40),
+        took,
+    )
     title = Markup("<title>{} · {} · {}</title>").format(*labels)
     label = Markup('<text x="{}" y="{}">{}</text>').format(indent, top + 14, name)
-    after = Markup('<text class="took {}" x="{:.1f}" y="{}">{}</text>').format(mark, at, top + 14, took)
-    return Markup("<g>{}{}{}{}</g>").format(title, label, _draw_bar(kind, begin, top + 4, width), after)
+    after = Markup('<text class="took {}" x="{:.1f}" y="{}">{}</text>').format(
+        mark, at, top + 14, took
+    )
+    return Markup("<g>{}{}{}{}</g>").format(
+        title, label, _draw_bar(kind, begin, top + 4, width), after
+    )
 
 
 def _draw_bar(kind: str, x: float, y: float, width: float, height: float = 12) -> Markup:
     bar = kind, x, y, width, height
-    return Markup('<rect class="bar {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(*bar)
+    return Markup(
+        '<rect class="bar {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>'
+    ).format(*bar)
 
 
 def draw_days(counts: Mapping[str, Mapping[str, int]], last: date, days: int = 30) -> Markup:
@@ -90,25 +116,38 @@ def draw_days(counts: Mapping[str, Mapping[str, int]], last: date, days: int = 3
     width, height, bars = _SMALL / days, 120, []
     for place, day in enumerate(named):
         top, parts = float(height), counts.get(day, {})
-        summary = ", ".join(f"{parts[kind]} {kind}" for kind in OUTCOMES if parts.get(kind)) or "none"
+        summary = (
+            ", ".join(f"{parts[kind]} {kind}" for kind in OUTCOMES if parts.get(kind)) or "none"
+        )
         drawn = []
         for kind in OUTCOMES:
             size = height * parts.get(kind, 0) / most
             top -= size
             if size:
                 drawn.append(_draw_bar(kind, place * width + 2, top, width - 4, size))
-        bars.append(Markup("<g><title>{}: {}</title>{}</g>").format(day, summary, Markup("").join(drawn)))
+        bars.append(
+            Markup("<g><title>{}: {}</title>{}</g>").format(day, summary, Markup("").join(drawn))
+        )
     feet = [
-        Markup('<text class="foot {}" x="{:.0f}" y="{}">{}</text>').format(side, x, height + 16, named[place])
-        for place, x, side in ((0, 2, "first"), (days // 2, _SMALL / 2, "middle"), (-1, _SMALL - 2, "last"))
+        Markup('<text class="foot {}" x="{:.0f}" y="{}">{}</text>').format(
+            side, x, height + 16, named[place]
+        )
+        for place, x, side in (
+            (0, 2, "first"),
+            (days // 2, _SMALL / 2, "middle"),
+            (-1, _SMALL - 2, "last"),
+        )
     ]
     total = sum(sum(counts.get(day, {}).values()) for day in named)
     title = f"{total} invocations in {days} days, at most {most} on one day"
     return _frame(title, height + 24, Markup("").join([*bars, *feet]))
 
 
-def draw_parts(rows: Sequence[tuple[str, Mapping[str, int]]], title: str, whole: int | None = None) -> Markup:
-    """Return bars made of parts by outcome or kind, one for each row; with `whole` each is a share of it."""
+def draw_parts(
+    rows: Sequence[tuple[str, Mapping[str, int]]], title: str, whole: int | None = None
+) -> Markup:
+    """Return bars made of parts by outcome or kind, one for each row; with `whole` each is a share
+    of it."""
     if not rows:
         return Markup('<p class="quiet">Nothing to show yet.</p>')
     most = whole or max(sum(parts.values()) for _, parts in rows)
@@ -116,7 +155,9 @@ def draw_parts(rows: Sequence[tuple[str, Mapping[str, int]]], title: str, whole:
     for row, (label, parts) in enumerate(rows):
         begin, top = float(_LABEL), row * _ROW
         counts = ", ".join(f"{number} {kind}" for kind, number in parts.items() if number)
-        number_text = f"{100 * sum(parts.values()) / most:.0f} %" if whole else str(sum(parts.values()))
+        number_text = (
+            f"{100 * sum(parts.values()) / most:.0f} %" if whole else str(sum(parts.values()))
+        )
         bars = []
         for kind, part in parts.items():
             size = room * part / most
@@ -131,7 +172,8 @@ def draw_parts(rows: Sequence[tuple[str, Mapping[str, int]]], title: str, whole:
 
 def _frame(title: str, height: float, content: Markup, width: int = _SMALL) -> Markup:
     return Markup(
-        '<figure><figcaption>{}</figcaption><svg viewBox="0 0 {} {:.0f}" role="img" aria-label="{}">{}</svg></figure>'
+        '<figure><figcaption>{}</figcaption><svg viewBox="0 0 {} {:.0f}" role="img" '
+        'aria-label="{}">{}</svg></figure>'
     ).format(title, width, height + 4, title, content)
 
 

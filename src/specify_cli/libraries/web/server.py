@@ -29,11 +29,16 @@ class Listening(NamedTuple):
 
     @property
     def url(self) -> str:
-        return f"http://[{self.host}]:{self.port}/" if ":" in self.host else f"http://{self.host}:{self.port}/"
+        return (
+            f"http://[{self.host}]:{self.port}/"
+            if ":" in self.host
+            else f"http://{self.host}:{self.port}/"
+        )
 
 
 class _Protocol(H11Protocol):
-    """uvicorn's HTTP/1.1, which closes a connection whose request head does not come whole in time."""
+    """uvicorn's HTTP/1.1, which closes a connection whose request head does not come whole in
+    time."""
 
     _head: asyncio.TimerHandle | None = None
 
@@ -66,7 +71,11 @@ class Server(uvicorn.Server):
     """
 
     def __init__(
-        self, app: ASGIApp, bound: socket.socket, announce: Callable[[Listening], None], drain_seconds: int = 0
+        self,
+        app: ASGIApp,
+        bound: socket.socket,
+        announce: Callable[[Listening], None],
+        drain_seconds: int = 0,
     ) -> None:
         self._bound, self._announce, self._drain_seconds = bound, announce, drain_seconds
         config = uvicorn.Config(
@@ -104,7 +113,8 @@ class Server(uvicorn.Server):
 
     def answer(self) -> None:
         """Answer requests until told to stop."""
-        # uvicorn raises the signal again when it has stopped; having stopped is what was asked for, not an error.
+        # uvicorn raises the signal again when it has stopped; having stopped is what was asked for,
+        # not an error.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _handle_signal)
         self.run(sockets=[self._bound])
@@ -116,7 +126,8 @@ def _handle_signal(number: int, frame: FrameType | None) -> None:
 
 def bind(host: str, port: int) -> socket.socket:
     """Return a socket bound to an address literal; port 0 takes a free one. Raises OSError."""
-    # Named as TCP: asyncio sets TCP_NODELAY on sockets of that protocol alone, and head and body go out in two sends.
+    # Named as TCP: asyncio sets TCP_NODELAY on sockets of that protocol alone, and head and body go
+    # out in two sends.
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:

@@ -1,8 +1,10 @@
-"""What an envelope is made of and which of its members leave at which level (docs/sync-contract.md). Pure.
+"""What an envelope is made of and which of its members leave at which level
+(docs/sync-contract.md). Pure.
 
-`FIELDS` is the one table: an envelope is composed from its rows and from nothing else, so what is missing
-from it is not sent. `GAPS` are the places where the public contract `spec-kitty-events` has none for what a
-record knows; those members travel in the CloudEvents extension `speckittyinvocation`.
+`FIELDS` is the one table: an envelope is composed from its rows and from nothing else, so what is
+missing from it is not sent. `GAPS` are the places where the public contract `spec-kitty-events` has
+none for what a record knows; those members travel in the CloudEvents extension
+`speckittyinvocation`.
 """
 
 import base64
@@ -14,7 +16,8 @@ from typing import NamedTuple
 STARTED, COMPLETED = "started", "completed"
 PHASES = (STARTED, COMPLETED)
 LEVELS = ("ids", "metadata", "full", "records")
-# At this level each record follows its envelopes whole, with the objects it leads to (docs/sync-contract.md §6).
+# At this level each record follows its envelopes whole, with the objects it leads to
+# (docs/sync-contract.md §6).
 RECORDS = LEVELS[3]
 # What a whole record is of. Of the first alone there are envelopes.
 KINDS = LIVE, REPLAY, REEXECUTION, IMPORTED = ("live", "replay", "reexecution", "imported")
@@ -34,7 +37,8 @@ _FULL = LEVELS[2:]
 
 
 class Field(NamedTuple):
-    """One member that leaves: its path in the CloudEvent, what it holds, in which phases, at which levels."""
+    """One member that leaves: its path in the CloudEvent, what it holds, in which phases, at which
+    levels."""
 
     path: str
     source: str
@@ -79,7 +83,12 @@ FIELDS: tuple[Field, ...] = (
     Field("data.payload.step_id", "action", _S),
     Field("data.payload.action", "action", _S),
     Field("data.payload.profile_slug", "profile id", _S),
-    Field(f"{_ACTOR}.actor_id", "pseudonym of the actor: UUIDv5(project uuid, actor/<id>)", _S, LEVELS[:1]),
+    Field(
+        f"{_ACTOR}.actor_id",
+        "pseudonym of the actor: UUIDv5(project uuid, actor/<id>)",
+        _S,
+        LEVELS[:1],
+    ),
     Field(f"{_ACTOR}.actor_id", "actor id", _S, _METADATA),
     Field(f"{_ACTOR}.actor_type", "actor type", _S),
     Field(f"{_ACTOR}.provider", "actor provider", _S, _METADATA),
@@ -105,16 +114,40 @@ FIELDS: tuple[Field, ...] = (
 )
 
 GAPS: tuple[Gap, ...] = (
-    Gap(1, "request_text has no place in ProfileInvocationStarted", "in the extension, at level full only"),
-    Gap(2, "governance_context_hash and _available have no place in ProfileInvocationStarted", "in the extension"),
-    Gap(3, "ProfileInvocationCompleted has no payload; outcome and closed_by have no place", "in the extension"),
-    Gap(4, "evidence_ref has no place in ProfileInvocationCompleted", "in the extension, as a digest"),
+    Gap(
+        1,
+        "request_text has no place in ProfileInvocationStarted",
+        "in the extension, at level full only",
+    ),
+    Gap(
+        2,
+        "governance_context_hash and _available have no place in ProfileInvocationStarted",
+        "in the extension",
+    ),
+    Gap(
+        3,
+        "ProfileInvocationCompleted has no payload; outcome and closed_by have no place",
+        "in the extension",
+    ),
+    Gap(
+        4,
+        "evidence_ref has no place in ProfileInvocationCompleted",
+        "in the extension, as a digest",
+    ),
     Gap(5, "the seal of the record's line has no place in either", "in the extension"),
     Gap(6, "build_id is required and a record names no checkout", "as the project's uuid"),
     Gap(7, "data_tier 1 to 3 are not described", "as 1 ids, 2 metadata, 3 full and records"),
     Gap(8, "profile_version has no rule for profiles that have digests", "not at all"),
-    Gap(9, "the producer registry has no CloudEvents type for this family", f"as {TYPES[STARTED]} and …completed.v1"),
-    Gap(10, "the producer envelope requires dataschema, schemaversion, lamportclock and nodeid", "not at all"),
+    Gap(
+        9,
+        "the producer registry has no CloudEvents type for this family",
+        f"as {TYPES[STARTED]} and …completed.v1",
+    ),
+    Gap(
+        10,
+        "the producer envelope requires dataschema, schemaversion, lamportclock and nodeid",
+        "not at all",
+    ),
 )
 
 # Members that may be null and are then left out: the contract's optional ones and the extension's.
@@ -122,7 +155,8 @@ _OMIT_NULL = (f"{_ACTOR}.", f"{EXTENSION}.")
 
 
 def event_id(project_uuid: str, invocation_id: str, phase: str) -> str:
-    """UUIDv5(project uuid, "<invocation_id>/<phase>"). Raises ValueError for a project uuid that is none."""
+    """UUIDv5(project uuid, "<invocation_id>/<phase>"). Raises ValueError for a project uuid that is
+    none."""
     return str(uuid.uuid5(uuid.UUID(project_uuid), f"{invocation_id}/{phase}"))
 
 
@@ -134,11 +168,12 @@ def compose(
     *,
     origin: str | None = None,
 ) -> dict[str, object]:
-    """Return one phase of one invocation as a CloudEvent: Completed where its line is given, else Started.
+    """Return one phase of one invocation as a CloudEvent: Completed where its line is given, else
+    Started.
 
-    `started` and `completed` are the fields of the record's lines with their seal as `~`, `origin` is `merged` where
-    the sender received the record with git. Texts are taken as they are: whoever calls for level full has redacted
-    them. Raises ValueError for a project uuid that is none.
+    `started` and `completed` are the fields of the record's lines with their seal as `~`, `origin`
+    is `merged` where the sender received the record with git. Texts are taken as they are: whoever
+    calls for level full has redacted them. Raises ValueError for a project uuid that is none.
     """
     phase = STARTED if completed is None else COMPLETED
     line = started if completed is None else completed
@@ -157,7 +192,9 @@ def compose(
         "level": level,
         "the level as a number": min(LEVELS.index(level) + 1, 3),
         "event id": event_id(project, invocation_id, phase),
-        "event id of the Started, or null": event_id(project, invocation_id, STARTED) if phase == COMPLETED else None,
+        "event id of the Started, or null": event_id(project, invocation_id, STARTED)
+        if phase == COMPLETED
+        else None,
         "event type": EVENT_TYPES[phase],
         "event type, as a CloudEvents type": TYPES[phase],
         "project uuid": project,
@@ -217,12 +254,15 @@ def key_of(event: Mapping[str, object]) -> tuple[str, str]:
 def same_content(stored: Mapping[str, object], sent: Mapping[str, object]) -> bool:
     """Return whether two events of one key say the same (docs/sync-contract.md §4).
 
-    Everything counts between equals in level and extension version; else the members both carry, but for the
-    level itself, its number, the version, and an actor id that is a pseudonym on one side. How a sender came by the
-    record is no part of what it says.
+    Everything counts between equals in level and extension version; else the members both carry,
+    but for the level itself, its number, the version, and an actor id that is a pseudonym on one
+    side. How a sender came by the record is no part of what it says.
     """
     ours, theirs = ({**flat(event), f"{EXTENSION}.origin": None} for event in (stored, sent))
-    if all(ours.get(f"{EXTENSION}.{name}") == theirs.get(f"{EXTENSION}.{name}") for name in ("level", "v")):
+    if all(
+        ours.get(f"{EXTENSION}.{name}") == theirs.get(f"{EXTENSION}.{name}")
+        for name in ("level", "v")
+    ):
         return ours == theirs
     apart = {f"{EXTENSION}.level", f"{EXTENSION}.v", "data.data_tier", f"{_ACTOR}.actor_id"}
     return all(ours[path] == theirs[path] for path in ours.keys() & theirs.keys() - apart)
@@ -247,10 +287,14 @@ def flat(event: Mapping[str, object]) -> dict[str, object]:
 
 
 def is_signing_secret(text: str) -> bool:
-    """Return whether a text is a Standard Webhooks secret: `whsec_` and Base64 of at least one byte."""
+    """Return whether a text is a Standard Webhooks secret: `whsec_` and Base64 of at least one
+    byte."""
     encoded = text.removeprefix("whsec_")
     try:
-        return text != encoded and len(base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)) > 0
+        return (
+            text != encoded
+            and len(base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)) > 0
+        )
     except ValueError:
         return False
 

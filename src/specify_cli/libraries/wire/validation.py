@@ -1,8 +1,8 @@
 """What is wrong with one CloudEvent by docs/sync-contract.md, every fault with its place. Pure.
 
-The Event and the Started payload are judged by the public package `spec-kitty-events`, everything else by the
-table of `contract`: a member the table does not let out in that phase at that level is a fault. Loads the
-package and pydantic; nothing on the local path imports this.
+The Event and the Started payload are judged by the public package `spec-kitty-events`, everything
+else by the table of `contract`: a member the table does not let out in that phase at that level is
+a fault. Loads the package and pydantic; nothing on the local path imports this.
 """
 
 import datetime
@@ -17,7 +17,14 @@ from spec_kitty_events.conformance import validate_event
 from spec_kitty_events.models import Event
 
 from specify_cli.libraries.wire import contract
-from specify_cli.libraries.wire.contract import COMPLETED, EXTENSION, FIELDS, LEVELS, PHASES, STARTED
+from specify_cli.libraries.wire.contract import (
+    COMPLETED,
+    EXTENSION,
+    FIELDS,
+    LEVELS,
+    PHASES,
+    STARTED,
+)
 
 MAX_DEPTH = 16
 MAX_VALUES = 1000  # an envelope has some fifty
@@ -32,7 +39,8 @@ _Found = tuple[tuple[str | int, ...], str]
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong: where, as an RFC 6901 pointer into the CloudEvent, and what was expected."""
+    """One thing that is wrong: where, as an RFC 6901 pointer into the CloudEvent, and what was
+    expected."""
 
     pointer: str
     detail: str
@@ -51,11 +59,16 @@ class _Form(NamedTuple):
 
 def _match_hex(digits: int) -> _Form:
     form = re.compile(rf"[0-9a-f]{{{digits}}}")
-    return _Form(f"{digits} lowercase hex digits", lambda value: isinstance(value, str) and bool(form.fullmatch(value)))
+    return _Form(
+        f"{digits} lowercase hex digits",
+        lambda value: isinstance(value, str) and bool(form.fullmatch(value)),
+    )
 
 
 def _match_one_of(*values: str) -> _Form:
-    return _Form(f"one of {', '.join(values)}", lambda value: isinstance(value, str) and value in values)
+    return _Form(
+        f"one of {', '.join(values)}", lambda value: isinstance(value, str) and value in values
+    )
 
 
 _TEXT = _Form("a string", lambda value: isinstance(value, str))
@@ -84,9 +97,11 @@ _FORMS: Mapping[str, _Form] = {
 
 
 def faults(event: object) -> list[Fault]:
-    """Return everything wrong with one CloudEvent; empty if it is as the contract says. Never raises on a JSON value.
+    """Return everything wrong with one CloudEvent; empty if it is as the contract says. Never
+    raises on a JSON value.
 
-    What an envelope says is composed again, by the table: a member that comes out otherwise is a fault.
+    What an envelope says is composed again, by the table: a member that comes out otherwise is a
+    fault.
     """
     unfit = _find_unfit(event)
     if unfit is not None:
@@ -96,7 +111,9 @@ def faults(event: object) -> list[Fault]:
     phase = next((phase for phase in PHASES if event.get("type") == contract.TYPES[phase]), None)
     text = event.get(EXTENSION)
     node = _read_extension(text)
-    level = next((level for level in LEVELS if node is not None and node.get("level") == level), None)
+    level = next(
+        (level for level in LEVELS if node is not None and node.get("level") == level), None
+    )
     expected = _compose_again(event, node or {}, phase, level)
     all_faults = [*_compare_members(event, expected, ())]
     for place, holds, form in (
@@ -114,10 +131,14 @@ def faults(event: object) -> list[Fault]:
     elif "data" in event:
         all_faults.append((("data",), f"expected a JSON object, found {_describe_kind(data)}"))
     if node is not None:
-        wrong = "; ".join(_judge_extension(node, json.loads(str(expected[EXTENSION])), phase, level))
+        wrong = "; ".join(
+            _judge_extension(node, json.loads(str(expected[EXTENSION])), phase, level)
+        )
         all_faults += [((EXTENSION,), wrong)] if wrong else []
     elif EXTENSION in event:
-        all_faults.append(((EXTENSION,), "expected one canonical JSON object (RFC 8785), as a string"))
+        all_faults.append(
+            ((EXTENSION,), "expected one canonical JSON object (RFC 8785), as a string")
+        )
     first: dict[str, str] = {}
     for path, detail in all_faults:
         first.setdefault(pointer(path), detail)
@@ -127,7 +148,8 @@ def faults(event: object) -> list[Fault]:
 def _compose_again(
     event: Mapping[str, object], node: Mapping[str, object], phase: str | None, level: str | None
 ) -> dict[str, object]:
-    """Return the envelope that the contract makes of what this one says; what it does not say well stays as it is."""
+    """Return the envelope that the contract makes of what this one says; what it does not say well
+    stays as it is."""
     project = str(event.get("source")).removeprefix(_SOURCE)
     line = {
         **node,
@@ -138,14 +160,18 @@ def _compose_again(
         "~": node.get("seal"),
     }
     closing = line if phase == COMPLETED else None
-    composed = contract.compose(project if _is_uuid(project) else _NOBODY, level or LEVELS[-1], line, closing)
+    composed = contract.compose(
+        project if _is_uuid(project) else _NOBODY, level or LEVELS[-1], line, closing
+    )
     data = composed["data"]
     assert isinstance(data, dict)
     data["data_tier"] = data["data_tier"] if level else _get(event, ("data", "data_tier"))
     return composed
 
 
-def _compare_members(part: Mapping[str, object], expected: object, path: tuple[str, ...]) -> Iterator[_Found]:
+def _compare_members(
+    part: Mapping[str, object], expected: object, path: tuple[str, ...]
+) -> Iterator[_Found]:
     """Yield every member that is missing, unknown, or another than what was composed again."""
     assert isinstance(expected, dict)
     for name in part:
@@ -154,7 +180,9 @@ def _compare_members(part: Mapping[str, object], expected: object, path: tuple[s
     for name, value in expected.items():
         if name not in part:
             yield (*path, name), "is missing"
-        elif ".".join((*path, name)) in _SOURCES and (type(part[name]) is not type(value) or part[name] != value):
+        elif ".".join((*path, name)) in _SOURCES and (
+            type(part[name]) is not type(value) or part[name] != value
+        ):
             yield (*path, name), f"expected {_SOURCES['.'.join((*path, name))]}"
 
 
@@ -167,7 +195,8 @@ def _judge_event(data: Mapping[str, object]) -> Iterator[_Found]:
 
 
 def _judge_payload(payload: object, phase: str | None, level: str | None) -> Iterator[_Found]:
-    """Started: by the package, then by the table. Completed: nothing, for the package reserves the name."""
+    """Started: by the package, then by the table. Completed: nothing, for the package reserves the
+    name."""
     at = ("data", "payload")
     if not isinstance(payload, dict):
         return  # the Event has said so
@@ -175,7 +204,8 @@ def _judge_payload(payload: object, phase: str | None, level: str | None) -> Ite
         for name in payload:
             yield (
                 (*at, name),
-                "the contract reserves ProfileInvocationCompleted and gives it no payload; expected an empty object",
+                "the contract reserves ProfileInvocationCompleted and gives it no payload; "
+                "expected an empty object",
             )
     if phase != STARTED:
         return
@@ -189,7 +219,8 @@ def _judge_payload(payload: object, phase: str | None, level: str | None) -> Ite
         if not judged.model_violations:
             for item in judged.schema_violations:
                 yield (*at, *item.json_path.lstrip("$.").split(".")), "is not as the schema says"
-    # What the table does not name is the package's to judge; what it names leaves at its levels only.
+    # What the table does not name is the package's to judge; what it names leaves at its levels
+    # only.
     sent = {field.path for field in FIELDS if level is None or level in field.levels}
     for path in contract.flat({"data": {"payload": payload}}):
         if path in _SOURCES and path not in sent:
@@ -197,7 +228,8 @@ def _judge_payload(payload: object, phase: str | None, level: str | None) -> Ite
 
 
 def _read_extension(text: object) -> dict[str, object] | None:
-    """Return what the extension holds; None where it is not one canonical JSON object as a string."""
+    """Return what the extension holds; None where it is not one canonical JSON object as a
+    string."""
     try:
         node = json.loads(text, parse_constant=_refuse_constant) if isinstance(text, str) else None
     except (ValueError, RecursionError):
@@ -236,7 +268,8 @@ def pointer(path: Iterable[str | int]) -> str:
 
 
 def _find_unfit(value: object) -> Fault | None:
-    """Return what keeps a value from being looked at: too large, too deep, no Unicode, a number that is not ours."""
+    """Return what keeps a value from being looked at: too large, too deep, no Unicode, a number
+    that is not ours."""
     waiting: list[tuple[object, tuple[str | int, ...]]] = [(value, ())]
     counted = 1
     while waiting:
@@ -273,7 +306,9 @@ def _is_unicode(text: str) -> bool:
 
 def _is_time(value: object) -> bool:
     try:
-        return isinstance(value, str) and bool(_TIME.fullmatch(value) and datetime.datetime.fromisoformat(value))
+        return isinstance(value, str) and bool(
+            _TIME.fullmatch(value) and datetime.datetime.fromisoformat(value)
+        )
     except ValueError:
         return False
 
@@ -298,4 +333,6 @@ def _refuse_constant(name: str) -> object:
 def _describe_kind(value: object) -> str:
     if value is None:
         return "null"
-    return {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}.get(type(value), "a number")
+    return {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}.get(
+        type(value), "a number"
+    )

@@ -14,12 +14,36 @@ from doctrine.text import say
 
 # Members nobody looks for: order, links between lines, and what another column of the index holds.
 _UNSEARCHED = frozenset(
-    ("v", "seq", "event", "prev", "~", "invocation_id", "at", "started_at", "completed_at", "after", "after_of")
-) | {"trace_id", "dedupe", "idempotency_key", "call_id", "request_id", "snapshot", "hits", "filters_applied", "lines"}
+    (
+        "v",
+        "seq",
+        "event",
+        "prev",
+        "~",
+        "invocation_id",
+        "at",
+        "started_at",
+        "completed_at",
+        "after",
+        "after_of",
+    )
+) | {
+    "trace_id",
+    "dedupe",
+    "idempotency_key",
+    "call_id",
+    "request_id",
+    "snapshot",
+    "hits",
+    "filters_applied",
+    "lines",
+}
 # Of the opening only what was asked and by whom: the rest is the same in every record.
 _OF_A_START = ("request_text", "profile_id", "actor", "session", "parent_invocation_id")
 _NOISE = re.compile(r"\b[0-9a-f]{16,64}\b|\b0[0-9A-HJKMNP-TV-Z]{25}\b")
-_PATHS = re.compile(r'"(?:file_path|path|filePath|notebook_path|absolute_path|filename)":\s*"((?:[^"\\]|\\.)*)"')
+_PATHS = re.compile(
+    r'"(?:file_path|path|filePath|notebook_path|absolute_path|filename)":\s*"((?:[^"\\]|\\.)*)"'
+)
 _MARKS = {"path": "path", "ref": "path", "tool": "tool", "rule_ref": "rule", "rule_id": "rule"}
 _QUERY = re.compile(r'"([^"]*)"?|(\S+)')
 _WORDS = re.compile(r"\w+")
@@ -32,9 +56,13 @@ def text_of(fields: Mapping[str, object]) -> str:
 
 def _find_texts(fields: Mapping[str, object]) -> Iterator[str]:
     event = fields.get("event")
-    if event == "policy_snapshot_ref" or (event == "retrieval_request" and fields.get("request_id") == "context"):
+    if event == "policy_snapshot_ref" or (
+        event == "retrieval_request" and fields.get("request_id") == "context"
+    ):
         return
-    searched = _OF_A_START if event == "started" else [key for key in fields if key not in _UNSEARCHED]
+    searched = (
+        _OF_A_START if event == "started" else [key for key in fields if key not in _UNSEARCHED]
+    )
     waiting: list[object] = [fields[key] for key in searched if key in fields]
     while waiting:
         value = waiting.pop()
@@ -69,8 +97,8 @@ def marks_of(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
 def match_query(text: str) -> str | None:
     """Return a query as FTS5 takes it; None where it holds no word.
 
-    Words must all occur in one line; `"…"` is a phrase, and a word that ends in `*` a beginning. Every word is quoted,
-    so nothing a person types is an operator.
+    Words must all occur in one line; `"…"` is a phrase, and a word that ends in `*` a beginning.
+    Every word is quoted, so nothing a person types is an operator.
     """
     parts = []
     for words, begins in _read_query(text):
@@ -79,7 +107,8 @@ def match_query(text: str) -> str | None:
 
 
 def _read_query(text: str) -> Iterator[tuple[list[str], bool]]:
-    """Yield the words of each part of a query, and whether its last one is only the beginning of one."""
+    """Yield the words of each part of a query, and whether its last one is only the beginning of
+    one."""
     for phrase, word in _QUERY.findall(text):
         words = _WORDS.findall(phrase or word)
         if words:

@@ -16,16 +16,21 @@ from specify_cli.room import Values
 
 @contextmanager
 def open_engine(values: Values, what: str) -> Iterator[Engine]:
-    """Open the engine that `--workers` and `--engine` name, with a bar where a person watches and has to wait.
+    """Open the engine that `--workers` and `--engine` name, with a bar where a person watches and
+    has to wait.
 
     Raises CallerError USAGE, INVALID_VALUE.
     """
     workers, address = values["workers"], shell.get_text(values, "engine")
     assert isinstance(workers, int)
     if workers < 1:
-        raise CallerError("INVALID_VALUE", f"--workers: expected 1 or more, found {workers}", "--workers 2")
+        raise CallerError(
+            "INVALID_VALUE", f"--workers: expected 1 or more, found {workers}", "--workers 2"
+        )
     if address is not None and workers > 1:
-        raise CallerError("USAGE", "--workers and --engine exclude each other", "give one of the two")
+        raise CallerError(
+            "USAGE", "--workers and --engine exclude each other", "give one of the two"
+        )
     scheduler = None if address is None else parse_scheduler(address)
     with bar_when_long(what) as tell:
         yield Engine(workers, scheduler, tell)
@@ -40,7 +45,10 @@ def list_sources(values: Values, root: str) -> list[Source]:
 
 
 def find_kind(values: Values) -> SourceKind | None:
-    """Return the kind of source that `--source` names where a room brought it; None for a folder or an archive."""
+    """Return the kind of source that `--source` names where a room brought it; None for a folder or
+    an archive."""
     given = shell.get_text(values, "source")
-    kinds: list[SourceKind] = [] if given is None else [load(fill.run) for fill in list_fills("sources")]
+    kinds: list[SourceKind] = (
+        [] if given is None else [load(fill.run) for fill in list_fills("sources")]
+    )
     return next((kind for kind in kinds if kind.recognizes(str(given))), None)

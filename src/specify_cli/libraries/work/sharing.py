@@ -1,13 +1,15 @@
-"""Share work out over many items: in this process, among processes of this machine, or on a Dask cluster.
+"""Share work out over many items: in this process, among processes of this machine, or on a Dask
+cluster.
 
-    engine = Engine(workers=4)                      # or Engine(scheduler="dask://10.0.0.5:8786"), or Engine()
+    engine = Engine(workers=4)  # or Engine(scheduler="dask://10.0.0.5:8786"), or Engine()
     for result in share_out(engine, act, items, lose):
         ...
 
-`act` takes items and yields one result for each, in their order; it is a function of a module, or a `partial` of one,
-so that another process finds it. The results come in the order of the items on every engine: a report made of them is
-the same, byte for byte. A worker that dies costs a repetition of what it was at. What kills every worker that tries it
-is tried alone, and `lose` makes the result that stands for it.
+`act` takes items and yields one result for each, in their order; it is a function of a module, or a
+`partial` of one, so that another process finds it. The results come in the order of the items on
+every engine: a report made of them is the same, byte for byte. A worker that dies costs a
+repetition of what it was at. What kills every worker that tries it is tried alone, and `lose` makes
+the result that stands for it.
 """
 
 from __future__ import annotations
@@ -28,24 +30,27 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     R = TypeVar("R")
     Act = Callable[[Iterable[T]], Iterator[R]]
-    # Each part with its results, in order: a list, an error of ours, or None where no worker survives it.
+    # Each part with its results, in order: a list, an error of ours, or None where no worker
+    # survives it.
     Found = Generator[tuple[Sequence[Any], Any], None, None]
 
 SCHEMES = {"dask": "tcp", "dask+tls": "tls"}
-# A worker takes so many items at a time at the most, and fewer where that gives each worker several parts; so many
-# parts are on their way for each worker.
+# A worker takes so many items at a time at the most, and fewer where that gives each worker several
+# parts; so many parts are on their way for each worker.
 _LARGEST, _PARTS, _AHEAD = 500, 4, 3
 # How often a part may lose its worker before it is tried alone. Dask counts by itself, up to three.
 _TRIES = 3
 _CONNECT_SECONDS = 5
-# Results are waited for so long before the cluster is asked for its workers; so often it may have none.
+# Results are waited for so long before the cluster is asked for its workers; so often it may have
+# none.
 _IDLE_SECONDS, _EMPTY_LOOKS = 3.0, 3
 # What `share_out` itself raises; every other error is of the work.
 ENGINE_CODES = ("ENGINE_UNAVAILABLE", "EXTRA_MISSING")
 
 
 class Engine(NamedTuple):
-    """Where work is done: in this process, in `workers` processes, or on the cluster of a `scheduler`.
+    """Where work is done: in this process, in `workers` processes, or on the cluster of a
+    `scheduler`.
 
     `tell` is told (items done, items in all) after each.
     """
@@ -59,7 +64,8 @@ HERE = Engine()
 
 
 class _Refused(NamedTuple):
-    """An error of ours on its way between processes, where an exception with members of its own does not travel."""
+    """An error of ours on its way between processes, where an exception with members of its own
+    does not travel."""
 
     family: type[InvocationError]
     code: str
@@ -80,10 +86,13 @@ def parse_scheduler(text: str) -> str:
     return f"{SCHEMES[scheme]}://{place}"
 
 
-def share_out(engine: Engine, act: Act[T, R], items: Sequence[T], lose: Callable[[T, str], R]) -> Iterator[R]:
+def share_out(
+    engine: Engine, act: Act[T, R], items: Sequence[T], lose: Callable[[T, str], R]
+) -> Iterator[R]:
     """Yield the result of each item, in the order of the items.
 
-    Raises what `act` raises, and EnvironmentFault ENGINE_UNAVAILABLE where there is no cluster or it goes away.
+    Raises what `act` raises, and EnvironmentFault ENGINE_UNAVAILABLE where there is no cluster or
+    it goes away.
     """
     for done, result in enumerate(_run(engine, act, items, lose), 1):
         if engine.tell is not None:
@@ -91,7 +100,9 @@ def share_out(engine: Engine, act: Act[T, R], items: Sequence[T], lose: Callable
         yield result
 
 
-def _run(engine: Engine, act: Act[T, R], items: Sequence[T], lose: Callable[[T, str], R]) -> Iterator[R]:
+def _run(
+    engine: Engine, act: Act[T, R], items: Sequence[T], lose: Callable[[T, str], R]
+) -> Iterator[R]:
     if engine.scheduler is not None:
         parts_done = _run_on_cluster(engine.scheduler, act, items)
     elif engine.workers > 1 and len(items) > 1:
@@ -124,7 +135,8 @@ def _run_part(act: Act[T, R], part: Sequence[T]) -> list[R] | _Refused:
 
 def _run_among_processes(workers: int, act: Act[T, R], items: Sequence[T]) -> Found:
     """Yield each part with its results; None for an item that no process survives."""
-    from concurrent.futures import process  # a fifth of the time of a `list`, which loads this module
+    # a fifth of the time of a `list`, which loads this module
+    from concurrent.futures import process
 
     rest = _cut(items, workers)
     waiting: deque[tuple[Sequence[T], Any]] = deque()
@@ -220,10 +232,13 @@ def _run_on_cluster(address: str, act: Act[T, R], items: Sequence[T]) -> Found:
                 part, future = waiting.popleft()
                 results = get_results(future)
                 if results is None and len(part) > 1:
-                    waiting.extendleft((one, client.submit(run, one, pure=False)) for one in reversed(_split(part)))
+                    waiting.extendleft(
+                        (one, client.submit(run, one, pure=False)) for one in reversed(_split(part))
+                    )
                     continue
                 if results is None:
-                    # A cluster blames whatever was on its way when a worker died; alone, only what kills one.
+                    # A cluster blames whatever was on its way when a worker died; alone, only what
+                    # kills one.
                     for _, other in waiting:
                         get_results(other)
                     results = get_results(client.submit(run, part, pure=False))
@@ -233,15 +248,19 @@ def _run_on_cluster(address: str, act: Act[T, R], items: Sequence[T]) -> Found:
 
 
 def _quieten() -> None:
-    """Keep what Dask says of workers that come and go from who waits for a report; its loggers have own levels."""
+    """Keep what Dask says of workers that come and go from who waits for a report; its loggers have
+    own levels."""
     import logging  # only a cluster logs
 
-    for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
+    for name in [
+        name for name in logging.root.manager.loggerDict if name.startswith("distributed")
+    ]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _run_checked(build: str, act: Act[T, R], part: Sequence[T]) -> list[R] | _Refused:
-    """Return the results of a part, on a worker that may have joined after the others were asked for their build."""
+    """Return the results of a part, on a worker that may have joined after the others were asked
+    for their build."""
     own_build, host = read_build()
     if own_build != build:
         return _Refused(EnvironmentFault, *_describe_other_build(own_build, build, host))
@@ -259,7 +278,8 @@ def read_build() -> tuple[str, str]:
 
 
 def _require_same_build(found: dict[str, tuple[str, str]]) -> None:
-    """Raise EnvironmentFault ENGINE_UNAVAILABLE where a worker runs another spec-kitty: it might judge otherwise."""
+    """Raise EnvironmentFault ENGINE_UNAVAILABLE where a worker runs another spec-kitty: it might
+    judge otherwise."""
     own = read_build()[0]
     for build, host in found.values():
         if build != own:
@@ -267,11 +287,19 @@ def _require_same_build(found: dict[str, tuple[str, str]]) -> None:
 
 
 def _describe_other_build(found: str, own: str, host: str) -> tuple[str, str, str]:
-    message = f"the worker on {host} runs another spec-kitty ({found[:40]}) than this one ({own[:40]})"
-    return "ENGINE_UNAVAILABLE", message, "install the same version on every worker, then start them again"
+    message = (
+        f"the worker on {host} runs another spec-kitty ({found[:40]}) than this one ({own[:40]})"
+    )
+    return (
+        "ENGINE_UNAVAILABLE",
+        message,
+        "install the same version on every worker, then start them again",
+    )
 
 
 def _describe_outage(address: str, why: str) -> EnvironmentFault:
     return EnvironmentFault(
-        "ENGINE_UNAVAILABLE", f"the Dask scheduler at {address}: {why}", "start it, or leave --engine out"
+        "ENGINE_UNAVAILABLE",
+        f"the Dask scheduler at {address}: {why}",
+        "start it, or leave --engine out",
     )

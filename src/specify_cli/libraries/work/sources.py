@@ -3,8 +3,9 @@
     items = [item for source in find_sources("/srv/projects") for item in list_items(source)]
     for root, places, failure in iter_opened(items[0]): ...
 
-An item is all that has one invocation id, one archive whole, or some records that a holder has. The folders of a source
-have to be where its workers are: on a cluster, on a file system that all of them see under the same path.
+An item is all that has one invocation id, one archive whole, or some records that a holder has. The
+folders of a source have to be where its workers are: on a cluster, on a file system that all of
+them see under the same path.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ from typing import NamedTuple, Protocol
 
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
-from specify_cli.libraries.archive.unpacking import check_manifest, is_member, require_order, unpacked
+from specify_cli.libraries.archive.unpacking import (
+    check_manifest,
+    is_member,
+    require_order,
+    unpacked,
+)
 from specify_cli.libraries.work.sharing import Engine
 from specify_cli.record import layout
 from specify_cli.record.findings import SetReport
@@ -29,7 +35,8 @@ from specify_cli.trail.log.notes import Policy
 
 
 class Source(NamedTuple):
-    """A project or an archive, by the name reports give it and the path it lies at; or what a `holder` has of one."""
+    """A project or an archive, by the name reports give it and the path it lies at; or what a
+    `holder` has of one."""
 
     name: str
     path: str
@@ -38,13 +45,16 @@ class Source(NamedTuple):
 
 
 class Holder(Protocol):
-    """What holds records of projects in no folder; it is sent to workers, which find the same there."""
+    """What holds records of projects in no folder; it is sent to workers, which find the same
+    there."""
 
     def list_items(self, source: Source) -> list[Item]:
-        """Return some records of a source at a time, in the order of their ids. Raises StoredDataError."""
+        """Return some records of a source at a time, in the order of their ids. Raises
+        StoredDataError."""
 
     def iter_opened(self, item: Item) -> Iterator[Opened]:
-        """Yield each record of an item, laid out until the next is asked for; one that cannot be is named."""
+        """Yield each record of an item, laid out until the next is asked for; one that cannot be is
+        named."""
 
     def read_log(self, source: Source) -> HeldLog | None:
         """Return the newest log of a source as it is held. Raises StoredDataError."""
@@ -62,14 +72,16 @@ class SourceKind(NamedTuple):
 
 
 class Item(NamedTuple):
-    """One invocation of a source, with all files that hold its id; several of a holder; without places the source."""
+    """One invocation of a source, with all files that hold its id; several of a holder; without
+    places the source."""
 
     source: Source
     places: tuple[Place, ...] = ()
 
 
 class Failure(NamedTuple):
-    """Why nothing could be said of an item: a code of `errors.CODES`, or NOT_CHECKED where no worker survived it."""
+    """Why nothing could be said of an item: a code of `errors.CODES`, or NOT_CHECKED where no
+    worker survived it."""
 
     code: str
     message: str
@@ -84,7 +96,8 @@ class Opened(NamedTuple):
 
 
 class HeldLog(NamedTuple):
-    """A log as a holder has it: its name, size and root (32 bytes), and the invocations that logs there say began."""
+    """A log as a holder has it: its name, size and root (32 bytes), and the invocations that logs
+    there say began."""
 
     origin: str
     size: int
@@ -93,7 +106,8 @@ class HeldLog(NamedTuple):
 
 
 def find_sources(folder: str) -> list[Source]:
-    """Return the projects and archives in a folder, or the folder itself, sorted by name; links are not followed.
+    """Return the projects and archives in a folder, or the folder itself, sorted by name; links are
+    not followed.
 
     Raises CallerError INVALID_VALUE where there are none, or a folder cannot be read.
     """
@@ -103,7 +117,11 @@ def find_sources(folder: str) -> list[Source]:
     sources: list[Source] = []
 
     def refuse(error: OSError) -> None:
-        raise CallerError("INVALID_VALUE", f"--source {folder}: {error.filename}: {error.strerror}", "make it readable")
+        raise CallerError(
+            "INVALID_VALUE",
+            f"--source {folder}: {error.filename}: {error.strerror}",
+            "make it readable",
+        )
 
     for path, folders, files in os.walk(top, onerror=refuse):
         name = os.path.relpath(path, top)
@@ -112,16 +130,23 @@ def find_sources(folder: str) -> list[Source]:
             folders.clear()
             continue
         folders[:] = [one for one in folders if not one.startswith(".")]
-        archives = [one for one in files if one.endswith(".tar") and not os.path.islink(f"{path}/{one}")]
-        sources += [Source(os.path.normpath(f"{name}/{one}"), f"{path}/{one}", True) for one in archives]
+        archives = [
+            one for one in files if one.endswith(".tar") and not os.path.islink(f"{path}/{one}")
+        ]
+        sources += [
+            Source(os.path.normpath(f"{name}/{one}"), f"{path}/{one}", True) for one in archives
+        ]
     if not sources:
         what = "expected a project, an archive, or a folder with projects or archives (.tar) in it"
-        raise CallerError("INVALID_VALUE", f"--source {folder}: {what}", "name the folder your projects lie in")
+        raise CallerError(
+            "INVALID_VALUE", f"--source {folder}: {what}", "name the folder your projects lie in"
+        )
     return sorted(sources)
 
 
 def list_items(source: Source) -> list[Item]:
-    """Return the items of a source in the order of their ids. Raises StoredDataError where a holder does."""
+    """Return the items of a source in the order of their ids. Raises StoredDataError where a holder
+    does."""
     if source.holder is not None:
         return source.holder.list_items(source)
     if source.is_archive:
@@ -130,7 +155,8 @@ def list_items(source: Source) -> list[Item]:
 
 
 def iter_opened(item: Item) -> Iterator[Opened]:
-    """Yield what an item holds, each where it can be read until the next is asked for; a held record lies alone.
+    """Yield what an item holds, each where it can be read until the next is asked for; a held
+    record lies alone.
 
     Raises EnvironmentFault where the project is not to be seen from here.
     """
@@ -143,7 +169,9 @@ def iter_opened(item: Item) -> Iterator[Opened]:
         return
     try:
         with unpacked(item.source.path) as contents:
-            for place in (records := tuple(sorted(places(contents.project.root, [layout.IMPORTED])))):
+            for place in (
+                records := tuple(sorted(places(contents.project.root, [layout.IMPORTED])))
+            ):
                 check_manifest(contents, place)
             yield Opened(contents.project.root, records)
     except InvocationError as error:
@@ -167,7 +195,8 @@ class HeldRecord(NamedTuple):
 def unfolded(record: HeldRecord) -> Iterator[Opened]:
     """Lay a record out as a project in a temporary folder.
 
-    Raises StoredDataError EXPORT_INVALID where a name is none that such a file has, EnvironmentFault WRITE_FAILED.
+    Raises StoredDataError EXPORT_INVALID where a name is none that such a file has,
+    EnvironmentFault WRITE_FAILED.
     """
     files = {record.place.path: record.lines}
     of = record.place.invocation_id
@@ -178,7 +207,9 @@ def unfolded(record: HeldRecord) -> Iterator[Opened]:
     # It came over a network and lay in a database: no name of it may lead elsewhere.
     names = [f"{layout.IMPORTED}/{record.place.name}", *others]
     names += [f"{layout.OBJECTS}/{digest[:2]}/{digest[2:]}" for digest in record.withheld]
-    if record.place.folder not in (layout.RECORDS, layout.IMPORTED) or not all(map(is_member, names)):
+    if record.place.folder not in (layout.RECORDS, layout.IMPORTED) or not all(
+        map(is_member, names)
+    ):
         odd = next((name for name in names if not is_member(name)), record_path)
         what = f"what is held of {of} names the file {odd[:200]!r}, which no record has"
         raise StoredDataError("EXPORT_INVALID", what, "ask its sender")

@@ -1,13 +1,14 @@
-"""What people are told of a record: its timeline, what stands out, what is not in it, and how two runs differ.
+"""What people are told of a record: its timeline, what stands out, what is not in it, and how two
+runs differ.
 
     from specify_cli.record.reading.timeline import make_timeline
     list(make_timeline([dict(entry.fields) for entry in record.entries]))
 
-Reading order: `timeline.py` (calls with their results, steps around them), `done_note.py` and `checks.py` (what stands
-out in work that was closed as done), `coverage.py` (what an agent did that is not here), `contradictions.py`,
-`readable_diff.py` (two texts), `patch_lines.py`, `views.py` and `hash_table.py` (records
-too long for memory).
+Reading order: `timeline.py` (calls with their results, steps around them), `done_note.py` and
+`checks.py` (what stands out in work that was closed as done), `coverage.py` (what an agent did that
+is not here), `contradictions.py`, `readable_diff.py` (two texts), `patch_lines.py`, `views.py` and
+`hash_table.py` (records too long for memory).
 
-No I/O but `views.py`, which reads a file a part at a time. Nothing here decides whether bytes are intact. Storage,
-libraries and rooms import it.
+No I/O but `views.py`, which reads a file a part at a time. Nothing here decides whether bytes are
+intact. Storage, libraries and rooms import it.
 """

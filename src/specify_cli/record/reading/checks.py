@@ -1,12 +1,14 @@
-"""Whether a command line tested the work, what that run showed, and which commands change files.  [pure]
+"""Whether a command line tested the work, what that run showed, and which commands change files.
+[pure]
 
     judge_command("pytest -q | tail -3", "ok", "3 failed, 9 passed in 0.1s", ())     # "failed"
     judge_command("scripts/test", "ok", "", find_commands(context_text))             # "passed"
-    name_change("sed -i s/a/b/ a.py")                                                # "sed -i s/a/b/ a.py"
+    name_change("sed -i s/a/b/ a.py")  # "sed -i s/a/b/ a.py"
 
-A run is green only where its exit code and its output agree and tests ran. An exit code says nothing of a test run
-behind which a pipe, `|| true`, `;` or `&` gives the code of something else; an output that no rule reads says nothing.
-What neither tells is *not known*. The commands a charter names under a heading about tests are test commands.
+A run is green only where its exit code and its output agree and tests ran. An exit code says
+nothing of a test run behind which a pipe, `|| true`, `;` or `&` gives the code of something else;
+an output that no rule reads says nothing. What neither tells is *not known*. The commands a charter
+names under a heading about tests are test commands.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ _WRAPPERS = ("env", "time", "nice", "sudo", "command", "exec", "npx", "bunx")
 _RUNNERS = re.compile(r"^(uv|poetry|pipenv|hatch|pdm|rye|bundle|pnpm|yarn|npm) (run|exec) ")
 _KEYWORDS = ("if", "while", "until", "!", "for", "case")
 _SHELLS = ("sh", "bash", "zsh", "dash")
-_COLLECTS = re.compile(r"--(collect-only|co|help|version|fixtures|markers|list|listTests|no-run)\b|\s-(-?h|V)\b")
+_COLLECTS = re.compile(
+    r"--(collect-only|co|help|version|fixtures|markers|list|listTests|no-run)\b|\s-(-?h|V)\b"
+)
 
 _SHOWS_FAILED = re.compile(
     r"^=*[^\n]*\b[1-9]\d* (failed|errors?)\b[^\n]* in [\d.]+s"  # pytest
@@ -49,20 +53,27 @@ _SHOWS_FAILED = re.compile(
     r"|^(--- FAIL|FAIL\s)|^test result: FAILED"  # go, cargo
     r"|^\s*Tests:?\s+[^\n]*\b[1-9]\d* failed|^\s*[1-9]\d* failing\b"  # jest, vitest, mocha
     r"|\b\d+ examples?, [1-9]\d* failures?|^(FAILURES|ERRORS)!"  # rspec, phpunit
-    r"|Tests run: \d+, (Failures: [1-9]|Failures: 0, Errors: [1-9])|^BUILD (FAILED|FAILURE)|^Failed!  ?- "
-    r"|^not ok \d+ (?!.*# (TODO|SKIP))|^# fail [1-9]|tests passed, [1-9]\d* tests failed"  # TAP, ctest
+    r"|Tests run: \d+, (Failures: [1-9]|Failures: 0, Errors: [1-9])|^BUILD "
+    r"(FAILED|FAILURE)|^Failed!  ?- "
+    # TAP, ctest
+    r"|^not ok \d+ (?!.*# (TODO|SKIP))|^# fail [1-9]|tests passed, [1-9]\d* tests failed"
     r"|^make(\[\d+\])?: \*\*\* |\| [1-9]\d* failed",
     re.M,
 )
 _SHOWS_PASSED = re.compile(
-    r"\b[1-9]\d* passed\b[^\n]* in [\d.]+s|^Ran [1-9]\d* tests? in |^ok\s+\S+\s|^test result: ok\. [1-9]"
-    r"|^\s*Tests:?\s+[^\n]*\b[1-9]\d* passed|^\s*[1-9]\d* passing\b|\b[1-9]\d* examples?, 0 failures|^OK \([1-9]"
-    r"|Tests run: [1-9]\d*, Failures: 0, Errors: 0|^Passed!|^# pass [1-9]|^100% tests passed|^ok \d+ |^ok \| [1-9]",
+    r"\b[1-9]\d* passed\b[^\n]* in [\d.]+s|^Ran [1-9]\d* tests? in |^ok\s+\S+\s|^test result: "
+    r"ok\. [1-9]"
+    r"|^\s*Tests:?\s+[^\n]*\b[1-9]\d* passed|^\s*[1-9]\d* passing\b|\b[1-9]\d* examples?, 0 "
+    r"failures|^OK \([1-9]"
+    r"|Tests run: [1-9]\d*, Failures: 0, Errors: 0|^Passed!|^# pass [1-9]|^100% tests "
+    r"passed|^ok \d+ |^ok \| [1-9]",
     re.M,
 )
 _SHOWS_NONE = re.compile(
-    r"no tests ran|collected 0 items|\b\d+ (deselected|skipped|xfailed)\b[^\n]* in [\d.]+s|\btests? collected\b"
-    r"|no tests collected|^Ran 0 tests|NO TESTS RAN|\[no test files\]|no tests to run|^No tests? (files? )?found"
+    r"no tests ran|collected 0 items|\b\d+ (deselected|skipped|xfailed)\b[^\n]* in "
+    r"[\d.]+s|\btests? collected\b"
+    r"|no tests collected|^Ran 0 tests|NO TESTS RAN|\[no test files\]|no tests to run|^No "
+    r"tests? (files? )?found"
     r"|^test result: ok\. 0 passed",
     re.M,
 )
@@ -81,12 +92,15 @@ _CHANGERS = (
     (re.compile(r"^(sed|perl|ruby|autopep8|clang-format)\b.*\s-(-in-place|\w*i)"), None),
     (
         re.compile(
-            r"^git (checkout|switch|restore|reset|stash|merge|rebase|pull|revert|cherry-pick|am|apply|clean|mv|rm)\b"
+            r"^git "
+            r"(checkout|switch|restore|reset|stash|merge|rebase|pull|revert|cherry-pick|am|apply|clean|mv|rm)\b"
         ),
         re.compile(r"^git (reset --soft|stash (list|show)|apply --(check|stat))"),
     ),
     (
-        re.compile(r"^(black|isort|rustfmt|ruff format|cargo fmt|dotnet format|mix format|swiftformat)\b"),
+        re.compile(
+            r"^(black|isort|rustfmt|ruff format|cargo fmt|dotnet format|mix format|swiftformat)\b"
+        ),
         re.compile(r"--(check|diff|verify)"),
     ),
     (re.compile(r"^(gofmt|goimports|prettier|yapf)\b.*\s(-w|-i|--write)\b"), None),
@@ -96,7 +110,8 @@ _CHANGERS = (
 
 
 class _Part(NamedTuple):
-    """One simple command of a command line, the operator that follows it, and the file its output goes to."""
+    """One simple command of a command line, the operator that follows it, and the file its output
+    goes to."""
 
     words: tuple[str, ...]
     operator: str
@@ -124,17 +139,23 @@ def read_commands(started: Mapping[str, object], get: Callable[[str], bytes]) ->
     if not started.get("governance_context_available"):
         return ()
     try:
-        return find_commands(get(str(started.get("governance_context_hash"))).decode("utf-8", "replace"))
+        return find_commands(
+            get(str(started.get("governance_context_hash"))).decode("utf-8", "replace")
+        )
     except InvocationError:
         return ()
 
 
 def judge_check(entry: Entry, commands: Sequence[str]) -> str | None:
-    """Return what a call of a timeline shows of the tests, as `judge_command`; None for any other entry."""
+    """Return what a call of a timeline shows of the tests, as `judge_command`; None for any other
+    entry."""
     if entry.kind != "tool_call" or entry.status in ("open", "denied"):
         return None
     return judge_command(
-        entry.about or entry.name, entry.status, _join_output(entry.end_fields.get("output")), commands
+        entry.about or entry.name,
+        entry.status,
+        _join_output(entry.end_fields.get("output")),
+        commands,
     )
 
 
@@ -145,10 +166,14 @@ def _join_output(output: object) -> str:
     return say(output) if output is not None else ""
 
 
-def judge_command(command: str, status: str | None, output: str, commands: Sequence[str]) -> str | None:
-    """Return what a command's run shows of the tests: one of the four words, or None where it runs no test.
+def judge_command(
+    command: str, status: str | None, output: str, commands: Sequence[str]
+) -> str | None:
+    """Return what a command's run shows of the tests: one of the four words, or None where it runs
+    no test.
 
-    `status` is the recorded one (`ok`, `error`, …), `output` what is kept of its output, `commands` the charter's.
+    `status` is the recorded one (`ok`, `error`, …), `output` what is kept of its output, `commands`
+    the charter's.
     """
     parts = _split(command)
     place = _find_test(parts, commands)
@@ -166,14 +191,16 @@ def judge_command(command: str, status: str | None, output: str, commands: Seque
 
 
 def name_change(command: str, commands: Sequence[str] = ()) -> str:
-    """Return the part of a command line that changes files after its last test run; "" where none does."""
+    """Return the part of a command line that changes files after its last test run; "" where none
+    does."""
     parts = _split(command)
     tested = max((at for at in range(len(parts)) if _is_test(parts[at], commands)), default=-1)
     return next((part.text for part in reversed(parts[tested + 1 :]) if _changes_files(part)), "")
 
 
 def _split(command: str) -> list[_Part]:
-    """Return the simple commands of a command line in order; of a shell that is given one, those inside."""
+    """Return the simple commands of a command line in order; of a shell that is given one, those
+    inside."""
     text = _unwrap_json(command)
     text = _QUOTED.sub(lambda quoted: quoted[0].translate(_HIDDEN), text).replace("\n", " ; ")
     lexer = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
@@ -205,7 +232,12 @@ def _split(command: str) -> list[_Part]:
 def _open_shell(part: _Part) -> Iterator[_Part]:
     words = _strip(part.words)
     flag = next((at for at, word in enumerate(words) if re.fullmatch(r"-\w*c", word)), None)
-    if words and words[0].rpartition("/")[2] in _SHELLS and flag is not None and flag + 1 < len(words):
+    if (
+        words
+        and words[0].rpartition("/")[2] in _SHELLS
+        and flag is not None
+        and flag + 1 < len(words)
+    ):
         inner = _split(words[flag + 1])
         yield from inner[:-1]
         if inner:
@@ -225,7 +257,8 @@ def _strip(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _unwrap_json(command: str) -> str:
-    """Return the command line of arguments that are given as JSON: `{"command": ["bash", "-lc", "pytest"]}`."""
+    """Return the command line of arguments that are given as JSON: `{"command": ["bash", "-lc",
+    "pytest"]}`."""
     if not command.startswith("{"):
         return command
     try:
@@ -251,7 +284,11 @@ def _is_test(part: _Part, commands: Sequence[str]) -> bool:
         if bare == own or bare.startswith(f"{own} "):
             return True
     first = text.split(" ", 1)[0].rpartition("/")[2]
-    return _READERS.fullmatch(first) is None and _INSTALLS.match(text) is None and _TEST.search(text) is not None
+    return (
+        _READERS.fullmatch(first) is None
+        and _INSTALLS.match(text) is None
+        and _TEST.search(text) is not None
+    )
 
 
 def _decides_exit(parts: Sequence[_Part], place: int, command: str) -> bool:
@@ -262,7 +299,9 @@ def _decides_exit(parts: Sequence[_Part], place: int, command: str) -> bool:
     if behind.operator == "||" and place + 1 < len(parts):
         return parts[place + 1].words[0] in ("exit", "false", "return")
     if behind.operator == "|":
-        return "pipefail" in command and all(part.operator in ("|", "&&", "") for part in parts[place:])
+        return "pipefail" in command and all(
+            part.operator in ("|", "&&", "") for part in parts[place:]
+        )
     return all(part.operator in ("&&", "", ")") for part in parts[place:])
 
 
@@ -271,7 +310,11 @@ def _read_output(output: str) -> str | None:
     # A summary stands at an end; what lies between may be long, and hostile.
     whole = output if len(output) <= 2 * _READ else f"{output[:_READ]}\n{output[-_READ:]}"
     text = re.sub(r"\x1b\[[0-9;]*m", "", whole.replace("\\n", "\n").replace("\\t", "\t"))
-    for pattern, shown in ((_SHOWS_FAILED, FAILED), (_SHOWS_PASSED, PASSED), (_SHOWS_NONE, NONE_RAN)):
+    for pattern, shown in (
+        (_SHOWS_FAILED, FAILED),
+        (_SHOWS_PASSED, PASSED),
+        (_SHOWS_NONE, NONE_RAN),
+    ):
         if pattern.search(text):
             return shown
     return None
@@ -285,4 +328,7 @@ def _changes_files(part: _Part) -> bool:
     if paths and all(path.startswith(_OUTSIDE) for path in paths):
         return False
     text = _RUNNERS.sub("", part.text)
-    return any(pattern.search(text) and not (reads is not None and reads.search(text)) for pattern, reads in _CHANGERS)
+    return any(
+        pattern.search(text) and not (reads is not None and reads.search(text))
+        for pattern, reads in _CHANGERS
+    )

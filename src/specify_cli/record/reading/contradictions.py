@@ -3,9 +3,10 @@
     [*find_contradictions({"event": "prompt", "text": "hello", "text_hash": "00…"})]
     # ["text_hash is not the SHA-256 of its text"]
 
-A digest is held against every text that stands whole in its line (docs/format.md §4). Of a text that is an object the
-line names its digest, and the object's bytes are hashed where objects are looked up. Lines that were sealed right can
-still contradict themselves: who writes them anew can seal them anew.
+A digest is held against every text that stands whole in its line (docs/format.md §4). Of a text
+that is an object the line names its digest, and the object's bytes are hashed where objects are
+looked up. Lines that were sealed right can still contradict themselves: who writes them anew can
+seal them anew.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _CAPTURED = {
 }
 # The events that state a digest of what they hold.
 STATING = frozenset((*_CAPTURED, "retrieval_request", "retrieval_response", "policy_snapshot_ref"))
-# A lone surrogate is written as its escape, and the escape of a text in JSON is not that of the text itself.
+# A lone surrogate is written as its escape, and the escape of a text in JSON is not that of the
+# text itself.
 _ESCAPED_SURROGATE = re.compile(r"\\ud[89a-f]")
 
 
@@ -69,14 +71,20 @@ def _is_digest_right(captured: object, stated: object) -> bool:
     if not isinstance(head, str) or "tail" in captured:
         return True
     # A summary that holds everything: of a text the text itself, of other JSON its canonical form.
-    return _hash(head) == stated or digest_of(head) == stated or _ESCAPED_SURROGATE.search(head) is not None
+    return (
+        _hash(head) == stated
+        or digest_of(head) == stated
+        or _ESCAPED_SURROGATE.search(head) is not None
+    )
 
 
 def _check_result(fields: Mapping[str, object]) -> Iterator[str]:
     if "result_hash" not in fields:
         return
     try:
-        found = digest_of({"hits": fields.get("hits"), "filters_applied": fields.get("filters_applied")})
+        found = digest_of(
+            {"hits": fields.get("hits"), "filters_applied": fields.get("filters_applied")}
+        )
     except SealError:  # numbers that no line of ours holds: verify says so of the line
         return
     if found != fields["result_hash"]:
@@ -84,7 +92,8 @@ def _check_result(fields: Mapping[str, object]) -> Iterator[str]:
 
 
 def _check_lines(fields: Mapping[str, object]) -> Iterator[str]:
-    """Yield that the digests of a patch's lines are of other lines than those of the diff or texts it holds."""
+    """Yield that the digests of a patch's lines are of other lines than those of the diff or texts
+    it holds."""
     diff, before, after = (_read_whole(fields.get(name)) for name in ("diff", "before", "after"))
     if diff is not None:
         texts = [line[1:] for line in diff.split("\n")]
@@ -93,7 +102,9 @@ def _check_lines(fields: Mapping[str, object]) -> Iterator[str]:
     else:
         return
     known = {digest_line(line) for line in texts}
-    if any(line.digest not in known for hunk in read_lines_member(fields["lines"]) for line in hunk):
+    if any(
+        line.digest not in known for hunk in read_lines_member(fields["lines"]) for line in hunk
+    ):
         yield "lines holds digests of other lines than those of its patch"
 
 

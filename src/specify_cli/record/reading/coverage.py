@@ -1,4 +1,5 @@
-"""What of an agent's work a record does not hold, so that silence is not taken for nothing.  [pure]"""
+"""What of an agent's work a record does not hold, so that silence is not taken for nothing.
+[pure]"""
 
 from __future__ import annotations
 
@@ -15,22 +16,34 @@ _ONE_VOICE = frozenset(("gemini", "antigravity"))
 
 
 def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, object]]) -> list[str]:
-    """Return what a record does not hold: sides that were not captured, and kinds of events that nobody told.
+    """Return what a record does not hold: sides that were not captured, and kinds of events that
+    nobody told.
 
-    A person's record, and one of the Python API, has no conversation: nothing of it is missing. Where lines are
-    withheld, any event may be among them: then only what the first line says is known.
+    A person's record, and one of the Python API, has no conversation: nothing of it is missing.
+    Where lines are withheld, any event may be among them: then only what the first line says is
+    known.
     """
     capture = started.get("capture")
-    modes = capture.items() if isinstance(capture, dict) and started.get("tombstone") is not True else ()
+    modes = (
+        capture.items()
+        if isinstance(capture, dict) and started.get("tombstone") is not True
+        else ()
+    )
     left_out = [f"{side} ({_LEFT_OUT[mode]})" for side, mode in modes if mode in _LEFT_OUT]
-    narrowed = [f"what the config narrowed ({started['narrowed']})"] if "narrowed" in started else []
+    narrowed = (
+        [f"what the config narrowed ({started['narrowed']})"] if "narrowed" in started else []
+    )
     return narrowed + left_out + _list_untold(started, lines)
 
 
 def _list_untold(started: Mapping[str, object], lines: Iterable[Mapping[str, object]]) -> list[str]:
     """Return which events of an agent's work nobody told."""
     actor = started.get("actor")
-    harness = str(actor.get("tool") or "") if isinstance(actor, dict) and actor.get("actor_type") == "llm" else ""
+    harness = (
+        str(actor.get("tool") or "")
+        if isinstance(actor, dict) and actor.get("actor_type") == "llm"
+        else ""
+    )
     if not harness or started.get("tombstone") is True:
         return []
     events: set[str] = set()
@@ -42,7 +55,9 @@ def _list_untold(started: Mapping[str, object], lines: Iterable[Mapping[str, obj
         events.add(event)
         if event == "turn":
             members.update(
-                name for name in ("text_hash", "text_size", "model", "tokens", "thinking_hash", "cost") if name in line
+                name
+                for name in ("text_hash", "text_size", "model", "tokens", "thinking_hash", "cost")
+                if name in line
             )
     known = {
         "when (a transcript claims it)": "imported" not in started,

@@ -1,10 +1,11 @@
-"""What a record itself says about work that was closed as done: where tests and edits stand to each other.  [pure]
+"""What a record itself says about work that was closed as done: where tests and edits stand to each
+other. [pure]
 
     for remark in note_done(events):
         print(remark.text, remark.seqs)
 
-Each remark is a fact that anybody can read at the lines it cites; none says whether the work is good. What a test run
-is and when it counts as green says `checks`.
+Each remark is a fact that anybody can read at the lines it cites; none says whether the work is
+good. What a test run is and when it counts as green says `checks`.
 """
 
 from __future__ import annotations
@@ -37,14 +38,18 @@ class Remark(NamedTuple):
         return f"{self.text} (seq {', '.join(map(str, self.seqs))})" if self.seqs else self.text
 
 
-def note_done(lines: Sequence[Mapping[str, object]], commands: Sequence[str] = ()) -> tuple[Remark, ...]:
+def note_done(
+    lines: Sequence[Mapping[str, object]], commands: Sequence[str] = ()
+) -> tuple[Remark, ...]:
     """Return what stands out in a record that was closed as done, whole; nothing for any other.
 
     `commands` are the charter's test commands, as `checks.read_commands` returns them.
     """
     if any(map(is_stand_in, lines)):
         return ()
-    outcome = next((line.get("outcome") for line in reversed(lines) if line.get("event") == "completed"), None)
+    outcome = next(
+        (line.get("outcome") for line in reversed(lines) if line.get("event") == "completed"), None
+    )
     return tuple(_iter_remarks(_Shown(make_timeline(lines), commands))) if outcome == "done" else ()
 
 
@@ -86,7 +91,8 @@ class _Change(NamedTuple):
 
 
 class _Shown:
-    """The entries that remarks are made of, picked in one pass: each entry of a long record is read anew."""
+    """The entries that remarks are made of, picked in one pass: each entry of a long record is read
+    anew."""
 
     def __init__(self, entries: Iterable[Entry], commands: Sequence[str]) -> None:
         self._commands = commands
@@ -129,7 +135,9 @@ def _iter_remarks(shown: _Shown) -> Iterator[Remark]:
     yield from _find_changed_artifacts(shown.links, shown.edits)
     if shown.gaps:
         named = _name(say(entry.fields.get("what")) for entry in shown.gaps)
-        yield Remark("UNSEEN_CHANGES", f"changed while no recorded tool ran: {named}", _cite(shown.gaps))
+        yield Remark(
+            "UNSEEN_CHANGES", f"changed while no recorded tool ran: {named}", _cite(shown.gaps)
+        )
 
 
 def _compare_checks(shown: _Shown) -> Iterator[Remark]:
@@ -139,15 +147,25 @@ def _compare_checks(shown: _Shown) -> Iterator[Remark]:
     last = changes[-1]
     if not checks:
         if shown.calls and not shown.told:
-            yield Remark("CHECKS_UNKNOWN", "command lines are not kept here, so which were tests cannot be told", ())
+            yield Remark(
+                "CHECKS_UNKNOWN",
+                "command lines are not kept here, so which were tests cannot be told",
+                (),
+            )
         else:
-            text = f"no test run is recorded; the last of {count(len(changes), 'change')} is of {_name([last.name])}"
+            text = (
+                f"no test run is recorded; the last of {count(len(changes), 'change')} is of "
+                f"{_name([last.name])}"
+            )
             yield Remark("NO_CHECK", text, (last.seq,))
         return
     check = checks[-1]
     # A command that changes files behind its own test run is as late as that run.
     if check.seq <= last.seq:
-        text = f"the last test run ({check.describe()}) came before the last change ({_name([last.name])})"
+        text = (
+            f"the last test run ({check.describe()}) came before the last change "
+            f"({_name([last.name])})"
+        )
         yield Remark("EDITED_AFTER_CHECK", text, tuple(dict.fromkeys((check.seq, last.seq))))
     green = next((one for one in reversed(checks) if one.shows == PASSED), None)
     if green is None:
@@ -162,13 +180,18 @@ def _compare_checks(shown: _Shown) -> Iterator[Remark]:
 
 
 def _find_failures(shown: _Shown) -> Iterator[Remark]:
-    """Yield the commands whose last run failed; what only reads is none, nor tests that ended well in another form."""
+    """Yield the commands whose last run failed; what only reads is none, nor tests that ended well
+    in another form."""
     green = max((check.seq for check in shown.checks if check.shows == PASSED), default=-1)
     judged = {check.seq: check.shows for check in shown.checks}
     failed = [
         entry
         for entry in shown.newest.values()
-        if (judged[entry.seq] == FAILED and entry.seq > green if entry.seq in judged else entry.status == "error")
+        if (
+            judged[entry.seq] == FAILED and entry.seq > green
+            if entry.seq in judged
+            else entry.status == "error"
+        )
     ]
     if failed:
         named = _name(_cut(entry.about) for entry in failed)
@@ -178,7 +201,9 @@ def _find_failures(shown: _Shown) -> Iterator[Remark]:
 def _find_changed_artifacts(links: Sequence[Entry], edits: Sequence[Entry]) -> Iterator[Remark]:
     for link in links:
         since = [
-            entry for entry in edits if entry.seq > link.seq and entry.fields.get("path") == link.fields.get("ref")
+            entry
+            for entry in edits
+            if entry.seq > link.seq and entry.fields.get("path") == link.fields.get("ref")
         ]
         if since:
             text = f"artifact {_name([say(link.fields.get('ref'))])} was edited after it was linked"

@@ -1,4 +1,5 @@
-"""Numbers by hashes in arrays: what a dictionary says of a million calls in a tenth of its memory.  [pure]
+"""Numbers by hashes in arrays: what a dictionary says of a million calls in a tenth of its memory.
+[pure]
 
 table = HashTable()
 table.put(hash("c1"), 7)
@@ -13,7 +14,8 @@ _GONE = (1 << 32) - 1
 
 
 class HashTable:
-    """A number above 0 for each of many hashes of 64 bits, 12 bytes a place and no object for any."""
+    """A number above 0 for each of many hashes of 64 bits, 12 bytes a place and no object for
+    any."""
 
     def __init__(self) -> None:
         self._hashes, self._numbers = array("q", bytes(8 * 64)), array("I", bytes(4 * 64))

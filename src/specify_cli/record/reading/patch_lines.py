@@ -1,8 +1,10 @@
-"""The lines of a patch by their digests: which a file got, lost and had around them (docs/format.md §4).  [pure]
+"""The lines of a patch by their digests: which a file got, lost and had around them (docs/format.md
+§4). [pure]
 
     lines_of_patch(diff="@@ -1 +1 @@\\n-x\\n+y\\n")    # "-2d711642b7+a1fce4363d"
 
-A text that is kept only in part, or not at all, still tells with them which lines of a file an invocation wrote.
+A text that is kept only in part, or not at all, still tells with them which lines of a file an
+invocation wrote.
 """
 
 from __future__ import annotations
@@ -33,12 +35,17 @@ class LineMark(NamedTuple):
 
 
 def digest_line(line: str) -> str:
-    """Return the first 10 hex digits of the SHA-256 of a line without what blanks and line end stand behind it."""
+    """Return the first 10 hex digits of the SHA-256 of a line without what blanks and line end
+    stand behind it."""
     return sha256(line.rstrip().encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
 
 def lines_of_patch(
-    *, diff: str | None = None, before: str | None = None, after: str | None = None, created: bool = False
+    *,
+    diff: str | None = None,
+    before: str | None = None,
+    after: str | None = None,
+    created: bool = False,
 ) -> str | None:
     """Return the member `lines` of a `patch_apply`; None where nothing tells which lines came."""
     if diff is not None:
@@ -61,7 +68,10 @@ def read_lines_member(value: object) -> list[list[LineMark]]:
     hunks = []
     for part in value.split(",") if isinstance(value, str) else []:
         size = _DIGITS + 1
-        hunk = [LineMark(part[at], part[at + 1 : at + size]) for at in range(0, len(part) - size + 1, size)]
+        hunk = [
+            LineMark(part[at], part[at + 1 : at + size])
+            for at in range(0, len(part) - size + 1, size)
+        ]
         if all(line.mark in (KEPT, ADDED, REMOVED) for line in hunk):
             hunks.append(hunk)
     return hunks
@@ -76,13 +86,18 @@ def _read_diff(diff: str) -> Iterator[_Hunk]:
         if numbered and line.startswith("@@"):
             yield _settle(hunk)
             hunk, inside = [], True
-        elif inside and line[:1] in _MARKS and not (not numbered and not hunk and line.startswith(("--- ", "+++ "))):
+        elif (
+            inside
+            and line[:1] in _MARKS
+            and not (not numbered and not hunk and line.startswith(("--- ", "+++ ")))
+        ):
             hunk.append((_MARKS[line[:1]], line[1:]))
     yield _settle(hunk)
 
 
 def _settle(hunk: _Hunk) -> _Hunk:
-    """Return a hunk whose changes name no line both as gone and as come where it stayed: a model's diff often does."""
+    """Return a hunk whose changes name no line both as gone and as come where it stayed: a model's
+    diff often does."""
     settled: _Hunk = []
     for in_both, group in groupby(hunk, key=lambda line: line[0] == KEPT):
         change = list(group)
@@ -90,12 +105,15 @@ def _settle(hunk: _Hunk) -> _Hunk:
         if in_both or set(old).isdisjoint(new) or len(old) * len(new) > _MAX_COMPARED:
             settled += change
             continue
-        settled += [*chain.from_iterable(_match(old, new, len(new)))] or [(KEPT, text) for text in new]
+        settled += [*chain.from_iterable(_match(old, new, len(new)))] or [
+            (KEPT, text) for text in new
+        ]
     return settled
 
 
 def _compare(before: str | None, after: str) -> Iterator[_Hunk]:
-    """Yield the changes between two texts, each with three lines around it; without a text before, all of it."""
+    """Yield the changes between two texts, each with three lines around it; without a text before,
+    all of it."""
     new = _split(after)
     if before is None:
         yield [(ADDED, line) for line in new]
@@ -107,7 +125,8 @@ def _compare(before: str | None, after: str) -> Iterator[_Hunk]:
 
 def _match(old: list[str], new: list[str], around: int = _AROUND) -> Iterator[_Hunk]:
     """Yield the changes between two lists of lines, each with some lines around it."""
-    from difflib import SequenceMatcher  # for texts of a program and diffs of a model: most edits come as exact diffs
+    # for texts of a program and diffs of a model: most edits come as exact diffs
+    from difflib import SequenceMatcher
 
     for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(around):
         hunk: _Hunk = []
@@ -115,7 +134,9 @@ def _match(old: list[str], new: list[str], around: int = _AROUND) -> Iterator[_H
             if tag == "equal":
                 hunk += [(KEPT, line) for line in new[j1:j2]]
             else:
-                hunk += [(REMOVED, line) for line in old[i1:i2]] + [(ADDED, line) for line in new[j1:j2]]
+                hunk += [(REMOVED, line) for line in old[i1:i2]] + [
+                    (ADDED, line) for line in new[j1:j2]
+                ]
         yield hunk
 
 

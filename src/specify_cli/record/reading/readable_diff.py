@@ -1,6 +1,7 @@
 """Two texts as the lines by which they differ, short enough to be read at a terminal.  [pure]
 
-show_difference("first\\ngreen\\nlast", "first\\nred\\nlast")    # (" first", "-green", "+red", " last")
+show_difference("first\\ngreen\\nlast", "first\\nred\\nlast") # (" first", "-green", "+red", "
+last")
 """
 
 from __future__ import annotations
@@ -13,15 +14,22 @@ _COMPARED = 200
 
 
 def show_difference(old: str, new: str) -> tuple[str, ...]:
-    """Return what of two texts differs: lines that went with `-`, lines that came with `+`, one line around them."""
+    """Return what of two texts differs: lines that went with `-`, lines that came with `+`, one
+    line around them."""
     if old == new:
         return ()
     before, after = old.split("\n"), new.split("\n")
     start = max(_count_common(before, after) - 1, 0)
     before, after = before[start : start + _COMPARED], after[start : start + _COMPARED]
     # The first two lines name files.
-    lines = [line for line in [*unified_diff(before, after, lineterm="", n=1)][2:] if not line.startswith("@@")]
-    went, came = ([at for at, line in enumerate(lines) if line.startswith(sign)] for sign in ("-", "+"))
+    lines = [
+        line
+        for line in [*unified_diff(before, after, lineterm="", n=1)][2:]
+        if not line.startswith("@@")
+    ]
+    went, came = (
+        [at for at, line in enumerate(lines) if line.startswith(sign)] for sign in ("-", "+")
+    )
     if len(went) == len(came) == 1:
         lines[went[0]], lines[came[0]] = _show_one_line(lines[went[0]][1:], lines[came[0]][1:])
     more = [f"… {len(lines) - _LINES} more lines"] if len(lines) > _LINES else []
@@ -36,7 +44,11 @@ def _show_one_line(old: str, new: str) -> tuple[str, str]:
 
 
 def _cut(text: str, start: int) -> str:
-    return ("…" if start else "") + text[start : start + _WIDTH] + ("…" if len(text) > start + _WIDTH else "")
+    return (
+        ("…" if start else "")
+        + text[start : start + _WIDTH]
+        + ("…" if len(text) > start + _WIDTH else "")
+    )
 
 
 def _count_common(one: str | list[str], two: str | list[str]) -> int:

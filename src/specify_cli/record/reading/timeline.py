@@ -1,4 +1,5 @@
-"""A record's lines as people read them: calls with their results, steps around their calls, in order.  [pure]
+"""A record's lines as people read them: calls with their results, steps around their calls, in
+order. [pure]
 
     for entry in make_timeline(events):
         print(entry.name, entry.status, entry.duration_ms)
@@ -25,8 +26,14 @@ if TYPE_CHECKING:
 BAD = ("error", "denied", "failed", "FAIL", "fail", "abandoned", "deny")
 # Members that another column of an entry tells.
 _TOLD = ("status", "decision", "outcome", "side_effect", "ordinal")
-_ENDS = {"tool_result": "tool_call", "step_completed": "step_started", "step_failed": "step_started"}
-_GIST = re.compile(r'^\{.*?"(?:command|cmd|file_path|path|pattern|query|url|prompt)":\s*"((?:[^"\\]|\\.)*)')
+_ENDS = {
+    "tool_result": "tool_call",
+    "step_completed": "step_started",
+    "step_failed": "step_started",
+}
+_GIST = re.compile(
+    r'^\{.*?"(?:command|cmd|file_path|path|pattern|query|url|prompt)":\s*"((?:[^"\\]|\\.)*)'
+)
 # So many entries of a timeline are held at once.
 _KEPT = 4096
 _TIME_KEYS = ("at", "started_at", "completed_at")
@@ -35,9 +42,10 @@ _TIME_KEYS = ("at", "started_at", "completed_at")
 class Entry(NamedTuple):
     """One entry of a timeline.
 
-    `seq` and `end_seq` are the lines it begins and ends with. `kind` is its first line's event. `status` is None where
-    nothing says how it ended; `open` is a call or step without an end. `within` is the place of the step around it in
-    the timeline. `fields` and `end_fields` are the lines themselves.
+    `seq` and `end_seq` are the lines it begins and ends with. `kind` is its first line's event.
+    `status` is None where nothing says how it ended; `open` is a call or step without an end.
+    `within` is the place of the step around it in the timeline. `fields` and `end_fields` are the
+    lines themselves.
     """
 
     seq: int
@@ -60,20 +68,27 @@ class Entry(NamedTuple):
 
 
 def make_timeline(events: Sequence[Mapping[str, object]]) -> Sequence[Entry]:
-    """Return the entries of a record in the order they began; an end without a beginning is an entry of its own.
+    """Return the entries of a record in the order they began; an end without a beginning is an
+    entry of its own.
 
     Of a long record each entry is made when it is asked for.
     """
-    # Of each entry the line it begins with, the one that ends it and one more than its step's place; 0 where none does.
+    # Of each entry the line it begins with, the one that ends it and one more than its step's
+    # place; 0 where none does.
     begun, ended, within = array("I"), array("I"), array("I")
     open_calls: dict[tuple[str, str], int] = {}
     open_steps: dict[tuple[str, str], int] = {}
     for number, fields in enumerate(events):
         kind = say(fields.get("event") or "")
-        # A call's end may say less of the step it ran in than its beginning: its id alone tells which call it is.
+        # A call's end may say less of the step it ran in than its beginning: its id alone tells
+        # which call it is.
         is_call = kind in ("tool_call", "tool_result")
         opened = open_calls if is_call else open_steps
-        key = (say(fields.get("call_id")), "") if is_call else (say(fields.get("step")), say(fields.get("ordinal")))
+        key = (
+            (say(fields.get("call_id")), "")
+            if is_call
+            else (say(fields.get("step")), say(fields.get("ordinal")))
+        )
         if kind in _ENDS and key in opened:
             ended[opened.pop(key)] = number
             continue
@@ -136,7 +151,9 @@ def _get_seq(fields: Mapping[str, object], number: int) -> int:
 
 
 def _read_status(kind: str, fields: Mapping[str, object]) -> object:
-    if kind == "step_failed" or (kind in ("patch_apply", "model_call") and fields.get("ok") is False):
+    if kind == "step_failed" or (
+        kind in ("patch_apply", "model_call") and fields.get("ok") is False
+    ):
         return "failed"
     if kind in ("policy_violation", "error"):
         return "failed" if fields.get("severity", "error") == "error" else fields.get("severity")
@@ -159,7 +176,8 @@ def _read_name(kind: str, fields: Mapping[str, object]) -> str:
 
 
 def _describe(kind: str, fields: Mapping[str, object]) -> str:
-    """Return what an entry is about in a few words: of a call its arguments, of an edit the path."""
+    """Return what an entry is about in a few words: of a call its arguments, of an edit the
+    path."""
     if kind == "withheld":
         return say(fields["withheld"])
     if kind == "retrieval_response":
@@ -176,12 +194,15 @@ def _describe(kind: str, fields: Mapping[str, object]) -> str:
         if isinstance(value, bool):
             parts.append(key if value else f"no {key}")
         else:
-            parts.append(_find_gist(say(value.get("head", ""))) if isinstance(value, dict) else say(value))
+            parts.append(
+                _find_gist(say(value.get("head", ""))) if isinstance(value, dict) else say(value)
+            )
     return " ".join(filter(None, parts))
 
 
 def _find_gist(head: str) -> str:
-    """Return the one argument that says what a call does, where there is one; else the text itself."""
+    """Return the one argument that says what a call does, where there is one; else the text
+    itself."""
     match = _GIST.search(head)
     if match is None:
         return head
@@ -191,15 +212,22 @@ def _find_gist(head: str) -> str:
         return match[1]
 
 
-def _find_step(fields: Mapping[str, object], open_steps: Mapping[tuple[str, str], int], kind: str) -> int | None:
+def _find_step(
+    fields: Mapping[str, object], open_steps: Mapping[tuple[str, str], int], kind: str
+) -> int | None:
     if kind in EVENTS and kind.startswith("step_"):
         return None
     named = fields.get("step")
     if named is not None:
-        return next((at for (step, _), at in reversed(list(open_steps.items())) if step == named), None)
+        return next(
+            (at for (step, _), at in reversed(list(open_steps.items())) if step == named), None
+        )
     within = fields.get("within")
     if isinstance(within, str):
-        return next((at for (step, ordinal), at in open_steps.items() if f"{step} {ordinal}" == within), None)
+        return next(
+            (at for (step, ordinal), at in open_steps.items() if f"{step} {ordinal}" == within),
+            None,
+        )
     return None
 
 
@@ -209,7 +237,8 @@ def moment_of(fields: Mapping[str, object]) -> str | None:
 
 
 def measure(begun: str | None, ended: str | None) -> int | None:
-    """Return the milliseconds between two recorded moments; None where they tell none, or the clock went back."""
+    """Return the milliseconds between two recorded moments; None where they tell none, or the clock
+    went back."""
     try:
         span = datetime.fromisoformat(ended or "") - datetime.fromisoformat(begun or "")
     except (ValueError, TypeError):

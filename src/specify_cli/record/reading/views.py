@@ -3,9 +3,9 @@
     record = read_file(held)                   # `held` reads the file: (offset, size) -> bytes
     tools = View(len(places), lambda at: record.entries[places[at]])
 
-Guarantees: `read_file` gives what `record.fold` gives of the same bytes; it keeps the places of the lines and the
-beginnings of their seals, 20 bytes each, and the lines looked at last; a line that is another one by then is refused.
-A view is as long as its source and keeps nothing.
+Guarantees: `read_file` gives what `record.fold` gives of the same bytes; it keeps the places of the
+lines and the beginnings of their seals, 20 bytes each, and the lines looked at last; a line that is
+another one by then is refused. A view is as long as its source and keeps nothing.
 """
 
 from __future__ import annotations
@@ -107,8 +107,11 @@ def as_lists(value: object) -> Any:
     return [as_lists(item) for item in value] if isinstance(value, View | list) else value
 
 
-def json_pieces(value: object, *, sort_keys: bool = False, indent: int = 2, gap: str = "\n") -> Iterator[str]:
-    """Yield a value as `json.dumps` writes it with an indent and no escapes beyond ASCII, a view item by item.
+def json_pieces(
+    value: object, *, sort_keys: bool = False, indent: int = 2, gap: str = "\n"
+) -> Iterator[str]:
+    """Yield a value as `json.dumps` writes it with an indent and no escapes beyond ASCII, a view
+    item by item.
 
     A view's items hold no views; those of a list may.
     """
@@ -127,23 +130,31 @@ def json_pieces(value: object, *, sort_keys: bool = False, indent: int = 2, gap:
             if isinstance(value, list) and isinstance(item, dict | list):
                 yield from json_pieces(item, sort_keys=sort_keys, indent=indent, gap=inner)
             else:
-                yield json.dumps(item, ensure_ascii=False, indent=indent, sort_keys=sort_keys).replace("\n", inner)
+                yield json.dumps(
+                    item, ensure_ascii=False, indent=indent, sort_keys=sort_keys
+                ).replace("\n", inner)
             before = ","
         yield f"{gap}]"
     else:
         plain = [] if isinstance(value, View) else value
         # No text in JSON holds a line break of its own.
-        yield json.dumps(plain, ensure_ascii=False, indent=indent, sort_keys=sort_keys).replace("\n", gap)
+        yield json.dumps(plain, ensure_ascii=False, indent=indent, sort_keys=sort_keys).replace(
+            "\n", gap
+        )
 
 
 def read_file(read: ReadAt) -> Record | None:
-    """Return the record that a file holds, as `record.fold` of its bytes does; its entries are read when asked for."""
+    """Return the record that a file holds, as `record.fold` of its bytes does; its entries are read
+    when asked for."""
     lines = _Lines(read)
-    return fold_ends(lines, (entry for entry in lines.scan() if entry.event in ("started", "completed")))
+    return fold_ends(
+        lines, (entry for entry in lines.scan() if entry.event in ("started", "completed"))
+    )
 
 
 def read_entries(read: ReadAt) -> Sequence[Entry]:
-    """Return the lines of a record's file that are in force and can be read, whether it holds a record or not."""
+    """Return the lines of a record's file that are in force and can be read, whether it holds a
+    record or not."""
     lines = _Lines(read)
     for _ in lines.scan():
         pass
@@ -160,7 +171,8 @@ class _Lines(Sequence["Entry"]):
         self._offsets, self._seals, self._sizes = array("Q"), array("Q"), array("I")
         self._kept: dict[int, Entry] = {}
         self._room = _KEPT
-        # Where the bytes read last begin, and they: one value, for the threads of a run look at the same record.
+        # Where the bytes read last begin, and they: one value, for the threads of a run look at the
+        # same record.
         self._block = (0, b"")
 
     def __len__(self) -> int:
@@ -193,7 +205,9 @@ class _Lines(Sequence["Entry"]):
 
     def _open(self, offset: int, raw: bytes) -> Entry:
         line = open_line(raw, self._codec)
-        return Entry(_UNREAD if line.fields is None else line.fields, line.seal, offset, line.problems)
+        return Entry(
+            _UNREAD if line.fields is None else line.fields, line.seal, offset, line.problems
+        )
 
     def _keep(self, place: int, entry: Entry, size: int) -> Entry:
         self._room -= size
@@ -213,7 +227,10 @@ class _Lines(Sequence["Entry"]):
             self._block = start, block = offset, self._read(offset, max(size, _BLOCK))
         entry = self._open(offset, block[offset - start : offset - start + size])
         if _mark(entry) != self._seals[place]:
-            why = f"the line at byte {offset} is not the one that was there when the record was opened"
+            why = (
+                f"the line at byte {offset} is not the one that was there when the record was "
+                "opened"
+            )
             raise StoredDataError("RECORD_DAMAGED", why, "spec-kitty invocations verify --all")
         return self._keep(place, entry, size)
 

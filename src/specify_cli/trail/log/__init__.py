@@ -1,12 +1,14 @@
-"""The log of one clone: a Merkle tree over the starts, closes and annexes of its records (docs/format.md §11).
+"""The log of one clone: a Merkle tree over the starts, closes and annexes of its records
+(docs/format.md §11).
 
     from specify_cli.trail.log.merkle import compute_root, hash_leaf
     hash_leaf(b"an entry")
 
-Reading order: `entries.py` (add a leaf for a line), `leaves.py` (leaves and the folder they lie in), `merkle.py` (RFC
-6962), `signing.py` (checkpoints), `notes.py` (C2SP notes, cosignatures, policies), `published.py` (the part that a
-committed trail carries), `automatic.py` (sign behind an answer).
+Reading order: `entries.py` (add a leaf for a line), `leaves.py` (leaves and the folder they lie
+in), `merkle.py` (RFC 6962), `signing.py` (checkpoints), `notes.py` (C2SP notes, cosignatures,
+policies), `published.py` (the part that a committed trail carries), `automatic.py` (sign behind an
+answer).
 
-A leaf is durable before the answer. What a crash leaves half done the next command finishes. `merkle.py` and `notes.py`
-are pure. It lies in the git directory, out of a branch's reach.
+A leaf is durable before the answer. What a crash leaves half done the next command finishes.
+`merkle.py` and `notes.py` are pure. It lies in the git directory, out of a branch's reach.
 """

@@ -1,4 +1,5 @@
-"""Sign the log by itself, behind the answer of a command: a process of its own, once an hour where something was added.
+"""Sign the log by itself, behind the answer of a command: a process of its own, once an hour where
+something was added.
 
     sign_when_due(root, git_dir)        # after `do` and `complete`; costs a listing and two `stat`
     python -P -m specify_cli.trail.log.automatic ROOT
@@ -30,9 +31,11 @@ _NULL = [
 
 
 def start_detached(module: str, root: str, descriptors: tuple[tuple[int, int], ...] = ()) -> None:
-    """Start a module of ours in a process of its own, for a project; it inherits the descriptors of `kept`, renumbered.
+    """Start a module of ours in a process of its own, for a project; it inherits the descriptors of
+    `kept`, renumbered.
 
-    Of what this process inherited nothing goes over: somebody may be waiting for its end. Raises OSError.
+    Of what this process inherited nothing goes over: somebody may be waiting for its end. Raises
+    OSError.
     """
     closing = []
     for name in os.listdir("/dev/fd"):
@@ -68,7 +71,8 @@ def sign_when_due(root: str, git_dir: str, now: float | None = None) -> bool:
 
 def _sign(root: str) -> None:
     """Sign once, out of everybody's way."""
-    from specify_cli.trail.log.signing import make_checkpoint  # loads cryptography in the detached process alone
+    # loads cryptography in the detached process alone
+    from specify_cli.trail.log.signing import make_checkpoint
 
     os.nice(10)
     try:

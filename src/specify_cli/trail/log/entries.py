@@ -1,19 +1,21 @@
-"""Keep the log of this clone: every start, close and annex is a leaf, durable before the answer (docs/format.md §11).
+"""Keep the log of this clone: every start, close and annex is a leaf, durable before the answer
+(docs/format.md §11).
 
     log = TrailLog(project.root, project.git_dir, project.location.place)
     with log.announce("start", invocation_id) as entry:
         …                                  # write the record; its first line carries entry.links
         entry.commit(seal)                 # now the leaf is durable
 
-The log lies in the git directory that all worktrees share; where that cannot be written, in `.kittify/local/`. It only
-grows:
+The log lies in the git directory that all worktrees share; where that cannot be written, in
+`.kittify/local/`. It only grows:
 
-    <home>/<number>-<random>/leaves        98 bytes a leaf: `start|fixed|close|annex`, invocation id, the line's seal
-    <home>/<number>-<random>/pending/…     one file a leaf whose record is being written
-    <home>/tips                            derived: the ends of the trail that no record has cited yet
+    <home>/<number>-<random>/leaves   98 bytes a leaf: `start|fixed|close|annex`, id, seal
+    <home>/<number>-<random>/pending/…  one file a leaf whose record is being written
+    <home>/tips                         derived: the ends of the trail that no record has cited yet
 
-A leaf follows its record, so a crash between the two leaves a pending file, and the next command adds the leaf.
-Whoever edits these files can hide records from this clone; a checkpoint that somebody else has seen shows it.
+A leaf follows its record, so a crash between the two leaves a pending file, and the next command
+adds the leaf. Whoever edits these files can hide records from this clone; a checkpoint that
+somebody else has seen shows it.
 """
 
 from __future__ import annotations
@@ -70,7 +72,8 @@ _COMMAND_TAKES = 600.0
 
 
 class _Tip(NamedTuple):
-    """One end of the trail: where the record lies, the seal last known of it, whether that is cited, whether open."""
+    """One end of the trail: where the record lies, the seal last known of it, whether that is
+    cited, whether open."""
 
     path: str
     seal: str
@@ -88,7 +91,8 @@ class TrailLog:
 
     @property
     def homes(self) -> tuple[str, ...]:
-        """Return the folders a log of this project may lie in, the one in the git directory first."""
+        """Return the folders a log of this project may lie in, the one in the git directory
+        first."""
         local = f"{self.root}/{layout.LOG}"
         return (local,) if self._shared is None else (f"{self._shared[0]}/{self._shared[1]}", local)
 
@@ -102,7 +106,8 @@ class TrailLog:
         return max(by_time)[1] if by_time else None
 
     def begin(self, after: Generation, leaves: bytes) -> Generation:
-        """Return a new log in place of one that may not be continued, with these leaves. Raises OSError."""
+        """Return a new log in place of one that may not be continued, with these leaves. Raises
+        OSError."""
         name = f"{after.number + 1}-{os.urandom(4).hex()}"
         with durable.folder(after.home, name, create=True) as fd:
             durable.create_exclusive(fd, "leaves", leaves, durable.PRIVATE)
@@ -125,10 +130,11 @@ class TrailLog:
             raise durable.write_failed("the log of the trail", error) from error
 
     def fix(self, invocation_id: str, path: str) -> None:
-        """Add the tip of an open record as a leaf, so that its lines up to there cannot be written anew unseen.
+        """Add the tip of an open record as a leaf, so that its lines up to there cannot be written
+        anew unseen.
 
-        The line is on stable storage before its leaf is. Nothing waits for the leaf: a tip that could not be added is
-        only not fixed. Raises OSError, EnvironmentFault.
+        The line is on stable storage before its leaf is. Nothing waits for the leaf: a tip that
+        could not be added is only not fixed. Raises OSError, EnvironmentFault.
         """
         fd = os.open(path, os.O_RDONLY | durable.REGULAR)
         try:
@@ -156,9 +162,15 @@ class TrailLog:
                 if name.count("-") != 2:
                     continue
                 kind, invocation_id, annex = name.split("-")
-                line = _find_line(self.root, kind, invocation_id, annex) if is_invocation_id(invocation_id) else None
+                line = (
+                    _find_line(self.root, kind, invocation_id, annex)
+                    if is_invocation_id(invocation_id)
+                    else None
+                )
                 try:
-                    changed = os.stat(f"{generation.path}/pending/{name}", follow_symlinks=False).st_ctime
+                    changed = os.stat(
+                        f"{generation.path}/pending/{name}", follow_symlinks=False
+                    ).st_ctime
                 except FileNotFoundError:
                     continue  # its leaf is there by now
                 if line is None or line.was_written_at(changed):
@@ -166,12 +178,15 @@ class TrailLog:
         return pending
 
     def _open_generation(self) -> Generation:
-        """Return the log that is written: the newest in the git directory, else in the project's local folder."""
+        """Return the log that is written: the newest in the git directory, else in the project's
+        local folder."""
         local = (self.root, layout.LOG)
         for base, relative in filter(None, (self._shared, local)):
             try:
                 generation = _find_or_make(base, relative)
-                if os.access(generation.path, os.W_OK) and _is_writable(f"{generation.path}/leaves"):
+                if os.access(generation.path, os.W_OK) and _is_writable(
+                    f"{generation.path}/leaves"
+                ):
                     return generation
             except OSError as error:
                 if error.errno not in _READ_ONLY or (base, relative) == local:
@@ -186,9 +201,12 @@ class TrailLog:
                     self._settle(generation, pending, name)
 
     def _settle(self, generation: Generation, pending: int, name: str) -> None:
-        """Add the leaf of a pending file whose process is gone, if its line is there, and remove the file."""
+        """Add the leaf of a pending file whose process is gone, if its line is there, and remove
+        the file."""
         try:
-            fd = durable.open_regular(pending, name, os.O_RDONLY, f"{generation.path}/pending/{name}")
+            fd = durable.open_regular(
+                pending, name, os.O_RDONLY, f"{generation.path}/pending/{name}"
+            )
         except FileNotFoundError:
             return
         try:
@@ -196,34 +214,47 @@ class TrailLog:
                 return  # its process lives, or came to its end just now
             kind, _, rest = name.partition("-")
             invocation_id, _, annex = rest.partition("-")
-            # The worktree it was written in, or this one: the project may have been moved since, and a power cut may
-            # have taken the name, which is not synced.
+            # The worktree it was written in, or this one: the project may have been moved since,
+            # and a power cut may have taken the name, which is not synced.
             text = os.pread(fd, 4096, 0).decode("utf-8", "surrogateescape")
             roots = (text, self.root) if os.path.isabs(text) and "\0" not in text else (self.root,)
-            known = (_find_line(root, kind, invocation_id, annex) for root in roots if is_invocation_id(invocation_id))
+            known = (
+                _find_line(root, kind, invocation_id, annex)
+                for root in roots
+                if is_invocation_id(invocation_id)
+            )
             line = next(filter(None, known), None)
             if line is not None and line.was_written_at(os.fstat(fd).st_ctime):
-                self.append(generation, Leaf(kind, invocation_id, line.seal), line.path, {}, again=True)
+                self.append(
+                    generation, Leaf(kind, invocation_id, line.seal), line.path, {}, again=True
+                )
             os.unlink(name, dir_fd=pending)
         finally:
             os.close(fd)
 
     def _adopt(self, generation: Generation) -> None:
-        """Make ends of the newest closed records that are older than links, so that the next ones cite them."""
+        """Make ends of the newest closed records that are older than links, so that the next ones
+        cite them."""
 
         index, tips = Index(self.root), dict[str, _Tip]()
         for _, key in zip(range(_MAX_ADOPTED), index.newest(), strict=False):
             place = index.place(key)
-            path = "" if place is None or place.folder == layout.IMPORTED else f"{self.root}/{place.path}"
+            path = (
+                ""
+                if place is None or place.folder == layout.IMPORTED
+                else f"{self.root}/{place.path}"
+            )
             seal = _read_older_end(path) if path else None
             if seal is not None:
                 tips[key.invocation_id] = _Tip(path, seal, False, False)
         _write_tips(generation.home, tips, {})
 
     def _notice_merged(self, generation: Generation) -> None:
-        """Make ends of what other clones' logs brought since the last look: their newest records that are here.
+        """Make ends of what other clones' logs brought since the last look: their newest records
+        that are here.
 
-        A branch may hold anything: a leaf counts where the record it names is here and ends in its seal.
+        A branch may hold anything: a leaf counts where the record it names is here and ends in its
+        seal.
         """
         tips, seen = _read_tips(generation.home)
         own = {item.name for item in self.generations()}
@@ -236,24 +267,38 @@ class TrailLog:
                 continue
             seen[name] = changed
             for leaf in _read_newest(self.root, folder, name):
-                path = _find_published(self.root, leaf.invocation_id) if leaf.kind == CLOSE else None
-                if path is not None and leaf.invocation_id not in tips and _read_end(path) == leaf.seal:
+                path = (
+                    _find_published(self.root, leaf.invocation_id) if leaf.kind == CLOSE else None
+                )
+                if (
+                    path is not None
+                    and leaf.invocation_id not in tips
+                    and _read_end(path) == leaf.seal
+                ):
                     tips[leaf.invocation_id] = _Tip(path, leaf.seal, False, False)
             _write_tips(generation.home, tips, seen)
 
     # --- leaves and tips
 
     def append(
-        self, generation: Generation, leaf: Leaf, path: str, cited: dict[str, str], *, again: bool = False
+        self,
+        generation: Generation,
+        leaf: Leaf,
+        path: str,
+        cited: dict[str, str],
+        *,
+        again: bool = False,
     ) -> None:
-        """Make a leaf durable, then remember which ends of the trail are left. Raises OSError, NotTakenBack."""
+        """Make a leaf durable, then remember which ends of the trail are left. Raises OSError,
+        NotTakenBack."""
         with durable.folder(generation.path) as folder:
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | durable.REGULAR
             fd = os.open("leaves", flags, durable.PRIVATE, dir_fd=folder)
             try:
                 durable.lock(fd, f"{generation.path}/leaves")
                 size = measure_leaves(fd)
-                if size != os.fstat(fd).st_size:  # a write that was cut off: nobody was answered for it
+                # a write that was cut off: nobody was answered for it
+                if size != os.fstat(fd).st_size:
                     os.ftruncate(fd, size)
                 line = leaf.entry + b"\n"
                 if not (again and line in os.pread(fd, _RECENT, max(0, size - _RECENT))):
@@ -280,7 +325,8 @@ class TrailLog:
         _write_tips(home, tips, seen)
 
     def cite(self, home: str, own: str) -> dict[str, str]:
-        """Return the ends of the trail that no record has cited: of each invocation the seal of its last line.
+        """Return the ends of the trail that no record has cited: of each invocation the seal of its
+        last line.
 
         A line of an open record is on stable storage before it is cited.
         """
@@ -299,7 +345,9 @@ def open_log(project: Project) -> TrailLog:
     return TrailLog(project.root, project.git_dir, project.location.place)
 
 
-def write_annex(project: Project, records: FileRecordStore, invocation_id: str, name: str, line: bytes) -> str:
+def write_annex(
+    project: Project, records: FileRecordStore, invocation_id: str, name: str, line: bytes
+) -> str:
     """Return the path of a new annex file with its one line; durable, and a leaf of the log."""
     with open_log(project).announce(ANNEX, invocation_id, name) as entry:
         path = records.annex(invocation_id, name, line)
@@ -310,11 +358,13 @@ def write_annex(project: Project, records: FileRecordStore, invocation_id: str, 
 class Entry:
     """One line that is being written: what it cites, and its leaf once it is there.
 
-    Until it is left a pending file says that its leaf may be missing; the file stays where the line may be there and
-    its leaf is not.
+    Until it is left a pending file says that its leaf may be missing; the file stays where the line
+    may be there and its leaf is not.
     """
 
-    def __init__(self, log: TrailLog, generation: Generation, kind: str, invocation_id: str, annex: str) -> None:
+    def __init__(
+        self, log: TrailLog, generation: Generation, kind: str, invocation_id: str, annex: str
+    ) -> None:
         self._log, self._generation = log, generation
         self._kind, self._id = kind, invocation_id
         self._name = f"{kind}-{invocation_id}-{annex or os.urandom(4).hex()}"
@@ -323,7 +373,8 @@ class Entry:
 
     @property
     def links(self) -> dict[str, list[str]]:
-        """Return what this line cites: the seals, and the invocations they are of in the same order."""
+        """Return what this line cites: the seals, and the invocations they are of in the same
+        order."""
         return {"after": list(self._cited.values()), "after_of": list(self._cited)}
 
     def __enter__(self) -> Entry:
@@ -333,9 +384,16 @@ class Entry:
                 fd = os.open(f".{self._name}.{os.getpid()}", flags, durable.PRIVATE, dir_fd=pending)
                 os.write(fd, self._log.root.encode("utf-8", "surrogateescape"))
                 durable.try_lock(fd)
-                # Locked before it has its name: who finds the name and gets the lock knows that this process is gone.
-                os.rename(f".{self._name}.{os.getpid()}", self._name, src_dir_fd=pending, dst_dir_fd=pending)
-                # The name outlives a power cut that the line outlives: else nobody would know whose leaf is missing.
+                # Locked before it has its name: who finds the name and gets the lock knows that
+                # this process is gone.
+                os.rename(
+                    f".{self._name}.{os.getpid()}",
+                    self._name,
+                    src_dir_fd=pending,
+                    dst_dir_fd=pending,
+                )
+                # The name outlives a power cut that the line outlives: else nobody would know whose
+                # leaf is missing.
                 os.fsync(pending)
                 self._fd = fd
         except OSError as error:
@@ -343,13 +401,16 @@ class Entry:
         return self
 
     def commit(self, seal: str, path: str, *, again: bool = False) -> None:
-        """Make the leaf of the line at `path` durable, with `again` only where it is not there already.
+        """Make the leaf of the line at `path` durable, with `again` only where it is not there
+        already.
 
         Raises EnvironmentFault WRITE_FAILED; the next command adds it then.
         """
         leaf = Leaf(self._kind, self._id, seal)
         try:
-            self._log.append(self._generation, leaf, f"{self._log.root}/{path}", self._cited, again=again)
+            self._log.append(
+                self._generation, leaf, f"{self._log.root}/{path}", self._cited, again=again
+            )
         except OSError as error:
             raise durable.write_failed("the log of the trail", error) from error
         self.withdraw()
@@ -364,7 +425,9 @@ class Entry:
             os.close(self._fd)
             self._fd = -1
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
         if kind is None or isinstance(error, FileExistsError):
             self.withdraw()
         elif self._fd >= 0:
@@ -373,7 +436,8 @@ class Entry:
 
 
 def _find_or_make(base: str, relative: str) -> Generation:
-    """Return the newest log in a folder; the first one is made under a lock, so that racing commands make one."""
+    """Return the newest log in a folder; the first one is made under a lock, so that racing
+    commands make one."""
     home = f"{base}/{relative}"
     if not (names := list_generations(home)):
         with durable.folder(base, relative, create=True, wait=durable.LOCK_WAIT_SECONDS):
@@ -388,14 +452,16 @@ def _is_writable(path: str) -> bool:
 
 
 def _read_tips(home: str) -> tuple[dict[str, _Tip], dict[str, object]]:
-    """Return the ends of the trail, and when other clones' logs on this branch had changed at the last look.
+    """Return the ends of the trail, and when other clones' logs on this branch had changed at the
+    last look.
 
     A file that is damaged counts as none, for it is derived.
     """
     try:
         value = json.loads(durable.read_below(home, "tips", _MAX_TIPS))
         tips = {
-            str(key): _Tip(str(tip[0]), str(tip[1]), bool(tip[2]), bool(tip[3])) for key, tip in value["tips"].items()
+            str(key): _Tip(str(tip[0]), str(tip[1]), bool(tip[2]), bool(tip[3]))
+            for key, tip in value["tips"].items()
         }
         return tips, dict(value["seen"])
     except (OSError, InvocationError, ValueError, AttributeError, LookupError, TypeError):
@@ -412,7 +478,8 @@ def _write_tips(home: str, tips: Mapping[str, _Tip], seen: Mapping[str, object])
 
 
 def _read_newest(root: str, folder: str, name: str) -> Iterator[Leaf]:
-    """Yield the newest leaves of another clone's log; what is none is passed over here, and verify names it."""
+    """Yield the newest leaves of another clone's log; what is none is passed over here, and verify
+    names it."""
     from specify_cli.trail.log.published import list_segments  # for a log that other clones write
 
     for file, start, end in list_segments(root, name)[-1:]:
@@ -448,13 +515,16 @@ def _read_end(path: str) -> str | None:
 
 
 def _read_older_end(path: str) -> str | None:
-    """Return the seal of the closing line of a record that was written before there were links; else None."""
+    """Return the seal of the closing line of a record that was written before there were links;
+    else None."""
     try:
         fd = os.open(path, os.O_RDONLY | durable.REGULAR)
     except OSError:
         return None
     try:
-        closing = os.pread(fd, _LINE_END, max(0, os.fstat(fd).st_size - _LINE_END))[:-1].rpartition(b"\n")[2]
+        closing = os.pread(fd, _LINE_END, max(0, os.fstat(fd).st_size - _LINE_END))[:-1].rpartition(
+            b"\n"
+        )[2]
         linked = b'"after":' in os.pread(fd, _LINE_END, 0)
         return None if linked or b'"event":"completed"' not in closing else _read_last_seal(fd)
     finally:
@@ -468,11 +538,19 @@ def _read_last_seal(fd: int) -> str | None:
 def _find_published(root: str, invocation_id: str) -> str | None:
     """Return the path of a published record, if it is here."""
     folder = f"{root}/{layout.trail_folder(invocation_id)}"
-    return next((f"{folder}/{name}" for name in list_names(folder) if name.endswith(f"-{invocation_id}.jsonl")), None)
+    return next(
+        (
+            f"{folder}/{name}"
+            for name in list_names(folder)
+            if name.endswith(f"-{invocation_id}.jsonl")
+        ),
+        None,
+    )
 
 
 def _read_open_tip(tip: _Tip) -> str:
-    """Return the seal of an open record's last line, on stable storage; the known one where nothing follows it.
+    """Return the seal of an open record's last line, on stable storage; the known one where nothing
+    follows it.
 
     That one too where the record is gone, busy or torn.
     """
@@ -495,16 +573,19 @@ def _read_open_tip(tip: _Tip) -> str:
 
 
 class _WrittenLine(NamedTuple):
-    """A line that a process wrote before it died: its seal, its file, when it says it was written (RFC 3339)."""
+    """A line that a process wrote before it died: its seal, its file, when it says it was written
+    (RFC 3339)."""
 
     seal: str
     path: str
     at: str
 
     def was_written_at(self, seconds: float) -> bool:
-        """Return whether the line is of this time, in seconds since 1970, give or take what a command takes.
+        """Return whether the line is of this time, in seconds since 1970, give or take what a
+        command takes.
 
-        Nobody can give a file another time of change: a line that was forged with an older one is found by it.
+        Nobody can give a file another time of change: a line that was forged with an older one is
+        found by it.
         """
         try:
             return abs(datetime.fromisoformat(self.at).timestamp() - seconds) <= _COMMAND_TAKES
@@ -513,7 +594,8 @@ class _WrittenLine(NamedTuple):
 
 
 def _find_line(root: str, kind: str, invocation_id: str, annex: str) -> _WrittenLine | None:
-    """Return (seal, path) of a line that a process wrote before it died, made durable; None where it is not there."""
+    """Return (seal, path) of a line that a process wrote before it died, made durable; None where
+    it is not there."""
 
     if kind == ANNEX:
         path = f"{layout.annex_folder(invocation_id)}/{annex}.jsonl"

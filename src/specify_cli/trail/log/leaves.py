@@ -46,7 +46,12 @@ class LogDamagedError(ValueError):
 def parse_leaf(raw: bytes) -> Leaf:
     """Return the leaf a line without LF is. Raises LogDamagedError."""
     parts = raw.decode("ascii", "replace").split(" ")
-    if len(parts) != 3 or parts[0] not in _KINDS or not is_invocation_id(parts[1]) or not is_digest(parts[2]):
+    if (
+        len(parts) != 3
+        or parts[0] not in _KINDS
+        or not is_invocation_id(parts[1])
+        or not is_digest(parts[2])
+    ):
         raise LogDamagedError(f"expected a kind, an invocation id and a seal, found {raw[:60]!r}")
     return Leaf(*parts)
 
@@ -67,7 +72,8 @@ class Generation(NamedTuple):
         return int(self.name.partition("-")[0])
 
     def count_leaves(self) -> int:
-        """Return how many whole leaves there are; a hole that a power cut left at the end holds none."""
+        """Return how many whole leaves there are; a hole that a power cut left at the end holds
+        none."""
         try:
             with durable.folder(self.path) as folder:
                 file = durable.open_regular(folder, "leaves", os.O_RDONLY, f"{self.path}/leaves")
@@ -79,7 +85,8 @@ class Generation(NamedTuple):
             os.close(file)
 
     def changed_at(self) -> tuple[int, int]:
-        """Return what orders the logs of a clone: the time of the last leaf, then the number of the log."""
+        """Return what orders the logs of a clone: the time of the last leaf, then the number of the
+        log."""
         try:
             last = os.stat(f"{self.path}/leaves", follow_symlinks=False).st_mtime_ns
         except FileNotFoundError:
@@ -91,7 +98,8 @@ class Generation(NamedTuple):
         return map(parse_leaf, self.read_lines(start, count))
 
     def read_lines(self, start: int = 0, count: int | None = None) -> Iterator[bytes]:
-        """Yield the lines of leaves from a number on, without LF, a piece of the file at a time; unchecked."""
+        """Yield the lines of leaves from a number on, without LF, a piece of the file at a time;
+        unchecked."""
         rest = self.count_leaves() - start if count is None else count
         while rest > 0 and (piece := self.read_bytes(start, min(rest, _PIECE) * LEAF_BYTES)):
             for at in range(0, len(piece) - LEAF_BYTES + 1, LEAF_BYTES):
@@ -112,11 +120,12 @@ class Generation(NamedTuple):
 
 
 def measure_leaves(file: int) -> int:
-    """Return the size in bytes of the whole leaves in an open file: without a torn leaf, or zeros, at its end.
+    """Return the size in bytes of the whole leaves in an open file: without a torn leaf, or zeros,
+    at its end.
 
-    A file system can make a file longer before its bytes are there; a power cut between the two leaves zeros. Nobody
-    was answered for such a leaf, and no leaf holds a zero. Zeros in place of leaves that were signed are found all
-    the same: the log is shorter then than what was signed.
+    A file system can make a file longer before its bytes are there; a power cut between the two
+    leaves zeros. Nobody was answered for such a leaf, and no leaf holds a zero. Zeros in place of
+    leaves that were signed are found all the same: the log is shorter then than what was signed.
     """
     size = os.fstat(file).st_size
     while size:
@@ -137,5 +146,9 @@ def list_names(folder: str) -> list[str]:
 
 def list_generations(home: str) -> list[str]:
     """Return the names of the logs in a folder, the oldest first."""
-    numbered = [(int(match.group(1)), name) for name in list_names(home) if (match := GENERATION_NAME.fullmatch(name))]
+    numbered = [
+        (int(match.group(1)), name)
+        for name in list_names(home)
+        if (match := GENERATION_NAME.fullmatch(name))
+    ]
     return [name for _, name in sorted(numbered)]

@@ -1,11 +1,12 @@
-"""RFC 6962 Merkle trees over hashes that are kept in levels of 256: roots, proofs and their verification.  [pure]
+"""RFC 6962 Merkle trees over hashes that are kept in levels of 256: roots, proofs and their
+verification. [pure]
 
     root = compute_root(read, size)
     path = prove_inclusion(read, index, size)
     verify_inclusion(hash_leaf(entry), index, size, path, root)
 
-`read(level, start, count)` returns hashes of 32 bytes each, joined: at level L those of complete subtrees of 256**L
-leaves, as a tile of C2SP tlog-tiles holds them.
+`read(level, start, count)` returns hashes of 32 bytes each, joined: at level L those of complete
+subtrees of 256**L leaves, as a tile of C2SP tlog-tiles holds them.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ def extend(read: Read, size: int, leaves: Iterable[bytes]) -> list[bytearray]:
             missing = WIDTH * HASH - fresh
             first = sizes[level] - WIDTH
             tile = (
-                read(level, first, missing // HASH) + gained[level] if missing > 0 else gained[level][-WIDTH * HASH :]
+                read(level, first, missing // HASH) + gained[level]
+                if missing > 0
+                else gained[level][-WIDTH * HASH :]
             )
             add(level + 1, _fold(bytes(tile)))
 
@@ -62,7 +65,8 @@ def extend(read: Read, size: int, leaves: Iterable[bytes]) -> list[bytearray]:
 
 
 class Frontier:
-    """The right edge of a tree that leaves are added to: its root at any time, in memory of its height.
+    """The right edge of a tree that leaves are added to: its root at any time, in memory of its
+    height.
 
     `size` and `peaks` are all of it, from which it can be made again.
     """
@@ -127,7 +131,9 @@ def prove_consistency(read: Read, old: int, new: int) -> list[bytes]:
     return path[::-1]
 
 
-def verify_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], root: bytes) -> bool:
+def verify_inclusion(
+    leaf: bytes, index: int, size: int, path: Sequence[bytes], root: bytes
+) -> bool:
     """Return whether a path leads from a leaf's hash to the root (RFC 9162 §2.1.3.2)."""
     if not 0 <= index < size:
         return False
@@ -145,7 +151,9 @@ def verify_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], 
     return last == 0 and node == root
 
 
-def verify_consistency(old: int, new: int, old_root: bytes, new_root: bytes, path: Sequence[bytes]) -> bool:
+def verify_consistency(
+    old: int, new: int, old_root: bytes, new_root: bytes, path: Sequence[bytes]
+) -> bool:
     """Return whether a proof shows that the new tree continues the old one (RFC 9162 §2.1.4.2)."""
     if not 0 <= old <= new:
         return False
@@ -179,7 +187,8 @@ def _split(count: int) -> int:
 
 
 def _hash_range(read: Read, start: int, end: int) -> bytes:
-    """Return MTH(D[start:end]); the ranges RFC 6962 asks for begin at a multiple of their largest power of two."""
+    """Return MTH(D[start:end]); the ranges RFC 6962 asks for begin at a multiple of their largest
+    power of two."""
     count = end - start
     if count & (count - 1) == 0:
         return _hash_subtree(read, count.bit_length() - 1, start // count)
@@ -188,7 +197,8 @@ def _hash_range(read: Read, start: int, end: int) -> bytes:
 
 
 def _hash_subtree(read: Read, height: int, index: int) -> bytes:
-    """Return the hash of the complete subtree of 2**height leaves that is the `index`-th of its height."""
+    """Return the hash of the complete subtree of 2**height leaves that is the `index`-th of its
+    height."""
     level, inside = divmod(height, _HEIGHT)
     return _fold(read(level, index << inside, 1 << inside))
 
@@ -197,5 +207,8 @@ def _fold(tile: bytes) -> bytes:
     """Return the hash above a power of two of neighbouring hashes."""
     hashes = split_hashes(tile)
     while len(hashes) > 1:
-        hashes = [hash_children(left, right) for left, right in zip(hashes[::2], hashes[1::2], strict=True)]
+        hashes = [
+            hash_children(left, right)
+            for left, right in zip(hashes[::2], hashes[1::2], strict=True)
+        ]
     return hashes[0]

@@ -1,6 +1,6 @@
 """Signed notes, checkpoints, cosignatures and trust policies as C2SP specifies them.  [pure]
 
-    checkpoint = parse_checkpoint(data)                     # origin, size, root and the signatures as they stand
+    checkpoint = parse_checkpoint(data)  # origin, size, root and the signatures as they stand
     signer = VerifierKey.parse("example.org/log+3a1b…+AX…")
     signed_at(signer, checkpoint)                           # None: this key did not sign it
 
@@ -29,11 +29,13 @@ Sign = Callable[[bytes], bytes]
 
 
 class NoteError(ValueError):
-    """Bytes that are not the note, checkpoint, key or policy they should be; the message says why."""
+    """Bytes that are not the note, checkpoint, key or policy they should be; the message says
+    why."""
 
 
 class VerifierKey(NamedTuple):
-    """A public key with its name: `<name>+<key id>+<base64 of type and key>` (signed-note, verifier keys)."""
+    """A public key with its name: `<name>+<key id>+<base64 of type and key>` (signed-note, verifier
+    keys)."""
 
     name: str
     kind: int
@@ -53,7 +55,11 @@ class VerifierKey(NamedTuple):
         key_id, _, encoded = rest.partition("+")
         data = decode(encoded, "a verifier key")
         key = cls(name, data[0] if data else 0, data[1:])
-        if _NAME.fullmatch(name) is None or key.kind not in _KEY_BYTES or len(key.public) != _KEY_BYTES[key.kind]:
+        if (
+            _NAME.fullmatch(name) is None
+            or key.kind not in _KEY_BYTES
+            or len(key.public) != _KEY_BYTES[key.kind]
+        ):
             raise NoteError(f"expected a verifier key (name+id+key), found {text[:80]!r}")
         if key.key_id.hex() != key_id:
             raise NoteError(f"the verifier key of {name} does not fit its id {key_id}")
@@ -72,7 +78,8 @@ class Signature(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """A log's state as its owner signed it (tlog-checkpoint): `text` is what the signatures are over."""
+    """A log's state as its owner signed it (tlog-checkpoint): `text` is what the signatures are
+    over."""
 
     origin: str
     size: int
@@ -85,7 +92,8 @@ class Checkpoint(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """That an entry is in a log (tlog-proof): its number, the path to the checkpoint's root, and extra data."""
+    """That an entry is in a log (tlog-proof): its number, the path to the checkpoint's root, and
+    extra data."""
 
     number: int
     path: tuple[bytes, ...]
@@ -94,12 +102,20 @@ class Proof(NamedTuple):
 
     def __str__(self) -> str:
         extra = [f"extra {encode(self.extra)}"] if self.extra else []
-        lines = [_PROOF, *extra, f"index {self.number}", *map(encode, self.path), "", str(self.checkpoint)]
+        lines = [
+            _PROOF,
+            *extra,
+            f"index {self.number}",
+            *map(encode, self.path),
+            "",
+            str(self.checkpoint),
+        ]
         return "\n".join(lines)
 
 
 class Policy(NamedTuple):
-    """Whom a verifier trusts (tlog-policy): logs, witnesses by name, groups (threshold, members) and the quorum."""
+    """Whom a verifier trusts (tlog-policy): logs, witnesses by name, groups (threshold, members)
+    and the quorum."""
 
     logs: tuple[VerifierKey, ...]
     witnesses: Mapping[str, VerifierKey]
@@ -148,14 +164,20 @@ def parse_checkpoint(data: bytes) -> Checkpoint:
         raise NoteError("a checkpoint is UTF-8 text") from error
     text, blank, signed = note.rpartition("\n\n")
     lines = f"{text}\n".split("\n")
-    if not blank or not signed.endswith("\n") or any(ord(char) < 32 and char != "\n" for char in note):
+    if (
+        not blank
+        or not signed.endswith("\n")
+        or any(ord(char) < 32 and char != "\n" for char in note)
+    ):
         raise NoteError("expected the three lines of a checkpoint, an empty line and signatures")
     if len(lines) < 4 or not all(lines[:-1]) or _SIZE.fullmatch(lines[1]) is None:
         raise NoteError("expected an origin, a size and a root, a line each")
     root = decode(lines[2], "the root")
     if len(root) != 32:
         raise NoteError(f"a root has 32 bytes, found {len(root)}")
-    signatures = tuple(parse_signature(f"{line}\n") for line in signed.removesuffix("\n").split("\n"))
+    signatures = tuple(
+        parse_signature(f"{line}\n") for line in signed.removesuffix("\n").split("\n")
+    )
     return Checkpoint(lines[0], int(lines[1]), root, f"{text}\n", signatures)
 
 
@@ -171,7 +193,8 @@ def parse_signature(line: str) -> Signature:
 
 
 def sign(key: VerifierKey, text: str, private: Sign, seconds: int) -> Signature:
-    """Return the signature of a checkpoint's text; of a cosignature at a time in seconds since 1970."""
+    """Return the signature of a checkpoint's text; of a cosignature at a time in seconds since
+    1970."""
     if key.kind == ED25519:
         return Signature(key.name, key.key_id, private(text.encode()))
     stamp = seconds.to_bytes(8, "big")
@@ -179,9 +202,11 @@ def sign(key: VerifierKey, text: str, private: Sign, seconds: int) -> Signature:
 
 
 def signed_at(key: VerifierKey, checkpoint: Checkpoint) -> int | None:
-    """Return when a key signed a checkpoint, in seconds since 1970; 0 where the signature holds no time; None if not.
+    """Return when a key signed a checkpoint, in seconds since 1970; 0 where the signature holds no
+    time; None if not.
 
-    Raises NoteError where a line is this key's and does not verify: then the whole checkpoint is to be rejected.
+    Raises NoteError where a line is this key's and does not verify: then the whole checkpoint is to
+    be rejected.
     """
     signed = None
     for item in checkpoint.signatures:
@@ -189,9 +214,16 @@ def signed_at(key: VerifierKey, checkpoint: Checkpoint) -> int | None:
             continue
         stamped = key.kind != ED25519
         seconds = int.from_bytes(item.value[:8], "big") if stamped else 0
-        message = _make_message(key, checkpoint.text, seconds) if stamped else checkpoint.text.encode()
-        if seconds >= 1 << 63 or not _is_signed(key, item.value[8:] if stamped else item.value, message):
-            raise NoteError(f"the signature of {key.name} on {checkpoint.origin} at {checkpoint.size} does not verify")
+        message = (
+            _make_message(key, checkpoint.text, seconds) if stamped else checkpoint.text.encode()
+        )
+        if seconds >= 1 << 63 or not _is_signed(
+            key, item.value[8:] if stamped else item.value, message
+        ):
+            raise NoteError(
+                f"the signature of {key.name} on {checkpoint.origin} at {checkpoint.size} does "
+                "not verify"
+            )
         signed = seconds
     return signed
 
@@ -234,7 +266,11 @@ def parse_proof(data: bytes) -> Proof:
     lines = head.split("\n")
     if not blank or lines.pop(0) != _PROOF:
         raise NoteError(f"expected a first line {_PROOF}, found {head[:60]!r}")
-    extra = decode(lines.pop(0)[6:], "the extra data") if lines and lines[0].startswith("extra ") else b""
+    extra = (
+        decode(lines.pop(0)[6:], "the extra data")
+        if lines and lines[0].startswith("extra ")
+        else b""
+    )
     index = lines.pop(0).removeprefix("index ") if lines and lines[0].startswith("index ") else ""
     if _SIZE.fullmatch(index) is None or len(lines) > 63:
         raise NoteError("expected a line with the index and at most 63 hashes")
@@ -268,11 +304,27 @@ def parse_policy(data: bytes) -> Policy:
                     witnesses[name] = known[-1]
                 case ["group", name, threshold, *members] if members:
                     _check_new_name(name, witnesses, groups)
-                    unknown = [member for member in members if member not in witnesses and member not in groups]
-                    again = [member for member in members if member in grouped or members.count(member) > 1]
+                    unknown = [
+                        member
+                        for member in members
+                        if member not in witnesses and member not in groups
+                    ]
+                    again = [
+                        member
+                        for member in members
+                        if member in grouped or members.count(member) > 1
+                    ]
                     count = {"all": str(len(members)), "any": "1"}.get(threshold, threshold)
-                    if unknown or again or not count.isdecimal() or not 1 <= int(count) <= len(members):
-                        raise NoteError(f"the group {name} has an unknown or repeated member, or a wrong threshold")
+                    if (
+                        unknown
+                        or again
+                        or not count.isdecimal()
+                        or not 1 <= int(count) <= len(members)
+                    ):
+                        raise NoteError(
+                            f"the group {name} has an unknown or repeated member, or a wrong "
+                            "threshold"
+                        )
                     groups[name] = (int(count), tuple(members))
                     grouped |= set(members)
                 case ["quorum", name] if not quorum:
@@ -280,7 +332,9 @@ def parse_policy(data: bytes) -> Policy:
                         raise NoteError(f"the quorum {name} is not defined above")
                     quorum.append(name)
                 case _:
-                    raise NoteError(f"expected log, witness, group or one quorum, found {raw[:60]!r}")
+                    raise NoteError(
+                        f"expected log, witness, group or one quorum, found {raw[:60]!r}"
+                    )
         except NoteError as error:
             raise NoteError(f"line {number}: {error}") from error
     if not quorum:
@@ -290,7 +344,9 @@ def parse_policy(data: bytes) -> Policy:
 
 def _add_key(known: list[VerifierKey], key: VerifierKey, kinds: set[int]) -> None:
     if key.kind not in kinds:
-        raise NoteError(f"the key of {key.name} has type {key.kind}, expected one of {sorted(kinds)}")
+        raise NoteError(
+            f"the key of {key.name} has type {key.kind}, expected one of {sorted(kinds)}"
+        )
     if any(key.public == other.public for other in known):
         raise NoteError(f"the key of {key.name} stands here twice")
     known.append(key)

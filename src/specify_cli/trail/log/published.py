@@ -1,10 +1,12 @@
-"""The part of a log that a committed trail carries: pieces of its leaves and its checkpoints, one immutable file each.
+"""The part of a log that a committed trail carries: pieces of its leaves and its checkpoints, one
+immutable file each.
 
     .kittify/trail/log/<log>/<first>-<behind the last>.leaves
     .kittify/trail/log/<log>/<size>-<8 hex of its digest>.checkpoint
 
-Names are unique to their content, so branches merge without conflict; pieces may overlap and then agree. The name of
-another clone's log beside one's own is how a merge is noticed: what came with it is cited by the next record.
+Names are unique to their content, so branches merge without conflict; pieces may overlap and then
+agree. The name of another clone's log beside one's own is how a merge is noticed: what came with it
+is cited by the next record.
 """
 
 from __future__ import annotations
@@ -25,9 +27,14 @@ _SEGMENT = re.compile(r"([0-9]{1,12})-([0-9]{1,12})\.leaves")
 
 
 def list_segments(root: str, name: str) -> list[tuple[str, int, int]]:
-    """Return (file name, number of its first leaf, number behind its last) of each published piece of a log."""
+    """Return (file name, number of its first leaf, number behind its last) of each published piece
+    of a log."""
     names = list_names(f"{root}/{layout.TRAIL_LOG}/{name}")
-    segments = [(match[0], int(match[1]), int(match[2])) for file in names if (match := _SEGMENT.fullmatch(file))]
+    segments = [
+        (match[0], int(match[1]), int(match[2]))
+        for file in names
+        if (match := _SEGMENT.fullmatch(file))
+    ]
     return sorted((item for item in segments if item[1] < item[2]), key=lambda item: item[1:])
 
 
@@ -39,7 +46,12 @@ def publish_leaves(root: str, generation: Generation) -> None:
             start = max(start, end)
     while start < size:
         end = min(size, start + MAX_PIECE)
-        _publish(root, generation, f"{start}-{end}.leaves", generation.read_bytes(start, (end - start) * LEAF_BYTES))
+        _publish(
+            root,
+            generation,
+            f"{start}-{end}.leaves",
+            generation.read_bytes(start, (end - start) * LEAF_BYTES),
+        )
         start = end
 
 

@@ -1,4 +1,5 @@
-"""Sign the state of this clone's log: its keys, the hashes of its leaves, its checkpoints (docs/format.md §11).
+"""Sign the state of this clone's log: its keys, the hashes of its leaves, its checkpoints
+(docs/format.md §11).
 
     checkpoint = make_checkpoint(project)
     print(checkpoint)
@@ -9,7 +10,8 @@ Beside the leaves of a log lie
     level-0 …        derived: the hashes of leaves, of 256 of those, and so on, 32 bytes each
     checkpoint       the newest signed state; replaced, never taken back
 
-Nothing is signed before the leaves were synced and read back from the disk, and never two roots for one size.
+Nothing is signed before the leaves were synced and read back from the disk, and never two roots for
+one size.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ _PIECE = 1024
 
 
 class LevelFiles:
-    """The hashes of a log, a file a level, as `merkle` reads them. Derived from the leaves; they may be deleted."""
+    """The hashes of a log, a file a level, as `merkle` reads them. Derived from the leaves; they
+    may be deleted."""
 
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
@@ -59,7 +62,9 @@ class LevelFiles:
         data = b""
         try:
             with durable.folder(self._generation.path) as fd:
-                file = durable.open_regular(fd, f"level-{level}", os.O_RDONLY, f"{self._generation.path}/level-{level}")
+                file = durable.open_regular(
+                    fd, f"level-{level}", os.O_RDONLY, f"{self._generation.path}/level-{level}"
+                )
             try:
                 data = os.pread(file, count * merkle.HASH, start * merkle.HASH)
             finally:
@@ -67,11 +72,14 @@ class LevelFiles:
         except FileNotFoundError:
             pass
         if len(data) != count * merkle.HASH:
-            raise _damaged(self._generation, f"level {level} holds no {count} hashes from {start} on")
+            raise _damaged(
+                self._generation, f"level {level} holds no {count} hashes from {start} on"
+            )
         return data
 
     def extend(self, size: int) -> None:
-        """Bring the levels up to `size` leaves, which are read back from the disk; under the lock of level 0."""
+        """Bring the levels up to `size` leaves, which are read back from the disk; under the lock
+        of level 0."""
         path = self._generation.path
         with durable.folder(path) as folder:
             flags = os.O_RDWR | os.O_CREAT | durable.REGULAR
@@ -84,7 +92,9 @@ class LevelFiles:
                     os.ftruncate(first, 0)
                 while at < size:
                     entries = list(self._read_back(at, min(size - at, _PIECE)))
-                    for level, gained in enumerate(merkle.extend(self.read, at, map(merkle.hash_leaf, entries))):
+                    for level, gained in enumerate(
+                        merkle.extend(self.read, at, map(merkle.hash_leaf, entries))
+                    ):
                         if gained:
                             self._put(folder, level, at >> (8 * level), bytes(gained))
                     at += len(entries)
@@ -104,7 +114,12 @@ class LevelFiles:
         return True
 
     def _put(self, folder: int, level: int, start: int, data: bytes) -> None:
-        fd = os.open(f"level-{level}", os.O_WRONLY | os.O_CREAT | durable.REGULAR, durable.PRIVATE, dir_fd=folder)
+        fd = os.open(
+            f"level-{level}",
+            os.O_WRONLY | os.O_CREAT | durable.REGULAR,
+            durable.PRIVATE,
+            dir_fd=folder,
+        )
         try:
             os.lseek(fd, start * merkle.HASH, os.SEEK_SET)
             durable.write_all(fd, data)
@@ -130,7 +145,9 @@ class LevelFiles:
             try:
                 yield parse_leaf(data[at : at + LEAF_BYTES - 1]).entry
             except ValueError as error:
-                raise _damaged(self._generation, f"leaf {start + at // LEAF_BYTES}: {error}") from error
+                raise _damaged(
+                    self._generation, f"leaf {start + at // LEAF_BYTES}: {error}"
+                ) from error
 
 
 class Logged(NamedTuple):
@@ -143,10 +160,12 @@ class Logged(NamedTuple):
 
 
 def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -> Checkpoint:
-    """Return the state of the log as it is now, signed; the one that is there where nothing was added.
+    """Return the state of the log as it is now, signed; the one that is there where nothing was
+    added.
 
-    A log that does not continue a state of which the work tree has a copy was restored: a new one begins, with keys of
-    its own, whose first leaves are those that the restored one had not signed. Raises InvocationError.
+    A log that does not continue a state of which the work tree has a copy was restored: a new one
+    begins, with keys of its own, whose first leaves are those that the restored one had not signed.
+    Raises InvocationError.
     """
     require_cryptography()
     log = open_log(project)
@@ -154,23 +173,35 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
     try:
         generation = log.current()
         if generation is None:
-            raise CallerError("NOTHING_LOGGED", "no record was made in this clone yet", 'spec-kitty do "…"')
-        # One signs at a time: a state that is written after a later one would look like a log that was put back.
+            raise CallerError(
+                "NOTHING_LOGGED", "no record was made in this clone yet", 'spec-kitty do "…"'
+            )
+        # One signs at a time: a state that is written after a later one would look like a log that
+        # was put back.
         with durable.folder(generation.home, wait=durable.LOCK_WAIT_SECONDS):
             levels, size = _hash(generation)
             known = read_checkpoint(generation)
             if known is not None and not _continues(levels, size, known):
-                raise _damaged(generation, f"its {size} leaves do not continue the {known.size} that were signed")
-            if not all(_continues(levels, size, seen) for seen in _read_copies(project, generation)):
+                raise _damaged(
+                    generation,
+                    f"its {size} leaves do not continue the {known.size} that were signed",
+                )
+            if not all(
+                _continues(levels, size, seen) for seen in _read_copies(project, generation)
+            ):
                 start = 0 if known is None else known.size
-                generation = log.begin(generation, generation.read_bytes(start, max(0, size - start) * LEAF_BYTES))
+                generation = log.begin(
+                    generation, generation.read_bytes(start, max(0, size - start) * LEAF_BYTES)
+                )
                 levels, size = _hash(generation)
                 known = None
             if known is None or known.size != size:
                 keys = read_keys(generation) or _make_keys(project, generation)
                 text = make_text(keys[0][0].name, size, merkle.compute_root(levels.read, size))
                 seconds = clock() // 1_000_000_000
-                signatures = "".join(str(sign(key, text, private, seconds)) for key, private in keys)
+                signatures = "".join(
+                    str(sign(key, text, private, seconds)) for key, private in keys
+                )
                 known = parse_checkpoint(f"{text}\n{signatures}".encode())
             keep_checkpoint(project, generation, known)
             return known
@@ -179,7 +210,8 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
 
 
 def keep_checkpoint(project: Project, generation: Generation, checkpoint: Checkpoint) -> None:
-    """Keep a checkpoint as the newest of a log, and a copy in the work tree, by which a restored log is noticed."""
+    """Keep a checkpoint as the newest of a log, and a copy in the work tree, by which a restored
+    log is noticed."""
     data = str(checkpoint).encode()
     with durable.folder(generation.path) as fd:
         durable.replace(fd, "checkpoint", data, durable.PRIVATE)
@@ -190,7 +222,8 @@ def keep_checkpoint(project: Project, generation: Generation, checkpoint: Checkp
 
 
 def read_checkpoint(generation: Generation) -> Checkpoint | None:
-    """Return the newest checkpoint of a log. Raises StoredDataError LOG_DAMAGED where there is another thing."""
+    """Return the newest checkpoint of a log. Raises StoredDataError LOG_DAMAGED where there is
+    another thing."""
     try:
         return parse_checkpoint(durable.read_below(generation.path, "checkpoint", MAX_NOTE))
     except FileNotFoundError:
@@ -201,11 +234,16 @@ def read_checkpoint(generation: Generation) -> Checkpoint | None:
 
 def find_signed(project: Project, checkpoint: Checkpoint) -> Generation:
     """Return the log of this clone that a checkpoint is a state of."""
-    return next(item for item in open_log(project).generations() if checkpoint.origin.endswith(f"/{item.name}"))
+    return next(
+        item
+        for item in open_log(project).generations()
+        if checkpoint.origin.endswith(f"/{item.name}")
+    )
 
 
 def prove(generation: Generation, invocation_ids: Set[str]) -> Iterator[Logged]:
-    """Yield the leaves of some invocations that the newest checkpoint covers, each with its proof."""
+    """Yield the leaves of some invocations that the newest checkpoint covers, each with its
+    proof."""
     checkpoint = read_checkpoint(generation)
     if checkpoint is None:
         return
@@ -213,7 +251,12 @@ def prove(generation: Generation, invocation_ids: Set[str]) -> Iterator[Logged]:
     for number, leaf in enumerate(generation.read_leaves(0, checkpoint.size)):
         if leaf.invocation_id in invocation_ids:
             path = tuple(merkle.prove_inclusion(levels.read, number, checkpoint.size))
-            yield Logged(leaf.kind, leaf.invocation_id, leaf.seal, Proof(number, path, checkpoint, leaf.entry))
+            yield Logged(
+                leaf.kind,
+                leaf.invocation_id,
+                leaf.seal,
+                Proof(number, path, checkpoint, leaf.entry),
+            )
 
 
 def read_keys(generation: Generation) -> list[tuple[VerifierKey, Sign]]:
@@ -221,11 +264,17 @@ def read_keys(generation: Generation) -> list[tuple[VerifierKey, Sign]]:
 
     Raises StoredDataError NOT_OURS, LOG_DAMAGED, CallerError EXTRA_MISSING.
     """
-    data = durable.read_own(generation.path, "key", _MAX_KEY, closed=0o077) if os.path.isdir(generation.path) else None
+    data = (
+        durable.read_own(generation.path, "key", _MAX_KEY, closed=0o077)
+        if os.path.isdir(generation.path)
+        else None
+    )
     if data:
         require_cryptography()
     try:
-        return [_parse_private(line) for line in (data or b"").decode("utf-8", "replace").splitlines()]
+        return [
+            _parse_private(line) for line in (data or b"").decode("utf-8", "replace").splitlines()
+        ]
     except (NoteError, ValueError) as error:
         raise _damaged(generation, f"key: {error}") from error
 
@@ -274,7 +323,8 @@ def _continues(levels: LevelFiles, size: int, state: Checkpoint) -> bool:
 
 
 def _read_copies(project: Project, generation: Generation) -> Iterator[Checkpoint]:
-    """Yield the states of a log whose copies lie in the work tree, where a restored git directory leaves them."""
+    """Yield the states of a log whose copies lie in the work tree, where a restored git directory
+    leaves them."""
     for folder in (layout.CHECKPOINTS, f"{layout.TRAIL_LOG}/{generation.name}"):
         path = f"{project.root}/{folder}"
         for name in list_names(path):
@@ -292,12 +342,14 @@ def _damaged(generation: Generation, why: str) -> StoredDataError:
     return StoredDataError(
         "LOG_DAMAGED",
         f"the log {generation.path} is not signed: {why}",
-        "spec-kitty invocations verify --all tells what is missing; restore the folder from a backup",
+        "spec-kitty invocations verify --all tells what is missing; restore the folder from a "
+        "backup",
     )
 
 
 def require_cryptography() -> None:
-    """Raise CallerError EXTRA_MISSING where the package that signs and checks signatures is absent or too old."""
+    """Raise CallerError EXTRA_MISSING where the package that signs and checks signatures is absent
+    or too old."""
     try:
         import cryptography.hazmat.primitives.asymmetric.mldsa  # noqa: F401
     except ImportError as error:

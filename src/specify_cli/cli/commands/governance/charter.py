@@ -5,7 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
-from charter.context import CharterContextResult, Fetched, build_charter_context, fetch_artifact, in_force
+from charter.context import (
+    CharterContextResult,
+    Fetched,
+    build_charter_context,
+    fetch_artifact,
+    in_force,
+)
 from charter.inputs import ContextInputs, load_inputs
 from charter.state import STATE_PATH
 from doctrine.artifact import KINDS
@@ -34,7 +40,9 @@ def context(values: Values) -> int:
         raise CallerError("USAGE", message, "spec-kitty charter context --action review")
     if not str(values["action"]).strip():
         raise CallerError(
-            "INVALID_VALUE", "--action: expected an action, found none", "spec-kitty charter context --action review"
+            "INVALID_VALUE",
+            "--action: expected an action, found none",
+            "spec-kitty charter context --action review",
         )
     asked = "" if values["request"] is None else shell.request_text([str(values["request"])])
     request = redact(asked, NO_RULES).text
@@ -77,7 +85,9 @@ def _explain(result: CharterContextResult) -> Iterator[str]:
 
 def _show_artifact(values: Values) -> int:
     """Show one charter section or artifact whole, under the policy."""
-    other_options = [f"--{name}" for name in ("action", "profile", "request") if values[name] is not None]
+    other_options = [
+        f"--{name}" for name in ("action", "profile", "request") if values[name] is not None
+    ]
     if other_options or values["explain"]:
         other = [*other_options, "--explain"][0]
         message = f"--uri prints one artifact whatever the action; {other} has no place beside it"
@@ -90,7 +100,9 @@ def _show_artifact(values: Values) -> int:
     artifact, rule = fetched.artifact, fetched.rule
     if artifact is None:
         raise _not_shown(inputs, fetched)
-    decided = None if rule is None else {"rule_id": rule.id, "action": rule.action, "reason": rule.reason}
+    decided = (
+        None if rule is None else {"rule_id": rule.id, "action": rule.action, "reason": rule.reason}
+    )
     value = {
         "uri": artifact.uri,
         "digest": artifact.digest,
@@ -107,13 +119,19 @@ def _show_artifact(values: Values) -> int:
 
 def _not_shown(inputs: ContextInputs, fetched: Fetched) -> CallerError:
     if fetched.rule is not None or inputs.policy_state == "unreadable":
-        return CallerError("WITHHELD", f"{fetched.uri}: {fetched.refusal}", "spec-kitty charter lint")
+        return CallerError(
+            "WITHHELD", f"{fetched.uri}: {fetched.refusal}", "spec-kitty charter lint"
+        )
     uris = list(in_force(inputs))
-    near = [f"charter://section/{fetched.uri}", *(f"doctrine://{kind}/{fetched.uri}" for kind in KINDS)]
+    near = [
+        f"charter://section/{fetched.uri}",
+        *(f"doctrine://{kind}/{fetched.uri}" for kind in KINDS),
+    ]
     near = [uri for uri in near if uri in uris] or difflib.get_close_matches(fetched.uri, uris, 3)
     return CallerError(
         "DOCTRINE_NOT_FOUND",
-        f"nothing in force has the uri {fetched.uri!r}{f': {fetched.refusal}' if fetched.refusal else ''}",
+        "nothing in force has the uri "
+        f"{fetched.uri!r}{f': {fetched.refusal}' if fetched.refusal else ''}",
         f"spec-kitty charter context --uri {near[0]}"
         if near
         else "spec-kitty charter context --action review --explain",
@@ -122,8 +140,13 @@ def _not_shown(inputs: ContextInputs, fetched: Fetched) -> CallerError:
 
 
 def _unknown_action(result: CharterContextResult) -> list[str]:
-    """Return a warning where neither the router nor a graph knows the action, so no doctrine is tied to it."""
-    tied = {edge.source.removeprefix("action:") for edge in result.inputs.edges if edge.source.startswith("action:")}
+    """Return a warning where neither the router nor a graph knows the action, so no doctrine is
+    tied to it."""
+    tied = {
+        edge.source.removeprefix("action:")
+        for edge in result.inputs.edges
+        if edge.source.startswith("action:")
+    }
     known = sorted({*ACTIONS, *tied})
     if result.action in known:
         return []

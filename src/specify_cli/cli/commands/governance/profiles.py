@@ -34,12 +34,24 @@ def list_profiles(values: Values) -> int:
 def show_profile(values: Values) -> int:
     """Show one profile whole, as its file has it."""
     profile = _load_registry(quiet=bool(values["json"])).get(str(values["profile"]))
-    value = {**make_row(profile)._asdict(), "digest": profile.digest, "document": dict(profile.document)}
+    value = {
+        **make_row(profile)._asdict(),
+        "digest": profile.digest,
+        "document": dict(profile.document),
+    }
     if values["json"]:
         write_json(value)
         return 0
-    lines = [f"{one_line(profile.name)} ({profile.profile_id}, {profile.origin})", one_line(profile.description), ""]
-    lines += [f"{key}: {one_line(_render_value(item))}" for key, item in value.items() if key != "document" and item]
+    lines = [
+        f"{one_line(profile.name)} ({profile.profile_id}, {profile.origin})",
+        one_line(profile.description),
+        "",
+    ]
+    lines += [
+        f"{key}: {one_line(_render_value(item))}"
+        for key, item in value.items()
+        if key != "document" and item
+    ]
     write_lines(lines)
     return 0
 

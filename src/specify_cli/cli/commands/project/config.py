@@ -10,11 +10,22 @@ from collections.abc import Sequence
 from doctrine.git import find_worktree
 from specify_cli import durable
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note, write_text
+from specify_cli.cli.terminal.output import (
+    one_line,
+    write_json,
+    write_lines,
+    write_note,
+    write_text,
+)
 from specify_cli.cli.terminal.person import is_person, require_person
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.project.config import load_project, stated_protections
-from specify_cli.project.protection import DEFAULTS, read_accepted, resolve_protections, write_accepted
+from specify_cli.project.protection import (
+    DEFAULTS,
+    read_accepted,
+    resolve_protections,
+    write_accepted,
+)
 from specify_cli.project.root import find_root, locate, place_below
 from specify_cli.record import layout
 from specify_cli.room import Values
@@ -50,9 +61,13 @@ def init(values: Values) -> int:
     state = "initialised" if created else "config changed" if changed else "already initialised"
     lines = [f"{state}: {os.path.join(root, layout.CONFIG)} (trail: {value['trail']})"]
     if trail == "committed" and (created or changed) and had_records:
-        lines.append("records closed before this stay private; those closed from now on are published")
+        lines.append(
+            "records closed before this stay private; those closed from now on are published"
+        )
     if not os.path.lexists(f"{root}/.kittify/charter"):
-        lines.append("no charter yet: `spec-kitty charter synthesize` writes one from a short interview")
+        lines.append(
+            "no charter yet: `spec-kitty charter synthesize` writes one from a short interview"
+        )
     lines.append('try: spec-kitty do "fix the failing login test"')
     write_lines(lines)
     for notice in notices:
@@ -61,7 +76,8 @@ def init(values: Values) -> int:
 
 
 def initialise(root: str, trail: str | None) -> tuple[dict[str, object], Sequence[str]]:
-    """Give a project its config and trail setting; return what is said of it, and notices for a person."""
+    """Give a project its config and trail setting; return what is said of it, and notices for a
+    person."""
     project, _ = load_project(root, shell.home())
     created = changed = False
     if project.config.data is None:
@@ -125,7 +141,8 @@ def accept(values: Values) -> int:
     if site.git_dir is None:
         raise EnvironmentFault(
             "NOT_A_REPOSITORY",
-            f"{site.root} is in no git repository; what is accepted is kept in the git directory, where no file of a "
+            f"{site.root} is in no git repository; what is accepted is kept in the git "
+            "directory, where no file of a "
             "project can plant it",
             f"git init {site.root}",
         )
@@ -144,8 +161,14 @@ def accept(values: Values) -> int:
         weaker.insert(0, f"project: {root} becomes a project of its own inside {site.root}")
     if weaker:
         if not as_json:
-            write_lines([f"{root} asks for less protection:", *(f"  {one_line(line)}" for line in weaker)])
-        require_person(shell.caller().actor, f"less protection ({'; '.join(weaker)})", "spec-kitty config accept")
+            write_lines(
+                [f"{root} asks for less protection:", *(f"  {one_line(line)}" for line in weaker)]
+            )
+        require_person(
+            shell.caller().actor,
+            f"less protection ({'; '.join(weaker)})",
+            "spec-kitty config accept",
+        )
         if not (values["yes"] or shell.asks_yes("Accept this for this clone?", as_json=as_json)):
             raise CallerError(
                 "ACCEPT_NEEDS_PERSON",
@@ -161,7 +184,8 @@ def accept(values: Values) -> int:
         write_json({"root": root, "accepted": weaker})
     else:
         write_text(
-            f"accepted for this clone{'' if shell.has_terminal() else ' without a terminal'}: {root}"
+            f"accepted for this clone{'' if shell.has_terminal() else ' without a terminal'}: "
+            f"{root}"
             if weaker
             else "the config weakens nothing; what it protects is remembered for this clone"
         )

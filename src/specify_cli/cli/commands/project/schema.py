@@ -23,7 +23,8 @@ def schema(values: Values) -> int:
     if name in names:
         write_json(json.loads((DOCUMENTS / f"{name}.json").read_bytes()))
         return 0
-    from specify_cli.record.event_models import schema_of_event  # pydantic's models load for the time of a command
+    # pydantic's models load for the time of a command
+    from specify_cli.record.event_models import schema_of_event
 
     document = schema_of_event(name)
     if document is None:

@@ -27,7 +27,13 @@ from specify_cli.record.reading.views import json_pieces
 from specify_cli.room import Values
 from specify_cli.storage import queries as invocations
 from specify_cli.storage.adoption import take_in
-from specify_cli.storage.checking import strays, unexpected_names, verify_all, verify_path, verify_place
+from specify_cli.storage.checking import (
+    strays,
+    unexpected_names,
+    verify_all,
+    verify_path,
+    verify_place,
+)
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import Place
 from specify_cli.storage.worktrees import keep_all
@@ -83,7 +89,8 @@ def verify(values: Values) -> int:
 
 
 def read_target(values: Values) -> tuple[Project, str | None, list[str]]:
-    """Return the project, the record or file that is to be checked (None: all), and the seals it has to hold.
+    """Return the project, the record or file that is to be checked (None: all), and the seals it
+    has to hold.
 
     Raises CallerError USAGE, INVALID_VALUE.
     """
@@ -92,7 +99,9 @@ def read_target(values: Values) -> tuple[Project, str | None, list[str]]:
         raise CallerError("USAGE", "a target and --all exclude each other", "give one of the two")
     anchors = _read_anchors(values["anchor"])
     if anchors and target is None:
-        raise CallerError("USAGE", "--anchor without a target", "invocations verify ID --anchor SEAL")
+        raise CallerError(
+            "USAGE", "--anchor without a target", "invocations verify ID --anchor SEAL"
+        )
     return project, target, anchors
 
 
@@ -108,16 +117,20 @@ def names_file(target: str) -> bool:
 
 
 def verify_one(project: Project, target: str, anchors: list[str]) -> RecordReport:
-    """Return the report of one record, by its id, or of a file. Raises CallerError INVOCATION_NOT_FOUND."""
+    """Return the report of one record, by its id, or of a file. Raises CallerError
+    INVOCATION_NOT_FOUND."""
     if names_file(target):
         return _verify_file(project, target, anchors)
     return verify_place(project, Index(project.root).resolve(target), anchors=anchors)
 
 
 def print_verdict(judged: SetReport, reports: Iterable[RecordReport], as_json: bool) -> None:
-    """Print what was found of a set of records; `reports` are those behind it where a target was named."""
+    """Print what was found of a set of records; `reports` are those behind it where a target was
+    named."""
     if as_json:
-        write_json({**judged.as_value(), "reports": [_describe_report(report) for report in reports]})
+        write_json(
+            {**judged.as_value(), "reports": [_describe_report(report) for report in reports]}
+        )
         return
     counted = ", ".join(count(judged.count(severity), severity) for severity in (ERROR, WARNING))
     lines = [*render_findings(judged.findings), f"{describe_verdict(judged)}, {counted}"]
@@ -126,7 +139,11 @@ def print_verdict(judged: SetReport, reports: Iterable[RecordReport], as_json: b
 
 
 def _describe_report(report: RecordReport) -> dict[str, object]:
-    row = {key: value for key, value in report._asdict().items() if key not in ("findings", "objects", "trail")}
+    row = {
+        key: value
+        for key, value in report._asdict().items()
+        if key not in ("findings", "objects", "trail")
+    }
     return {**row, "verdict": report.verdict, "proven": report.proven}
 
 
@@ -140,9 +157,16 @@ def describe_verdict(judged: SetReport) -> str:
         return f"UNSEALED: {all_of_them}"
     if verdict == "incomplete":
         return f"INCOMPLETE: {all_of_them} here"
-    word, number = ("NOT INTACT", verdicts["not_intact"]) if verdict == "not_intact" else ("intact", verdicts["intact"])
+    word, number = (
+        ("NOT INTACT", verdicts["not_intact"])
+        if verdict == "not_intact"
+        else ("intact", verdicts["intact"])
+    )
     unsealed = f" ({verdicts['unsealed']} unsealed)" if verdicts["unsealed"] else ""
-    return f"{word}: {all_of_them if number in (0, records) else f'{number} of {all_of_them}'}{unsealed}"
+    return (
+        f"{word}: "
+        f"{all_of_them if number in (0, records) else f'{number} of {all_of_them}'}{unsealed}"
+    )
 
 
 def reindex(values: Values) -> int:
@@ -180,12 +204,18 @@ def _read_anchors(option: object) -> list[str]:
 def _verify_file(project: Project, target: str, anchors: list[str]) -> RecordReport:
     full = os.path.realpath(target)
     folder = os.path.relpath(os.path.dirname(full), os.path.realpath(project.root))
-    if folder in (layout.RECORDS, layout.IMPORTED, layout.OLDER_RECORDS) or folder.startswith(f"{layout.TRAIL}/"):
+    if folder in (layout.RECORDS, layout.IMPORTED, layout.OLDER_RECORDS) or folder.startswith(
+        f"{layout.TRAIL}/"
+    ):
         ids = layout.parse_record_name(os.path.basename(full))
         if ids is not None and not os.path.islink(target):
-            return verify_place(project, Place(folder, os.path.basename(full), ids[1], ids[0]), anchors=anchors)
+            return verify_place(
+                project, Place(folder, os.path.basename(full), ids[1], ids[0]), anchors=anchors
+            )
     if not os.path.lexists(target):
-        raise CallerError("INVOCATION_NOT_FOUND", f"there is no file {target}", "spec-kitty invocations list")
+        raise CallerError(
+            "INVOCATION_NOT_FOUND", f"there is no file {target}", "spec-kitty invocations list"
+        )
     return verify_path(target, anchors)
 
 

@@ -44,8 +44,10 @@ def list_rows(values: Values) -> int:
         )
     if listing.unread and limit != 0:
         write_note(
-            f"note: the newest {count(len(listing.rows), 'record')} that fit; {say_number(listing.unread)} older "
-            f"{'record was' if listing.unread == 1 else 'records were'} not looked at: --limit, --until"
+            f"note: the newest {count(len(listing.rows), 'record')} that fit; "
+            f"{say_number(listing.unread)} older "
+            f"{'record was' if listing.unread == 1 else 'records were'} not looked at: --limit, "
+            "--until"
         )
     if values["json"]:
         write_json([row.as_value() for row in listing.rows])
@@ -54,21 +56,36 @@ def list_rows(values: Values) -> int:
         if limit == 0:
             write_text("--limit 0 shows nothing")
             return 0
-        narrowed = filters._replace(replays=True) != invocations.Filters() or values.get("path") is not None
+        narrowed = (
+            filters._replace(replays=True) != invocations.Filters()
+            or values.get("path") is not None
+        )
         for name in ("profile", "action"):
             _note_unknown(name, shell.get_text(values, name), project, cache)
-        write_text("no invocation fits" if narrowed else 'no invocations yet; start with: spec-kitty do "…"')
+        write_text(
+            "no invocation fits"
+            if narrowed
+            else 'no invocations yet; start with: spec-kitty do "…"'
+        )
         return 0
-    size = 26 if terminal_width() is None else _short_size([row.invocation_id for row in listing.rows])
+    size = (
+        26 if terminal_width() is None else _short_size([row.invocation_id for row in listing.rows])
+    )
     cells = ledger(_COLUMNS, [_describe_row(row, size) for row in listing.rows], shown_width())
     lines = [paint("  ".join(cells[0]).rstrip(), "head")]
-    lines += ["  ".join(_paint_cells(row, line)).rstrip() for row, line in zip(listing.rows, cells[1:], strict=True)]
+    lines += [
+        "  ".join(_paint_cells(row, line)).rstrip()
+        for row, line in zip(listing.rows, cells[1:], strict=True)
+    ]
     write_lines(lines)
     return 0
 
 
-def _find_rows(project: Project, values: Values, filters: invocations.Filters, limit: int) -> invocations.Listing:
-    """Return the rows that fit; where a filter asks for what stands inside records, those the index of words finds."""
+def _find_rows(
+    project: Project, values: Values, filters: invocations.Filters, limit: int
+) -> invocations.Listing:
+    """Return the rows that fit; where a filter asks for what stands inside records, those the index
+    of words finds."""
     for fill in list_fills("list_filters"):
         if values.get(fill.name) is not None:
             listing: invocations.Listing = load(fill.run)(project, values, limit)
@@ -85,11 +102,16 @@ def _note_unknown(name: str, value: str | None, project: Project, cache: ParseCa
     from specify_cli.routing.registry import ProfileRegistry, shipped_table  # as above
 
     profiles = name == "profile"
-    known = [each.profile_id for each in ProfileRegistry(project.root, cache).all()] if profiles else []
+    known = (
+        [each.profile_id for each in ProfileRegistry(project.root, cache).all()] if profiles else []
+    )
     known = known or list(shipped_table().action_roles)
     if value not in known:
         near = get_close_matches(value, known, 1)
-        write_note(f"warning: no {name} is called {one_line(value)}{f'; did you mean {near[0]}?' if near else ''}")
+        write_note(
+            f"warning: no {name} is called "
+            f"{one_line(value)}{f'; did you mean {near[0]}?' if near else ''}"
+        )
 
 
 _COLUMNS = (
@@ -107,12 +129,22 @@ _KINDS = {"as_of_replay": "replay", "reexecution": "rerun"}
 
 def _short_size(ids: list[str]) -> int:
     """Return how many of their last letters tell these ids apart, six at the least."""
-    return next(size for size in range(6, 27) if size == 26 or len({each[-size:] for each in ids}) == len(set(ids)))
+    return next(
+        size
+        for size in range(6, 27)
+        if size == 26 or len({each[-size:] for each in ids}) == len(set(ids))
+    )
 
 
 def _describe_row(row: invocations.Row, size: int) -> list[str]:
     """Return what the list says of one invocation, column by column."""
-    kind = "import" if layout.IMPORTED in row.path else "advice" if row.mode_of_work == "advisory" else ""
+    kind = (
+        "import"
+        if layout.IMPORTED in row.path
+        else "advice"
+        if row.mode_of_work == "advisory"
+        else ""
+    )
     return [
         row.invocation_id[-size:],
         local_time(row.started_at),

@@ -3,9 +3,9 @@
     from specify_cli.features.collector.commands.tokens import list_tokens
     list_tokens({"db": f"{root}/events.db", "json": True})
 
-Reading order: `serve.py` (read files and address, then hand over to the server), `tables.py` (what is held as
-Parquet), `tokens.py` (create, list, revoke).
+Reading order: `serve.py` (read files and address, then hand over to the server), `tables.py` (what
+is held as Parquet), `tokens.py` (create, list, revoke).
 
-A token is printed once, when it is made; only its hash is kept. An address of another machine is refused without a
-proxy that speaks TLS. Nothing imports them but the table of commands.
+A token is printed once, when it is made; only its hash is kept. An address of another machine is
+refused without a proxy that speaks TLS. Nothing imports them but the table of commands.
 """

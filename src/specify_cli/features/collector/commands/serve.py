@@ -30,15 +30,22 @@ _LARGEST_SECRET_FILE = 4096
 
 
 def serve(values: Values) -> int:
-    """Serve until told to stop. Raises CallerError, StoredDataError, EnvironmentFault before it listens."""
+    """Serve until told to stop. Raises CallerError, StoredDataError, EnvironmentFault before it
+    listens."""
     host, port = _parse_address(str(values["listen"]), anywhere=bool(values["behind_tls_proxy"]))
-    secret = None if values["secret_file"] is None else _read_secret(str(values["secret_file"]), "--secret-file")
+    secret = (
+        None
+        if values["secret_file"] is None
+        else _read_secret(str(values["secret_file"]), "--secret-file")
+    )
     if secret is not None:
         _check_signing_secret(secret)
     max_body = values["max_body"]
     assert isinstance(max_body, int)
     if max_body < 1024:
-        raise CallerError("INVALID_VALUE", f"--max-body: expected at least 1024, found {max_body}", "leave it out")
+        raise CallerError(
+            "INVALID_VALUE", f"--max-body: expected at least 1024, found {max_body}", "leave it out"
+        )
     drain_seconds = values["drain_seconds"]
     assert isinstance(drain_seconds, int)
     address = str(values["db"])
@@ -47,12 +54,24 @@ def serve(values: Values) -> int:
     tokens = Tokens(home)
     as_json = bool(values["json"])
     if not as_json and not any(token.revoked_at is None for token in tokens.list_all()):
-        write_note("no token is there, so nobody can ask: spec-kitty collector token create NAME --db … --project all")
+        write_note(
+            "no token is there, so nobody can ask: spec-kitty collector token create NAME --db "
+            "… --project all"
+        )
     witness = _open_witness(home, address, shell.get_text(values, "witness"))
 
     def announce(at: Listening) -> None:
         if as_json:
-            write_json_lines([{"url": at.url, "host": at.host, "port": at.port, "endpoint": f"{at.url}v1/events"}])
+            write_json_lines(
+                [
+                    {
+                        "url": at.url,
+                        "host": at.host,
+                        "port": at.port,
+                        "endpoint": f"{at.url}v1/events",
+                    }
+                ]
+            )
         else:
             write_text(f"listening on {at.url} (events: {at.url}v1/events)")
 
@@ -63,7 +82,8 @@ def serve(values: Values) -> int:
             in_use = error.errno == errno.EADDRINUSE
             raise EnvironmentFault(
                 "ACCESS_FAILED",
-                f"--listen {values['listen']}: {'another program listens there' if in_use else error.strerror}",
+                f"--listen {values['listen']}: "
+                f"{'another program listens there' if in_use else error.strerror}",
                 "give another port; with port 0 a free one is taken",
             ) from error
         collector.serve(
@@ -105,49 +125,62 @@ def _await_ledger(address: str) -> Ledger:
 def _open_witness(database: Database, address: str, name: str | None) -> Witness | None:
     """Return the witness of a collector that is to be one. Raises CallerError.
 
-    On SQLite it has a file of its own beside the events; collectors that share a PostgreSQL database are one witness.
+    On SQLite it has a file of its own beside the events; collectors that share a PostgreSQL
+    database are one witness.
     """
     if name is None:
         return None
     try:
         own = isinstance(database, SqliteDatabase)
-        return Witness(SqliteDatabase(f"{address}.witness", schema="witness") if own else database, name)
+        return Witness(
+            SqliteDatabase(f"{address}.witness", schema="witness") if own else database, name
+        )
     except (StorageError, ValueError) as error:
         raise CallerError(
-            "INVALID_VALUE", f"--witness {name}: {error}", "name it like a host, for example collector.example.org"
+            "INVALID_VALUE",
+            f"--witness {name}: {error}",
+            "name it like a host, for example collector.example.org",
         ) from error
 
 
 def _parse_address(text: str, *, anywhere: bool) -> tuple[str, int]:
-    """Host and port of HOST:PORT; what is sent is not encrypted, so without a proxy only this machine may."""
+    """Host and port of HOST:PORT; what is sent is not encrypted, so without a proxy only this
+    machine may."""
     name, _, port = text.rpartition(":")
     name = name.removeprefix("[").removesuffix("]") if name.startswith("[") else name
     try:
         address = ipaddress.ip_address("127.0.0.1" if name == "localhost" else name)
     except ValueError as error:
         raise CallerError(
-            "INVALID_VALUE", f"--listen: expected ADDRESS:PORT, found {text!r}", "--listen 127.0.0.1:8742"
+            "INVALID_VALUE",
+            f"--listen: expected ADDRESS:PORT, found {text!r}",
+            "--listen 127.0.0.1:8742",
         ) from error
     if not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) < 65536):
         raise CallerError(
-            "INVALID_VALUE", f"--listen: expected a port from 0 to 65535, found {port!r}", "--listen 127.0.0.1:8742"
+            "INVALID_VALUE",
+            f"--listen: expected a port from 0 to 65535, found {port!r}",
+            "--listen 127.0.0.1:8742",
         )
     if not address.is_loopback and not anywhere:
         raise CallerError(
             "INVALID_VALUE",
             f"--listen {text}: the collector speaks plain HTTP, which must not leave this machine",
-            "listen on 127.0.0.1 behind a proxy that speaks TLS; if the proxy is elsewhere, add --behind-tls-proxy",
+            "listen on 127.0.0.1 behind a proxy that speaks TLS; if the proxy is elsewhere, add "
+            "--behind-tls-proxy",
         )
     return str(address), int(port)
 
 
 def _read_secret(path: str, option: str) -> str:
-    """Return the one word in a file that its owner alone can read. What is wrong is said without the text."""
+    """Return the one word in a file that its owner alone can read. What is wrong is said without
+    the text."""
     text = _read_private_text(path, option, _LARGEST_SECRET_FILE).strip()
     if not _SHORTEST <= len(text) < _LARGEST_SECRET_FILE or " " in text or "\n" in text:
         raise CallerError(
             "INVALID_VALUE",
-            f"{option} {path}: expected one word of at least {_SHORTEST} printable ASCII characters",
+            f"{option} {path}: expected one word of at least {_SHORTEST} printable ASCII "
+            "characters",
             f"(umask 077; openssl rand -hex 32 > {path})",
         )
     return text
@@ -159,23 +192,32 @@ def _read_private_text(path: str, option: str, limit: int) -> str:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise CallerError(
-            "INVALID_VALUE", f"{option} {path}: {error.strerror}", f"(umask 077; openssl rand -hex 32 > {path})"
+            "INVALID_VALUE",
+            f"{option} {path}: {error.strerror}",
+            f"(umask 077; openssl rand -hex 32 > {path})",
         ) from error
     try:
         stats = os.fstat(descriptor)
         if not stat.S_ISREG(stats.st_mode):
-            raise CallerError("INVALID_VALUE", f"{option} {path}: expected a regular file", "name a file")
+            raise CallerError(
+                "INVALID_VALUE", f"{option} {path}: expected a regular file", "name a file"
+            )
         if stat.S_IMODE(stats.st_mode) & 0o077:
             raise CallerError(
                 "INVALID_VALUE",
-                f"{option} {path}: expected a file only its owner can read, found mode {stat.S_IMODE(stats.st_mode):o}",
+                f"{option} {path}: expected a file only its owner can read, found mode "
+                f"{stat.S_IMODE(stats.st_mode):o}",
                 f"chmod 600 {path}",
             )
         data = os.read(descriptor, limit + 1)
     finally:
         os.close(descriptor)
     text = data.decode("ascii", "replace")
-    if len(data) > limit or not text.isascii() or not text.replace("\n", "").replace("\r", "").isprintable():
+    if (
+        len(data) > limit
+        or not text.isascii()
+        or not text.replace("\n", "").replace("\r", "").isprintable()
+    ):
         raise CallerError(
             "INVALID_VALUE",
             f"{option} {path}: expected words of at least {_SHORTEST} printable ASCII characters",

@@ -25,7 +25,8 @@ _PAGE = 1_000
 
 
 def export_ledger(values: Values) -> int:
-    """Write the invocations that a collector holds, a file for each day and project. Raises as `ParquetFolder`."""
+    """Write the invocations that a collector holds, a file for each day and project. Raises as
+    `ParquetFolder`."""
 
     def list_rows(storage: Storage) -> Iterator[LedgerRow]:
         after = None
@@ -37,7 +38,9 @@ def export_ledger(values: Values) -> int:
     rows = files = 0
     with opened_ledger(str(values["db"])) as ledger, ParquetFolder(folder) as parquet:
         # Newest first, so a day's rows come together and no more than a day is held.
-        for day, group in groupby(list_rows(ledger.storage), lambda row: rfc3339(millis_of(row.invocation_id))[:10]):
+        for day, group in groupby(
+            list_rows(ledger.storage), lambda row: rfc3339(millis_of(row.invocation_id))[:10]
+        ):
             projects: dict[str, list[Row]] = {}
             for row in group:
                 name = hashlib.sha256(row.project_uuid.encode()).hexdigest()[:12]
@@ -49,17 +52,26 @@ def export_ledger(values: Values) -> int:
         records, more, left_out = _write_held(ledger.storage, parquet)
     files += more
     if values["json"]:
-        result = {"path": folder, "invocations": rows, "records": records, "files": files, "left_out": left_out}
+        result = {
+            "path": folder,
+            "invocations": rows,
+            "records": records,
+            "files": files,
+            "left_out": left_out,
+        }
         write_json(result)
     else:
         held_rows = f"{count(rows, 'invocation')}, {count(records, 'whole record')}"
         lines = [f"{one_line(folder)}: {held_rows} in {count(files, 'file')}"]
-        write_lines([*lines, *(f"left out: {one['invocation_id']} {one['why']}" for one in left_out)])
+        write_lines(
+            [*lines, *(f"left out: {one['invocation_id']} {one['why']}" for one in left_out)]
+        )
     return 1 if left_out else 0
 
 
 def _write_held(storage: Storage, parquet: ParquetFolder) -> tuple[int, int, list[dict[str, str]]]:
-    """Write the tables of whole records, a file for each day, project and table; how many, in how many files."""
+    """Write the tables of whole records, a file for each day, project and table; how many, in how
+    many files."""
     records = files = 0
     left_out: list[dict[str, str]] = []
     for project in list_projects(storage):
@@ -68,7 +80,9 @@ def _write_held(storage: Storage, parquet: ParquetFolder) -> tuple[int, int, lis
             lambda record: record.invocation_id,
         )
         name = hashlib.sha256(project.project_uuid.encode()).hexdigest()[:12]
-        for day, of_day in groupby(pages, lambda record: rfc3339(millis_of(record.invocation_id))[:10]):
+        for day, of_day in groupby(
+            pages, lambda record: rfc3339(millis_of(record.invocation_id))[:10]
+        ):
             tables: dict[str, list[Row]] = {}
             for record in of_day:
                 try:
@@ -78,7 +92,9 @@ def _write_held(storage: Storage, parquet: ParquetFolder) -> tuple[int, int, lis
                 except InvocationError as error:
                     left_out.append({"invocation_id": record.invocation_id, "why": error.code})
             for table, rows in tables.items():
-                with parquet.open(f"day={day}/project={name}/{table}.parquet", TABLES[table]) as file:
+                with parquet.open(
+                    f"day={day}/project={name}/{table}.parquet", TABLES[table]
+                ) as file:
                     file.write_table(parquet.build(rows, TABLES[table]))
                 files += 1
     return records, files, left_out
@@ -88,6 +104,12 @@ def _read_held(body: str) -> dict[str, list[Row]]:
     """Return the rows of a record as a collector holds it. Raises CallerError WITHHELD."""
     value = json.loads(body)
     opened = [open_line(raw) for _, raw in lines_in_force(value["lines"].encode())]
-    annex_lines = [open_line(text.rstrip("\n").encode()) for _, text in sorted(value["annexes"].items())]
-    lines, annexes = ([line.fields for line in part if line.fields is not None] for part in (opened, annex_lines))
-    return make_tables(read_run(lines, annexes, opened[-1].seal if opened else None), [*lines, *annexes])
+    annex_lines = [
+        open_line(text.rstrip("\n").encode()) for _, text in sorted(value["annexes"].items())
+    ]
+    lines, annexes = (
+        [line.fields for line in part if line.fields is not None] for part in (opened, annex_lines)
+    )
+    return make_tables(
+        read_run(lines, annexes, opened[-1].seal if opened else None), [*lines, *annexes]
+    )

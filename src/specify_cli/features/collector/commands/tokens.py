@@ -25,12 +25,20 @@ def create_token(values: Values) -> int:
     name, rate = str(values["name"]), values["rate"]
     projects = _parse_projects(values["project"])
     if not _NAME.fullmatch(name):
-        raise CallerError("INVALID_VALUE", f"expected a name like ada or ci-runner.2, found {name[:80]!r}", "name it")
+        raise CallerError(
+            "INVALID_VALUE",
+            f"expected a name like ada or ci-runner.2, found {name[:80]!r}",
+            "name it",
+        )
     if rate is not None and (not isinstance(rate, int) or rate < 1):
-        raise CallerError("INVALID_VALUE", f"--rate: expected at least 1 a minute, found {rate}", "leave it out")
+        raise CallerError(
+            "INVALID_VALUE", f"--rate: expected at least 1 a minute, found {rate}", "leave it out"
+        )
     days = values["days"]
     if days is not None and (not isinstance(days, int) or not 1 <= days <= _MOST_DAYS):
-        raise CallerError("INVALID_VALUE", f"--days: expected 1 to {_MOST_DAYS}, found {days}", "leave it out")
+        raise CallerError(
+            "INVALID_VALUE", f"--days: expected 1 to {_MOST_DAYS}, found {days}", "leave it out"
+        )
     scopes = values["scope"] or [SEND]
     assert isinstance(scopes, list)
     with _opened_tokens(values) as (tokens, now):
@@ -40,12 +48,17 @@ def create_token(values: Values) -> int:
             else (datetime.fromisoformat(now) + timedelta(days=days)).isoformat("T", "milliseconds")
         )
         end = None if end is None else end.replace("+00:00", "Z")
-        token, secret = tokens.create(name, map(str, scopes), projects, rate=rate, now=now, expires_at=end)
+        token, secret = tokens.create(
+            name, map(str, scopes), projects, rate=rate, now=now, expires_at=end
+        )
     if values["json"]:
         write_json({**_describe_token(token), "token": secret})
         return 0
     write_text(secret)
-    write_note(f"token {token.id} of {name} is shown this once; `spec-kitty collector token revoke {token.id}` ends it")
+    write_note(
+        f"token {token.id} of {name} is shown this once; `spec-kitty collector token revoke "
+        f"{token.id}` ends it"
+    )
     return 0
 
 
@@ -63,8 +76,13 @@ def list_tokens(values: Values) -> int:
         rate = "" if token.rate is None else f", {token.rate} requests a minute"
         ended = "" if token.expires_at is None else f", ends {token.expires_at[:10]}"
         ended += "" if token.revoked_at is None else f", revoked {token.revoked_at[:10]}"
-        used = "never used" if token.last_used_at is None else f"last used {token.last_used_at[:13]}h"
-        write_text(f"{token.id}  {token.name}  {','.join(sorted(token.scopes))}  {projects}{rate}, {used}{ended}")
+        used = (
+            "never used" if token.last_used_at is None else f"last used {token.last_used_at[:13]}h"
+        )
+        write_text(
+            f"{token.id}  {token.name}  {','.join(sorted(token.scopes))}  {projects}{rate}, "
+            f"{used}{ended}"
+        )
     return 0
 
 
@@ -97,7 +115,8 @@ def _parse_projects(option: object) -> frozenset[str] | None:
     if wrong or ("all" in names and len(names) > 1):
         raise CallerError(
             "INVALID_VALUE",
-            f"--project: expected uuids of projects in lowercase, or all alone, found {(wrong or names)[0][:80]!r}",
+            "--project: expected uuids of projects in lowercase, or all alone, found "
+            f"{(wrong or names)[0][:80]!r}",
             "a project's uuid stands in its .kittify/config.yaml",
         )
     return None if names == ["all"] else frozenset(names)
@@ -111,6 +130,8 @@ def _opened_tokens(values: Values) -> Iterator[tuple[Tokens, str]]:
     try:
         yield Tokens(database), read_now()
     except StorageError as error:
-        raise EnvironmentFault("ACCESS_FAILED", f"--db: {error}", "try again when the database answers") from error
+        raise EnvironmentFault(
+            "ACCESS_FAILED", f"--db: {error}", "try again when the database answers"
+        ) from error
     finally:
         database.close()

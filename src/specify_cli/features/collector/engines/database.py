@@ -2,8 +2,9 @@
 
     database.write(lambda transaction: transaction.run("UPDATE totals SET open = ?", (1,)))
 
-Statements are written once for all engines, with `?` where a value goes. A step of the schema is a part of a file in
-`schema/` that begins with `-- version N`; `-- include NAME` stands for the statements of another file.
+Statements are written once for all engines, with `?` where a value goes. A step of the schema is a
+part of a file in `schema/` that begins with `-- version N`; `-- include NAME` stands for the
+statements of another file.
 """
 
 import re
@@ -25,13 +26,16 @@ class Transaction(Protocol):
 
 
 class Database(Protocol):
-    """Where statements run. Methods may be called from several threads at once and raise StorageError."""
+    """Where statements run. Methods may be called from several threads at once and raise
+    StorageError."""
 
     HAS_WORDS: bool
-    """Whether rows of a list are found by the table `word` (`words.py`), or by indexes of pairs of columns."""
+    """Whether rows of a list are found by the table `word` (`words.py`), or by indexes of pairs of
+    columns."""
 
     def write(self, act: Callable[[Transaction], T]) -> T:
-        """Run an act as one transaction and return its result once that is durable; it may run more than once."""
+        """Run an act as one transaction and return its result once that is durable; it may run more
+        than once."""
 
     def read(self, act: Callable[[Transaction], T]) -> T:
         """Run an act that changes nothing."""
@@ -49,5 +53,8 @@ def read_steps(name: str) -> list[list[str]]:
         (folder / f"{name}.sql").read_text(encoding="utf-8"),
         flags=re.M,
     )
-    steps = [re.sub("^--.*", "", step.partition("\n")[2], flags=re.M) for step in text.split("\n-- version ")[1:]]
+    steps = [
+        re.sub("^--.*", "", step.partition("\n")[2], flags=re.M)
+        for step in text.split("\n-- version ")[1:]
+    ]
     return [[statement for statement in step.split(";") if statement.strip()] for step in steps]

@@ -2,9 +2,9 @@
 
     database = PostgresDatabase("postgresql://db1,db2/spec_kitty?target_session_attrs=read-write")
 
-A connection that is lost is opened anew, at whichever host of the list takes writes, and the transaction runs again:
-what it stored before the loss it finds, and calls a duplicate. PostgreSQL takes no U+0000 in a text, so texts are
-escaped: U+FFFF begins an escape, which no filter can hold.
+A connection that is lost is opened anew, at whichever host of the list takes writes, and the
+transaction runs again: what it stored before the loss it finds, and calls a duplicate. PostgreSQL
+takes no U+0000 in a text, so texts are escaped: U+FFFF begins an escape, which no filter can hold.
 """
 
 import re
@@ -22,7 +22,8 @@ from specify_cli.features.collector.storage import StorageError, StorageUnreacha
 T = TypeVar("T")
 _LOCK = 0x534B4331  # taken while a schema is migrated
 _CONNECTIONS = 8
-# A transaction runs again while its connections are lost, so long; a sender is then told to come again.
+# A transaction runs again while its connections are lost, so long; a sender is then told to come
+# again.
 _RETRY_SECONDS = 4.0
 _DEFAULTS = {
     "connect_timeout": "2",
@@ -40,7 +41,11 @@ _ESCAPED = re.compile("\uffff(.)")
 
 
 def _escape(value: object) -> object:
-    return value.replace("\uffff", "\uffff\uffff").replace("\0", "\uffff\ufffe") if isinstance(value, str) else value
+    return (
+        value.replace("\uffff", "\uffff\uffff").replace("\0", "\uffff\ufffe")
+        if isinstance(value, str)
+        else value
+    )
 
 
 def _unescape(value: object) -> object:
@@ -75,7 +80,8 @@ def _translate(statement: str) -> str:
 class PostgresDatabase:
     """A schema of a PostgreSQL database, through connections that are kept open.
 
-    Raises StorageUnusable for a schema that is not a collector's, StorageError where no server takes writes.
+    Raises StorageUnusable for a schema that is not a collector's, StorageError where no server
+    takes writes.
     """
 
     HAS_WORDS = False
@@ -136,11 +142,15 @@ class PostgresDatabase:
                 if str(getattr(error, "sqlstate", None)).startswith(_OF_WHAT_WAS_SENT):
                     raise StorageError(f"{self._place}: {type(error).__name__}") from error
                 if time.monotonic() > end or self._closing.wait(0.1):
-                    raise StorageError(f"{self._place}: no server answers ({type(error).__name__})") from error
+                    raise StorageError(
+                        f"{self._place}: no server answers ({type(error).__name__})"
+                    ) from error
             except psycopg.Error as error:
                 _drop(connection)
                 # The message of a constraint would quote what was sent.
-                raise StorageError(f"{self._place}: {type(error).__name__} {error.sqlstate or ''}".strip()) from error
+                raise StorageError(
+                    f"{self._place}: {type(error).__name__} {error.sqlstate or ''}".strip()
+                ) from error
             except BaseException:
                 _drop(connection)
                 raise
@@ -163,7 +173,8 @@ def _drop(connection: "psycopg.Connection[Any] | None") -> None:
 
 
 def _migrate(transaction: Transaction, place: str) -> None:
-    """Bring a schema to the newest version; of several collectors that begin at once one does it."""
+    """Bring a schema to the newest version; of several collectors that begin at once one does
+    it."""
     transaction.run("SELECT pg_advisory_xact_lock(?)", (_LOCK,))
     [(encoding,)] = transaction.run("SHOW server_encoding")
     if encoding != "UTF8":
@@ -172,7 +183,9 @@ def _migrate(transaction: Transaction, place: str) -> None:
     rows = transaction.run("SELECT version FROM collector")
     version, steps = rows[0][0] if rows else 0, read_steps("postgres")
     if version > len(steps):
-        raise StorageUnusable(f"{place} has schema version {version}, this collector knows {len(steps)}")
+        raise StorageUnusable(
+            f"{place} has schema version {version}, this collector knows {len(steps)}"
+        )
     try:
         for statement in (statement for step in steps[version:] for statement in step):
             transaction.run(statement)

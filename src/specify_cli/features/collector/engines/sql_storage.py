@@ -2,8 +2,8 @@
 
     storage = SqlStorage(SqliteDatabase("events.db"))
 
-The row of a project's totals is the lock of that project: within one project batches are stored one after another,
-and what a batch sees of its keys stays as it is until the batch is durable.
+The row of a project's totals is the lock of that project: within one project batches are stored one
+after another, and what a batch sees of its keys stays as it is until the batch is durable.
 """
 
 import json
@@ -12,7 +12,12 @@ from itertools import product
 from typing import Any
 
 from specify_cli.features.collector.engines.database import Database, Transaction
-from specify_cli.features.collector.engines.words import compose_match, list_words, place_of, prefix_of
+from specify_cli.features.collector.engines.words import (
+    compose_match,
+    list_words,
+    place_of,
+    prefix_of,
+)
 from specify_cli.features.collector.holdings import decode_report, encode_report
 from specify_cli.features.collector.storage import (
     APART,
@@ -52,9 +57,11 @@ from specify_cli.features.collector.storage import (
 )
 from specify_cli.libraries.wire.contract import canonical, key_of
 
-# An actor filter names at most so many actors one by one; with more the rows are walked newest first.
+# An actor filter names at most so many actors one by one; with more the rows are walked newest
+# first.
 _ACTORS = 64
-# A page is merged from at most so many lists, each read from an index; so many, and values, go into one statement.
+# A page is merged from at most so many lists, each read from an index; so many, and values, go into
+# one statement.
 _LISTS, _LISTS_AT_ONCE, _VALUES_AT_ONCE = 4_000, 400, 30_000
 _OUTCOMES = ("done", "failed", "abandoned")
 _LOCK = (
@@ -73,17 +80,20 @@ class SqlStorage:
         self._database = database
 
     def require_whole(self, address: str) -> None:
-        """Refuse a database of an older version some of whose projects lie in others. Raises StorageUnusable."""
+        """Refuse a database of an older version some of whose projects lie in others. Raises
+        StorageUnusable."""
         apart = "SELECT count(*) FROM placement WHERE shard NOT IN (SELECT name FROM shard)"
         [(number,)] = self._database.read(lambda transaction: transaction.run(apart))
         if number:
             raise StorageUnusable(
-                f"{address}: {number} of its projects lie in other databases (shards), which this version does not "
+                f"{address}: {number} of its projects lie in other databases (shards), which "
+                "this version does not "
                 'read together; docs/collector.md, "A ledger in several databases", merges them'
             )
 
     def probe(self) -> None:
-        """Write what is there already, durably. Raises StorageError where nothing can be written."""
+        """Write what is there already, durably. Raises StorageError where nothing can be
+        written."""
 
         def rewrite(transaction: Transaction) -> None:
             transaction.run("UPDATE totals SET open = open WHERE project_uuid = ''")
@@ -91,14 +101,17 @@ class SqlStorage:
 
         self._database.write(rewrite)
 
-    def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
+    def accept(
+        self, events: Sequence[Mapping[str, object]], now: str, client: str = ""
+    ) -> list[str]:
         if not events:
             return []
         projects = sorted({project_of(event) for event in events})
         keys = sorted({(key_of(event)[0], project_of(event)) for event in events})
 
         def store(transaction: Transaction) -> list[str]:
-            # In order, so that of two batches with the same projects neither waits for the other for ever.
+            # In order, so that of two batches with the same projects neither waits for the other
+            # for ever.
             transaction.run_many(_LOCK, [(project,) for project in projects])
             marks = ", ".join(["(?, ?)"] * len(keys))
             stored_phases = _read_phases(
@@ -106,7 +119,9 @@ class SqlStorage:
                 f"(invocation_id, project_uuid) IN (VALUES {marks})",
                 [part for key in keys for part in key],
             )
-            by_phase = {place: {one.phase: one for one in phases} for place, phases in stored_phases.items()}
+            by_phase = {
+                place: {one.phase: one for one in phases} for place, phases in stored_phases.items()
+            }
             changes = decide(events, by_phase, now, client)
             _write_changes(transaction, changes)
             if self._database.HAS_WORDS:
@@ -120,7 +135,9 @@ class SqlStorage:
             actors: list[str] | None = None
             if filters.actor is not None:
                 folded = (filters.actor.casefold(), _ACTORS + 1)
-                matching = transaction.run("SELECT actor_id FROM actor WHERE instr(folded, ?) > 0 LIMIT ?", folded)
+                matching = transaction.run(
+                    "SELECT actor_id FROM actor WHERE instr(folded, ?) > 0 LIMIT ?", folded
+                )
                 actors = [name for (name,) in matching]
             wanted = _list_wanted(filters, actors)
             if not all(wanted.values()):
@@ -131,23 +148,30 @@ class SqlStorage:
             rows: list[Row] = []
             at_once = max(1, min(_LISTS_AT_ONCE, _VALUES_AT_ONCE // (len(values) + 4)))
             for first in range(0, len(lists), at_once):
-                rows += _read_lists(transaction, order, where, values, lists[first : first + at_once], limit)
+                rows += _read_lists(
+                    transaction, order, where, values, lists[first : first + at_once], limit
+                )
             return sorted(rows, key=lambda row: row.place, reverse=True)[:limit]
 
         return self._database.read(read)
 
     def phases(self, invocation_id: str, projects: Projects = None) -> dict[str, list[StoredEvent]]:
         where, values = _restrict(projects, ["invocation_id = ?"], [invocation_id])
-        stored_phases = self._database.read(lambda transaction: _read_phases(transaction, where, values))
+        stored_phases = self._database.read(
+            lambda transaction: _read_phases(transaction, where, values)
+        )
         return {place.project_uuid: phases for place, phases in sorted(stored_phases.items())}
 
-    def conflicts(self, limit: int, projects: Projects = None, invocation_id: str | None = None) -> list[Conflict]:
+    def conflicts(
+        self, limit: int, projects: Projects = None, invocation_id: str | None = None
+    ) -> list[Conflict]:
         named = ([], []) if invocation_id is None else (["invocation_id = ?"], [invocation_id])
         where, values = _restrict(projects, *named)
         rows = self._database.read(
             lambda transaction: transaction.run(
                 f"SELECT {', '.join(Conflict._fields)} FROM conflict WHERE {where}"
-                " ORDER BY last_at DESC, invocation_id DESC, project_uuid DESC, phase DESC, sent_sha256 DESC LIMIT ?",
+                " ORDER BY last_at DESC, invocation_id DESC, project_uuid DESC, phase DESC, "
+                "sent_sha256 DESC LIMIT ?",
                 (*values, limit),
             )
         )
@@ -161,7 +185,9 @@ class SqlStorage:
         )
         return Totals(*map(int, row))
 
-    def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> tuple[str, list[str]]:
+    def keep_record(
+        self, project: str, piece: RecordPiece, now: str, client: str
+    ) -> tuple[str, list[str]]:
         key = (project, piece.invocation_id)
 
         def store(transaction: Transaction) -> tuple[str, list[str]]:
@@ -180,9 +206,14 @@ class SqlStorage:
                 _write_record(transaction, project, piece, now, client)
                 was_whole = known is not None and is_whole(phases, known)
                 transaction.run(
-                    "UPDATE totals SET records = records + ?, whole = whole + ?, revision = revision + 1"
+                    "UPDATE totals SET records = records + ?, whole = whole + ?, revision = "
+                    "revision + 1"
                     " WHERE project_uuid = ?",
-                    (int(stored is None), int(is_whole(phases, piece.report)) - int(was_whole), project),
+                    (
+                        int(stored is None),
+                        int(is_whole(phases, piece.report)) - int(was_whole),
+                        project,
+                    ),
                 )
             elif verdict in (CONFLICT, OWNED):
                 one = Conflict(
@@ -198,9 +229,14 @@ class SqlStorage:
                 )
                 added = _write_conflict(transaction, one)
                 transaction.run(
-                    "UPDATE totals SET conflicts = conflicts + ? WHERE project_uuid = ?", (int(added), project)
+                    "UPDATE totals SET conflicts = conflicts + ? WHERE project_uuid = ?",
+                    (int(added), project),
                 )
-            missing = _expect_objects(transaction, project, piece.objects) if verdict in (STORED, DUPLICATE) else []
+            missing = (
+                _expect_objects(transaction, project, piece.objects)
+                if verdict in (STORED, DUPLICATE)
+                else []
+            )
             return verdict, missing
 
         return self._database.write(store)
@@ -214,7 +250,8 @@ class SqlStorage:
                 [(objects[digest], project, digest) for digest, _ in missing],
             )
             transaction.run(
-                "UPDATE totals SET objects = objects + ?, missing = missing - ?, revision = revision + ?"
+                "UPDATE totals SET objects = objects + ?, missing = missing - ?, revision = "
+                "revision + ?"
                 " WHERE project_uuid = ?",
                 (len(missing), len(missing), int(bool(missing)), project),
             )
@@ -224,7 +261,9 @@ class SqlStorage:
 
     def objects(self, project: str, digests: Sequence[str]) -> dict[str, str]:
         rows = self._database.read(
-            lambda transaction: dict(_find_objects(transaction, project, digests, "body IS NOT NULL"))
+            lambda transaction: dict(
+                _find_objects(transaction, project, digests, "body IS NOT NULL")
+            )
         )
         for digest, body in rows.items():
             _check(digest, body, f"object {digest}")
@@ -236,12 +275,15 @@ class SqlStorage:
         def store(transaction: Transaction) -> tuple[str, int]:
             transaction.run(_LOCK, (project,))
             rows = transaction.run(
-                "SELECT client, keys, checkpoint, size, edge FROM log WHERE project_uuid = ? AND name = ?", key
+                "SELECT client, keys, checkpoint, size, edge FROM log WHERE project_uuid = ? "
+                "AND name = ?",
+                key,
             )
             log, edge = None, ""
             if rows:
                 owner, keys, state, size, edge = rows[0]
-                # Leaves of before there was an edge are read once; a state that is older is held against them.
+                # Leaves of before there was an edge are read once; a state that is older is held
+                # against them.
                 back = not edge or read_state(piece.checkpoint).size < size
                 leaves = _read_leaves(transaction, *key) if back else ""
                 log = HeldLog(piece.name, owner, keys, state, leaves)
@@ -249,12 +291,16 @@ class SqlStorage:
             verdict, size, grown = judge_leaves(log, edge, piece, client)
             if verdict in (OWNED, CONFLICT):
                 checkpoint = "" if log is None else log.checkpoint
-                one = LogConflict(piece.name, client, verdict, checkpoint, piece.checkpoint, now, now, 1)
+                one = LogConflict(
+                    piece.name, client, verdict, checkpoint, piece.checkpoint, now, now, 1
+                )
                 _write_log_conflict(transaction, project, one)
             if verdict == STORED:
                 before = decode_edge(edge).size
                 if piece.leaves:
-                    transaction.run("INSERT INTO leaves VALUES (?, ?, ?, ?)", (*key, before, piece.leaves))
+                    transaction.run(
+                        "INSERT INTO leaves VALUES (?, ?, ?, ?)", (*key, before, piece.leaves)
+                    )
                 transaction.run(
                     "INSERT INTO log (project_uuid, name, client, keys, checkpoint, size, edge)"
                     " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_uuid, name) DO UPDATE SET"
@@ -262,7 +308,9 @@ class SqlStorage:
                     (*key, client, piece.keys, piece.checkpoint, size, grown),
                 )
             if verdict not in (DUPLICATE, APART):
-                transaction.run("UPDATE totals SET revision = revision + 1 WHERE project_uuid = ?", (project,))
+                transaction.run(
+                    "UPDATE totals SET revision = revision + 1 WHERE project_uuid = ?", (project,)
+                )
             return verdict, size
 
         return self._database.write(store)
@@ -278,16 +326,21 @@ class SqlStorage:
         return [LogConflict(*row) for row in rows]
 
     def projects(self, projects: Projects, limit: int, after: str = "") -> list[ProjectRow]:
-        where, values = _restrict(projects, ["project_uuid > ?", "invocations + revision > 0"], [after])
+        where, values = _restrict(
+            projects, ["project_uuid > ?", "invocations + revision > 0"], [after]
+        )
         rows = self._database.read(
             lambda transaction: transaction.run(
-                f"SELECT {', '.join(ProjectRow._fields)} FROM totals WHERE {where} ORDER BY project_uuid LIMIT ?",
+                f"SELECT {', '.join(ProjectRow._fields)} FROM totals WHERE {where} ORDER BY "
+                "project_uuid LIMIT ?",
                 (*values, limit),
             )
         )
         return [ProjectRow(*row) for row in rows]
 
-    def records(self, project: str, limit: int, after: str = "", *, bodies: bool = False) -> list[HeldRecord]:
+    def records(
+        self, project: str, limit: int, after: str = "", *, bodies: bool = False
+    ) -> list[HeldRecord]:
         named = ", ".join(HeldRecord._fields[: None if bodies else -1])
         rows = self._database.read(
             lambda transaction: transaction.run(
@@ -307,7 +360,8 @@ class SqlStorage:
             bodies: dict[Place, str] = {}
             for place in places:
                 for body, digest in transaction.run(
-                    "SELECT body, digest FROM record WHERE invocation_id = ? AND project_uuid = ?", place
+                    "SELECT body, digest FROM record WHERE invocation_id = ? AND project_uuid = ?",
+                    place,
                 ):
                     _check(digest, body, place.invocation_id)
                     bodies[place] = body
@@ -318,11 +372,14 @@ class SqlStorage:
     def logs(self, project: str) -> list[HeldLog]:
         def read(transaction: Transaction) -> list[HeldLog]:
             rows = transaction.run(
-                "SELECT name, client, keys, checkpoint FROM log WHERE project_uuid = ? ORDER BY name", (project,)
+                "SELECT name, client, keys, checkpoint FROM log WHERE project_uuid = ? ORDER BY "
+                "name",
+                (project,),
             )
             pieces: dict[str, list[str]] = {}
             for name, body in transaction.run(
-                "SELECT name, body FROM leaves WHERE project_uuid = ? ORDER BY name, start", (project,)
+                "SELECT name, body FROM leaves WHERE project_uuid = ? ORDER BY name, start",
+                (project,),
             ):
                 pieces.setdefault(name, []).append(body)
             return [HeldLog(name, *row, "".join(pieces.get(name, []))) for name, *row in rows]  # type: ignore[call-arg]
@@ -340,26 +397,37 @@ def _restrict(
     if projects is None:
         return " AND ".join(conditions) or "1 = 1", values
     marks = ", ".join("?" * len(projects))
-    return " AND ".join([*conditions, f"project_uuid IN ({marks})" if marks else "1 = 0"]), [*values, *sorted(projects)]
+    return " AND ".join([*conditions, f"project_uuid IN ({marks})" if marks else "1 = 0"]), [
+        *values,
+        *sorted(projects),
+    ]
 
 
-def _read_phases(transaction: Transaction, where: str, values: Sequence[str]) -> dict[Place, list[StoredEvent]]:
+def _read_phases(
+    transaction: Transaction, where: str, values: Sequence[str]
+) -> dict[Place, list[StoredEvent]]:
     phases: dict[Place, list[StoredEvent]] = {}
     for invocation_id, project, phase, received_at, body, client, digest in transaction.run(
-        f"SELECT invocation_id, project_uuid, phase, received_at, body, client, digest FROM event WHERE {where}"
+        "SELECT invocation_id, project_uuid, phase, received_at, body, client, digest FROM "
+        f"event WHERE {where}"
         " ORDER BY project_uuid, phase DESC",
         values,
     ):
         _check(digest, body, invocation_id)
         place = Place(invocation_id, project)
-        phases.setdefault(place, []).append(StoredEvent(phase, received_at, json.loads(body), client))
+        phases.setdefault(place, []).append(
+            StoredEvent(phase, received_at, json.loads(body), client)
+        )
     return phases
 
 
 def _check(digest: str, text: str, invocation_id: str) -> None:
-    """Raise StorageError where a row is not as it was written; rows of the first SQLite schema have no digest."""
+    """Raise StorageError where a row is not as it was written; rows of the first SQLite schema have
+    no digest."""
     if digest and digest != compute_digest(text):
-        raise StorageError(f"the database is damaged: what is held of {invocation_id} is not as it was written")
+        raise StorageError(
+            f"the database is damaged: what is held of {invocation_id} is not as it was written"
+        )
 
 
 def _write_changes(transaction: Transaction, changes: Changes) -> None:
@@ -367,7 +435,10 @@ def _write_changes(transaction: Transaction, changes: Changes) -> None:
     transaction.run_many(
         "INSERT INTO event (invocation_id, project_uuid, phase, received_at, body, client, digest)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [(*place, one.phase, one.received_at, body, one.client, compute_digest(body)) for place, one, body in bodies],
+        [
+            (*place, one.phase, one.received_at, body, one.client, compute_digest(body))
+            for place, one, body in bodies
+        ],
     )
     marks = ", ".join("?" * (len(Row._fields) + 2))
     transaction.run_many(
@@ -396,9 +467,12 @@ def _write_changes(transaction: Transaction, changes: Changes) -> None:
     )
 
 
-def _write_record(transaction: Transaction, project: str, piece: RecordPiece, now: str, client: str) -> None:
+def _write_record(
+    transaction: Transaction, project: str, piece: RecordPiece, now: str, client: str
+) -> None:
     transaction.run(
-        "INSERT INTO record (project_uuid, invocation_id, received_at, client, report, body, digest)"
+        "INSERT INTO record (project_uuid, invocation_id, received_at, client, report, body, "
+        "digest)"
         " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_uuid, invocation_id) DO UPDATE SET"
         " received_at = excluded.received_at, report = excluded.report, body = excluded.body,"
         " digest = excluded.digest",
@@ -415,17 +489,26 @@ def _write_record(transaction: Transaction, project: str, piece: RecordPiece, no
 
 
 def _expect_objects(transaction: Transaction, project: str, digests: Sequence[str]) -> list[str]:
-    """Write down which objects records of a project lead to; return those that are not held, sorted."""
+    """Write down which objects records of a project lead to; return those that are not held,
+    sorted."""
     known = dict(_find_objects(transaction, project, digests, "1 = 1", "body IS NULL"))
     fresh = sorted(set(digests) - known.keys())
-    transaction.run_many("INSERT INTO object VALUES (?, ?, NULL)", [(project, digest) for digest in fresh])
+    transaction.run_many(
+        "INSERT INTO object VALUES (?, ?, NULL)", [(project, digest) for digest in fresh]
+    )
     if fresh:
-        transaction.run("UPDATE totals SET missing = missing + ? WHERE project_uuid = ?", (len(fresh), project))
+        transaction.run(
+            "UPDATE totals SET missing = missing + ? WHERE project_uuid = ?", (len(fresh), project)
+        )
     return sorted([*fresh, *(digest for digest, is_missing in known.items() if is_missing)])
 
 
 def _find_objects(
-    transaction: Transaction, project: str, digests: Sequence[str], where: str, columns: str = "body"
+    transaction: Transaction,
+    project: str,
+    digests: Sequence[str],
+    where: str,
+    columns: str = "body",
 ) -> Iterator[tuple[str, Any]]:
     """Yield the digest and what is asked of each of these objects that meets a condition."""
     for at in range(0, len(digests), _LISTS_AT_ONCE):
@@ -439,7 +522,8 @@ def _find_objects(
 
 def _read_leaves(transaction: Transaction, project: str, name: str) -> str:
     rows = transaction.run(
-        "SELECT body FROM leaves WHERE project_uuid = ? AND name = ? ORDER BY start", (project, name)
+        "SELECT body FROM leaves WHERE project_uuid = ? AND name = ? ORDER BY start",
+        (project, name),
     )
     return "".join(body for (body,) in rows)
 
@@ -448,7 +532,8 @@ def _write_log_conflict(transaction: Transaction, project: str, one: LogConflict
     """Write down a state that contradicts a log, once, and when it came last."""
     transaction.run(
         f"INSERT INTO log_conflict (project_uuid, digest, {', '.join(LogConflict._fields)})"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_uuid, name, client, digest) DO UPDATE SET"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_uuid, name, client, "
+        "digest) DO UPDATE SET"
         " last_at = excluded.last_at, times = log_conflict.times + 1",
         (project, compute_digest(one.sent), *one),
     )
@@ -459,7 +544,8 @@ def _write_conflict(transaction: Transaction, one: Conflict) -> bool:
     [(times,)] = transaction.run(
         f"INSERT INTO conflict ({', '.join(Conflict._fields)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (invocation_id, project_uuid, phase, sent_sha256) DO UPDATE SET"
-        " held_sha256 = excluded.held_sha256, last_at = excluded.last_at, times = conflict.times + 1,"
+        " held_sha256 = excluded.held_sha256, last_at = excluded.last_at, times = "
+        "conflict.times + 1,"
         " client = excluded.client RETURNING times",
         one,
     )
@@ -472,7 +558,8 @@ def _get_state(row: Row) -> str:
 
 
 def _list_wanted(filters: Filter, actors: Sequence[str] | None) -> dict[str, Sequence[str]]:
-    """Return the values a row may have in each column that is asked for; actors that are too many are left out."""
+    """Return the values a row may have in each column that is asked for; actors that are too many
+    are left out."""
     states: Sequence[str] | None = None
     if filters.outcome is not None:
         states = () if filters.status == OPEN else (filters.outcome,)
@@ -488,8 +575,11 @@ def _list_wanted(filters: Filter, actors: Sequence[str] | None) -> dict[str, Seq
     return {column: values for column, values in wanted.items() if values is not None}
 
 
-def _bound_page(filters: Filter, actors: Sequence[str] | None, after: Place | None, order: str) -> _Conditions:
-    """Return the conditions that no column of equal values states: many actors, and the ends of the page."""
+def _bound_page(
+    filters: Filter, actors: Sequence[str] | None, after: Place | None, order: str
+) -> _Conditions:
+    """Return the conditions that no column of equal values states: many actors, and the ends of the
+    page."""
     where, values = [], []
     if actors is not None and len(actors) > _ACTORS:
         where.append("(actor_id || '') IN (SELECT actor_id FROM actor WHERE instr(folded, ?) > 0)")
@@ -508,10 +598,12 @@ def _bound_page(filters: Filter, actors: Sequence[str] | None, after: Place | No
 def _plan_page(
     filters: Filter, actors: Sequence[str] | None, after: Place | None
 ) -> tuple[str, list[str], list[str], list[tuple[tuple[str, str], ...]]]:
-    """Return the order of a page, its conditions, their values, and the lists it is merged from, by columns and values.
+    """Return the order of a page, its conditions, their values, and the lists it is merged from, by
+    columns and values.
 
-    Each list is one range of an index in the order of the page: an index for each pair of columns makes that so for
-    every pair of filters. What would be too many lists is a condition, which no index is used for.
+    Each list is one range of an index in the order of the page: an index for each pair of columns
+    makes that so for every pair of filters. What would be too many lists is a condition, which no
+    index is used for.
     """
     where: list[str] = []
     values: list[str] = []
@@ -527,13 +619,18 @@ def _plan_page(
             where.append(f"({column} || '') IN ({', '.join('?' * len(chosen))})")
             values += chosen
     # What is walked newest first, whatever it holds, follows the primary key.
-    order = "ordinal" if lists != [()] or wanted.keys() & {"profile_id", "action"} else "invocation_id"
+    order = (
+        "ordinal" if lists != [()] or wanted.keys() & {"profile_id", "action"} else "invocation_id"
+    )
     conditions, more = _bound_page(filters, actors, after, order)
     return order, where + conditions, values + more, lists
 
 
-def _plan_found(filters: Filter, actors: Sequence[str] | None, after: Place | None) -> tuple[int, int, str, list[str]]:
-    """Return the places that a page may lie at, and what rows there have to meet, as a condition with its values."""
+def _plan_found(
+    filters: Filter, actors: Sequence[str] | None, after: Place | None
+) -> tuple[int, int, str, list[str]]:
+    """Return the places that a page may lie at, and what rows there have to meet, as a condition
+    with its values."""
     where, values = _bound_page(filters, actors, after, "invocation_id")
     for column, chosen in _list_wanted(filters, actors).items():
         where.append(f"{column} IN (SELECT value FROM json_each(?))")
@@ -543,13 +640,20 @@ def _plan_found(filters: Filter, actors: Sequence[str] | None, after: Place | No
 
 
 def _read_found(
-    transaction: Transaction, match: str, low: int, high: int, where: str, values: Sequence[str], limit: int
+    transaction: Transaction,
+    match: str,
+    low: int,
+    high: int,
+    where: str,
+    values: Sequence[str],
+    limit: int,
 ) -> list[Row]:
     """Return the newest rows at places whose words answer a question."""
     rows: list[Row] = []
     while len(rows) < limit:
         found = transaction.run(
-            "SELECT rowid FROM word WHERE word MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?",
+            "SELECT rowid FROM word WHERE word MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid "
+            "DESC LIMIT ?",
             (match, low, high, limit),
         )
         if not found:
@@ -568,7 +672,8 @@ def _read_found(
 
 
 def _write_words(transaction: Transaction, changed: Sequence[tuple[Row, Row | None]]) -> None:
-    """Write the words of rows in the order of their places, which makes one piece; delete those that ceased to hold."""
+    """Write the words of rows in the order of their places, which makes one piece; delete those
+    that ceased to hold."""
     added: dict[int, set[str]] = {}
     ceased: dict[int, set[str]] = {}
     for row, before in changed:
@@ -582,10 +687,14 @@ def _write_words(transaction: Transaction, changed: Sequence[tuple[Row, Row | No
         # A row beside it may still have them.
         if ceased[place] and len(transaction.run(beside, (prefix, f"{prefix}~"))) == 1:
             transaction.run(
-                "INSERT INTO word (word, rowid, words) VALUES ('delete', ?, ?)", (place, " ".join(ceased[place]))
+                "INSERT INTO word (word, rowid, words) VALUES ('delete', ?, ?)",
+                (place, " ".join(ceased[place])),
             )
         if added[place]:
-            transaction.run("INSERT INTO word (rowid, words) VALUES (?, ?)", (place, " ".join(sorted(added[place]))))
+            transaction.run(
+                "INSERT INTO word (rowid, words) VALUES (?, ?)",
+                (place, " ".join(sorted(added[place]))),
+            )
 
 
 def _list_row_words(row: Row) -> set[str]:

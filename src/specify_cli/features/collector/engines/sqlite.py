@@ -27,7 +27,9 @@ class _Connection:
 
     def __init__(self, path: str) -> None:
         # isolation_level None: transactions begin and end where they are written.
-        self.raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1000)
+        self.raw = sqlite3.connect(
+            path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1000
+        )
         self.lock = threading.Lock()
         # A step of the schema writes the words of rows that were there before.
         self.raw.create_function("place_of", 1, place_of, deterministic=True)
@@ -55,23 +57,26 @@ class _Connection:
 class SqliteDatabase:
     """One SQLite file: write-ahead log, synced before anything is acknowledged.
 
-    Any number of processes may have the file open; SQLite lets one of them write at a time. Reading has a
-    connection of its own, so that a long list never holds up what arrives.
-    Raises StorageUnusable for a file that is not a collector's, StorageError where the disk refuses.
+    Any number of processes may have the file open; SQLite lets one of them write at a time. Reading
+    has a connection of its own, so that a long list never holds up what arrives. Raises
+    StorageUnusable for a file that is not a collector's, StorageError where the disk refuses.
     """
 
     HAS_WORDS = True
 
     def __init__(self, path: str, *, schema: str = "sqlite") -> None:
         try:
-            # Created for its owner alone; SQLite gives the log beside it the same mode. A witness's key is no link.
+            # Created for its owner alone; SQLite gives the log beside it the same mode. A witness's
+            # key is no link.
             follow = os.O_NOFOLLOW if schema == "witness" else 0
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | follow, 0o600))
         except OSError as error:
             raise StorageUnusable(f"{path}: {error.strerror}") from error
         self._writer, self._reader = _Connection(path), _Connection(path)
         try:
-            self._writer.run_transaction("BEGIN IMMEDIATE", lambda transaction: _migrate(transaction, path, schema))
+            self._writer.run_transaction(
+                "BEGIN IMMEDIATE", lambda transaction: _migrate(transaction, path, schema)
+            )
             self._writer.run("PRAGMA journal_mode = WAL")
             # Acknowledged means on the disk: every commit waits for it.
             self._writer.run("PRAGMA synchronous = FULL")
@@ -103,14 +108,20 @@ class SqliteDatabase:
 
 
 def _migrate(transaction: Transaction, path: str, schema: str) -> None:
-    """Bring a file to the newest version of its schema. A witness's file has carried neither mark nor version."""
+    """Bring a file to the newest version of its schema. A witness's file has carried neither mark
+    nor version."""
     steps = read_steps(schema)
-    [(version,)], [(mark,)] = transaction.run("PRAGMA user_version"), transaction.run("PRAGMA application_id")
+    [(version,)], [(mark,)] = (
+        transaction.run("PRAGMA user_version"),
+        transaction.run("PRAGMA application_id"),
+    )
     [(tables,)] = transaction.run("SELECT count(*) FROM sqlite_schema")
     if schema == "sqlite" and mark != _APPLICATION_ID and tables:
         raise StorageUnusable(f"{path} is a database of another program")
     if version > len(steps):
-        raise StorageUnusable(f"{path} has schema version {version}, this collector knows {len(steps)}")
+        raise StorageUnusable(
+            f"{path} has schema version {version}, this collector knows {len(steps)}"
+        )
     for statement in (statement for step in steps[version:] for statement in step):
         transaction.run(statement)
     if version < len(steps):

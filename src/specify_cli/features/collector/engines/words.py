@@ -1,14 +1,15 @@
-"""Words by which SQLite finds the rows of a list: one for each value of a row, and one for each two of its values.
+"""Words by which SQLite finds the rows of a list: one for each value of a row, and one for each two
+of its values.
 
     words = list_words(row, "open")          # of one row
     place = place_of(row.invocation_id)      # the number under which they stand in the table `word`
     match = compose_match({"action": ["review"], "state": ["done", "failed"]})
 
-An ordinary index writes a page for each row whose values are spread, and a list of any two filters needs fifteen of
-them. `word` is a full-text table: what a batch adds is one piece, which is merged with others later, so an event costs
-a few hundred bytes at any size. Its numbers are the first 13 characters of the id, in the order of the list, and rows
-that share them share a number. A word may also stand where no row has it (any more): what is found is held against the
-rows themselves.
+An ordinary index writes a page for each row whose values are spread, and a list of any two filters
+needs fifteen of them. `word` is a full-text table: what a batch adds is one piece, which is merged
+with others later, so an event costs a few hundred bytes at any size. Its numbers are the first 13
+characters of the id, in the order of the list, and rows that share them share a number. A word may
+also stand where no row has it (any more): what is found is held against the rows themselves.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,8 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 def place_of(invocation_id: str) -> int:
-    """Return the beginning of an id as a number, which a rowid can hold; what is not an id of ours is put first."""
+    """Return the beginning of an id as a number, which a rowid can hold; what is not an id of ours
+    is put first."""
     try:
         return min(number_of(invocation_id[:PREFIX].ljust(PREFIX, "0")), 2**63 - 1)
     except ValueError:
@@ -40,7 +42,9 @@ def prefix_of(place: int) -> str:
 
 def list_words(values: Mapping[str, str | None]) -> list[str]:
     """Return the words of a row, given its values by column."""
-    single = [_make_word(column, value) for column in COLUMNS if (value := values[column]) is not None]
+    single = [
+        _make_word(column, value) for column in COLUMNS if (value := values[column]) is not None
+    ]
     return [*single, *map("".join, combinations(single, 2))]
 
 
@@ -49,7 +53,8 @@ def _make_word(column: str, value: str) -> str:
 
 
 def compose_match(wanted: Mapping[str, Sequence[str]]) -> str | None:
-    """Return the question to `word` that every wanted row answers; None where it can rule out nothing."""
+    """Return the question to `word` that every wanted row answers; None where it can rule out
+    nothing."""
     words = [
         [_make_word(column, value) for value in wanted[column]]
         for column in COLUMNS

@@ -1,7 +1,8 @@
 """The collector's HTTP face: an ASGI application over a Storage (docs/collector.md).
 
 Decides who may ask, how much of a body is read and what is said of it; what is right in an event is
-`validation`'s, what is kept is the storage's. Neither a token nor an event's content is ever logged.
+`validation`'s, what is kept is the storage's. Neither a token nor an event's content is ever
+logged.
 """
 
 import json
@@ -22,7 +23,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specify_cli.errors import InvocationError
-from specify_cli.features.collector.holdings import LISTED, Whole, read_log, read_objects, read_record, read_whole
+from specify_cli.features.collector.holdings import (
+    LISTED,
+    Whole,
+    read_log,
+    read_objects,
+    read_record,
+    read_whole,
+)
 from specify_cli.features.collector.levels import Levels
 from specify_cli.features.collector.reception import (
     DEFAULT_LIMIT,
@@ -51,7 +59,12 @@ from specify_cli.features.collector.server.handling import (
     verify,
 )
 from specify_cli.features.collector.server.metrics import Metrics
-from specify_cli.features.collector.server.witness_routes import add_checkpoint, add_log, list_logs, show_witness_key
+from specify_cli.features.collector.server.witness_routes import (
+    add_checkpoint,
+    add_log,
+    list_logs,
+    show_witness_key,
+)
 from specify_cli.features.collector.storage import (
     APART,
     CONFLICT,
@@ -76,8 +89,8 @@ from specify_cli.libraries.web.markup import STYLE
 from specify_cli.libraries.wire.contract import COMPLETED, STARTED
 from specify_cli.record.reading.checks import read_commands
 
-# A body is held from its first byte until it is answered, so memory is bounded by how many are; `reception` refuses
-# one that would become many times its size.
+# A body is held from its first byte until it is answered, so memory is bounded by how many are;
+# `reception` refuses one that would become many times its size.
 _BODIES_AT_ONCE, _PARSED_AT_ONCE = 12, 2
 # So many characters of whole records are read for one page of pictures.
 _PICTURED = 16 * 1024 * 1024
@@ -131,7 +144,8 @@ Endpoint = Callable[[Setting, Request], Awaitable[Response]]
 def _guard(
     setting: Setting, path: str, endpoint: Endpoint, scope: str | None
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return an endpoint behind a token of a scope, whose every failure is a problem without internals."""
+    """Return an endpoint behind a token of a scope, whose every failure is a problem without
+    internals."""
 
     async def answer(request: Request) -> Response:
         request.state.route = path
@@ -151,8 +165,14 @@ def _guard(
             where = error.__traceback__
             while where is not None and where.tb_next is not None:
                 where = where.tb_next
-            place = "unknown" if where is None else f"{where.tb_frame.f_code.co_qualname}:{where.tb_lineno}"
-            LOG.error("internal: %(error)s in %(place)s", {"error": type(error).__name__, "place": place})
+            place = (
+                "unknown"
+                if where is None
+                else f"{where.tb_frame.f_code.co_qualname}:{where.tb_lineno}"
+            )
+            LOG.error(
+                "internal: %(error)s in %(place)s", {"error": type(error).__name__, "place": place}
+            )
             return answer_refusal(request, Problem("internal", "the collector's log says where"))
 
     return answer
@@ -180,17 +200,26 @@ async def _take_events(setting: Setting, request: Request) -> Response:
     def take(body: bytes) -> Response:
         if setting.signature is not None:
             verify(setting.signature, body, headers)
-        received = [_check_project(token, one) for one in read_events(body, headers.get("content-type", ""))]
+        received = [
+            _check_project(token, one) for one in read_events(body, headers.get("content-type", ""))
+        ]
         faultless = [one.event for one in received if one.problem is None]
         verdicts = setting.storage.accept(faultless, setting.clock(), token.name)
         answered = results(received, verdicts)
         for one, (value, problem) in zip(received, answered, strict=True):
             setting.metrics.count_event(str(value["status"]) if problem is None else problem.kind)
             if problem is not None and problem.kind in ("conflict", "owned"):
-                facts = {"kind": problem.kind, "id": one.id, "client": token.name, "why": problem.title.lower()}
+                facts = {
+                    "kind": problem.kind,
+                    "id": one.id,
+                    "client": token.name,
+                    "why": problem.title.lower(),
+                }
                 LOG.warning("%(kind)s %(id)s from %(client)s: %(why)s", facts)
         states = [str(value["status"]) for value, _ in answered]
-        request.state.counts = {status: states.count(status) for status in ("stored", "duplicate", "refused")}
+        request.state.counts = {
+            status: states.count(status) for status in ("stored", "duplicate", "refused")
+        }
         if len(answered) == 1 and (alone := answered[0][1]) is not None:
             return answer_refusal(request, alone)
         return answer_json({"results": [value for value, _ in answered]})
@@ -211,8 +240,11 @@ async def _list_invocations(setting: Setting, request: Request) -> Response:
     return answer_json({"items": [row._asdict() for row in rows], "next": following})
 
 
-async def _list(setting: Setting, request: Request, query: Sequence[tuple[str, str]]) -> tuple[list[Row], str | None]:
-    """Return the rows of the page that a query asks for, and the cursor of the next if there is one."""
+async def _list(
+    setting: Setting, request: Request, query: Sequence[tuple[str, str]]
+) -> tuple[list[Row], str | None]:
+    """Return the rows of the page that a query asks for, and the cursor of the next if there is
+    one."""
     filters = read_wanted(query)
     narrowed = filters.filter._replace(projects=request.state.token.narrow(filters.filter.projects))
     rows = await run_in_threadpool(setting.storage.rows, narrowed, filters.limit + 1, filters.after)
@@ -228,7 +260,9 @@ async def _show_invocation(setting: Setting, request: Request) -> Response:
         {
             "project_uuid": project,
             "invocation_id": request.path_params["invocation_id"],
-            "conflicts": [one._asdict() for one in await _find_conflicts(setting, project, request)],
+            "conflicts": [
+                one._asdict() for one in await _find_conflicts(setting, project, request)
+            ],
             "phases": {
                 one.phase: {
                     "received_at": one.received_at,
@@ -243,7 +277,8 @@ async def _show_invocation(setting: Setting, request: Request) -> Response:
 
 
 async def _find_one(setting: Setting, request: Request) -> tuple[str, list[StoredEvent]]:
-    """Return the invocation a path names. Raises Refused for none, and for several without `?project=`."""
+    """Return the invocation a path names. Raises Refused for none, and for several without
+    `?project=`."""
     project: str | None = None
     for name, value in request.query_params.multi_items():
         try:
@@ -252,14 +287,22 @@ async def _find_one(setting: Setting, request: Request) -> tuple[str, list[Store
             project = project_uuid(value)
         except ValueError as error:
             raise Refused(
-                Problem("bad-parameter", f"{name[:100]}: {error}", ({"parameter": name[:100], "detail": str(error)},))
+                Problem(
+                    "bad-parameter",
+                    f"{name[:100]}: {error}",
+                    ({"parameter": name[:100], "detail": str(error)},),
+                )
             ) from error
     projects = request.state.token.narrow(None if project is None else frozenset({project}))
-    by_project = await run_in_threadpool(setting.storage.phases, request.path_params["invocation_id"], projects)
+    by_project = await run_in_threadpool(
+        setting.storage.phases, request.path_params["invocation_id"], projects
+    )
     if not by_project:
         raise Refused(Problem("not-found", "no event of this invocation is held"))
     if len(by_project) > 1:
-        raise Refused(Problem("several-projects", f"add ?project= with one of {', '.join(by_project)}"))
+        raise Refused(
+            Problem("several-projects", f"add ?project= with one of {', '.join(by_project)}")
+        )
     return next(iter(by_project.items()))
 
 
@@ -269,7 +312,9 @@ async def _take_record(setting: Setting, request: Request) -> Response:
     invocation_id = request.path_params["invocation_id"]
 
     def keep(body: bytes) -> tuple[str, list[str]]:
-        return setting.storage.keep_record(project, read_record(body, invocation_id), setting.clock(), token.name)
+        return setting.storage.keep_record(
+            project, read_record(body, invocation_id), setting.clock(), token.name
+        )
 
     verdict, missing = await take_body(setting, request, keep)
     setting.metrics.count_event(f"record-{verdict}")
@@ -277,7 +322,8 @@ async def _take_record(setting: Setting, request: Request) -> Response:
 
 
 async def _take_objects(setting: Setting, request: Request) -> Response:
-    """PUT /v1/projects/{project}/objects: objects by their digests; those that records name and lack are stored."""
+    """PUT /v1/projects/{project}/objects: objects by their digests; those that records name and
+    lack are stored."""
     _, project = _require_project(request)
 
     def keep(body: bytes) -> int:
@@ -289,7 +335,8 @@ async def _take_objects(setting: Setting, request: Request) -> Response:
 
 
 async def _take_log(setting: Setting, request: Request) -> Response:
-    """PUT /v1/projects/{project}/logs/{name}: leaves that follow those held; `size` says how many are."""
+    """PUT /v1/projects/{project}/logs/{name}: leaves that follow those held; `size` says how many
+    are."""
     token, project = _require_project(request)
 
     def keep(body: bytes) -> tuple[str, int]:
@@ -301,7 +348,8 @@ async def _take_log(setting: Setting, request: Request) -> Response:
 
 
 def _require_project(request: Request) -> tuple[Token, str]:
-    """Return the token and the project of a request to send. Raises Refused where the one is not for the other."""
+    """Return the token and the project of a request to send. Raises Refused where the one is not
+    for the other."""
     token: Token = request.state.token
     project = request.path_params["project"]
     try:
@@ -340,7 +388,9 @@ async def _page_projects(setting: Setting, request: Request) -> tuple[list[Proje
     except ValueError as error:
         raise Refused(Problem("bad-parameter", str(error)[:500])) from error
     assert isinstance(size, int)
-    rows = await run_in_threadpool(setting.storage.projects, request.state.token.projects, size + 1, last)
+    rows = await run_in_threadpool(
+        setting.storage.projects, request.state.token.projects, size + 1, last
+    )
     return rows[:size], rows[size - 1].project_uuid if len(rows) > size else None
 
 
@@ -369,7 +419,9 @@ async def _show_projects(setting: Setting, request: Request) -> Response:
 
 async def _list_conflicts(setting: Setting, request: Request) -> Response:
     """GET /v1/conflicts: the newest ones."""
-    conflicts = await run_in_threadpool(setting.storage.conflicts, MAX_LIMIT, request.state.token.projects)
+    conflicts = await run_in_threadpool(
+        setting.storage.conflicts, MAX_LIMIT, request.state.token.projects
+    )
     return answer_json({"items": [conflict._asdict() for conflict in conflicts]})
 
 
@@ -391,7 +443,9 @@ async def _answer_readiness(setting: Setting, request: Request) -> Response:
 async def _show_metrics(setting: Setting, request: Request) -> Response:
     """GET /metrics: the process's counters, which are of all projects."""
     if request.state.token.projects is not None:
-        raise Refused(Problem("forbidden", "the counters are of all projects, and this token is not"))
+        raise Refused(
+            Problem("forbidden", "the counters are of all projects, and this token is not")
+        )
     return Response(setting.metrics.render(), media_type=prometheus.TYPE)
 
 
@@ -405,7 +459,9 @@ async def _show_timeline(setting: Setting, request: Request) -> Response:
         problem = refused.problem
     totals = await run_in_threadpool(setting.storage.totals, request.state.token.projects)
     endpoint = f"{request.url.scheme}://{request.url.netloc}/v1/events"
-    page = pages.timeline(request.query_params.multi_items(), rows, following, totals, endpoint, problem)
+    page = pages.timeline(
+        request.query_params.multi_items(), rows, following, totals, endpoint, problem
+    )
     return Response(page, 200 if problem is None else problem.status, media_type="text/html")
 
 
@@ -434,22 +490,31 @@ async def _show_proof(setting: Setting, request: Request) -> Response:
         return setting.storage.objects(project, [digest]).get(digest, "").encode()
 
     commands = await run_in_threadpool(read_commands, json.loads(whole.lines[0]), read_object)
-    return Response(pages.proof(whole, commands), media_type="text/html", headers=allow_framing(read_policy()))
+    return Response(
+        pages.proof(whole, commands), media_type="text/html", headers=allow_framing(read_policy())
+    )
 
 
 async def _show_pictures(setting: Setting, request: Request) -> Response:
     """GET /pictures: the newest invocations that the filters of the list leave."""
-    query = [(name, value) for name, value in request.query_params.multi_items() if name not in ("limit", "cursor")]
+    query = [
+        (name, value)
+        for name, value in request.query_params.multi_items()
+        if name not in ("limit", "cursor")
+    ]
     rows, _ = await _list(setting, request, [*query, ("limit", str(MAX_LIMIT))])
 
     def draw() -> str:
-        return pages.pictures(query, rows, _read_bodies(setting.storage, rows), datetime.now(UTC).date())
+        return pages.pictures(
+            query, rows, _read_bodies(setting.storage, rows), datetime.now(UTC).date()
+        )
 
     return Response(await run_in_threadpool(draw), media_type="text/html")
 
 
 def _read_bodies(storage: Storage, rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the whole records that are held of some invocations, as far as a page has room for them."""
+    """Yield the whole records that are held of some invocations, as far as a page has room for
+    them."""
     room = _PICTURED
     for row in rows:
         for body in storage.bodies([row.place]).values():
@@ -468,7 +533,9 @@ async def _show_comparison(setting: Setting, request: Request) -> Response:
         allowed = request.state.token.narrow(frozenset({project}))
         phases = await run_in_threadpool(setting.storage.phases, invocation_id, allowed)
         if project not in phases:
-            raise Refused(Problem("not-found", f"{name}: expected PROJECT/ID of an invocation that is held"))
+            raise Refused(
+                Problem("not-found", f"{name}: expected PROJECT/ID of an invocation that is held")
+            )
         by_phase = {one.phase: one for one in phases[project]}
         whole = await _find_whole(setting, Place(invocation_id, project))
         sides.append((row_of(by_phase.get(STARTED), by_phase.get(COMPLETED)), whole))
@@ -481,7 +548,9 @@ async def _show_comparison(setting: Setting, request: Request) -> Response:
 async def _find_conflicts(setting: Setting, project: str, request: Request) -> list[Conflict]:
     """Return what was refused for one invocation of a project."""
     invocation_id = request.path_params["invocation_id"]
-    return await run_in_threadpool(setting.storage.conflicts, MAX_LIMIT, frozenset({project}), invocation_id)
+    return await run_in_threadpool(
+        setting.storage.conflicts, MAX_LIMIT, frozenset({project}), invocation_id
+    )
 
 
 async def _serve_style(setting: Setting, request: Request) -> Response:
@@ -542,11 +611,15 @@ class _Edge:
         finally:
             seconds = time.monotonic() - begun
             # What is not here is one route, so that who guesses paths makes no new series.
-            self._metrics.observe_request(scope["method"][:8], state.get("route", "none"), status, seconds)
+            self._metrics.observe_request(
+                scope["method"][:8], state.get("route", "none"), status, seconds
+            )
             facts = {
                 "method": scope["method"],
                 # The path as it came, percent-encoded and without its query, which may name people.
-                "path": scope.get("raw_path", b"").partition(b"?")[0].decode("ascii", "backslashreplace")[:200],
+                "path": scope.get("raw_path", b"")
+                .partition(b"?")[0]
+                .decode("ascii", "backslashreplace")[:200],
                 "status": status,
                 "milliseconds": round(1000 * seconds),
                 **({"client": state["token"].name} if "token" in state else {}),

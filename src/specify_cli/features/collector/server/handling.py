@@ -1,4 +1,5 @@
-"""What every request of a collector goes through: who asks, how large it is, and how a refusal is answered."""
+"""What every request of a collector goes through: who asks, how large it is, and how a refusal is
+answered."""
 
 from __future__ import annotations
 
@@ -65,24 +66,35 @@ class Setting(NamedTuple):
 
 
 async def authorize(setting: Setting, request: Request, scope: str) -> Token:
-    """Return the token that came as Bearer, or, for reading, as the password of HTTP Basic. Raises Refused."""
+    """Return the token that came as Bearer, or, for reading, as the password of HTTP Basic. Raises
+    Refused."""
     scheme, _, token_text = request.headers.get("authorization", "").partition(" ")
     offered: str | None = None
     if scheme.lower() == "bearer":
         offered = token_text.strip()
     elif scheme.lower() == "basic" and scope == READ:
         try:
-            offered = base64.b64decode(token_text.strip(), validate=True).partition(b":")[2].decode("utf-8", "replace")
+            offered = (
+                base64.b64decode(token_text.strip(), validate=True)
+                .partition(b":")[2]
+                .decode("utf-8", "replace")
+            )
         except (binascii.Error, ValueError):
             offered = None
     token = None if offered is None else await run_in_threadpool(setting.find_token, offered)
     if token is None:
-        raise Refused(Problem("unauthorized", "send a token of this collector: Authorization: Bearer …"))
+        raise Refused(
+            Problem("unauthorized", "send a token of this collector: Authorization: Bearer …")
+        )
     if scope not in token.scopes:
         raise Refused(Problem("forbidden", f"this token is not for {scope}"))
     wait = setting.rates.take(token, time.monotonic())
     if wait:
-        raise Refused(Problem("too-many", f"at most {token.rate} requests a minute", retry_after=math.ceil(wait)))
+        raise Refused(
+            Problem(
+                "too-many", f"at most {token.rate} requests a minute", retry_after=math.ceil(wait)
+            )
+        )
     return token
 
 
@@ -103,7 +115,9 @@ def answer_refusal(request: Request, problem: Problem) -> Response:
     else:
         answer = answer_json(problem.as_value(), problem.status, "application/problem+json")
     if problem.kind in ("unauthorized", "bad-signature"):
-        answer.headers["WWW-Authenticate"] = f'Basic {_REALM}, charset="UTF-8"' if page else f"Bearer {_REALM}"
+        answer.headers["WWW-Authenticate"] = (
+            f'Basic {_REALM}, charset="UTF-8"' if page else f"Bearer {_REALM}"
+        )
     if problem.retry_after:
         answer.headers["Retry-After"] = str(problem.retry_after)
     if problem.kind in ("too-large", "too-slow") and "content-length" not in request.headers:
@@ -112,7 +126,8 @@ def answer_refusal(request: Request, problem: Problem) -> Response:
 
 
 async def take_body(setting: Setting, request: Request, take: Callable[[bytes], T]) -> T:
-    """Read the body and return what `take`, in a thread, makes of it; so many bodies are held at once and no more."""
+    """Read the body and return what `take`, in a thread, makes of it; so many bodies are held at
+    once and no more."""
     async with setting.bodies:
         body = await read_body(setting, request)
         try:
@@ -125,7 +140,8 @@ async def take_body(setting: Setting, request: Request, take: Callable[[bytes], 
 
 
 async def read_body(setting: Setting, request: Request) -> bytes:
-    """Return the body, never more of it than the limit. Raises Refused where it is larger or too slow."""
+    """Return the body, never more of it than the limit. Raises Refused where it is larger or too
+    slow."""
     too_large = Refused(Problem("too-large", f"expected at most {setting.max_body} bytes"))
     declared = request.headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared[:20]) > setting.max_body:
@@ -138,7 +154,9 @@ async def read_body(setting: Setting, request: Request) -> bytes:
                 if len(stored) > setting.max_body:
                     raise too_large
     except TimeoutError as error:
-        raise Refused(Problem("too-slow", f"the body was not there after {setting.body_seconds:g} seconds")) from error
+        raise Refused(
+            Problem("too-slow", f"the body was not there after {setting.body_seconds:g} seconds")
+        ) from error
     return bytes(stored)
 
 
@@ -147,4 +165,6 @@ def verify(signature: Webhook, body: bytes, headers: Mapping[str, str]) -> None:
         signature.verify(body, dict(headers), json_parse=False)
     except Exception as error:
         # A header of another form escapes the library as ValueError, TypeError or binascii.Error.
-        raise Refused(Problem("bad-signature", "expected a Standard Webhooks signature of this body")) from error
+        raise Refused(
+            Problem("bad-signature", "expected a Standard Webhooks signature of this body")
+        ) from error

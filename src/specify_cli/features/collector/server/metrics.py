@@ -1,4 +1,5 @@
-"""What a collector counts of itself, for Prometheus: numbers and names of routes, nothing that was sent."""
+"""What a collector counts of itself, for Prometheus: numbers and names of routes, nothing that was
+sent."""
 
 from collections.abc import Callable
 
@@ -15,7 +16,10 @@ class Metrics:
     def __init__(self, count_waiting: Callable[[], int]) -> None:
         self._registry = CollectorRegistry()
         self._events = Counter(
-            "spec_kitty_collector_events", "Events by what became of them.", ["result"], registry=self._registry
+            "spec_kitty_collector_events",
+            "Events by what became of them.",
+            ["result"],
+            registry=self._registry,
         )
         for result in RESULTS:
             self._events.labels(result)
@@ -26,7 +30,9 @@ class Metrics:
             registry=self._registry,
         )
         waiting = Gauge(
-            "spec_kitty_collector_waiting", "Requests whose body waits to be read or stored.", registry=self._registry
+            "spec_kitty_collector_waiting",
+            "Requests whose body waits to be read or stored.",
+            registry=self._registry,
         )
         waiting.set_function(count_waiting)
 

@@ -1,7 +1,9 @@
-"""The pages people read: values in, HTML out. Recorded text is escaped, and what would hide or reorder it is spelled.
+"""The pages people read: values in, HTML out. Recorded text is escaped, and what would hide or
+reorder it is spelled.
 
-No script of theirs, no inline style, nothing from elsewhere: they work where the policy `default-src 'none'` holds. The
-page that proves itself, which stands in a frame, brings the digest of its own script.
+No script of theirs, no inline style, nothing from elsewhere: they work where the policy
+`default-src 'none'` holds. The page that proves itself, which stands in a frame, brings the digest
+of its own script.
 """
 
 import json
@@ -58,7 +60,8 @@ def timeline(
         first="/?" + urlencode(filters) if filters else "/",
         following=None if following is None else "/?" + urlencode({**filters, "cursor": following}),
         totals=totals,
-        pictures="/pictures?" + urlencode({name: value for name, value in filters.items() if name != "limit"}),
+        pictures="/pictures?"
+        + urlencode({name: value for name, value in filters.items() if name != "limit"}),
         endpoint=endpoint,
         problem=problem,
     )
@@ -71,9 +74,13 @@ def projects(rows: Sequence[Mapping[str, object]], following: str | None) -> str
 
 
 def detail(
-    project: str, stored: Sequence[StoredEvent], conflicts: Sequence[Conflict] = (), whole: Whole | None = None
+    project: str,
+    stored: Sequence[StoredEvent],
+    conflicts: Sequence[Conflict] = (),
+    whole: Whole | None = None,
 ) -> str:
-    """Return one invocation: its waterfall, what both phases say, each as it was received, and what was refused."""
+    """Return one invocation: its waterfall, what both phases say, each as it was received, and what
+    was refused."""
     phases = {one.phase: one for one in stored}
     by_phase = {one.phase: flat(one.event) for one in stored}
     begun, ended = by_phase.get("started", {}), by_phase.get("completed", {})
@@ -93,7 +100,10 @@ def detail(
         ("Evidence", ended.get(f"{extension}evidence_ref")),
         ("Project", project),
         ("Sent by", ", ".join(dict.fromkeys(one.client for one in stored if one.client)) or None),
-        ("Origin", "merged: the sender received the record with git" if _is_merged(by_phase) else None),
+        (
+            "Origin",
+            "merged: the sender received the record with git" if _is_merged(by_phase) else None,
+        ),
     ]
     return _PAGES.get_template("detail.html").render(
         invocation_id=str(stored[0].event["subject"]),
@@ -105,7 +115,8 @@ def detail(
         facts=[(name, value) for name, value in facts if value is not None],
         conflicts=conflicts,
         waterfall=None if whole is None else _draw(whole),
-        page=f"/invocations/{quote(str(stored[0].event['subject']))}/page?{urlencode({'project': project})}",
+        page=f"/invocations/{quote(str(stored[0].event['subject']))}/page"
+        f"?{urlencode({'project': project})}",
         phases=[
             (
                 one,
@@ -129,7 +140,9 @@ def _is_merged(by_phase: Mapping[str, Mapping[str, object]]) -> bool:
     return any(event.get(f"{EXTENSION}.origin") == "merged" for event in by_phase.values())
 
 
-def pictures(query: Sequence[tuple[str, str]], rows: Sequence[Row], bodies: Iterable[str], today: date) -> str:
+def pictures(
+    query: Sequence[tuple[str, str]], rows: Sequence[Row], bodies: Iterable[str], today: date
+) -> str:
     """Return pictures of some invocations; rules are told by those whose whole records are held."""
     shares, whole = count_rules(bodies, _SHARES)
     runs = ((row.started_at, row.profile_id, row.outcome) for row in rows)
@@ -142,7 +155,8 @@ def pictures(query: Sequence[tuple[str, str]], rows: Sequence[Row], bodies: Iter
 
 
 def comparison(rows: Sequence[tuple[Row, Whole | None]]) -> str:
-    """Return two runs side by side. Raises InvocationError where one is not held whole, or hides how it begins."""
+    """Return two runs side by side. Raises InvocationError where one is not held whole, or hides
+    how it begins."""
     sides = []
     for (row, whole), name in zip(rows, ("original", "replay"), strict=True):
         if whole is None:
@@ -157,7 +171,8 @@ def comparison(rows: Sequence[tuple[Row, Whole | None]]) -> str:
 
 
 def proof(whole: Whole, commands: Sequence[str]) -> bytes:
-    """Return the page of a record that a browser checks by itself; `commands` are its charter's test commands."""
+    """Return the page of a record that a browser checks by itself; `commands` are its charter's
+    test commands."""
     lines = [json.loads(line) for line in (*whole.lines, *whole.annexes)]
     facts = {
         "note": [remark.line for remark in note_done(lines, commands)],

@@ -28,7 +28,8 @@ def serve(
 ) -> None:
     """Answer requests until SIGTERM or SIGINT; `announce` is called once requests are taken.
 
-    For `drain_seconds` after the signal it answers on and says that it is not ready, so that nobody new is sent here.
+    For `drain_seconds` after the signal it answers on and says that it is not ready, so that nobody
+    new is sent here.
     """
     _log_to_stderr()
     app = build_app(
@@ -48,10 +49,16 @@ class _JsonLines(logging.Formatter):
     """Each record as one JSON object: when, how grave, what, and the facts it was made of."""
 
     def format(self, record: logging.LogRecord) -> str:
-        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        at = (
+            datetime.fromtimestamp(record.created, UTC)
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z")
+        )
         facts = record.args if isinstance(record.args, dict) else {}
         # ASCII: what was asked for reaches no terminal as anything but escapes.
-        return json.dumps({"at": at, "level": record.levelname, "message": record.getMessage(), **facts})
+        return json.dumps(
+            {"at": at, "level": record.levelname, "message": record.getMessage(), **facts}
+        )
 
 
 def _log_to_stderr() -> None:

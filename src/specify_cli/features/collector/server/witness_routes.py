@@ -48,7 +48,8 @@ async def add_log(setting: Setting, request: Request) -> Response:
 
 
 async def add_checkpoint(setting: Setting, request: Request) -> Response:
-    """POST /witness/add-checkpoint (c2sp.org/tlog-witness); the log's signature is all the proof a sender needs."""
+    """POST /witness/add-checkpoint (c2sp.org/tlog-witness); the log's signature is all the proof a
+    sender needs."""
     witness = _require_witness(setting)
     async with setting.bodies:
         body = await read_body(setting._replace(max_body=_MAX_NOTE_BODY), request)
@@ -60,9 +61,11 @@ async def add_checkpoint(setting: Setting, request: Request) -> Response:
 
 
 async def list_logs(setting: Setting, request: Request) -> Response:
-    """GET /v1/logs: the newest state of each log that was cosigned, and every contradiction that was seen.
+    """GET /v1/logs: the newest state of each log that was cosigned, and every contradiction that
+    was seen.
 
-    A log names no project, so a token of some projects sees those that a token of its name registered.
+    A log names no project, so a token of some projects sees those that a token of its name
+    registered.
     """
     witness, token = _require_witness(setting), request.state.token
     owner = None if token.projects is None else token.name
@@ -70,7 +73,9 @@ async def list_logs(setting: Setting, request: Request) -> Response:
     forks = await run_in_threadpool(witness.list_forks, owner)
     return answer_json(
         {
-            "items": [{"origin": one.origin, "size": one.size, "root": one.root.hex()} for one in states],
+            "items": [
+                {"origin": one.origin, "size": one.size, "root": one.root.hex()} for one in states
+            ],
             "forks": [fork._asdict() for fork in forks],
         }
     )

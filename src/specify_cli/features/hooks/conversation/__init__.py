@@ -1,11 +1,13 @@
-"""What hooks tell beyond an ordinary call: prompts, ends of turns, permissions, and records that open by themselves.
+"""What hooks tell beyond an ordinary call: prompts, ends of turns, permissions, and records that
+open by themselves.
 
     from specify_cli.features.hooks.conversation.take_in import list_taken
     list_taken({})
 
-Reading order: `session.py` (which of the others a payload is for), `turn.py` (prompts, ends, calls that nobody ended),
-`permission.py`, `session_record.py` (`hooks install --open`), `take_in.py` (calls made together with a `do`).
+Reading order: `session.py` (which of the others a payload is for), `turn.py` (prompts, ends, calls
+that nobody ended), `permission.py`, `session_record.py` (`hooks install --open`), `take_in.py`
+(calls made together with a `do`).
 
-A call without a result gets an inferred one, marked as such, when the turn ends. A permission is recorded as a claim
-of the harness, not as an approval. Only `features/hooks` imports it.
+A call without a result gets an inferred one, marked as such, when the turn ends. A permission is
+recorded as a claim of the harness, not as an approval. Only `features/hooks` imports it.
 """

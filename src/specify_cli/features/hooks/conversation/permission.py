@@ -1,8 +1,9 @@
-"""What a person was asked to permit, and what they allowed: an approval without a name, a claim of the harness.
+"""What a person was asked to permit, and what they allowed: an approval without a name, a claim of
+the harness.
 
-A harness asks before a call runs and gives the request no id; the answer shows in that the call then ran. So each
-request waits in `.kittify/local/asked/` until the result of a call that is equal to it, or until the session goes on
-without one.
+A harness asks before a call runs and gives the request no id; the answer shows in that the call
+then ran. So each request waits in `.kittify/local/asked/` until the result of a call that is equal
+to it, or until the session goes on without one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ import os
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
-from specify_cli.features.hooks.payload.values import HookEvent, compose_approval, compute_fingerprint
+from specify_cli.features.hooks.payload.values import (
+    HookEvent,
+    compose_approval,
+    compute_fingerprint,
+)
 from specify_cli.invocation.bindings import asked_folder, short_digest
 from specify_cli.record import layout
 
@@ -23,7 +28,8 @@ _GOES_ON = ("prompt", "started", "ended")
 
 
 def follow_request(root: str, harness: str, call: HookInput) -> HookInput:
-    """Keep a request for permission; return the result of a permitted call with the approval before it."""
+    """Keep a request for permission; return the result of a permitted call with the approval before
+    it."""
     if call.session_id is None:
         return call
     folder = asked_folder(harness, call.session_id)
@@ -31,10 +37,14 @@ def follow_request(root: str, harness: str, call: HookInput) -> HookInput:
         _keep(root, folder, _name_request(call, call.permission_request))
     elif call.moment is not None and call.moment.kind in _GOES_ON and call.subagent is None:
         _forget(root, folder)
-    elif call.matches_permission and _take(root, folder, _name_request(call, call.matches_permission)):
+    elif call.matches_permission and _take(
+        root, folder, _name_request(call, call.matches_permission)
+    ):
         for place, event in enumerate(call.events):
             if event.event == "tool_result" and event.payload.get("status") != "denied":
-                allowed = HookEvent("approval", compose_approval(event.payload, "allow"), event.phase, event.call_id)
+                allowed = HookEvent(
+                    "approval", compose_approval(event.payload, "allow"), event.phase, event.call_id
+                )
                 return call._replace(events=(*call.events[:place], allowed, *call.events[place:]))
     return call
 

@@ -1,4 +1,5 @@
-"""What a hook tells beyond an ordinary call: moments of a session, a `do` that begins, calls that no record awaits."""
+"""What a hook tells beyond an ordinary call: moments of a session, a `do` that begins, calls that
+no record awaits."""
 
 from __future__ import annotations
 
@@ -15,7 +16,14 @@ from specify_cli.features.hooks.losses import keep_lost
 from specify_cli.features.hooks.payload import values
 from specify_cli.features.hooks.payload.site import Site, place_events
 from specify_cli.features.hooks.payload.transcript_end import find_in_transcript
-from specify_cli.features.hooks.search import Orphan, append_call, find_begun, find_elsewhere, find_recorder, mark_call
+from specify_cli.features.hooks.search import (
+    Orphan,
+    append_call,
+    find_begun,
+    find_elsewhere,
+    find_recorder,
+    mark_call,
+)
 from specify_cli.invocation.bindings import opens_by_itself, unlink_below, unmark, write_small
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
@@ -33,7 +41,8 @@ def record_session(at: Site, call: HookInput, *, large: bool) -> None:
     if call.moment is not None:
         record_moment(root, harness, call, call.moment, at.home)
         if call.moment.kind == "ended" and opens_by_itself(root, harness):
-            from specify_cli.features.hooks.conversation.session_record import end_records  # loads what closes records
+            # loads what closes records
+            from specify_cli.features.hooks.conversation.session_record import end_records
 
             end_records(root, harness, call.session_id or "", at.home)
     if not call.events:
@@ -63,7 +72,8 @@ def record_unbound(at: Site, call: HookInput, failed: Exception | None) -> None:
 
 
 def _append(at: Site, call: HookInput) -> None:
-    """Append a payload's events to the record they belong to. Raises Orphan, Recorded, and what a write raises."""
+    """Append a payload's events to the record they belong to. Raises Orphan, Recorded, and what a
+    write raises."""
     root, harness, since = at.root, at.harness, None
     if call.starts_record_command is not None:
         since = mark_call(root, harness, call)
@@ -71,14 +81,19 @@ def _append(at: Site, call: HookInput) -> None:
             call = call._replace(started_invocation=find_in_transcript(root, call))
         elif call.printed:
             call = call._replace(started_invocation=find_begun(root, harness, call, since))
-    elif call.subagent is not None and call.session_id is not None and call.events[0].event == "stage_transition":
+    elif (
+        call.subagent is not None
+        and call.session_id is not None
+        and call.events[0].event == "stage_transition"
+    ):
         unmark(root, harness, call.session_id, call.subagent)
     if not append_directly(at, call):
         _find_and_append(at, call, since)
 
 
 def _find_and_append(at: Site, call: HookInput, since: int | None = None) -> None:
-    """Append to the record that a search finds: what the agent was just told outranks what was known before."""
+    """Append to the record that a search finds: what the agent was just told outranks what was
+    known before."""
     recorder = find_recorder(at.root, at.harness, call, at.home)
     try:
         begun = call.started_invocation == recorder.invocation_id
@@ -92,17 +107,21 @@ def _find_and_append(at: Site, call: HookInput, since: int | None = None) -> Non
 
 
 def _append_otherwise(error: Exception, at: Site, unplaced: HookInput, placed: HookInput) -> None:
-    """Record a call that found no record here in another worktree, or in one that begins with it; else keep it.
+    """Record a call that found no record here in another worktree, or in one that begins with it;
+    else keep it.
 
     `unplaced` is the call before its events were placed in this project.
     """
     other = find_elsewhere(at.root, at.harness, unplaced) if isinstance(error, Orphan) else None
     if other is not None:
         there = at._replace(root=other[0])
-        _append(there, place_events(unplaced._replace(started_invocation=other[1], printed=()), there))
+        _append(
+            there, place_events(unplaced._replace(started_invocation=other[1], printed=()), there)
+        )
         return
     if isinstance(error, Orphan) and opens_by_itself(at.root, at.harness):
-        from specify_cli.features.hooks.conversation.session_record import begin_record  # loads what opens records
+        # loads what opens records
+        from specify_cli.features.hooks.conversation.session_record import begin_record
 
         if begin_record(at.root, at.harness, placed, at.home):
             _append(at, placed)
@@ -111,11 +130,17 @@ def _append_otherwise(error: Exception, at: Site, unplaced: HookInput, placed: H
 
 
 def _mark_begin(root: str, harness: str, call: HookInput) -> str | None:
-    """Leave a mark that a large payload is being masked: what a killed hook cannot say, doctor finds by it."""
+    """Leave a mark that a large payload is being masked: what a killed hook cannot say, doctor
+    finds by it."""
     name = f"{os.getpid()}-{time.time_ns()}.json"
     at = rfc3339(time.time_ns() // 1_000_000)
     try:
-        write_small(root, layout.BEGUN, name, {"at": at, "harness": harness[:64], "event": call.events[-1].event})
+        write_small(
+            root,
+            layout.BEGUN,
+            name,
+            {"at": at, "harness": harness[:64], "event": call.events[-1].event},
+        )
     except (OSError, InvocationError):
         return None
     return name

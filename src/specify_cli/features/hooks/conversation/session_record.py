@@ -1,8 +1,9 @@
 """Records that open and close by themselves, where a person asked for it: `hooks install --open`.
 
-A session that begins work without a `do` gets a record from its newest prompt: advice, for nobody routed it and no
-agent read its context. A `do` in it begins a record of its own; when that is closed, this one goes on. It ends with
-the session. Whoever removes the mark switches this off, and nothing else.
+A session that begins work without a `do` gets a record from its newest prompt: advice, for nobody
+routed it and no agent read its context. A `do` in it begins a record of its own; when that is
+closed, this one goes on. It ends with the session. Whoever removes the mark switches this off, and
+nothing else.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ _NO_PROMPT = "work of a session whose prompts are not kept"
 
 
 def set_mark(project: Project, harness: str, *, on: bool) -> None:
-    """Let sessions of a harness get records by themselves in this clone, or no more. Raises InvocationError."""
+    """Let sessions of a harness get records by themselves in this clone, or no more. Raises
+    InvocationError."""
     if on:
         prepare(FileRecordStore(project.root, project.config.trail))
     elif not opens_by_itself(project.root, harness):
@@ -52,7 +54,8 @@ def set_mark(project: Project, harness: str, *, on: bool) -> None:
 
 
 def begin_record(root: str, harness: str, call: HookInput, home: str | None) -> bool:
-    """Begin a record for a session that works on none; False where this call is no reason to. Raises InvocationError.
+    """Begin a record for a session that works on none; False where this call is no reason to.
+    Raises InvocationError.
 
     Only a call that is about to run is one: what comes behind a record is no work of its own.
     """
@@ -87,7 +90,11 @@ def _open(root: str, harness: str, session: str, home: str | None) -> None:
     project, cache = load_project(root, home)
     profiles = [profile.profile_id for profile in ProfileRegistry(project.root, cache).all()]
     # What the router refuses has no profile of its own: the first one that can take it stands in.
-    attempts = [(prompt, None), *((prompt, profile) for profile in profiles), (_NO_PROMPT, profiles[0])]
+    attempts = [
+        (prompt, None),
+        *((prompt, profile) for profile in profiles),
+        (_NO_PROMPT, profiles[0]),
+    ]
     for number, (request, profile) in enumerate(attempts):
         try:
             executor.invoke(request, profile=profile, verb="advise", caller=caller, terms=terms)
@@ -98,7 +105,8 @@ def _open(root: str, harness: str, session: str, home: str | None) -> None:
 
 
 def end_records(root: str, harness: str, session: str, home: str | None) -> None:
-    """Close what hooks began for a session that is over; what its agent began stays open, and the next `do` says so."""
+    """Close what hooks began for a session that is over; what its agent began stays open, and the
+    next `do` says so."""
     index, store = Index(root), FileRecordStore(root)
     for binding in list_bindings(root, harness, session, None):
         try:

@@ -27,8 +27,11 @@ _MAX_MARKS = 64
 _TOGETHER_MILLIS = 5000
 
 
-def take_in_beside(start: str, home: str | None, session: Mapping[str, str], invocation_id: str) -> None:
-    """Give a record that this session's `do` has just begun what was told beside it; never raises."""
+def take_in_beside(
+    start: str, home: str | None, session: Mapping[str, str], invocation_id: str
+) -> None:
+    """Give a record that this session's `do` has just begun what was told beside it; never
+    raises."""
     harness, named, agent = session["harness"], session["session_id"], session.get("agent_id")
     try:
         project, cache = load_project(start, home)
@@ -36,7 +39,9 @@ def take_in_beside(start: str, home: str | None, session: Mapping[str, str], inv
         if since is None:
             return
         writer = name_writer(harness, named)
-        recorder = Recorder(project, Index(project.root).resolve(invocation_id), cache=cache, writer=writer)
+        recorder = Recorder(
+            project, Index(project.root).resolve(invocation_id), cache=cache, writer=writer
+        )
         try:
             take_in(recorder, harness, named, agent, since)
         finally:
@@ -46,14 +51,17 @@ def take_in_beside(start: str, home: str | None, session: Mapping[str, str], inv
 
 
 def _read_begin(root: str, harness: str, session: str, agent: str | None) -> int | None:
-    """Return when (ms) the newest call of this agent that begins an invocation was told to be under way."""
+    """Return when (ms) the newest call of this agent that begins an invocation was told to be under
+    way."""
     folder = calls_folder(harness, session)
     now = time.time_ns() // 1_000_000
     begun = []
     with durable.folder(root, folder) as fd:
         for name in sorted(os.listdir(fd))[:_MAX_MARKS]:
             mark = read_small(root, folder, name)
-            since = mark.get("at") if isinstance(mark, dict) and mark.get("agent_id") == agent else None
+            since = (
+                mark.get("at") if isinstance(mark, dict) and mark.get("agent_id") == agent else None
+            )
             if type(since) is int and now - 1000 * MARK_SECONDS < since <= now:
                 begun.append(since)
     return max(begun, default=None)
@@ -62,8 +70,9 @@ def _read_begin(root: str, harness: str, session: str, agent: str | None) -> int
 def take_in(recorder: Recorder, harness: str, session: str, agent: str | None, since: int) -> None:
     """Append the orphans of the calls that ran while this agent's `do` did to the record it began.
 
-    `since` (ms) is when the call of the `do` was told; one made together with it can have been told just before, and is
-    open then. One whose texts the log of orphans holds cut stays there. Raises InvocationError.
+    `since` (ms) is when the call of the `do` was told; one made together with it can have been told
+    just before, and is open then. One whose texts the log of orphans holds cut stays there. Raises
+    InvocationError.
     """
     root = recorder.project.root
     named = redact(session, recorder.project.config.redaction).text[:200]
@@ -80,9 +89,15 @@ def take_in(recorder: Recorder, harness: str, session: str, agent: str | None, s
     adopted: list[str] = []
     for line in lines:
         keys, events = line.get("keys"), list(_read_events(line))
-        if line.get("harness") != harness or line.get("session") != named or str(line.get("at")) < just_before:
+        if (
+            line.get("harness") != harness
+            or line.get("session") != named
+            or str(line.get("at")) < just_before
+        ):
             continue
-        if str(line.get("at")) < begun and any(payload.get("call_id") in over for _, payload in events):
+        if str(line.get("at")) < begun and any(
+            payload.get("call_id") in over for _, payload in events
+        ):
             continue
         if not isinstance(keys, list) or len(keys) != len(events) or set(map(str, keys)) & gone:
             continue
@@ -92,7 +107,9 @@ def take_in(recorder: Recorder, harness: str, session: str, agent: str | None, s
         recorder.append(items, dedupe=[str(key) for key in keys], checkpoints=False)
         adopted += map(str, keys)
     if adopted:
-        log_line(root, layout.ORPHANS, {"at": rfc3339(time.time_ns() // 1_000_000), "taken": adopted})
+        log_line(
+            root, layout.ORPHANS, {"at": rfc3339(time.time_ns() // 1_000_000), "taken": adopted}
+        )
 
 
 def list_taken(line: Mapping[str, object]) -> list[str]:

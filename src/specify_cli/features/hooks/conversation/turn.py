@@ -1,8 +1,9 @@
-"""Prompts, ends of turns and changes of a session: what was asked and answered, and what became of calls nobody ended.
+"""Prompts, ends of turns and changes of a session: what was asked and answered, and what became of
+calls nobody ended.
 
-A prompt mostly comes before the agent begins its record: the newest one of a session waits, masked, until then. At the
-end of a turn nobody waits for a tool, so the session's transcript is read here and nowhere else. A turn that closed its
-own record is said as an annex of it.
+A prompt mostly comes before the agent begins its record: the newest one of a session waits, masked,
+until then. At the end of a turn nobody waits for a tool, so the session's transcript is read here
+and nowhere else. A turn that closed its own record is said as an annex of it.
 """
 
 from __future__ import annotations
@@ -41,8 +42,11 @@ _MAX_PROMPT = 64 * 1024
 MAX_TRANSCRIPT = 4 * 1024 * 1024
 
 
-def record_moment(root: str, harness: str, call: HookInput, moment: SessionMoment, home: str | None) -> None:
-    """Record what a hook told of a session; nothing where the session works on no record. Raises InvocationError."""
+def record_moment(
+    root: str, harness: str, call: HookInput, moment: SessionMoment, home: str | None
+) -> None:
+    """Record what a hook told of a session; nothing where the session works on no record. Raises
+    InvocationError."""
     session = call.session_id
     if session is None or (moment.kind == "prompt" and call.subagent is not None):
         return  # what a subagent is asked stands in the call that began it
@@ -62,7 +66,13 @@ def record_moment(root: str, harness: str, call: HookInput, moment: SessionMomen
             facts = _read_facts(harness, moment)
             own = call.events[0].payload.get("call_id") if call.events else None
             close_unanswered_calls(
-                recorder, harness, session, call.subagent, facts, except_call=own, every=moment.kind == "ended"
+                recorder,
+                harness,
+                session,
+                call.subagent,
+                facts,
+                except_call=own,
+                every=moment.kind == "ended",
             )
             if moment.kind == "ended" and facts.error is not None:
                 _append_error(recorder, *facts.error)
@@ -88,7 +98,11 @@ def record_unknown(root: str, harness: str, call: HookInput, home: str | None) -
         return
     try:
         event = redact(call.hook_event, recorder.settings.rules).text
-        body = gap("unknown_payload", event, message="this version does not know what the harness tells by it")
+        body = gap(
+            "unknown_payload",
+            event,
+            message="this version does not know what the harness tells by it",
+        )
         key = digest_of_names(harness, str(call.session_id), "unknown", event)[:32]
         recorder.append([Composed(body, (), ())], dedupe=[key], checkpoints=False)
     finally:
@@ -96,7 +110,8 @@ def record_unknown(root: str, harness: str, call: HookInput, home: str | None) -
 
 
 def read_prompt(root: str, harness: str, session: str) -> str | None:
-    """Return the newest prompt of a session as it was kept, masked; None where there is none, empty where not kept."""
+    """Return the newest prompt of a session as it was kept, masked; None where there is none, empty
+    where not kept."""
     prompt = _read_prompt(root, harness, session)
     return None if prompt is None else prompt[1]
 
@@ -132,7 +147,8 @@ def close_unanswered_calls(
     except_call: object = None,
     every: bool = False,
 ) -> None:
-    """Write an inferred result for each call of an agent that has none, with `every` for those of its whole session.
+    """Write an inferred result for each call of an agent that has none, with `every` for those of
+    its whole session.
 
     Skips the call with the id `except_call`.
     """
@@ -145,13 +161,22 @@ def close_unanswered_calls(
             continue
         call_id = str(call.get("call_id"))
         refusal = facts.denied.get(call_id)
-        payload: dict[str, object] = {"call_id": call_id, "tool": call.get("tool"), "inferred": True}
+        payload: dict[str, object] = {
+            "call_id": call_id,
+            "tool": call.get("tool"),
+            "inferred": True,
+        }
         payload["status"] = "unknown" if refusal is None else "denied"
         if refusal:
             payload["output"] = refusal
         if call.get("agent") is not None:
             payload["agent"] = call["agent"]
-        _append(recorder, "tool_result", payload, digest_of_names(harness, session, call_id, "inferred")[:32])
+        _append(
+            recorder,
+            "tool_result",
+            payload,
+            digest_of_names(harness, session, call_id, "inferred")[:32],
+        )
         if refusal is not None:
             _append(
                 recorder,
@@ -162,7 +187,8 @@ def close_unanswered_calls(
 
 
 def _append_error(recorder: Recorder, code: str, message: str) -> None:
-    """Append the error that ended the session's last turn, where its hook did not live to tell it (`claude -p`)."""
+    """Append the error that ended the session's last turn, where its hook did not live to tell it
+    (`claude -p`)."""
     data = FileRecordStore(recorder.project.root).read(recorder.place)
     if data.rfind(b'"event":"error"') <= data.rfind(b'"event":"prompt"'):
         payload = {"error_code": code[:512], "message": message, "severity": "error"}
@@ -181,13 +207,17 @@ def _iter_open_calls(data: bytes) -> Iterator[Mapping[str, object]]:
         if fields.get("event") == "tool_call":
             calls[call_id] = fields
             open_calls[call_id] = open_calls.get(call_id, 0) + 1
-        elif fields.get("event") == "tool_result":  # one told beside a `do` can come before its call
+        # one told beside a `do` can come before its call
+        elif fields.get("event") == "tool_result":
             open_calls[call_id] = open_calls.get(call_id, 0) - 1
     yield from (fields for call_id, fields in calls.items() if open_calls[call_id] > 0)
 
 
-def _keep_prompt(root: str, harness: str, session: str, moment: SessionMoment, home: str | None) -> bool:
-    """Keep a prompt, as far as prompts are kept here, until its session begins a record; False if told before."""
+def _keep_prompt(
+    root: str, harness: str, session: str, moment: SessionMoment, home: str | None
+) -> bool:
+    """Keep a prompt, as far as prompts are kept here, until its session begins a record; False if
+    told before."""
     config = load_project(root, home, lenient=True)[0].config
     plain = config.capture_ceiling.get("prompt", "summary") in ("summary", "full") and moment.text
     text = redact(make_encodable(str(moment.text)), config.redaction).text if plain else ""
@@ -196,7 +226,9 @@ def _keep_prompt(root: str, harness: str, session: str, moment: SessionMoment, h
     with durable.folder(root, folder, create=True) as fd:
         if (small_file(fd, name) or b"").startswith(key.encode("ascii") + b"\n"):
             return False
-        durable.replace(fd, name, f"{key}\n{text[:_MAX_PROMPT]}".encode(), durable.PRIVATE, sync=False)
+        durable.replace(
+            fd, name, f"{key}\n{text[:_MAX_PROMPT]}".encode(), durable.PRIVATE, sync=False
+        )
     return True
 
 
@@ -205,14 +237,17 @@ def _prompt_path(harness: str, session: str) -> tuple[str, str]:
 
 
 def _read_facts(harness: str, moment: SessionMoment) -> TurnFacts:
-    """Return what the session's transcript says, a moment later where the program has not written its answer yet."""
+    """Return what the session's transcript says, a moment later where the program has not written
+    its answer yet."""
     facts = TurnFacts()
     for wait in (0.0, 0.1, 0.2) if moment.transcript is not None else ():
         time.sleep(wait)
         data = read_end(str(moment.transcript), MAX_TRANSCRIPT)
         facts = read_facts(find_dialect(harness), data)
         # The last answer's tokens come with its words.
-        if moment.kind != "end" or (facts.text == moment.text if data and moment.text else moment.text or facts.text):
+        if moment.kind != "end" or (
+            facts.text == moment.text if data and moment.text else moment.text or facts.text
+        ):
             break
     return facts
 
@@ -221,7 +256,11 @@ def describe_turn(moment: SessionMoment, facts: TurnFacts, agent: str | None) ->
     payload: dict[str, object] = {}
     if agent is None:
         model = facts.model or moment.model
-        members = {"text": moment.text or facts.text, "model": model and model[:512], "thinking": facts.thinking}
+        members = {
+            "text": moment.text or facts.text,
+            "model": model and model[:512],
+            "thinking": facts.thinking,
+        }
         payload = {name: value for name, value in members.items() if value}
         tokens = dict(facts.tokens) or dict(moment.tokens)
         payload |= {"tokens": tokens} if tokens else {}
@@ -236,9 +275,15 @@ def describe_turn(moment: SessionMoment, facts: TurnFacts, agent: str | None) ->
 
 
 def _append_late(
-    root: str, harness: str, session: str, moment: SessionMoment, invocation_id: str, home: str | None
+    root: str,
+    harness: str,
+    session: str,
+    moment: SessionMoment,
+    invocation_id: str,
+    home: str | None,
 ) -> None:
-    """Say the turn in which a record was closed as an annex of it: its agent's last words come after the close."""
+    """Say the turn in which a record was closed as an annex of it: its agent's last words come
+    after the close."""
     project, cache = load_project(root, home)
     place = Index(root).resolve(invocation_id)
     data = FileRecordStore(root).read(place)
@@ -276,7 +321,8 @@ def _append(recorder: Recorder, event: str, payload: Mapping[str, object], key: 
 
 
 def _key(harness: str, session: str, moment: SessionMoment) -> str | None:
-    """Return what tells this moment of a session from others; None where the harness gives nothing."""
+    """Return what tells this moment of a session from others; None where the harness gives
+    nothing."""
     if moment.key is None:
         return None
     return digest_of_names(harness, session, moment.kind, moment.key, moment.text or "")[:32]

@@ -1,15 +1,19 @@
-"""The harnesses whose hooks fill the record: one module each, in the order of its program's own documentation.
+"""The harnesses whose hooks fill the record: one module each, in the order of its program's own
+documentation.
 
     from specify_cli.features.hooks.harnesses import translate
-    translate("claude-code", {"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Read"}).events
+    payload = {"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Read"}
+    translate("claude-code", payload).events
 
-`codex.py` says what Codex sends and how its payloads are read, as a `Dialect` under the name HARNESS; `codex.json`
-beside it says where its settings are and what is put there (`settings/harnesses.py`). What programs have in common
-stands in `payload/`. A hook loads the module of its own harness and no other: the name says which.
+`codex.py` says what Codex sends and how its payloads are read, as a `Dialect` under the name
+HARNESS; `codex.json` beside it says where its settings are and what is put there
+(`settings/harnesses.py`). What programs have in common stands in `payload/`. A hook loads the
+module of its own harness and no other: the name says which.
 
-A package of others brings a harness in the same way: `Fill("harness", "tern:HARNESS", "tern")` in its declaration, a
-module with a HARNESS, and the JSON file of the same name beside it. Only a name that is none of ours is looked for
-there. Where such a harness fails, ROOM_FAILED says whose it is; nothing else is touched.
+A package of others brings a harness in the same way: `Fill("harness", "tern:HARNESS", "tern")` in
+its declaration, a module with a HARNESS, and the JSON file of the same name beside it. Only a name
+that is none of ours is looked for there. Where such a harness fails, ROOM_FAILED says whose it is;
+nothing else is touched.
 """
 
 from __future__ import annotations
@@ -31,21 +35,25 @@ def translate(harness: str, payload: object) -> HookInput:
     dialect = find_dialect(harness)
     if _is_own(dialect):
         return dialect.translate(payload)
-    from specify_cli.features.hooks.strangers import translate_foreign  # harnesses of other packages alone
+    # harnesses of other packages alone
+    from specify_cli.features.hooks.strangers import translate_foreign
 
     return translate_foreign(dialect, payload)
 
 
 def find_sender(harness: str, payload: object) -> str:
-    """Return the harness that a payload comes from: several read one settings file and run what is installed there."""
+    """Return the harness that a payload comes from: several read one settings file and run what is
+    installed there."""
     dialect = find_dialect(harness)
     return dialect.find_sender(payload) if _is_own(dialect) else harness
 
 
 def find_dialect(harness: str) -> Dialect:
-    """Return how the payloads of a harness are read; those of an unknown one in the words that programs share.
+    """Return how the payloads of a harness are read; those of an unknown one in the words that
+    programs share.
 
-    Raises EnvironmentFault ROOM_FAILED where the harness is another package's and cannot be imported.
+    Raises EnvironmentFault ROOM_FAILED where the harness is another package's and cannot be
+    imported.
     """
     words = harness.split("-")
     if all(word.isidentifier() and "_" not in word for word in words):

@@ -1,7 +1,7 @@
 """Antigravity: https://antigravity.google/docs/hooks
 
-A call is told once, when it is over, with its arguments in `toolCall` and without its output; `error` is there where
-the program says how it ended. The payload names no event.
+A call is told once, when it is over, with its arguments in `toolCall` and without its output;
+`error` is there where the program says how it ended. The payload names no event.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Antigravity(Dialect):
         return "unknown" if runs_command(payload) and "error" not in payload else "ok"
 
     def read_result(self, payload: Payload, call: HookInput) -> HookInput:
-        """Return a call and its result; nothing where the payload does not say which tool it was."""
+        """Return a call and its result; nothing where the payload does not say which tool it
+        was."""
         reported = _restate(payload)
         if reported is None:
             return call

@@ -1,8 +1,9 @@
 """Claude Code: https://code.claude.com/docs/en/hooks
 
-A failed call has an event of its own, so a call that is told as done is done. What a file-editing tool did stands in
-`tool_response`: `originalFile`, `structuredPatch`, and `type` for a new file. Several programs run the hooks in Claude
-Code's settings, too; their payloads have marks that Claude Code's own lack.
+A failed call has an event of its own, so a call that is told as done is done. What a file-editing
+tool did stands in `tool_response`: `originalFile`, `structuredPatch`, and `type` for a new file.
+Several programs run the hooks in Claude Code's settings, too; their payloads have marks that Claude
+Code's own lack.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class ClaudeCode(Dialect):
         return "copilot" if "timestamp" in payload else self.name
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        from specify_cli.features.hooks.payload.outputs import read_stated_status  # of results alone
+        # of results alone
+        from specify_cli.features.hooks.payload.outputs import read_stated_status
 
         status = read_stated_status(output)
         if status is None and isinstance(output, dict):
@@ -76,10 +78,12 @@ class ClaudeCode(Dialect):
         )
 
     def read_subagent_end(self, payload: Payload, call: HookInput) -> HookInput:
-        """Return the end of a subagent; nothing for what Claude Code forks for itself, whose type is empty."""
+        """Return the end of a subagent; nothing for what Claude Code forks for itself, whose type
+        is empty."""
         if payload.get("agent_type") == "":
             return call
-        from specify_cli.features.hooks.payload.moments import read_session_event  # most payloads are of calls
+        # most payloads are of calls
+        from specify_cli.features.hooks.payload.moments import read_session_event
 
         return read_session_event("subagent_end", payload, call)
 
@@ -96,7 +100,8 @@ class ClaudeCode(Dialect):
                     turn.denied[part["tool_use_id"]] = join_texts(part.get("content"), "text")
             return turn if results else turn.begin_next()
         if line.get("type") == "assistant":
-            if message.get("model") != "<synthetic>":  # what it says itself, for example of an error
+            # what it says itself, for example of an error
+            if message.get("model") != "<synthetic>":
                 turn.name_model(message.get("model"))
             turn.add_usage(str(message.get("id") or number), message.get("usage"))
             text = join_texts(content, "text")

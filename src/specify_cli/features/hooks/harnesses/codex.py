@@ -1,7 +1,7 @@
 """Codex: https://developers.openai.com/codex/hooks
 
-No payload says how a command ended. Only the session's transcript does, in the `item_completed` of the call. A patch
-is the text of `apply_patch`, and what it printed begins with its exit code.
+No payload says how a command ended. Only the session's transcript does, in the `item_completed` of
+the call. A patch is the text of `apply_patch`, and what it printed begins with its exit code.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Codex(Dialect):
     """How Codex' payloads are read."""
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        from specify_cli.features.hooks.payload.outputs import read_stated_status  # of results alone
+        # of results alone
+        from specify_cli.features.hooks.payload.outputs import read_stated_status
 
         status = read_stated_status(output)
         if status is not None:
@@ -62,9 +63,15 @@ class Codex(Dialect):
             begin = transcript.rfind(b"\n", 0, at) + 1
             end = transcript.find(b"\n", at)
             line = transcript[begin : len(transcript) if end < 0 else end]
-            reported = parse_text(line.decode("utf-8", "replace")) if b"item_completed" in line else None
+            reported = (
+                parse_text(line.decode("utf-8", "replace")) if b"item_completed" in line else None
+            )
             event = reported.get("payload") if isinstance(reported, dict) else None
-            item = event.get("item") if isinstance(event, dict) and event.get("type") == "item_completed" else None
+            item = (
+                event.get("item")
+                if isinstance(event, dict) and event.get("type") == "item_completed"
+                else None
+            )
             if isinstance(item, dict) and item.get("id") == call_id:
                 return judge_item(item)
             at = transcript.rfind(needle, 0, begin)

@@ -1,7 +1,9 @@
-"""GitHub Copilot, on the command line and in VS Code: https://docs.github.com/en/copilot/reference/hooks-reference
+"""GitHub Copilot, on the command line and in VS Code:
+https://docs.github.com/en/copilot/reference/hooks-reference
 
-The command line's result says in `result_type` whether a call was refused or failed, and ends with how a command
-ended. No payload names its call, and calls that are made together have one time. A subagent's start names no event.
+The command line's result says in `result_type` whether a call was refused or failed, and ends with
+how a command ended. No payload names its call, and calls that are made together have one time. A
+subagent's start names no event.
 """
 
 from __future__ import annotations
@@ -46,9 +48,14 @@ class Copilot(Dialect):
         return "SubagentStart" if "agentName" in payload else ""
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        from specify_cli.features.hooks.payload.outputs import read_stated_status  # of results alone
+        # of results alone
+        from specify_cli.features.hooks.payload.outputs import read_stated_status
 
-        kind = output.get("result_type", output.get("resultType")) if isinstance(output, dict) else None
+        kind = (
+            output.get("result_type", output.get("resultType"))
+            if isinstance(output, dict)
+            else None
+        )
         if kind in ("denied", "rejected"):
             return "denied"
         if isinstance(kind, str) and kind != "success":
@@ -62,7 +69,9 @@ class Copilot(Dialect):
         from specify_cli.features.hooks.payload.patches import compose_change  # of edits alone
 
         # Its tool `create` makes no file where there is one.
-        created = isinstance(output, dict) and "text_result_for_llm" in output and "file_text" in args
+        created = (
+            isinstance(output, dict) and "text_result_for_llm" in output and "file_text" in args
+        )
         return compose_change(created=created, after=written)
 
     def read_turn(self, turn: Turn, line: Mapping[str, Any], number: int) -> Turn:

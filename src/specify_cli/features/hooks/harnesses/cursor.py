@@ -1,7 +1,8 @@
 """Cursor: https://cursor.com/docs/agent/hooks
 
-A failed or refused call has an event of its own (`failure_type`), and so has each edited file. A command's result is
-JSON in a text, with `exitCode`. Of a subagent the payload names its conversation and that of the session above.
+A failed or refused call has an event of its own (`failure_type`), and so has each edited file. A
+command's result is JSON in a text, with `exitCode`. Of a subagent the payload names its
+conversation and that of the session above.
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ class Cursor(Dialect):
     """How Cursor's payloads are read."""
 
     def find_session(self, payload: Payload, kind: str) -> str | None:
-        above = match_first(payload, "parent_conversation_id") if kind in ("subagent_start", "subagent_end") else None
+        above = (
+            match_first(payload, "parent_conversation_id")
+            if kind in ("subagent_start", "subagent_end")
+            else None
+        )
         return above or super().find_session(payload, kind)
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
@@ -56,11 +61,14 @@ class Cursor(Dialect):
         return []
 
     def read_edit(self, payload: Payload, call: HookInput) -> HookInput:
-        """Return what Cursor says of a file its agent edited: the place and the pieces, not the file."""
+        """Return what Cursor says of a file its agent edited: the place and the pieces, not the
+        file."""
         path = find_path(payload)
         if path is None:
             return call
-        key = compute_fingerprint((match_first(payload, "generation_id"), path, payload.get("edits")))
+        key = compute_fingerprint(
+            (match_first(payload, "generation_id"), path, payload.get("edits"))
+        )
         body: dict[str, object] = {"path": path, "kind": "modify", "ok": True}
         return call._replace(events=(HookEvent("patch_apply", body, "other", key),))
 

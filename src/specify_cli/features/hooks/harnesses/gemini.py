@@ -1,14 +1,19 @@
 """Gemini CLI: https://geminicli.com/docs/hooks/reference
 
-A result holds `llmContent` and `returnDisplay`. How a command ended stands behind its output in `llmContent`. The
-question to a person comes as a notification, and no payload names its call. It tells a compaction before every
-request (`PreCompress`), so none is recorded.
+A result holds `llmContent` and `returnDisplay`. How a command ended stands behind its output in
+`llmContent`. The question to a person comes as a notification, and no payload names its call. It
+tells a compaction before every request (`PreCompress`), so none is recorded.
 """
 
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
-from specify_cli.features.hooks.payload.calls import find_command, find_path, read_tool, runs_command
+from specify_cli.features.hooks.payload.calls import (
+    find_command,
+    find_path,
+    read_tool,
+    runs_command,
+)
 from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.values import match_first, match_whole
 
@@ -54,7 +59,11 @@ class Gemini(Dialect):
         return match_whole(details, "command", "filePath") or served
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        from specify_cli.features.hooks.payload.outputs import has_unfinished_agent, read_stated_status  # of results
+        # of results
+        from specify_cli.features.hooks.payload.outputs import (
+            has_unfinished_agent,
+            read_stated_status,
+        )
 
         status = "error" if has_unfinished_agent(output) else read_stated_status(output)
         if status is not None:
@@ -62,7 +71,8 @@ class Gemini(Dialect):
         return _read_command_status(output) if runs_command(payload) else "ok"
 
     def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
-        from specify_cli.features.hooks.payload.patches import read_displayed_change  # of edits alone
+        # of edits alone
+        from specify_cli.features.hooks.payload.patches import read_displayed_change
 
         return read_displayed_change(output, written)
 
@@ -71,7 +81,9 @@ class Gemini(Dialect):
 
         content = line.get("content")
         if line.get("type") == "user":
-            answers = isinstance(content, list) and any("functionResponse" in part for part in content)
+            answers = isinstance(content, list) and any(
+                "functionResponse" in part for part in content
+            )
             return turn if answers else turn.begin_next()
         if line.get("type") == "gemini":
             turn.name_model(line.get("model"))

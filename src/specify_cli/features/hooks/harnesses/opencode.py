@@ -1,7 +1,8 @@
 """opencode: https://opencode.ai/docs/plugins, as our plug-in sends it (`settings/opencode.ts`)
 
-A command's exit code stands in the result's `metadata`; it is null where the command was aborted or goes on. A refused
-call is a failed one whose error says so. The plug-in tells what a person allowed, by the id of the call.
+A command's exit code stands in the result's `metadata`; it is null where the command was aborted or
+goes on. A refused call is a failed one whose error says so. The plug-in tells what a person
+allowed, by the id of the call.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Opencode(Dialect):
         return match_first(payload, "tool_use_id")
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        from specify_cli.features.hooks.payload.outputs import read_stated_status  # of results alone
+        # of results alone
+        from specify_cli.features.hooks.payload.outputs import read_stated_status
 
         status = read_stated_status(output)
         if status is not None:
@@ -50,9 +52,14 @@ class Opencode(Dialect):
             text = output.get("output")
             if metadata["exit"] is not None:
                 return "ok"
-            return "error" if isinstance(text, str) and text.endswith("</shell_metadata>") else "unknown"
+            return (
+                "error"
+                if isinstance(text, str) and text.endswith("</shell_metadata>")
+                else "unknown"
+            )
         if tool == "invalid":
-            return "error"  # what it answers to a tool that is not there, or arguments that do not fit
+            # what it answers to a tool that is not there, or arguments that do not fit
+            return "error"
         return "unknown" if runs_command(payload) else "ok"
 
     def is_refusal(self, payload: Payload, output: object) -> bool:
@@ -75,7 +82,9 @@ class Opencode(Dialect):
             request = str(line.get("id") or number)
             if isinstance(data.get("cost"), (int, float)):
                 turn.costs[request] = data["cost"]
-            turn.add_usage(request, {**counts, "thoughts": counts.get("reasoning"), "cached": cached})
+            turn.add_usage(
+                request, {**counts, "thoughts": counts.get("reasoning"), "cached": cached}
+            )
         elif data.get("type") == "text":
             turn.add_answer(data.get("text"))
         elif data.get("type") == "reasoning":

@@ -1,6 +1,7 @@
 """Qwen Code: https://qwenlm.github.io/qwen-code-docs/en/users/features/hooks
 
-It names calls, subagents and failures as Claude Code does, and describes results as Gemini CLI does.
+It names calls, subagents and failures as Claude Code does, and describes results as Gemini CLI
+does.
 """
 
 from __future__ import annotations
@@ -35,12 +36,17 @@ class Qwen(Dialect):
     """How Qwen Code's payloads are read."""
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        from specify_cli.features.hooks.payload.outputs import has_unfinished_agent, read_stated_status  # of results
+        # of results
+        from specify_cli.features.hooks.payload.outputs import (
+            has_unfinished_agent,
+            read_stated_status,
+        )
 
         return "error" if has_unfinished_agent(output) else read_stated_status(output) or "ok"
 
     def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
-        from specify_cli.features.hooks.payload.patches import read_displayed_change  # of edits alone
+        # of edits alone
+        from specify_cli.features.hooks.payload.patches import read_displayed_change
 
         return read_displayed_change(output, written)
 

@@ -1,7 +1,9 @@
-"""What the calls of all programs have in common: tool, arguments, ids, and whether they run spec-kitty.  [pure]
+"""What the calls of all programs have in common: tool, arguments, ids, and whether they run
+spec-kitty. [pure]
 
-Programs take names from each other, so a member is looked up under each spelling that is known. A program that spells
-it in another way restates its payload in these words first (`harnesses/antigravity.py`).
+Programs take names from each other, so a member is looked up under each spelling that is known. A
+program that spells it in another way restates its payload in these words first
+(`harnesses/antigravity.py`).
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ from specify_cli.features.hooks.payload.values import (
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.values import HookInput, Payload
 
-# Tools that only read, write whole files, edit them, or apply patches, under the names that programs give them.
+# Tools that only read, write whole files, edit them, or apply patches, under the names that
+# programs give them.
 _READERS = """read grep glob ls list notebookread todoread todowrite
-    read_file read_many_files list_directory list_dir glob_search grep_search file_search semantic_search
+    read_file read_many_files list_directory list_dir glob_search grep_search file_search
+    semantic_search
     search_file_content write_todos view view_file find_by_name"""
 _EDITORS = """edit multiedit notebookedit replace replace_file_content multi_replace_file_content
     replace_string_in_file insert_edit_into_file"""
@@ -52,26 +56,31 @@ def read_tool(payload: Payload) -> tuple[str, object]:
 def read_ids(payload: Payload, tool: str, args: object) -> tuple[str, str]:
     """Return what call and result are both named by, and what tells this call from others.
 
-    Where the program names no call, a digest stands in: equal calls have the same name, and their time tells them
-    apart.
+    Where the program names no call, a digest stands in: equal calls have the same name, and their
+    time tells them apart.
     """
     call_id = match_first(payload, "tool_use_id", "toolUseId", "call_id", "callID")
     if call_id is not None:
         return call_id, call_id
     name = f"{tool[:64]}:{compute_fingerprint((tool, args))}"
     stamp = payload.get("timestamp")
-    return name, f"{name}@{stamp}"[:MAX_NAME] if isinstance(stamp, (str, int)) and not _is_huge(stamp) else name
+    return name, f"{name}@{stamp}"[:MAX_NAME] if isinstance(stamp, (str, int)) and not _is_huge(
+        stamp
+    ) else name
 
 
 def _is_huge(value: object) -> bool:
-    return type(value) is int and not -(10**30) < value < 10**30  # Python refuses to spell longer ones
+    # Python refuses to spell longer ones
+    return type(value) is int and not -(10**30) < value < 10**30
 
 
-def build_call(payload: Payload, subagent: str | None, *, reads: bool, keyed_by_id: bool) -> HookEvent:
+def build_call(
+    payload: Payload, subagent: str | None, *, reads: bool, keyed_by_id: bool
+) -> HookEvent:
     """Return the event of a call that begins.
 
-    `reads` says that its tool only reads. With `keyed_by_id` its time does not tell it apart: the same call comes
-    again with its result, which has another time.
+    `reads` says that its tool only reads. With `keyed_by_id` its time does not tell it apart: the
+    same call comes again with its result, which has another time.
     """
     tool, args = read_tool(payload)
     call_id, key = read_ids(payload, tool, args)
@@ -92,7 +101,8 @@ def find_path(args: object) -> str | None:
 
 
 def find_command(payload: Payload) -> str | None:
-    """Return the command line that a call runs, if it runs one; for a tool of `spec-kitty mcp serve` its command."""
+    """Return the command line that a call runs, if it runs one; for a tool of `spec-kitty mcp
+    serve` its command."""
     tool, args = read_tool(payload)
     # mcp__spec-kitty__do, spec_kitty_do: each program spells server and tool in its own way.
     _, served, verb = tool.replace("_", "-").replace(".", "-").rpartition("spec-kitty-")
@@ -110,7 +120,11 @@ def find_command(payload: Payload) -> str | None:
 def runs_command(payload: Payload) -> bool:
     """Return whether a call runs a command line, and is no edit whose patch is its whole input."""
     tool, args = read_tool(payload)
-    return tool.lower() not in PATCHING_TOOLS and find_command(payload) is not None and find_path(args) is None
+    return (
+        tool.lower() not in PATCHING_TOOLS
+        and find_command(payload) is not None
+        and find_path(args) is None
+    )
 
 
 def note_command(payload: Payload, call: HookInput) -> HookInput:
@@ -125,11 +139,12 @@ def note_command(payload: Payload, call: HookInput) -> HookInput:
 def _runs_spec_kitty(command: str, verbs: frozenset[str]) -> bool:
     """Return whether a command line may run spec-kitty with one of these words.
 
-    A line that only mentions it, in quotes or a comment, counts too. The caller compares the ids in what the call
-    printed with the records, so a mention binds nothing.
+    A line that only mentions it, in quotes or a comment, counts too. The caller compares the ids in
+    what the call printed with the records, so a mention binds nothing.
     """
     words = command[:_MAX_COMMAND].translate(_SPACED).split()
     return any(
-        word in verbs and (before.rpartition("/")[2] == "spec-kitty" or before.partition(".")[0] == "specify_cli")
+        word in verbs
+        and (before.rpartition("/")[2] == "spec-kitty" or before.partition(".")[0] == "specify_cli")
         for before, word in zip(words, words[1:], strict=False)  # noqa: RUF007  # itertools is not loaded here
     )

@@ -23,7 +23,8 @@ _TEXTS = ("args", "output", "before", "after", "diff", "message")
 
 
 class TooSlow(BaseException):
-    """Masking a payload took longer than there is; no handler of errors on the way may take it for its own."""
+    """Masking a payload took longer than there is; no handler of errors on the way may take it for
+    its own."""
 
 
 def compose_events(recorder: Recorder, call: HookInput) -> list[Composed]:
@@ -32,7 +33,9 @@ def compose_events(recorder: Recorder, call: HookInput) -> list[Composed]:
     Where masking their texts took too long they come without these and say so.
     """
     try:
-        return run_in_time(call, lambda: [recorder.compose(event.event, event.payload) for event in call.events])
+        return run_in_time(
+            call, lambda: [recorder.compose(event.event, event.payload) for event in call.events]
+        )
     except TooSlow:
         return [_compose_without_texts(recorder, event) for event in call.events]
 
@@ -41,7 +44,11 @@ def _compose_without_texts(recorder: Recorder, event: HookEvent) -> Composed:
     payload, lost = split_texts(event)
     done = recorder.compose(event.event, payload)
     reason = f"masking took longer than {values.REDACTION_SECONDS:g} seconds"
-    return done._replace(gaps=(*(gap("redaction_too_slow", f"{event.event}.{name}", message=reason) for name in lost),))
+    return done._replace(
+        gaps=(
+            *(gap("redaction_too_slow", f"{event.event}.{name}", message=reason) for name in lost),
+        )
+    )
 
 
 def split_texts(event: HookEvent) -> tuple[dict[str, object], list[str]]:

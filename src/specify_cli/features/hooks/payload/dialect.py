@@ -1,4 +1,5 @@
-"""How one harness's payloads are read: what programs have in common, for each harness to change.  [pure]
+"""How one harness's payloads are read: what programs have in common, for each harness to change.
+[pure]
 
     class Gemini(Dialect):
         def judge_status(self, payload, tool, output): ...
@@ -6,8 +7,9 @@
     HARNESS = Gemini("gemini", {"BeforeTool": "call", "AfterTool": "result", "SessionEnd": "ended"})
     call = HARNESS.translate(payload)
 
-Guarantees: `translate` returns what it can of any JSON value and raises for none; names and paths fit the limits of
-`values`; everything else passes through as it came. Redaction, binding and writing are the hook's.
+Guarantees: `translate` returns what it can of any JSON value and raises for none; names and paths
+fit the limits of `values`; everything else passes through as it came. Redaction, binding and
+writing are the hook's.
 
 A hook loads this at every tool call. What only some payloads need is imported where they are read.
 """
@@ -75,15 +77,16 @@ COMMON_EVENTS: Mapping[str, str] = {
 class Dialect:
     """One harness: what its program calls its events, and what it does in another way than others.
 
-    `events` maps each event the program sends, in the order of its documentation, to its kind (`KINDS`). Case does not
-    count, and `COMMON_EVENTS` need no mention.
+    `events` maps each event the program sends, in the order of its documentation, to its kind
+    (`KINDS`). Case does not count, and `COMMON_EVENTS` need no mention.
     """
 
     reading_tools = READING_TOOLS
     writing_tools = WRITING_TOOLS
     editing_tools = EDITING_TOOLS
     patching_tools = PATCHING_TOOLS
-    # Whether equal calls that are made together have equal payloads, so that only their number tells them apart.
+    # Whether equal calls that are made together have equal payloads, so that only their number
+    # tells them apart.
     sends_equal_payloads = False
     # Whether the program names to the commands of a subagent a session that its hooks never name.
     hides_sessions_of_commands = False
@@ -111,7 +114,8 @@ class Dialect:
             return call
         read = getattr(self, f"read_{kind}", None)
         if read is None:
-            from specify_cli.features.hooks.payload.moments import read_session_event  # most payloads are of calls
+            # most payloads are of calls
+            from specify_cli.features.hooks.payload.moments import read_session_event
 
             return read_session_event(kind, payload, call)
         read_call: HookInput = read(payload, call)
@@ -129,7 +133,9 @@ class Dialect:
 
     def find_session(self, payload: Payload, kind: str) -> str | None:
         """Return the session that a payload is of."""
-        return match_first(payload, "session_id", "sessionId", "conversation_id", "conversationId", "sessionID")
+        return match_first(
+            payload, "session_id", "sessionId", "conversation_id", "conversationId", "sessionID"
+        )
 
     def identify_call(self, payload: Payload) -> object:
         """Return what is equal in the request for a call and in its result."""
@@ -137,7 +143,8 @@ class Dialect:
         return tool, find_command(payload) or args
 
     def identify_request(self, payload: Payload) -> object:
-        """Return the same of a call that a person is asked to permit; None where nobody is asked."""
+        """Return the same of a call that a person is asked to permit; None where nobody is
+        asked."""
         return self.identify_call(payload)
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
@@ -145,12 +152,14 @@ class Dialect:
 
         Where nothing says how a command ended, it is unknown.
         """
-        from specify_cli.features.hooks.payload.outputs import read_stated_status  # of results alone
+        # of results alone
+        from specify_cli.features.hooks.payload.outputs import read_stated_status
 
         return read_stated_status(output) or ("unknown" if runs_command(payload) else "ok")
 
     def is_refusal(self, payload: Payload, output: object) -> bool:
-        """Return whether a call that was told as a failure was refused by a person or a rule of theirs."""
+        """Return whether a call that was told as a failure was refused by a person or a rule of
+        theirs."""
         return False
 
     def find_exit_status_source(self, payload: Payload, status: object) -> str | None:
@@ -162,7 +171,8 @@ class Dialect:
         return None
 
     def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
-        """Return kind, texts and diff of the file that a tool changed; `written` is the whole of it, if known."""
+        """Return kind, texts and diff of the file that a tool changed; `written` is the whole of
+        it, if known."""
         from specify_cli.features.hooks.payload.patches import compose_change  # of edits alone
 
         return compose_change(after=written)
@@ -180,12 +190,15 @@ class Dialect:
         if is_patch or not isinstance(args, dict):
             return patches.build_patches(result, patches.read_patch(args))
         written = patches.read_written_text(args) if is_written else None
-        return patches.build_patches(result, [{"path": path, **self.read_change(args, output, written)}])
+        return patches.build_patches(
+            result, [{"path": path, **self.read_change(args, output, written)}]
+        )
 
     def read_turn(self, turn: Any, line: Mapping[str, Any], number: int) -> Any:
         """Return the turn after one more line of the session's transcript; a prompt begins another.
 
-        `turn` is a `payload.turn_from_transcript.Turn`. It may raise what a line in another form leads to.
+        `turn` is a `payload.turn_from_transcript.Turn`. It may raise what a line in another form
+        leads to.
         """
         return turn
 
@@ -198,7 +211,9 @@ class Dialect:
     def read_call(self, payload: Payload, call: HookInput) -> HookInput:
         """Return a call that begins."""
         call = note_command(payload, call)
-        event = self.build_call(payload, call, keyed_by_id=call.closes or call.starts_record_command is not None)
+        event = self.build_call(
+            payload, call, keyed_by_id=call.closes or call.starts_record_command is not None
+        )
         if call.closes:  # whoever closes a record waits for no call any more
             from specify_cli.features.hooks.payload.moments import read_moment  # once for a record
 
@@ -210,7 +225,8 @@ class Dialect:
         return self._read_end(payload, call, failed=False)
 
     def read_failure(self, payload: Payload, call: HookInput) -> HookInput:
-        """Return a call that failed or was refused, of a program with an event of its own for that."""
+        """Return a call that failed or was refused, of a program with an event of its own for
+        that."""
         return self._read_end(payload, call, failed=True)
 
     def read_denial(self, payload: Payload, call: HookInput) -> HookInput:
@@ -233,7 +249,9 @@ class Dialect:
         reads = read_tool(payload)[0].lower() in self.reading_tools
         return build_call(payload, call.subagent, reads=reads, keyed_by_id=keyed_by_id)
 
-    def build_result(self, payload: Payload, subagent: str | None, *, failed: bool) -> tuple[HookEvent, ...]:
+    def build_result(
+        self, payload: Payload, subagent: str | None, *, failed: bool
+    ) -> tuple[HookEvent, ...]:
         """Return the event of a call that ended, and those of the files it changed."""
         from specify_cli.features.hooks.payload.outputs import read_output  # of results alone
 
@@ -258,12 +276,15 @@ class Dialect:
     def _read_end(self, payload: Payload, call: HookInput, *, failed: bool) -> HookInput:
         """Return a call that is over, with what has to be looked up for it.
 
-        A call that may begin a record is told whole when it is over: no record could take its begin before.
+        A call that may begin a record is told whole when it is over: no record could take its begin
+        before.
         """
         call = note_command(payload, call)
         events = self.build_result(payload, call.subagent, failed=failed)
         source = self.find_exit_status_source(payload, events[0].payload["status"])
-        call = call._replace(events=events, exit_status_source=source, matches_permission=self.identify_call(payload))
+        call = call._replace(
+            events=events, exit_status_source=source, matches_permission=self.identify_call(payload)
+        )
         if call.starts_record_command is None:
             return call
         from specify_cli.features.hooks.payload.outputs import find_printed  # loaded by the result
@@ -277,9 +298,17 @@ class Dialect:
 
 
 def _add_denials(call: HookInput) -> HookInput:
-    """Return a call with an approval behind each refused one: a claim of the harness, which names nobody."""
-    refused = [item for item in call.events if item.event == "tool_result" and item.payload.get("status") == "denied"]
+    """Return a call with an approval behind each refused one: a claim of the harness, which names
+    nobody."""
+    refused = [
+        item
+        for item in call.events
+        if item.event == "tool_result" and item.payload.get("status") == "denied"
+    ]
     if not refused:
         return call
-    denials = (HookEvent("approval", compose_approval(item.payload), item.phase, item.call_id) for item in refused)
+    denials = (
+        HookEvent("approval", compose_approval(item.payload), item.phase, item.call_id)
+        for item in refused
+    )
     return call._replace(events=(*call.events, *denials))

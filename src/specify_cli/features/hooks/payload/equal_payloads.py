@@ -1,7 +1,9 @@
-"""Equal calls at the same moment, of harnesses that name no call: told apart by what was told before them.
+"""Equal calls at the same moment, of harnesses that name no call: told apart by what was told
+before them.
 
-Copilot gives calls it makes together one time, so two equal ones have equal payloads, and so has one call that arrives
-through two settings files. Each file tells a call once: its second equal payload is a second call.
+Copilot gives calls it makes together one time, so two equal ones have equal payloads, and so has
+one call that arrives through two settings files. Each file tells a call once: its second equal
+payload is a second call.
 """
 
 from __future__ import annotations
@@ -40,4 +42,6 @@ def number_twin(root: str, harness: str, source: str, call: HookInput) -> HookIn
         return call
     if not before:
         return call
-    return call._replace(events=tuple(event._replace(call_id=f"{event.call_id}~{before}") for event in call.events))
+    return call._replace(
+        events=tuple(event._replace(call_id=f"{event.call_id}~{before}") for event in call.events)
+    )

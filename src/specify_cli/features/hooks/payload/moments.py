@@ -25,7 +25,8 @@ _AGENT_TYPES = ("agent_type", "agentType", "subagent_type", "agent_name", "agent
 
 
 def read_session_event(kind: str, payload: Payload, call: HookInput) -> HookInput:
-    """Return a call with what an event of this kind says of its session (`dialect.KINDS` names the kinds)."""
+    """Return a call with what an event of this kind says of its session (`dialect.KINDS` names the
+    kinds)."""
     if kind == "error":
         return call._replace(events=(_build_error(payload),))
     if kind == "subagent_start":
@@ -33,13 +34,17 @@ def read_session_event(kind: str, payload: Payload, call: HookInput) -> HookInpu
     if kind == "subagent_end":
         # Copilot tells the end of a subagent again, with its words and without its id.
         moment = None if call.subagent is None else read_moment("end", payload)
-        return call._replace(events=(_build_stage(payload, call.subagent, begins=False),), moment=moment)
+        return call._replace(
+            events=(_build_stage(payload, call.subagent, begins=False),), moment=moment
+        )
     if kind == "prompt":
         moment = read_moment("prompt", payload)
         # Qwen Code tells a prompt without words before each answer of the model.
         return call._replace(moment=moment if moment.text else None)
     if kind == "main_turn_end":
-        return call if call.subagent is not None else call._replace(moment=read_moment("end", payload))
+        return (
+            call if call.subagent is not None else call._replace(moment=read_moment("end", payload))
+        )
     if kind == "turn_end":
         return call._replace(moment=read_moment("end", payload))
     return call._replace(moment=read_moment(kind, payload))
@@ -77,11 +82,14 @@ def _build_stage(payload: Payload, subagent: str | None, *, begins: bool) -> Hoo
     body: dict[str, object] = {"to": stage} if begins else {"from": stage, "to": "main"}
     stated = [payload.get(name) for name in ("task", "generation_id", "timestamp", "duration_ms")]
     key = subagent or compute_fingerprint((kind, *stated))
-    return HookEvent("stage_transition", add_agent(body, subagent), "pre" if begins else "post", key)
+    return HookEvent(
+        "stage_transition", add_agent(body, subagent), "pre" if begins else "post", key
+    )
 
 
 def _build_error(payload: Payload) -> HookEvent:
-    """Return the event of an error that ended a turn: its code and words, as far as they are told."""
+    """Return the event of an error that ended a turn: its code and words, as far as they are
+    told."""
     error = payload.get("error")
     code = message = None
     if isinstance(error, dict):
@@ -89,11 +97,18 @@ def _build_error(payload: Payload) -> HookEvent:
         message = match_first(error, "message") or match_first(get_object(error, "data"), "message")
     elif isinstance(error, str) and error:
         code = error[:MAX_NAME]
-        message = match_whole(payload, "error_details") or match_whole(payload, "last_assistant_message")
+        message = match_whole(payload, "error_details") or match_whole(
+            payload, "last_assistant_message"
+        )
     severity = "warning" if payload.get("recoverable") is True else "error"
     body: dict[str, object] = {"error_code": code or "unknown", "severity": severity}
     if message is not None:
         body["message"] = message
     moment = payload.get("timestamp", payload.get("prompt_id"))
     # Without a moment, one error told twice could be two: then nothing tells it from others.
-    return HookEvent("error", body, "other", "" if moment is None else compute_fingerprint((error, moment, message)))
+    return HookEvent(
+        "error",
+        body,
+        "other",
+        "" if moment is None else compute_fingerprint((error, moment, message)),
+    )

@@ -1,7 +1,8 @@
-"""What the results of all programs have in common: the output, how it says that a call failed, printed ids.  [pure]
+"""What the results of all programs have in common: the output, how it says that a call failed,
+printed ids. [pure]
 
-What stands in the text that a tool printed says nothing of how the call ended. A program writes that into members of
-its own, or behind the output; its module says which.
+What stands in the text that a tool printed says nothing of how the call ended. A program writes
+that into members of its own, or behind the output; its module says which.
 """
 
 from __future__ import annotations
@@ -12,8 +13,24 @@ from specify_cli.features.hooks.payload.values import get_object
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.values import Payload
 
-_OUTPUTS = ("tool_response", "tool_output", "tool_result", "toolResult", "output", "error", "error_message")
-_TEXTS = ("stdout", "output", "text_result_for_llm", "textResultForLlm", "llmContent", "text", "content")
+_OUTPUTS = (
+    "tool_response",
+    "tool_output",
+    "tool_result",
+    "toolResult",
+    "output",
+    "error",
+    "error_message",
+)
+_TEXTS = (
+    "stdout",
+    "output",
+    "text_result_for_llm",
+    "textResultForLlm",
+    "llmContent",
+    "text",
+    "content",
+)
 _ULID = frozenset("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
 _MAX_PRINTED = 200
 _MAX_PARTS = 32
@@ -21,7 +38,8 @@ _MAX_DEPTH = 4
 
 
 def read_output(payload: Payload) -> tuple[bool, object]:
-    """Return whether a payload holds a result, and the result, with every text in it in one piece."""
+    """Return whether a payload holds a result, and the result, with every text in it in one
+    piece."""
     for name in _OUTPUTS:
         if name in payload:
             return True, join_pieces(payload[name])
@@ -78,19 +96,26 @@ def _join_screen(lines: list[str]) -> str:
 
 
 def read_stated_status(output: object) -> str | None:
-    """Return `error` where a result says so in a member that programs share; None where none says anything."""
+    """Return `error` where a result says so in a member that programs share; None where none says
+    anything."""
     if not isinstance(output, dict):
         return None
     if has_failed(output) or has_failed(output.get("metadata")):
         return "error"
-    if output.get("success") is False or output.get("is_error") is True or output.get("isError") is True:
+    if (
+        output.get("success") is False
+        or output.get("is_error") is True
+        or output.get("isError") is True
+    ):
         return "error"
     return "error" if output.get("error") not in (None, "", False) else None
 
 
 def has_failed(reported: object) -> bool:
     """Return whether a command's result names an exit code that is not 0: `exitCode` or `exit`."""
-    codes = [reported.get(name) for name in ("exitCode", "exit")] if isinstance(reported, dict) else []
+    codes = (
+        [reported.get(name) for name in ("exitCode", "exit")] if isinstance(reported, dict) else []
+    )
     return any(type(code) is int and code != 0 for code in codes)
 
 
@@ -112,7 +137,8 @@ def find_printed(payload: Payload) -> tuple[str, ...]:
 
 
 def list_printed_ids(text: str) -> tuple[str, ...]:
-    """Return the invocations that a text names, as it stands or as JSON strings hold it, each once."""
+    """Return the invocations that a text names, as it stands or as JSON strings hold it, each
+    once."""
     ids: list[str] = []
     for spelled in (text, text.replace("\\", "")):
         for mark in ('"invocation_id": "', '"invocation_id":"', "--invocation-id ", ".jsonl"):
@@ -122,7 +148,11 @@ def list_printed_ids(text: str) -> tuple[str, ...]:
                 remaining -= 1
                 begin = at - 26 if mark == ".jsonl" else at + len(mark)
                 named = _read_ulid(spelled[begin : begin + 26]) if begin > 0 else None
-                if named is not None and named not in ids and (mark != ".jsonl" or spelled[begin - 1] == "-"):
+                if (
+                    named is not None
+                    and named not in ids
+                    and (mark != ".jsonl" or spelled[begin - 1] == "-")
+                ):
                     ids.append(named)
                 at = spelled.rfind(mark, 0, at)
         if ids:
@@ -148,7 +178,9 @@ def _collect_texts(output: object) -> list[str]:
             if isinstance(value, str):
                 texts.append(value)
             elif isinstance(value, list):
-                members = [part.get("text") for part in value[:_MAX_PARTS] if isinstance(part, dict)]
+                members = [
+                    part.get("text") for part in value[:_MAX_PARTS] if isinstance(part, dict)
+                ]
                 texts += [member for member in members if isinstance(member, str)]
     return texts
 

@@ -6,7 +6,13 @@ A hook loads this only for the result of such a tool.
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
-from specify_cli.features.hooks.payload.values import MAX_PATH, HookEvent, add_agent, get_object, match_whole
+from specify_cli.features.hooks.payload.values import (
+    MAX_PATH,
+    HookEvent,
+    add_agent,
+    get_object,
+    match_whole,
+)
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.values import Payload
@@ -35,7 +41,11 @@ def read_written_text(args: Payload) -> str | None:
 
 
 def compose_change(
-    *, created: bool = False, before: object = None, after: str | None = None, diff: str | None = None
+    *,
+    created: bool = False,
+    before: object = None,
+    after: str | None = None,
+    diff: str | None = None,
 ) -> dict[str, object]:
     """Return the members of a change: its kind, and the texts and the diff that are known whole."""
     change: dict[str, object] = {"kind": "create" if created else "modify"}
@@ -64,7 +74,8 @@ def read_displayed_change(output: object, written: str | None) -> dict[str, obje
 
 
 def read_patch(args: object) -> list[dict[str, object]]:
-    """Return path and kind of each file that a patch in the form `*** Begin Patch` names, in its order."""
+    """Return path and kind of each file that a patch in the form `*** Begin Patch` names, in its
+    order."""
     text = args
     if isinstance(args, dict):
         text = match_whole(args, "command", "input", "patch", "patchText")

@@ -25,14 +25,16 @@ class Site(NamedTuple):
 def find_site(
     harness: str, call: HookInput, folder: str, others: tuple[str, str | None], home: str | None
 ) -> Site | None:
-    """Return the project a payload belongs to, the one whose open record the session is bound to; None for no project.
+    """Return the project a payload belongs to, the one whose open record the session is bound to;
+    None for no project.
 
-    `folder` is what the payload names, `others` the hook's own and the one the harness was started in.
+    `folder` is what the payload names, `others` the hook's own and the one the harness was started
+    in.
 
-    Whoever can make a folder, a branch or the agent itself, can make it look like a project. So the projects around
-    these folders are asked for the session's binding first: those of the folder the harness was started in, which is
-    the last, before the others, and each from the outside in. Only a session that is bound to no open record goes by
-    its folder. A hook begins no project.
+    Whoever can make a folder, a branch or the agent itself, can make it look like a project. So the
+    projects around these folders are asked for the session's binding first: those of the folder the
+    harness was started in, which is the last, before the others, and each from the outside in. Only
+    a session that is bound to no open record goes by its folder. A hook begins no project.
     """
     folders = (folder, *others)
     around = [
@@ -51,7 +53,8 @@ def find_site(
 
 
 def _find_projects(folder: str, home: str | None) -> list[tuple[str, str | None]]:
-    """Return the projects in which spec-kitty is used around a folder within its git worktree, the nearest first.
+    """Return the projects in which spec-kitty is used around a folder within its git worktree, the
+    nearest first.
 
     Within another project one counts only where a person accepted it (`root.locate`).
     """
@@ -74,14 +77,16 @@ def _find_projects(folder: str, home: str | None) -> list[tuple[str, str | None]
 def place_events(call: HookInput, at: Site) -> HookInput:
     """Return a call whose events name files as the project does."""
     elsewhere = _is_elsewhere(at.root, at.folder, at.home)
-    return call._replace(events=tuple(_place_event(event, at.root, at.folder, elsewhere) for event in call.events))
+    return call._replace(
+        events=tuple(_place_event(event, at.root, at.folder, elsewhere) for event in call.events)
+    )
 
 
 def _place_event(event: HookEvent, root: str, folder: str, elsewhere: bool) -> HookEvent:
     """Return an event placed in the project.
 
-    A patch gets its path below the project where it lies there; a relative path starts where the agent works. A call
-    made in a folder elsewhere names that folder.
+    A patch gets its path below the project where it lies there; a relative path starts where the
+    agent works. A call made in a folder elsewhere names that folder.
     """
     if event.event == "tool_call" and elsewhere:
         return event._replace(payload={**event.payload, "cwd": folder[:MAX_PATH]})

@@ -1,4 +1,5 @@
-"""What only the transcript of a session says: how a command ended, and which record a `do` began."""
+"""What only the transcript of a session says: how a command ended, and which record a `do`
+began."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ MAX_TRANSCRIPT = 256 * 1024
 
 
 def find_in_transcript(root: str, call: HookInput) -> str | None:
-    """Return the newest record at the end of the session's transcript whose request stands in the command line.
+    """Return the newest record at the end of the session's transcript whose request stands in the
+    command line.
 
     A transcript may not have come to this call yet; then the last record it names is another.
     """
@@ -28,7 +30,9 @@ def find_in_transcript(root: str, call: HookInput) -> str | None:
     index, store = Index(root), FileRecordStore(root)
     for printed in sorted(list_printed_ids(data.decode("utf-8", "replace")), reverse=True):
         try:
-            request = (open_line(store.head(index.resolve(printed))).fields or {}).get("request_text")
+            request = (open_line(store.head(index.resolve(printed))).fields or {}).get(
+                "request_text"
+            )
         except (OSError, InvocationError):
             continue
         if isinstance(request, str) and request and request in str(call.starts_record_command):
@@ -40,15 +44,20 @@ def fill_exit_status(dialect: Dialect, call: HookInput) -> HookInput:
     """Return a call with how its command ended, where only the session's transcript says it."""
     if call.exit_status_source is None:
         return call
-    status = dialect.read_exit_status(read_end(call.exit_status_source), str(call.events[-1].payload["call_id"]))
+    status = dialect.read_exit_status(
+        read_end(call.exit_status_source), str(call.events[-1].payload["call_id"])
+    )
     if status is None:
         return call
     *before, result = call.events
-    return call._replace(events=(*before, result._replace(payload={**result.payload, "status": status})))
+    return call._replace(
+        events=(*before, result._replace(payload={**result.payload, "status": status}))
+    )
 
 
 def read_end(path: str, limit: int = MAX_TRANSCRIPT) -> bytes:
-    """Return the end of a transcript, nothing of what is no plain file; the harness alone says where it is."""
+    """Return the end of a transcript, nothing of what is no plain file; the harness alone says
+    where it is."""
     folder, _, name = path.rpartition("/")
     if not os.path.isabs(path):
         return b""

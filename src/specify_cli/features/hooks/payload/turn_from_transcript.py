@@ -1,6 +1,8 @@
-"""What the end of a session's transcript says of a turn: answer, model, tokens, thinking, refusals.  [pure]
+"""What the end of a session's transcript says of a turn: answer, model, tokens, thinking, refusals.
+[pure]
 
-The transcripts are the programs' own files and undocumented: what is not there, or not in its form, is left out.
+The transcripts are the programs' own files and undocumented: what is not there, or not in its form,
+is left out.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ _MAX_COUNT = 2**53 - 1
 
 
 class TurnFacts(NamedTuple):
-    """What a turn was. `denied` maps the id of each call that was refused to what its model was told.
+    """What a turn was. `denied` maps the id of each call that was refused to what its model was
+    told.
 
     `error` is the code and the words of what ended the turn, where that was an error;
     `cost` is in US dollars.
@@ -58,7 +61,8 @@ class TurnFacts(NamedTuple):
 
 
 class Turn:
-    """What has been read of a turn so far. The harness's module reads each line into it (`Dialect.read_turn`)."""
+    """What has been read of a turn so far. The harness's module reads each line into it
+    (`Dialect.read_turn`)."""
 
     def __init__(self) -> None:
         self.text: str | None = None
@@ -100,12 +104,20 @@ class Turn:
                     tokens[kind] = tokens.get(kind, 0) + count
         thinking = "\n".join(self.thinking)[:MAX_TEXT]
         return TurnFacts(
-            self.text, self.model, tokens, len(self._used), thinking, self.denied, self.error, sum(self.costs.values())
+            self.text,
+            self.model,
+            tokens,
+            len(self._used),
+            thinking,
+            self.denied,
+            self.error,
+            sum(self.costs.values()),
         )
 
 
 def read_facts(dialect: Dialect, transcript: bytes) -> TurnFacts:
-    """Return what the last turn of a transcript says; nothing for a harness whose file is not known. Never raises."""
+    """Return what the last turn of a transcript says; nothing for a harness whose file is not
+    known. Never raises."""
     turn = Turn()
     for number, line in enumerate(_iter_lines(transcript)):
         try:

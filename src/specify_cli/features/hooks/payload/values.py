@@ -1,6 +1,7 @@
-"""What a hook payload becomes: the events to record, and what has to be known to record them.  [pure]
+"""What a hook payload becomes: the events to record, and what has to be known to record them.
+[pure]
 
-    call = translate("codex", payload)         # a HookInput; `harnesses` says which program sends what
+    call = translate("codex", payload)  # a HookInput; `harnesses` says which program sends what
     for event in call.events: print(event.event, event.payload)
 
 Every tool call of an agent loads this module, so it imports nothing.
@@ -26,7 +27,8 @@ REDACTION_SECONDS = 8.0
 
 
 class HookEvent(NamedTuple):
-    """One event to record. `phase` (pre, post, other) and `call_id` tell it from other events of its session."""
+    """One event to record. `phase` (pre, post, other) and `call_id` tell it from other events of
+    its session."""
 
     event: str
     payload: dict[str, object]
@@ -37,7 +39,8 @@ class HookEvent(NamedTuple):
 class SessionMoment(NamedTuple):
     """What a payload says of its session rather than of a call."""
 
-    kind: str  # prompt · end (of a turn) · closing (of a record) · started · compacted · interrupted · ended
+    # prompt · end (of a turn) · closing (of a record) · started · compacted · interrupted · ended
+    kind: str
     text: str | None  # the words of the prompt or of the answer
     transcript: str | None  # the path of the session's transcript
     reason: str | None  # why the session changed
@@ -55,18 +58,24 @@ class HookInput(NamedTuple):
     hook_event: str  # the event as the program names it
     cwd: str | None
     events: tuple[HookEvent, ...]
-    started_invocation: str | None  # the record that this call began, where its output names exactly one
-    starts_record_command: str | None = None  # the command line of a call that may run `do`, `ask` or `advise`
-    transcript: str | None = None  # where to look for that record, where the payload holds no output
+    # the record that this call began, where its output names exactly one
+    started_invocation: str | None
+    # the command line of a call that may run `do`, `ask` or `advise`
+    starts_record_command: str | None = None
+    # where to look for that record, where the payload holds no output
+    transcript: str | None = None
     closes: bool = False  # whether the call may close a record
     printed: tuple[str, ...] = ()  # the records that the output of such a call names
     exit_status_source: str | None = None  # the transcript that alone says how the command ended
-    deadline: float | None = None  # of `time.monotonic`; the hook sets it for a payload that is large to mask
-    parent_agent: str | None = None  # the session or subagent above, where the payload names only that
+    # of `time.monotonic`; the hook sets it for a payload that is large to mask
+    deadline: float | None = None
+    # the session or subagent above, where the payload names only that
+    parent_agent: str | None = None
     call_id_is_synthetic: bool = False  # whether the harness gave the call no id
     moment: SessionMoment | None = None
     permission_request: object = None  # tells the call that a person is asked to permit
-    matches_permission: object = None  # is equal to the `permission_request` of the call that ended here
+    # is equal to the `permission_request` of the call that ended here
+    matches_permission: object = None
     is_unknown: bool = False  # whether this version does not know the event
 
 
@@ -74,7 +83,8 @@ NOTHING = HookInput(None, None, "", None, (), None)
 
 
 def match_first(source: Payload, *names: str) -> str | None:
-    """Return the first of these members that is a text with something in it, cut to the length of a name."""
+    """Return the first of these members that is a text with something in it, cut to the length of a
+    name."""
     for name in names:
         value = source.get(name)
         if isinstance(value, str) and value:
@@ -98,7 +108,8 @@ def get_object(source: object, name: str) -> dict[str, Any]:
 
 
 def find_cwd(payload: Payload) -> str | None:
-    """Return the folder the agent works in; some programs name a list of workspaces, whose first counts."""
+    """Return the folder the agent works in; some programs name a list of workspaces, whose first
+    counts."""
     value = payload.get("cwd")
     if isinstance(value, str) and value:
         return value
@@ -110,7 +121,8 @@ def find_cwd(payload: Payload) -> str | None:
 
 
 def compute_fingerprint(value: object) -> str:
-    """Return sixteen hex digits of a value. Values that were read from equal JSON have equal ones."""
+    """Return sixteen hex digits of a value. Values that were read from equal JSON have equal
+    ones."""
     try:
         text = repr(value)
     except (RecursionError, ValueError):  # deeper or longer than Python spells
@@ -124,6 +136,7 @@ def add_agent(body: dict[str, object], subagent: str | None) -> dict[str, object
 
 
 def compose_approval(result: Mapping[str, object], decision: str = "deny") -> dict[str, object]:
-    """Return the payload of the approval that belongs to the result of a call which was denied, or allowed."""
+    """Return the payload of the approval that belongs to the result of a call which was denied, or
+    allowed."""
     members = {name: result[name] for name in ("call_id", "agent") if name in result}
     return {"decision": decision, "refers_to": "call"} | members

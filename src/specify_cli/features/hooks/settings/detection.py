@@ -1,4 +1,5 @@
-"""What is in use here: which harnesses, where each keeps its settings, and whose program their hooks run."""
+"""What is in use here: which harnesses, where each keeps its settings, and whose program their
+hooks run."""
 
 from __future__ import annotations
 
@@ -37,12 +38,15 @@ class Program(NamedTuple):
             return "spec-kitty is not on PATH, so a harness cannot run it: hooks record nothing"
         if self.below_project:
             return (
-                f"{self.path} lies below this project ({self.resolved}): whoever can change the project decides what "
-                "runs on every tool call; install spec-kitty outside of it and put that first on PATH"
+                f"{self.path} lies below this project ({self.resolved}): whoever can change the "
+                "project decides what "
+                "runs on every tool call; install spec-kitty outside of it and put that first "
+                "on PATH"
             )
         if self.ours is False:
             return (
-                f"{self.path} is another program of this name and knows no such hook (the package spec-kitty-cli "
+                f"{self.path} is another program of this name and knows no such hook (the "
+                "package spec-kitty-cli "
                 "installs one): hooks record nothing; put ours first on PATH"
             )
         return None
@@ -58,7 +62,8 @@ class PlaceStatus(NamedTuple):
 
 
 class HarnessStatus(NamedTuple):
-    """A harness; `command` is what it runs, `source` the documentation its settings and payloads are from."""
+    """A harness; `command` is what it runs, `source` the documentation its settings and payloads
+    are from."""
 
     harness: str
     title: str
@@ -70,10 +75,11 @@ class HarnessStatus(NamedTuple):
 
 
 class HooksStatus(NamedTuple):
-    """How hooks stand. `program` is what `spec-kitty` means on the PATH and `resolved` the file that is.
+    """How hooks stand. `program` is what `spec-kitty` means on the PATH and `resolved` the file
+    that is.
 
-    `ours` says whether that knows the hook; it is null where there is none, and where it was not asked because it lies
-    below the project.
+    `ours` says whether that knows the hook; it is null where there is none, and where it was not
+    asked because it lies below the project.
     """
 
     program: str | None
@@ -102,7 +108,9 @@ def describe_hooks(program: Program, root: str, home: str | None) -> HooksStatus
         about = (harness.name, harness.title, detected, installed, harness.command, harness.source)
         rows.append(HarnessStatus(*about, places))
     below = program.below_project
-    return HooksStatus(program.path, program.path is not None, program.resolved, program.ours, below, rows)
+    return HooksStatus(
+        program.path, program.path is not None, program.resolved, program.ours, below, rows
+    )
 
 
 def describe_off(name: str, root: str, home: str | None) -> str | None:
@@ -111,7 +119,9 @@ def describe_off(name: str, root: str, home: str | None) -> str | None:
     Beside each settings file a harness reads one for this machine alone (`settings.local.json`).
     """
     harness = next((one for one in list_harnesses(look=False) if one.name == name), None)
-    places = [] if harness is None else [settings_place(harness, scope, root, home) for scope in SCOPES]
+    places = (
+        [] if harness is None else [settings_place(harness, scope, root, home) for scope in SCOPES]
+    )
     for place in filter(None, places):
         for path in (place.relative, place.relative.replace(".json", ".local.json")):
             try:
@@ -119,17 +129,22 @@ def describe_off(name: str, root: str, home: str | None) -> str | None:
             except (OSError, InvocationError, ValueError, RecursionError):
                 continue
             if isinstance(value, dict) and value.get(_SWITCH) is True:
-                return f"{_SWITCH} is set in {path if place.scope == 'project' else f'{place.root}/{path}'}"
+                return (
+                    f"{_SWITCH} is set in "
+                    f"{path if place.scope == 'project' else f'{place.root}/{path}'}"
+                )
     return None
 
 
 def find_program(root: str) -> Program:
-    """Find what `spec-kitty` means on this PATH, and ask it whether it knows the hook unless the project holds it."""
+    """Find what `spec-kitty` means on this PATH, and ask it whether it knows the hook unless the
+    project holds it."""
     path = shutil.which("spec-kitty")
     if path is None:
         return Program(None, None, None, False)
     resolved = os.path.realpath(path)
-    installed = os.path.join(os.path.dirname(sys.executable), "spec-kitty")  # where this installation puts it
+    # where this installation puts it
+    installed = os.path.join(os.path.dirname(sys.executable), "spec-kitty")
     running = resolved in (os.path.realpath(sys.argv[0]), os.path.realpath(installed))
     tops = {f"{os.path.abspath(root)}/", f"{os.path.realpath(root)}/"}
     # A link of the project to a program outside is the project's to change, too.
@@ -177,16 +192,24 @@ def is_detected(harness: Harness, root: str, home: str | None) -> bool:
     return any(os.path.exists(folder) for folder in folders)
 
 
-def list_in_use(root: str, home: str | None, scope: Literal["project", "user"], *, installing: bool) -> list[Harness]:
-    """Return the harnesses in use here; for an uninstall, those whose settings hold something of ours."""
+def list_in_use(
+    root: str, home: str | None, scope: Literal["project", "user"], *, installing: bool
+) -> list[Harness]:
+    """Return the harnesses in use here; for an uninstall, those whose settings hold something of
+    ours."""
     if not installing:
         places = [settings_place(harness, scope, root, home) for harness in list_harnesses()]
-        return [place.harness for place in places if place is not None and standing(place).state != "absent"]
+        return [
+            place.harness
+            for place in places
+            if place is not None and standing(place).state != "absent"
+        ]
     harnesses = [harness for harness in list_harnesses() if is_detected(harness, root, home)]
     if not harnesses:
         raise CallerError(
             "HARNESS_NOT_FOUND",
-            "no harness is seen here: none on PATH, no settings folder in the project or the home folder",
+            "no harness is seen here: none on PATH, no settings folder in the project or the "
+            "home folder",
             "spec-kitty hooks install --harness claude-code",
             candidates=[{"name": harness.name} for harness in list_harnesses()],
         )

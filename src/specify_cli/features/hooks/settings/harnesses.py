@@ -1,8 +1,9 @@
-"""The harnesses whose hooks fill the record: where each keeps its settings, and what is put there.  [pure]
+"""The harnesses whose hooks fill the record: where each keeps its settings, and what is put there.
+[pure]
 
-Guarantees: the commands are the same text in every release, since harnesses trust a hook by its text; whatever else a
-settings file holds is kept. What is here was taken from each harness's own documentation, named in `source`; what
-that does not say is left out (docs/hooks.md).
+Guarantees: the commands are the same text in every release, since harnesses trust a hook by its
+text; whatever else a settings file holds is kept. What is here was taken from each harness's own
+documentation, named in `source`; what that does not say is left out (docs/hooks.md).
 """
 
 from __future__ import annotations
@@ -30,15 +31,17 @@ _KEY = "spec-kitty"
 
 
 class Harness(NamedTuple):
-    """One harness. `form` is how its settings nest hooks; `matched` are the events that take a matcher.
+    """One harness. `form` is how its settings nest hooks; `matched` are the events that take a
+    matcher.
 
-    `project` and `user` are its settings file below the project and the home; the folder of the latter is where
-    `variable` says, if that is set. With `scoped` the hook's words in a user's file end with `user`, so that one call
-    that arrives through both files is told from two equal ones. Where a program is on PATH, or a trace is there, it is
-    in use. `silence` says why its program may run no hooks.
+    `project` and `user` are its settings file below the project and the home; the folder of the
+    latter is where `variable` says, if that is set. With `scoped` the hook's words in a user's file
+    end with `user`, so that one call that arrives through both files is told from two equal ones.
+    Where a program is on PATH, or a trace is there, it is in use. `silence` says why its program
+    may run no hooks.
 
-    nested: hooks → event → [{matcher, hooks: [handler]}] · flat: version, hooks → event → [handler] ·
-    named: name → event → [{matcher, hooks: [handler]}] · plugin: a file of ours alone.
+    nested: hooks → event → [{matcher, hooks: [handler]}] · flat: version, hooks → event → [handler]
+    · named: name → event → [{matcher, hooks: [handler]}] · plugin: a file of ours alone.
     """
 
     name: str
@@ -66,9 +69,10 @@ def read_row(path: str) -> Harness:
 
     Raises OSError, and ValueError, TypeError or KeyError for a file of another form.
 
-    A handler's command exits 0 and prints nothing, whatever program answers to the name, or none: a harness takes
-    exit 2 of a hook before a tool, or any but 0, for a refusal of the agent's call. What the shell starts holds no pipe
-    of the harness, which would wait for its end when only the shell is killed at a time-out.
+    A handler's command exits 0 and prints nothing, whatever program answers to the name, or none: a
+    harness takes exit 2 of a hook before a tool, or any but 0, for a refusal of the agent's call.
+    What the shell starts holds no pipe of the harness, which would wait for its end when only the
+    shell is killed at a time-out.
     """
     with open(path, encoding="utf-8") as file:
         row = json.load(file)
@@ -80,11 +84,14 @@ def read_row(path: str) -> Harness:
 _LISTS = ("events", "matched", "programs", "traces", "home_traces")
 _HERE = __file__.rpartition("/")[0]
 _ROWS = f"{_HERE.rpartition('/')[0]}/harnesses"
-HARNESSES: Mapping[str, Harness] = {name: read_row(f"{_ROWS}/{name.replace('-', '_')}.json") for name in HARNESS_NAMES}
+HARNESSES: Mapping[str, Harness] = {
+    name: read_row(f"{_ROWS}/{name.replace('-', '_')}.json") for name in HARNESS_NAMES
+}
 with open(f"{_HERE}/opencode.ts", encoding="utf-8") as _plugin:
     PLUGIN = _plugin.read()
 PLUGIN_MARK = PLUGIN.partition("\n")[0] + "\n"
-# The digests of what earlier releases wrote; such a file is ours and is replaced, whoever installed it.
+# The digests of what earlier releases wrote; such a file is ours and is replaced, whoever installed
+# it.
 EARLIER_PLUGINS = frozenset(
     (
         "e2de09482d2da7a0f6b77e06fbb3645e0ddbd599607553a11d0acaf0d28440c2",
@@ -113,12 +120,15 @@ def list_entries(harness: Harness) -> tuple[SettingsEntry, ...]:
         if harness.form != "flat":
             matcher = {"matcher": "*"} if event in harness.matched else {}
             element = {**matcher, "hooks": [element]}
-        elements.append(SettingsEntry((_KEY if harness.form == "named" else "hooks", event), element))
+        elements.append(
+            SettingsEntry((_KEY if harness.form == "named" else "hooks", event), element)
+        )
     return tuple(elements)
 
 
 def is_ours(harness: Harness, handler: object) -> bool:
-    """Return whether a handler runs our hook and nothing else but what an install of ours wrote behind it."""
+    """Return whether a handler runs our hook and nothing else but what an install of ours wrote
+    behind it."""
     command = handler.get("command") if isinstance(handler, dict) else None
     return (
         isinstance(command, str)
@@ -153,12 +163,15 @@ def with_hooks(text: str, harness: Harness) -> str:
         elif outer is not None:
             text = _insert_value(text, harness, item.path[:1], item.path[1], [item.element], style)
         else:
-            text = _insert_value(text, harness, (), item.path[0], {item.path[1]: [item.element]}, style)
+            text = _insert_value(
+                text, harness, (), item.path[0], {item.path[1]: [item.element]}, style
+            )
     return text
 
 
 def without_hooks(text: str, harness: Harness) -> str:
-    """Return the text without any handler of ours, and without what held nothing else. Raises JsonTextError."""
+    """Return the text without any handler of ours, and without what held nothing else. Raises
+    JsonTextError."""
     while not is_blank(text):
         root = _read_root(text, harness)
         ways = list(_iter_handlers(text, root, harness))
@@ -183,7 +196,9 @@ def presence(text: str, harness: Harness) -> Literal["absent", "partial", "curre
     for item in items:
         outer = _find_member(text, root, item.path[0], "object")
         array = None if outer is None else _find_member(text, outer, item.path[1], "array")
-        there += array is not None and any(child.node.value == item.element for child in array.children)
+        there += array is not None and any(
+            child.node.value == item.element for child in array.children
+        )
     ours = sum(1 for _ in _iter_handlers(text, root, harness))
     if not ours:
         return "absent"
@@ -221,7 +236,9 @@ def _find_member(text: str, outer: Node, key: str, kind: str) -> Node | None:
         return None
     node = members[0].node
     if node.kind != kind:
-        raise JsonTextError(text, node.start, f"{json.dumps(key)}: expected an {kind}, found {_describe_kind(node)}")
+        raise JsonTextError(
+            text, node.start, f"{json.dumps(key)}: expected an {kind}, found {_describe_kind(node)}"
+        )
     return node
 
 
@@ -241,13 +258,17 @@ def _insert_value(
 
 
 def _iter_handlers(text: str, root: Node, harness: Harness) -> Iterator[tuple[int, ...]]:
-    """Yield the way to every handler of ours: the places of children, from the root on. Raises JsonTextError.
+    """Yield the way to every handler of ours: the places of children, from the root on. Raises
+    JsonTextError.
 
-    Each is taken out of the text by itself, so a file with more of them than any install writes is refused.
+    Each is taken out of the text by itself, so a file with more of them than any install writes is
+    refused.
     """
     for number, way in enumerate(_walk_handlers(text, root, harness)):
         if number == _MAX_HANDLERS:
-            raise JsonTextError(text, 0, f"more than {_MAX_HANDLERS} handlers run spec-kitty; remove them by hand")
+            raise JsonTextError(
+                text, 0, f"more than {_MAX_HANDLERS} handlers run spec-kitty; remove them by hand"
+            )
         yield way
 
 

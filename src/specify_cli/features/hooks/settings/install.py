@@ -1,8 +1,9 @@
 """Put our hooks into a harness's settings file, take them out again, and say how things stand.
 
-Guarantees: a settings file is replaced whole or not at all, and only where it is as it was read; a file that is not
-of its form, or not a plain file, is refused and left alone. What is ours is known by what it runs, so taking it out
-keeps every other line as its owner wrote it. A file that says nothing without our hooks goes.
+Guarantees: a settings file is replaced whole or not at all, and only where it is as it was read; a
+file that is not of its form, or not a plain file, is refused and left alone. What is ours is known
+by what it runs, so taking it out keeps every other line as its owner wrote it. A file that says
+nothing without our hooks goes.
 """
 
 from __future__ import annotations
@@ -73,9 +74,14 @@ class Change(NamedTuple):
 
 def difference(path: str, before: str | None, after: str | None) -> str:
     """Return two states of a file as a unified diff; None is no file."""
-    names = ("/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}")
+    names = (
+        "/dev/null" if before is None else f"a/{path}",
+        "/dev/null" if after is None else f"b/{path}",
+    )
     parts = difflib.unified_diff(_split_lines(before or ""), _split_lines(after or ""), *names)
-    return "".join(part if part.endswith("\n") else f"{part}\n\\ No newline at end of file\n" for part in parts)
+    return "".join(
+        part if part.endswith("\n") else f"{part}\n\\ No newline at end of file\n" for part in parts
+    )
 
 
 def _split_lines(text: str) -> list[str]:
@@ -94,7 +100,8 @@ class Standing(NamedTuple):
 
 
 def install(place: SettingsPlace, *, dry_run: bool = False) -> Change:
-    """Put in what is missing. Raises StoredDataError, EnvironmentFault; then nothing was changed."""
+    """Put in what is missing. Raises StoredDataError, EnvironmentFault; then nothing was
+    changed."""
     data = _read(place)
     text = None if data is None else _decode_text(place, data)
     if place.harness.form == "plugin":
@@ -116,7 +123,8 @@ def install(place: SettingsPlace, *, dry_run: bool = False) -> Change:
 
 
 def uninstall(place: SettingsPlace, *, dry_run: bool = False) -> Change:
-    """Take out what is ours and keep the rest as it is written. Raises StoredDataError, EnvironmentFault."""
+    """Take out what is ours and keep the rest as it is written. Raises StoredDataError,
+    EnvironmentFault."""
     data = _read(place)
     if data is None:
         return Change(place, "absent", None, None)
@@ -142,7 +150,9 @@ def standing(place: SettingsPlace) -> Standing:
         text = _decode_text(place, data)
         if place.harness.form == "plugin":
             ours: State = "outdated" if _compute_digest(text) in EARLIER_PLUGINS else "edited"
-            state: State = "current" if text == PLUGIN else ours if text.startswith(PLUGIN_MARK) else "foreign"
+            state: State = (
+                "current" if text == PLUGIN else ours if text.startswith(PLUGIN_MARK) else "foreign"
+            )
             return Standing(place, state, None)
         present = presence(text, place.harness)
         return Standing(place, "outdated" if present == "partial" else present, None)
@@ -187,9 +197,11 @@ def _install_plugin(place: SettingsPlace, text: str | None) -> Change:
 
 
 def _spare_packages(place: SettingsPlace) -> None:
-    """Keep opencode from installing 63 MB of packages that our plugin has no use for, in a folder that is only ours.
+    """Keep opencode from installing 63 MB of packages that our plugin has no use for, in a folder
+    that is only ours.
 
-    It installs where `node_modules` is missing or `package-lock.json` does not name the package (seen in 1.18.33).
+    It installs where `node_modules` is missing or `package-lock.json` does not name the package
+    (seen in 1.18.33).
     """
     folder, plugins, name = place.relative.split("/")
     with _open_parts(place, [folder]) as fd, _open_parts(place, [folder, plugins]) as plugins_fd:
@@ -254,7 +266,8 @@ def _name(place: SettingsPlace) -> str:
 
 
 def _read(place: SettingsPlace) -> bytes | None:
-    """Return the settings file's bytes; None where there is none. Raises StoredDataError, EnvironmentFault."""
+    """Return the settings file's bytes; None where there is none. Raises StoredDataError,
+    EnvironmentFault."""
     try:
         with _open_folder(place) as folder_fd:
             fd = durable.open_regular(folder_fd, _name(place), os.O_RDONLY, place.path)
@@ -272,7 +285,9 @@ def _read(place: SettingsPlace) -> bytes | None:
         return None
     except OSError as error:
         raise EnvironmentFault(
-            "ACCESS_FAILED", f"cannot read {place.path}: {error.strerror or error}", f"ls -l {place.path}"
+            "ACCESS_FAILED",
+            f"cannot read {place.path}: {error.strerror or error}",
+            f"ls -l {place.path}",
         ) from error
 
 

@@ -1,7 +1,9 @@
-"""JSON as the text somebody wrote: where each value stands, and changes that leave the rest of it as it is.  [pure]
+"""JSON as the text somebody wrote: where each value stands, and changes that leave the rest of it
+as it is. [pure]
 
-Guarantees: what is put in or taken out touches no other value, key, comment or line; line ends and indentation
-follow the text's own. With `comments`, `//` and `/* */` are read over; without, they are mistakes.
+Guarantees: what is put in or taken out touches no other value, key, comment or line; line ends and
+indentation follow the text's own. With `comments`, `//` and `/* */` are read over; without, they
+are mistakes.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ class JsonTextError(ValueError):
 
 
 class Node(NamedTuple):
-    """A value and its place. `children` are the elements of an array or the members of an object, in order."""
+    """A value and its place. `children` are the elements of an array or the members of an object,
+    in order."""
 
     kind: str  # object · array · scalar
     start: int
@@ -85,7 +88,9 @@ class _Reader:
                 at += 1
             elif text[at] == "/" and text[at + 1 : at + 2] in ("/", "*"):
                 if not self.comments:
-                    raise JsonTextError(text, at, "a comment, which this file's reader does not take")
+                    raise JsonTextError(
+                        text, at, "a comment, which this file's reader does not take"
+                    )
                 if text[at + 1] == "/":
                     end = text.find("\n", at)
                     at = len(text) if end < 0 else end
@@ -115,7 +120,9 @@ class _Reader:
                 return Node("scalar", at, at + len(word), meant)
         number = _NUMBER.match(text, at)
         if number is None:
-            raise JsonTextError(text, at, f"expected a value, found {head!r}" if head else "expected a value")
+            raise JsonTextError(
+                text, at, f"expected a value, found {head!r}" if head else "expected a value"
+            )
         try:
             return Node("scalar", at, number.end(), json.loads(number.group()))
         except ValueError as error:
@@ -124,12 +131,18 @@ class _Reader:
     def string(self, at: int) -> tuple[str, int]:
         if self.text[at : at + 1] != '"':
             quote = self.text[at : at + 1]
-            raise JsonTextError(self.text, at, f"expected a string, found {quote!r}" if quote else "expected a string")
+            raise JsonTextError(
+                self.text,
+                at,
+                f"expected a string, found {quote!r}" if quote else "expected a string",
+            )
         try:
             value: tuple[str, int] = scanstring(self.text, at + 1, True)
             return value
         except json.JSONDecodeError as error:
-            raise JsonTextError(self.text, error.pos, error.msg[0].lower() + error.msg[1:]) from error
+            raise JsonTextError(
+                self.text, error.pos, error.msg[0].lower() + error.msg[1:]
+            ) from error
 
     def collection(self, start: int, depth: int, kind: str, close: str) -> Node:
         children: list[Child] = []
@@ -175,7 +188,9 @@ def fresh(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 
-def insert(text: str, container: Node, key: str | None, value: object, style: Style, *, comments: bool) -> str:
+def insert(
+    text: str, container: Node, key: str | None, value: object, style: Style, *, comments: bool
+) -> str:
     """Return the text with one more member or element at the end of a container."""
     own = _read_line_indent(text, container.start)
     children = container.children
@@ -196,7 +211,9 @@ def insert(text: str, container: Node, key: str | None, value: object, style: St
     # A remark behind the last value stays behind it.
     suffix = (
         line_end
-        if comments and last < line_end < container.end and _Reader(text, True).skip(last) >= line_end
+        if comments
+        and last < line_end < container.end
+        and _Reader(text, True).skip(last) >= line_end
         else last
     )
     return _put(text, [(last, ","), (suffix, spelled)])

@@ -15,10 +15,11 @@ _FORMS = ("nested", "flat", "named")
 
 
 def list_harnesses(*, look: bool = True) -> list[Harness]:
-    """Return the harnesses in the order they are shown; one of another package that fails is left out.
+    """Return the harnesses in the order they are shown; one of another package that fails is left
+    out.
 
-    With `look` they are looked for where other packages were installed just now, and what is left out is named on
-    stderr. Everyday commands do neither.
+    With `look` they are looked for where other packages were installed just now, and what is left
+    out is named on stderr. Everyday commands do neither.
     """
     found = dict(HARNESSES)
     for fill in list_foreign(look=look):
@@ -27,10 +28,23 @@ def list_harnesses(*, look: bool = True) -> list[Harness]:
                 raise ValueError("another one has this name")
             load_foreign(fill)
             found[fill.name] = _check_row(read_row(find_row_path(fill)), fill.name)
-        except (EnvironmentFault, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            what = error.message if isinstance(error, EnvironmentFault) else f"{type(error).__name__}: {error}"
+        except (
+            EnvironmentFault,
+            OSError,
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+        ) as error:
+            what = (
+                error.message
+                if isinstance(error, EnvironmentFault)
+                else f"{type(error).__name__}: {error}"
+            )
             if look:
-                write_note(f"warning: the harness {one_line(fill.name)} is left out: {one_line(what)}")
+                write_note(
+                    f"warning: the harness {one_line(fill.name)} is left out: {one_line(what)}"
+                )
     return list(found.values())
 
 
@@ -51,11 +65,14 @@ def find_harness(name: str) -> Harness:
 
 
 def _check_row(row: Harness, name: str) -> Harness:
-    """Return the row of another package. Raises ValueError where it is none that can be installed."""
+    """Return the row of another package. Raises ValueError where it is none that can be
+    installed."""
     if row.name != name or row.form not in _FORMS:
         raise ValueError(f"expected a row named {name} of the form {', '.join(_FORMS)}")
     if not is_ours(row, row.handler):  # an uninstall would not find it
-        raise ValueError(f"expected a handler whose command runs spec-kitty hook {name}, found {row.handler}")
+        raise ValueError(
+            f"expected a handler whose command runs spec-kitty hook {name}, found {row.handler}"
+        )
     for path in (row.project, row.user):
         if path.startswith("/") or ".." in path.split("/"):
             raise ValueError(f"expected a path below the project and the home folder, found {path}")

@@ -19,4 +19,6 @@ def require_one_record(values: Values, form: str, excluded: Iterable[str]) -> No
     for name in excluded:
         if values[name] not in (None, False):
             option = "--" + name.replace("_", "-")
-            raise CallerError("USAGE", f"{option} and {form} exclude each other", "spec-kitty replay --help")
+            raise CallerError(
+                "USAGE", f"{option} and {form} exclude each other", "spec-kitty replay --help"
+            )

@@ -1,4 +1,5 @@
-"""replay: would a record's decisions come out the same, from what it kept or under what holds today."""
+"""replay: would a record's decisions come out the same, from what it kept or under what holds
+today."""
 
 from __future__ import annotations
 
@@ -8,12 +9,25 @@ from typing import TYPE_CHECKING
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_json_pieces, write_lines, write_note
+from specify_cli.cli.terminal.output import (
+    one_line,
+    write_json,
+    write_json_pieces,
+    write_lines,
+    write_note,
+)
 from specify_cli.errors import CallerError
 from specify_cli.features.replay import replay as replays
 from specify_cli.features.replay.commands.options import EXACT_ONLY
 from specify_cli.features.replay.judge import DEFAULT_EPSILON
-from specify_cli.features.replay.many import DIFFERS, MATCH, NOT_EVALUATED, REFUSED, VERDICTS, replay_again
+from specify_cli.features.replay.many import (
+    DIFFERS,
+    MATCH,
+    NOT_EVALUATED,
+    REFUSED,
+    VERDICTS,
+    replay_again,
+)
 from specify_cli.features.replay.reports.page import first_screen
 from specify_cli.features.replay.reports.report import view_report
 from specify_cli.libraries.archive.unpacking import check_manifest, unpacked
@@ -41,25 +55,41 @@ def replay(values: Values) -> int:
 def _replay_again(values: Values) -> int:
     """Print how each record came out; 1 where one differs or is refused."""
     other = ("invocation_id", *EXACT_ONLY)
-    foreign = [name for name in other if name not in ("strict", "epsilon") and values[name] not in (None, False, [])]
+    foreign = [
+        name
+        for name in other
+        if name not in ("strict", "epsilon") and values[name] not in (None, False, [])
+    ]
     if foreign:
         option = "ID" if foreign[0] == "invocation_id" else "--" + foreign[0].replace("_", "-")
         raise CallerError("USAGE", f"{option} is about one record", "spec-kitty replay --all")
     root = "" if values["source"] else _find_root()
     with open_engine(values, "replaying records") as engine:
         terms = {"epsilon": shell.get_text(values, "epsilon") or DEFAULT_EPSILON}
-        results = replay_again(list_sources(values, root), engine, rules=shell.get_text(values, "rules"), **terms)
+        results = replay_again(
+            list_sources(values, root), engine, rules=shell.get_text(values, "rules"), **terms
+        )
         rows = list(results)
     counts = Counter(row.verdict for row in rows)
     if values["json"]:
-        write_json({"records": len(rows), **{name: counts[name] for name in VERDICTS}, "rows": rows})
+        write_json(
+            {"records": len(rows), **{name: counts[name] for name in VERDICTS}, "rows": rows}
+        )
     else:
         bad = [row for row in rows if row.verdict != MATCH]
         write_lines(
             [
-                *(one_line(f"{row.source}/{row.file}: {row.verdict}: {row.message}") for row in bad[:_ROWS_SHOWN]),
-                *([f"and {len(bad) - _ROWS_SHOWN} more: --json lists them"] if len(bad) > _ROWS_SHOWN else []),
-                f"{count(len(rows), 'record')}: " + ", ".join(f"{counts[name]} {name}" for name in VERDICTS),
+                *(
+                    one_line(f"{row.source}/{row.file}: {row.verdict}: {row.message}")
+                    for row in bad[:_ROWS_SHOWN]
+                ),
+                *(
+                    [f"and {len(bad) - _ROWS_SHOWN} more: --json lists them"]
+                    if len(bad) > _ROWS_SHOWN
+                    else []
+                ),
+                f"{count(len(rows), 'record')}: "
+                + ", ".join(f"{counts[name]} {name}" for name in VERDICTS),
             ]
         )
     unevaluated = counts[NOT_EVALUATED] if values["strict"] else 0
@@ -75,9 +105,13 @@ def _run_exact(values: Values) -> int:
     source = shell.get_text(values, "from_file")
     if source is not None:
         if values["record"]:
-            raise CallerError("USAGE", "--record and --from-file exclude each other", "import it, then replay it")
+            raise CallerError(
+                "USAGE", "--record and --from-file exclude each other", "import it, then replay it"
+            )
         with unpacked(source) as contents:
-            check_manifest(contents, Index(contents.project.root).resolve(str(values["invocation_id"])))
+            check_manifest(
+                contents, Index(contents.project.root).resolve(str(values["invocation_id"]))
+            )
             return _replay_in(contents.project, values)
     project, cache = shell.reading_project()
     code = _replay_in(project, values)

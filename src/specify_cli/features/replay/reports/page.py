@@ -14,28 +14,42 @@ _LISTED = 20
 # What Markdown, GitHub's dialect of it or HTML would act on in the middle of a line.
 _MARKUP = re.compile(r"[\\`*_{}\[\]#~$^]|:(?=\S)")
 # C0, DEL, C1, separators and marks that reorder text.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def page_of(value: Mapping[str, Any]) -> str:
     """Return the report as Markdown for a reader who was not there."""
     about = value["invocation"]
-    lines = [f"# Replay of {_mark_code(about['invocation_id'])}", "", f"**{_render_text(value['verdict'])}**", ""]
+    lines = [
+        f"# Replay of {_mark_code(about['invocation_id'])}",
+        "",
+        f"**{_render_text(value['verdict'])}**",
+        "",
+    ]
     lines += _render_findings(value["findings"])
     lines += _render_gaps(value["model_steps"]["not_reconstructable"])
     lines += ["## What was replayed", ""]
     lines += [
         f"- Request: {_render_text(about['request'], REQUEST)}",
-        f"- Routed to profile {_render_text(about['profile_id'])}, action {_render_text(about['action'])}"
+        f"- Routed to profile {_render_text(about['profile_id'])}, action "
+        f"{_render_text(about['action'])}"
         f" (asked with {_render_text(about['verb'])}; kind {_render_text(about['run_kind'])})",
         f"- Begun {_render_text(about['started_at'])}; {_describe_end(about)}",
-        *([] if value["until"] is None else [f"- Only what came up to checkpoint seq {value['until']['seq']}"]),
+        *(
+            []
+            if value["until"] is None
+            else [f"- Only what came up to checkpoint seq {value['until']['seq']}"]
+        ),
         f"- Retrievals on {_describe_ground(value['as_of'], 'the corpus each was made on')},"
-        f" held against {_describe_ground(value['compare_to'], 'what is recorded')}; epsilon {value['epsilon']}",
+        f" held against {_describe_ground(value['compare_to'], 'what is recorded')}; epsilon "
+        f"{value['epsilon']}",
         f"- Decided by code {_render_versions(value['code']['recorded'])}; replayed by code"
         f" {_render_versions(value['code']['current'])}",
         "",
-        "The router, the retrievals and the gates were run again on what the record kept, with the network denied;"
+        "The router, the retrievals and the gates were run again on what the record kept, with "
+        "the network denied;"
         " recorded tool and model results were taken as they are. Nothing live was read.",
         "",
     ]
@@ -44,7 +58,11 @@ def page_of(value: Mapping[str, Any]) -> str:
     lines += _render_table(
         ("", "recorded", "replayed"),
         [
-            (_render_text(item["field"]), _render_text(item["recorded"]), _render_text(item["replayed"]))
+            (
+                _render_text(item["field"]),
+                _render_text(item["recorded"]),
+                _render_text(item["replayed"]),
+            )
             for item in value["decisions"]
         ],
     )
@@ -58,8 +76,14 @@ def page_of(value: Mapping[str, Any]) -> str:
     ]
     lines += [] if value["not_reevaluated"] else ["Nothing."]
     lines += ["", "## References", ""]
-    lines += [f"- {_mark_code(item['ref'])}: {_render_text(item['what'])}" for item in value["references"]]
-    lines += ["", f"`spec-kitty invocations show {about['invocation_id']}` prints the record whole.", ""]
+    lines += [
+        f"- {_mark_code(item['ref'])}: {_render_text(item['what'])}" for item in value["references"]
+    ]
+    lines += [
+        "",
+        f"`spec-kitty invocations show {about['invocation_id']}` prints the record whole.",
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -71,7 +95,9 @@ def first_screen(value: Mapping[str, Any]) -> list[str]:
     lines = [str(value["verdict"])]
     for item in value["findings"]:
         seq = "" if item["seq"] is None else f" seq {item['seq']}"
-        lines.append(f"  {item['severity']}: {item['code']}{seq}: {_escape_markdown(item['message'])}")
+        lines.append(
+            f"  {item['severity']}: {item['code']}{seq}: {_escape_markdown(item['message'])}"
+        )
         if item["expected"] is not None or item["actual"] is not None:
             lines.append(f"    recorded: {_escape_markdown(_render_value(item['expected']))}")
             lines.append(f"    replayed: {_escape_markdown(_render_value(item['actual']))}")
@@ -80,17 +106,23 @@ def first_screen(value: Mapping[str, Any]) -> list[str]:
         lines.append("model steps that cannot be reconstructed exactly:")
     for item in gaps:
         why = "; ".join(str(gap["reason"]) for gap in item["gaps"])
-        lines.append(f"  seq {item['seq']} {_escape_markdown(str(item['model']))}: {_escape_markdown(why)}")
+        lines.append(
+            f"  seq {item['seq']} {_escape_markdown(str(item['model']))}: {_escape_markdown(why)}"
+        )
     left = value["not_reevaluated"]
     if left:
         lines.append("not evaluated again:")
     lines += [
-        f"  seq {item['seq']} {_escape_markdown(str(item['what']))}: {_escape_markdown(str(item['reason']))}"
+        f"  seq {item['seq']} {_escape_markdown(str(item['what']))}: "
+        f"{_escape_markdown(str(item['reason']))}"
         for item in left[:_LISTED]
     ]
     if len(left) > _LISTED:
         lines.append(f"  and {len(left) - _LISTED} more: --json lists them")
-    lines += [f"note: {item['code']}: {_escape_markdown(str(item['message']))}" for item in value["integrity"]["notes"]]
+    lines += [
+        f"note: {item['code']}: {_escape_markdown(str(item['message']))}"
+        for item in value["integrity"]["notes"]
+    ]
     return lines
 
 
@@ -107,21 +139,37 @@ def _render_findings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
         )
         for item in findings
     ]
-    return ["## Differences", "", *_render_table(("finding", "seq", "what", "recorded", "replayed"), rows)]
+    return [
+        "## Differences",
+        "",
+        *_render_table(("finding", "seq", "what", "recorded", "replayed"), rows),
+    ]
 
 
 def _render_gaps(steps: Sequence[Mapping[str, Any]]) -> list[str]:
     if not steps:
         return []
     rows = [
-        (str(item["seq"]), _render_text(item["model"]), "; ".join(_render_text(gap["reason"]) for gap in item["gaps"]))
+        (
+            str(item["seq"]),
+            _render_text(item["model"]),
+            "; ".join(_render_text(gap["reason"]) for gap in item["gaps"]),
+        )
         for item in steps
     ]
-    return ["## Model steps that cannot be reconstructed exactly", "", *_render_table(("seq", "model", "why"), rows)]
+    return [
+        "## Model steps that cannot be reconstructed exactly",
+        "",
+        *_render_table(("seq", "model", "why"), rows),
+    ]
 
 
 def _describe_end(about: Mapping[str, Any]) -> str:
-    return "not closed yet" if about["outcome"] is None else f"closed as {_render_text(about['outcome'])}"
+    return (
+        "not closed yet"
+        if about["outcome"] is None
+        else f"closed as {_render_text(about['outcome'])}"
+    )
 
 
 def _describe_ground(point: Mapping[str, Any] | None, otherwise: str) -> str:
@@ -131,18 +179,24 @@ def _describe_ground(point: Mapping[str, Any] | None, otherwise: str) -> str:
 
 
 def _render_versions(code: Mapping[str, Any]) -> str:
-    return _render_text(", ".join(f"{name} {str(version)[:12]}" for name, version in sorted(code.items())))
+    return _render_text(
+        ", ".join(f"{name} {str(version)[:12]}" for name, version in sorted(code.items()))
+    )
 
 
 def _render_integrity(integrity: Mapping[str, Any]) -> list[str]:
     lines = [
         "## Integrity",
         "",
-        f"Intact: {integrity['lines']} lines, every seal and the chain hold, and {integrity['objects']} objects hash to"
+        f"Intact: {integrity['lines']} lines, every seal and the chain hold, and "
+        f"{integrity['objects']} objects hash to"
         f" their names. Last seal {_mark_code(str(integrity['tip']))}.",
         "",
     ]
-    lines += [f"- {_render_text(item['code'])}: {_render_text(item['message'])}" for item in integrity["notes"]]
+    lines += [
+        f"- {_render_text(item['code'])}: {_render_text(item['message'])}"
+        for item in integrity["notes"]
+    ]
     return [*lines, ""] if integrity["notes"] else lines
 
 
@@ -152,18 +206,43 @@ def _render_retrieval(item: Mapping[str, Any]) -> list[str]:
     lines += [f"Query: {_render_text(item['query'])}", ""]
     error = item["error"]
     if error["recorded"] is not None or error["replayed"] is not None:
-        lines += [f"Error: recorded {_render_text(error['recorded'])}, replayed {_render_text(error['replayed'])}", ""]
+        lines += [
+            f"Error: recorded {_render_text(error['recorded'])}, replayed "
+            f"{_render_text(error['replayed'])}",
+            "",
+        ]
     rows = []
     for hit in item["hits"]:
         then, now = hit["recorded"], hit["replayed"]
-        rows.append((_render_text(hit["uri"]), _render_ranked(then), _render_ranked(now), _render_change(then, now)))
-    lines += _render_table(("artifact", "recorded", "replayed", "difference"), rows) if rows else ["No hits.", ""]
+        rows.append(
+            (
+                _render_text(hit["uri"]),
+                _render_ranked(then),
+                _render_ranked(now),
+                _render_change(then, now),
+            )
+        )
+    lines += (
+        _render_table(("artifact", "recorded", "replayed", "difference"), rows)
+        if rows
+        else ["No hits.", ""]
+    )
     filters = item["filters_applied"]
-    filter_rows = [(entry, "recorded") for entry in filters["recorded"] or [] if entry not in filters["replayed"]]
-    filter_rows += [(entry, "replayed") for entry in filters["replayed"] if entry not in (filters["recorded"] or [])]
+    filter_rows = [
+        (entry, "recorded")
+        for entry in filters["recorded"] or []
+        if entry not in filters["replayed"]
+    ]
+    filter_rows += [
+        (entry, "replayed")
+        for entry in filters["replayed"]
+        if entry not in (filters["recorded"] or [])
+    ]
     same = len(filters["replayed"]) - sum(side == "replayed" for _, side in filter_rows)
     lines.append(
-        f"Policy: {count(same, 'decision')} the same." if same or filter_rows else "Policy: nothing to decide."
+        f"Policy: {count(same, 'decision')} the same."
+        if same or filter_rows
+        else "Policy: nothing to decide."
     )
     for entry, side in filter_rows:
         uri, rule, action = (_render_text(entry.get(key)) for key in ("uri", "rule_id", "action"))
@@ -171,13 +250,19 @@ def _render_retrieval(item: Mapping[str, Any]) -> list[str]:
     hashes = item["context_hash"]
     if hashes["replayed"] is not None or hashes["recorded"] is not None:
         same_text = hashes["recorded"] == hashes["replayed"]
-        told_text = "the same" if same_text else f"recorded {_mark_code(str(hashes['recorded']))}, replayed"
+        told_text = (
+            "the same" if same_text else f"recorded {_mark_code(str(hashes['recorded']))}, replayed"
+        )
         lines += ["", f"Governance text: {told_text} {_mark_code(str(hashes['replayed']))}."]
     return [*lines, ""]
 
 
 def _render_ranked(hit: Mapping[str, Any] | None) -> str:
-    return "not there" if hit is None else f"rank {_render_text(hit['rank'])}, {_render_text(hit['score'])}"
+    return (
+        "not there"
+        if hit is None
+        else f"rank {_render_text(hit['rank'])}, {_render_text(hit['score'])}"
+    )
 
 
 def _render_change(then: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
@@ -201,7 +286,11 @@ def _render_work(value: Mapping[str, Any]) -> list[str]:
             )
             for item in value["gates"]
         ]
-        lines += ["## Gates", "", *_render_table(("seq", "gate", "rule", "recorded", "replayed", ""), rows)]
+        lines += [
+            "## Gates",
+            "",
+            *_render_table(("seq", "gate", "rule", "recorded", "replayed", ""), rows),
+        ]
     if value["tools"]:
         gate_rows = [
             (
@@ -239,7 +328,11 @@ def _render_work(value: Mapping[str, Any]) -> list[str]:
 
 
 def _render_verdict(verdict: Mapping[str, Any] | None) -> str:
-    return "" if verdict is None else f"{_render_text(verdict['outcome'])} ({_render_text(verdict['reason_code'])})"
+    return (
+        ""
+        if verdict is None
+        else f"{_render_text(verdict['outcome'])} ({_render_text(verdict['reason_code'])})"
+    )
 
 
 def _render_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -266,13 +359,17 @@ def _clip(text: str, limit: int) -> str:
 
 
 def _render_text(value: object, limit: int = _SHOWN) -> str:
-    """Recorded text in the middle of a line: one line, and nothing of it acts as Markdown or HTML."""
+    """Recorded text in the middle of a line: one line, and nothing of it acts as Markdown or
+    HTML."""
     text = _clip(str("none" if value is None else value), limit)
     text = text.replace("\r\n", "\n").replace("\n", " ⏎ ").replace("\t", " ")
     text = _CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
     text = _MARKUP.sub(lambda found: f"\\{found.group()}", text)
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;")
-    # Bare addresses become links in some dialects: neither `www.` nor an `@` between words is left as it is.
+    text = (
+        text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;")
+    )
+    # Bare addresses become links in some dialects: neither `www.` nor an `@` between words is left
+    # as it is.
     text = re.sub(r"(?i)\bwww\.", lambda found: found.group()[:-1] + "\\.", text)
     return text.replace("@", "@\u2060")
 

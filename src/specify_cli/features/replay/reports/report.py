@@ -1,7 +1,8 @@
 """A replay in words: one value, and its two renderings, JSON and Markdown.  [pure]
 
-Guarantees: the verdict comes first; nothing of a clock, a path of this machine or a random number is in it, so a report
-made twice is the same bytes; recorded text is shown as text and never as markup; every reference resolves.
+Guarantees: the verdict comes first; nothing of a clock, a path of this machine or a random number
+is in it, so a report made twice is the same bytes; recorded text is shown as text and never as
+markup; every reference resolves.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def report_value(replayed: Replayed) -> dict[str, Any]:
 
 
 def view_report(replayed: Replayed) -> dict[str, Any]:
-    """As `report_value`, for `json_pieces`: what is as long as the record is made when it is asked for."""
+    """As `report_value`, for `json_pieces`: what is as long as the record is made when it is asked
+    for."""
     past = replayed.past
     models = change(replayed.models, lambda item: _describe_model(*item))
     return {
@@ -109,7 +111,11 @@ def describe_verdict(replayed: Replayed) -> str:
         "routing",
         count(len([item for item in replayed.reruns if item.expected is not None]), "retrieval"),
         count(len([item for item in replayed.gates if item.status != "not_reevaluated"]), "gate"),
-        count(len([item for item in replayed.patches if item.status != "not_reapplied"]), "patch", "patches"),
+        count(
+            len([item for item in replayed.patches if item.status != "not_reapplied"]),
+            "patch",
+            "patches",
+        ),
     ]
     asked = ", ".join(part for part in done if not part.startswith("0 "))
     if replayed.compare_to is not None:
@@ -120,7 +126,9 @@ def describe_verdict(replayed: Replayed) -> str:
         against += f" up to {_name_point(replayed.until)}"
     if errors:
         codes = list(dict.fromkeys(item.code for item in errors))
-        text = f"DIFFERS: {count(len(errors), 'difference')} ({', '.join(codes)}); run again: {asked}"
+        text = (
+            f"DIFFERS: {count(len(errors), 'difference')} ({', '.join(codes)}); run again: {asked}"
+        )
     else:
         text = f"{'MATCH' if replayed.match else 'NOT FULLY EVALUATED'}: {asked} come out {against}"
     if warnings:
@@ -152,17 +160,23 @@ def _describe_retrieval(rerun: Rerun) -> dict[str, Any]:
         "seq": rerun.retrieval.seq,
         "query": str(request.get("query"))[:REQUEST],
         "corpus": {"recorded": rerun.corpora[0], "replayed": rerun.corpora[1]},
-        "match": expected is not None and not any(item.severity == ERROR for item in rerun.findings),
+        "match": expected is not None
+        and not any(item.severity == ERROR for item in rerun.findings),
         "hits": [] if expected is None else _pair_hits(expected, actual),
         "filters_applied": {
-            "recorded": None if expected is None else [dict(item) for item in expected.filters_applied],
+            "recorded": None
+            if expected is None
+            else [dict(item) for item in expected.filters_applied],
             "replayed": [dict(item) for item in actual.filters_applied],
         },
         "context_hash": {
             "recorded": None if expected is None else expected.text_hash,
             "replayed": actual.text_hash,
         },
-        "error": {"recorded": None if expected is None else expected.error, "replayed": actual.failure or actual.error},
+        "error": {
+            "recorded": None if expected is None else expected.error,
+            "replayed": actual.failure or actual.error,
+        },
     }
 
 
@@ -180,7 +194,11 @@ def _pair_hits(expected: Outcome, actual: Outcome) -> list[dict[str, object]]:
 
 
 def _describe_hit(hit: Fields | None) -> dict[str, object] | None:
-    return None if hit is None else {key: hit.get(key) for key in ("rank", "score", "digest", "explain")}
+    return (
+        None
+        if hit is None
+        else {key: hit.get(key) for key in ("rank", "score", "digest", "explain")}
+    )
 
 
 def _describe_gate(asked: Asked) -> dict[str, object]:
@@ -194,7 +212,9 @@ def _describe_gate(asked: Asked) -> dict[str, object]:
         "status": asked.status,
         "reason": asked.why,
         "recorded": {key: fields.get(key) for key in ("outcome", "reason_code")},
-        "replayed": None if asked.outcome is None else {"outcome": asked.outcome, "reason_code": asked.reason_code},
+        "replayed": None
+        if asked.outcome is None
+        else {"outcome": asked.outcome, "reason_code": asked.reason_code},
     }
 
 
@@ -249,7 +269,10 @@ def _list_references(replayed: Replayed) -> Sequence[dict[str, str]]:
         for corpus in rerun.corpora:
             obj(corpus, "corpus")
     for point in past.points:
-        lines.setdefault(f"inv://{past.invocation_id}/event/{point.seq}", f"checkpoint {point.label or point.seq}")
+        lines.setdefault(
+            f"inv://{past.invocation_id}/event/{point.seq}",
+            f"checkpoint {point.label or point.seq}",
+        )
     for gate in replayed.gates:
         line(gate.fields, f"gate {say(gate.fields.get('gate'))}")
         obj(gate.fields.get("inputs"), f"inputs of gate {say(gate.fields.get('gate'))}")

@@ -1,11 +1,13 @@
-"""The programs whose sessions can be imported: one module each, with where it keeps them and what its lines mean.
+"""The programs whose sessions can be imported: one module each, with where it keeps them and what
+its lines mean.
 
     from specify_cli.features.sessions.readers import read_session
     read_session("codex", b"", {})
 
-`codex.py` holds Codex' TRANSCRIPTS: a function that finds them, and a `SessionReader`. What programs have in common
-stands in `reading.py` (pure) and `transcripts.py`. A package of others brings one by
-`Fill("transcripts", "tern:TRANSCRIPTS", "tern")`; only a name that is none of ours is looked for there.
+`codex.py` holds Codex' TRANSCRIPTS: a function that finds them, and a `SessionReader`. What
+programs have in common stands in `reading.py` (pure) and `transcripts.py`. A package of others
+brings one by `Fill("transcripts", "tern:TRANSCRIPTS", "tern")`; only a name that is none of ours is
+looked for there.
 """
 
 from __future__ import annotations
@@ -31,10 +33,13 @@ def list_names() -> list[str]:
     return [fill.name for fill in list_fills("transcripts")]
 
 
-def find_transcripts(harness: str, home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
+def find_transcripts(
+    harness: str, home: str, environment: Mapping[str, str]
+) -> Iterator[Transcript]:
     """Yield the transcripts that a harness keeps, of every project.
 
-    Raises StoredDataError for an unreadable store, EnvironmentFault ROOM_FAILED where another package's harness fails.
+    Raises StoredDataError for an unreadable store, EnvironmentFault ROOM_FAILED where another
+    package's harness fails.
     """
     kept = _find_kept(harness)
     try:
@@ -45,10 +50,14 @@ def find_transcripts(harness: str, home: str, environment: Mapping[str, str]) ->
         raise _describe_failure(harness, error) from error
 
 
-def read_session(harness: str, main: bytes, others: Mapping[str, bytes], cwd: str = "") -> Session | None:
-    """Return what the transcript of a session and those of its subagents, by their ids, tell; None where it is none.
+def read_session(
+    harness: str, main: bytes, others: Mapping[str, bytes], cwd: str = ""
+) -> Session | None:
+    """Return what the transcript of a session and those of its subagents, by their ids, tell; None
+    where it is none.
 
-    `cwd` is where it worked, for a transcript that does not say so. Raises EnvironmentFault ROOM_FAILED.
+    `cwd` is where it worked, for a transcript that does not say so. Raises EnvironmentFault
+    ROOM_FAILED.
     """
     dialect, kept = find_dialect(harness), _find_kept(harness)
     try:
@@ -81,15 +90,20 @@ def _load_foreign(harness: str, run: str) -> KeptSessions:
     except (Exception, SystemExit) as error:
         raise _describe_failure(harness, error) from error
     if not isinstance(found, KeptSessions):
-        raise _describe_failure(harness, TypeError(f"expected KeptSessions, found {type(found).__name__}"))
+        raise _describe_failure(
+            harness, TypeError(f"expected KeptSessions, found {type(found).__name__}")
+        )
     return found
 
 
 def _is_ours(kept: KeptSessions, error: Exception) -> bool:
-    """Return whether an error is ours to explain: of our own module, or one that says what to do."""
+    """Return whether an error is ours to explain: of our own module, or one that says what to
+    do."""
     return is_own(kept.reader.__module__) or isinstance(error, InvocationError)
 
 
 def _describe_failure(harness: str, error: BaseException) -> EnvironmentFault:
     what = f"the transcripts of {harness} cannot be read: {type(error).__name__}: {error}"
-    return EnvironmentFault("ROOM_FAILED", what[:500], "tell those who made the package, or uninstall it")
+    return EnvironmentFault(
+        "ROOM_FAILED", what[:500], "tell those who made the package, or uninstall it"
+    )

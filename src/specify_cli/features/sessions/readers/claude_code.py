@@ -1,4 +1,5 @@
-"""Transcripts of Claude Code: a file a session, and one for each of its subagents in a folder beside it."""
+"""Transcripts of Claude Code: a file a session, and one for each of its subagents in a folder
+beside it."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
             for file in list_files(f"{path.removesuffix('.jsonl')}/subagents", 0, ".jsonl")
         }
         # Most are of other projects, and say so in their first lines.
-        yield describe_transcript(path, find_cwd(read_head(path, FIRST_BYTES)) or find_cwd(read_head(path)), agents)
+        yield describe_transcript(
+            path, find_cwd(read_head(path, FIRST_BYTES)) or find_cwd(read_head(path)), agents
+        )
 
 
 class ClaudeReader(SessionReader):
@@ -58,7 +61,11 @@ class ClaudeReader(SessionReader):
                     self.begin_call(str(part["id"]), str(part["name"]), part.get("input"))
             if line.get("isApiErrorMessage") is True:
                 words = "\n".join(str(part.get("text")) for part in parts)
-                self.add_event("StopFailure", error=str(line.get("error") or "api_error"), last_assistant_message=words)
+                self.add_event(
+                    "StopFailure",
+                    error=str(line.get("error") or "api_error"),
+                    last_assistant_message=words,
+                )
         elif line.get("type") == "user" and line.get("isMeta") is not True:
             results = [part for part in parts if part.get("type") == "tool_result"]
             for part in results:
@@ -84,7 +91,11 @@ class ClaudeReader(SessionReader):
         elif part.get("is_error") is True:
             self.end_call("PostToolUseFailure", call_id, error=text)
         else:
-            self.end_call("PostToolUse", call_id, tool_response=part.get("content") if result is None else result)
+            self.end_call(
+                "PostToolUse",
+                call_id,
+                tool_response=part.get("content") if result is None else result,
+            )
 
 
 TRANSCRIPTS = KeptSessions(find_transcripts, ClaudeReader)

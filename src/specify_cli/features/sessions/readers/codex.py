@@ -1,6 +1,7 @@
 """Transcripts of Codex: a file a session or subagent, by day.
 
-It tells a call as the model made it and, in later versions, as an item that ran. Hooks are told the latter.
+It tells a call as the model made it and, in later versions, as an item that ran. Hooks are told the
+latter.
 """
 
 from __future__ import annotations
@@ -31,15 +32,23 @@ if TYPE_CHECKING:
 
 _PARENT = re.compile(rb'"parent_thread_id": ?"([^"]+)"')
 _PATCH = "tools.apply_patch("
-_PATCH_HEADS = {"add": "*** Add File: ", "update": "*** Update File: ", "delete": "*** Delete File: "}
+_PATCH_HEADS = {
+    "add": "*** Add File: ",
+    "update": "*** Update File: ",
+    "delete": "*** Delete File: ",
+}
 
 
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
-    """Yield the transcripts below Codex' folder; a subagent's names the session or subagent above it."""
+    """Yield the transcripts below Codex' folder; a subagent's names the session or subagent above
+    it."""
     top = environment.get("CODEX_HOME") or f"{home}/.codex"
     below: dict[str, dict[str, str]] = {}
     transcripts = []
-    for path in [*list_files(f"{top}/sessions", 3, ".jsonl"), *list_files(f"{top}/archived_sessions", 0, ".jsonl")]:
+    for path in [
+        *list_files(f"{top}/sessions", 3, ".jsonl"),
+        *list_files(f"{top}/archived_sessions", 0, ".jsonl"),
+    ]:
         head = read_head(path, FIRST_BYTES)
         head = (head if b"\n" in head else read_head(path)).partition(b"\n")[0]
         own, parent = path.removesuffix(".jsonl")[-36:], _PARENT.search(head)
@@ -51,7 +60,11 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
         agents: dict[str, str] = {}
         waiting = [own]
         while waiting:  # a subagent's own subagents name it, not the session
-            new = {name: file for name, file in below.pop(waiting.pop(), {}).items() if name not in agents}
+            new = {
+                name: file
+                for name, file in below.pop(waiting.pop(), {}).items()
+                if name not in agents
+            }
             agents |= new
             waiting += new
         yield describe_transcript(path, cwd, agents)
@@ -61,7 +74,8 @@ class CodexReader(SessionReader):
     """Reads the lines of one file."""
 
     def begin(self, data: bytes) -> None:
-        # Of calls that are told both as the model made them and as they ran, the latter is what hooks are told.
+        # Of calls that are told both as the model made them and as they ran, the latter is what
+        # hooks are told.
         self._has_items = b'"item_completed"' in data
         self._made: dict[str, list[Any]] = {}
 
@@ -69,7 +83,8 @@ class CodexReader(SessionReader):
         before = self.turn
         super().add_prompt(text)
         if not read_facts(self.dialect, b"\n".join(before)).text:
-            self.turn = before  # a compaction before the prompt answered nobody; it names the turn's model
+            # a compaction before the prompt answered nobody; it names the turn's model
+            self.turn = before
 
     def read(self, line: Line, raw: bytes) -> None:
         payload = line.get("payload") or {}
@@ -101,7 +116,11 @@ class CodexReader(SessionReader):
         kind, call_id = str(item.get("type")), str(item.get("id"))
         if kind == "SubAgentActivity":
             self.agents.setdefault(str(item.get("agent_thread_id")), "default")
-        read = {"CommandExecution": self._read_command, "FileChange": self._read_change, "McpToolCall": self._read_mcp}
+        read = {
+            "CommandExecution": self._read_command,
+            "FileChange": self._read_change,
+            "McpToolCall": self._read_mcp,
+        }
         if kind not in read:
             return
         tool, args, output = read[kind](item)
@@ -117,9 +136,15 @@ class CodexReader(SessionReader):
         return "Bash", {"command": command}, item.get("aggregated_output")
 
     def _read_change(self, item: Line) -> tuple[str, object, object]:
-        patch = next((text for pending, _, _ in self._made.values() if (text := _find_patch(pending))), None)
+        patch = next(
+            (text for pending, _, _ in self._made.values() if (text := _find_patch(pending))), None
+        )
         written = {"stdout": item.get("stdout"), "stderr": item.get("stderr")}
-        return "apply_patch", {"command": patch or _spell_patch(item.get("changes"), self.cwd)}, written
+        return (
+            "apply_patch",
+            {"command": patch or _spell_patch(item.get("changes"), self.cwd)},
+            written,
+        )
 
     def _read_mcp(self, item: Line) -> tuple[str, object, object]:
         args = item.get("arguments")
@@ -131,7 +156,11 @@ class CodexReader(SessionReader):
         begun, items, at = self._made.pop(call_id, (None, 0, 0))
         if begun is None or items:
             return
-        args = parse_json(begun["arguments"]) if "arguments" in begun else begun.get("input", begun.get("action"))
+        args = (
+            parse_json(begun["arguments"])
+            if "arguments" in begun
+            else begun.get("input", begun.get("action"))
+        )
         reported = parse_json(output) if isinstance(output, str) else None
         known = reported.get("metadata") if isinstance(reported, dict) else None
         code = known.get("exit_code") if isinstance(known, dict) else None
@@ -145,7 +174,8 @@ class CodexReader(SessionReader):
 
 
 def _find_patch(call: Line) -> str | None:
-    """Return the patch in a call as the model made it: its whole input, or the text a script gives to the tool."""
+    """Return the patch in a call as the model made it: its whole input, or the text a script gives
+    to the tool."""
     text = str(call.get("input") or "")
     if call.get("name") == "apply_patch":
         return text
@@ -162,8 +192,14 @@ def _spell_patch(changes: object, cwd: str) -> str:
     lines = ["*** Begin Patch"]
     for path, change in changes.items() if isinstance(changes, dict) else ():
         kind = str(change.get("type"))
-        lines.append(f"{_PATCH_HEADS.get(kind, _PATCH_HEADS['update'])}{str(path).removeprefix(f'{cwd}/')}")
-        lines += [f"+{line}" for line in str(change.get("content") or "").splitlines()] if kind == "add" else []
+        lines.append(
+            f"{_PATCH_HEADS.get(kind, _PATCH_HEADS['update'])}{str(path).removeprefix(f'{cwd}/')}"
+        )
+        lines += (
+            [f"+{line}" for line in str(change.get("content") or "").splitlines()]
+            if kind == "add"
+            else []
+        )
         lines += str(change.get("unified_diff") or "").splitlines()
     return "\n".join([*lines, "*** End Patch", ""])
 

@@ -1,4 +1,5 @@
-"""Transcripts of Gemini CLI: a file a session below the folder of its project; earlier versions wrote one object."""
+"""Transcripts of Gemini CLI: a file a session below the folder of its project; earlier versions
+wrote one object."""
 
 from __future__ import annotations
 
@@ -10,7 +11,12 @@ from pathlib import Path
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.outputs import join_texts
 from specify_cli.features.sessions.reading import SessionReader, parse_json, parse_time
-from specify_cli.features.sessions.transcripts import KeptSessions, describe_transcript, list_files, read_head
+from specify_cli.features.sessions.transcripts import (
+    KeptSessions,
+    describe_transcript,
+    list_files,
+    read_head,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,7 +32,10 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
     for marker in list_files(f"{home}/.gemini/tmp", 1, ".project_root"):
         folder = os.path.dirname(marker)
         cwd = read_head(marker).decode("utf-8", "replace").strip()
-        for path in [*list_files(f"{folder}/chats", 0, ".jsonl"), *list_files(f"{folder}/chats", 0, ".json")]:
+        for path in [
+            *list_files(f"{folder}/chats", 0, ".jsonl"),
+            *list_files(f"{folder}/chats", 0, ".json"),
+        ]:
             match = re.search(rb'"sessionId": ?"([A-Za-z0-9_-]+)"', read_head(path, 4096))
             named = "" if match is None else match[1].decode("ascii")
             files = list_files(f"{folder}/chats/{named}", 0, ".jsonl") if named else []
@@ -38,7 +47,9 @@ class GeminiReader(SessionReader):
 
     def begin(self, data: bytes) -> None:
         whole = parse_json(data)
-        value = whole if isinstance(whole, dict) and isinstance(whole.get("messages"), list) else None
+        value = (
+            whole if isinstance(whole, dict) and isinstance(whole.get("messages"), list) else None
+        )
         if value is not None:  # earlier versions wrote one object
             self._read_head(value)
             for message in value["messages"]:
@@ -69,7 +80,9 @@ class GeminiReader(SessionReader):
 
     def _read_result(self, call: Line) -> None:
         results = [part.get("functionResponse") for part in call.get("result") or []]
-        response: dict[str, Any] = next((result["response"] for result in results if isinstance(result, dict)), {})
+        response: dict[str, Any] = next(
+            (result["response"] for result in results if isinstance(result, dict)), {}
+        )
         at = parse_time(call.get("timestamp"))
         if call.get("status") == "cancelled":
             self.end_call("PostToolUse", str(call["id"]), at, "denied", tool_response=response)

@@ -25,7 +25,9 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
     path = f"{data}/opencode/opencode.db"
     if not os.path.isfile(path):
         return
-    rows = _ask(path, "SELECT id, parent_id, directory, time_updated FROM session ORDER BY time_created, id")
+    rows = _ask(
+        path, "SELECT id, parent_id, directory, time_updated FROM session ORDER BY time_created, id"
+    )
     below: dict[str, list[str]] = {}
     for name, parent, _, _ in rows:
         below.setdefault(str(parent or ""), []).append(str(name))
@@ -40,7 +42,8 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
 
 
 class OpencodeReader(SessionReader):
-    """Reads rows of opencode's database: of its session, then its messages and their parts, each as one line."""
+    """Reads rows of opencode's database: of its session, then its messages and their parts, each as
+    one line."""
 
     _roles: dict[str, str]
 
@@ -74,32 +77,57 @@ class OpencodeReader(SessionReader):
         state, call_id = data["state"], str(data["callID"])
         times = state.get("time") or {}
         metadata = state.get("metadata")
-        self.begin_call(call_id, str(data["tool"]), state.get("input"), parse_time(times.get("start")))
+        self.begin_call(
+            call_id, str(data["tool"]), state.get("input"), parse_time(times.get("start"))
+        )
         ended = parse_time(times.get("end"))
         if isinstance(metadata, dict) and isinstance(metadata.get("sessionId"), str):
-            self.agents[metadata["sessionId"]] = str((state.get("input") or {}).get("subagent_type") or "")
+            self.agents[metadata["sessionId"]] = str(
+                (state.get("input") or {}).get("subagent_type") or ""
+            )
         if state.get("status") == "completed":
-            output = {"title": state.get("title"), "output": state.get("output"), "metadata": metadata}
+            output = {
+                "title": state.get("title"),
+                "output": state.get("output"),
+                "metadata": metadata,
+            }
             self.end_call("tool.execute.after", call_id, ended, tool_response=output)
         elif state.get("status") == "error":
             self.end_call("tool.execute.failed", call_id, ended, error=state.get("error"))
 
 
 def dump_session(name: str) -> bytes:
-    """Return what opencode's database holds of a session: its row, then messages and their parts, one JSON a line.
+    """Return what opencode's database holds of a session: its row, then messages and their parts,
+    one JSON a line.
 
     `name` is the database's path with the session's id behind a `#`.
     """
     path, _, session = name.rpartition("#")
     lines: list[dict[str, object]] = []
-    for row in _ask(path, "SELECT id, directory, version, time_created FROM session WHERE id = ?", session):
-        lines.append(dict(zip(("id", "directory", "version", "time_created"), row, strict=True)) | {"table": "session"})
+    for row in _ask(
+        path, "SELECT id, directory, version, time_created FROM session WHERE id = ?", session
+    ):
+        lines.append(
+            dict(zip(("id", "directory", "version", "time_created"), row, strict=True))
+            | {"table": "session"}
+        )
     parts: dict[str, list[tuple[object, ...]]] = {}
     ordered = "WHERE session_id = ? ORDER BY time_created, id"
-    for row in _ask(path, f"SELECT id, message_id, time_created, data FROM part {ordered}", session):
+    for row in _ask(
+        path, f"SELECT id, message_id, time_created, data FROM part {ordered}", session
+    ):
         parts.setdefault(str(row[1]), []).append(row)
-    for message_id, created, data in _ask(path, f"SELECT id, time_created, data FROM message {ordered}", session):
-        lines.append({"table": "message", "id": message_id, "time_created": created, "data": parse_json(str(data))})
+    for message_id, created, data in _ask(
+        path, f"SELECT id, time_created, data FROM message {ordered}", session
+    ):
+        lines.append(
+            {
+                "table": "message",
+                "id": message_id,
+                "time_created": created,
+                "data": parse_json(str(data)),
+            }
+        )
         for part, message, moment, text in parts.get(str(message_id), []):
             named = {"table": "part", "id": part, "message_id": message, "time_created": moment}
             lines.append({**named, "data": parse_json(str(text))})
@@ -115,7 +143,9 @@ def _ask(path: str, query: str, *values: str) -> list[tuple[object, ...]]:
             database.close()
     except sqlite3.Error as error:
         raise StoredDataError(
-            "ACCESS_FAILED", f"{path} cannot be read: {error}", "look whether another version of opencode wrote it"
+            "ACCESS_FAILED",
+            f"{path} cannot be read: {error}",
+            "look whether another version of opencode wrote it",
         ) from error
 
 

@@ -1,7 +1,9 @@
-"""Ask the endpoint to cosign the state of this clone's log, where consent covers that (docs/sync.md).
+"""Ask the endpoint to cosign the state of this clone's log, where consent covers that
+(docs/sync.md).
 
-What leaves is the log's verifier keys and its signed state: name, number of leaves, root hash. The witness's key is
-remembered in the git directory the first time it is seen; another one later is refused.
+What leaves is the log's verifier keys and its signed state: name, number of leaves, root hash. The
+witness's key is remembered in the git directory the first time it is seen; another one later is
+refused.
 
 Source: c2sp.org/tlog-witness.
 """
@@ -26,17 +28,26 @@ from specify_cli.trail.log.notes import (
     parse_signature,
     signed_at,
 )
-from specify_cli.trail.log.signing import LevelFiles, find_signed, keep_checkpoint, make_checkpoint, read_keys
+from specify_cli.trail.log.signing import (
+    LevelFiles,
+    find_signed,
+    keep_checkpoint,
+    make_checkpoint,
+    read_keys,
+)
 
 _EVENTS, _WITNESS = "/v1/events", "/witness"
 
 
 def ask_cosignature(project: Project, consent: Consent, endpoint: Endpoint) -> str | None:
-    """Return what became of it as a clause; None where it is not agreed to, or there is no witness and no log."""
+    """Return what became of it as a clause; None where it is not agreed to, or there is no witness
+    and no log."""
     parts = urlsplit(consent.endpoint)
     if not consent.log or not parts.path.endswith(_EVENTS):
         return None
-    base = urlunsplit((parts.scheme, parts.netloc, parts.path.removesuffix(_EVENTS) + _WITNESS, "", ""))
+    base = urlunsplit(
+        (parts.scheme, parts.netloc, parts.path.removesuffix(_EVENTS) + _WITNESS, "", "")
+    )
     try:
         return _ask(project, consent, endpoint, base)
     except (InvocationError, NoteError) as error:
@@ -48,7 +59,9 @@ def _ask(project: Project, consent: Consent, endpoint: Endpoint, base: str) -> s
     if status == 404:
         return None
     if status != 200:
-        return f"not cosigned: the witness answered {status or body.decode('utf-8', 'replace')[:200]}"
+        return (
+            f"not cosigned: the witness answered {status or body.decode('utf-8', 'replace')[:200]}"
+        )
     witness = VerifierKey.parse(body.decode("utf-8", "replace").strip())
     if not open_log(project).generations():
         return None
@@ -67,22 +80,29 @@ def _ask(project: Project, consent: Consent, endpoint: Endpoint, base: str) -> s
         status, body = _send(endpoint, base, generation, checkpoint, int(body))
     if status in (409, 422):
         return (
-            f"REFUSED by the witness ({status}): it has cosigned another state of this log than {checkpoint.size} "
+            f"REFUSED by the witness ({status}): it has cosigned another state of this log than "
+            f"{checkpoint.size} "
             "leaves continue; was the clone copied or restored?"
         )
     if status != 200:
         return f"not cosigned: the witness answered {status}"
     lines = body.decode("utf-8", "replace").splitlines()
-    cosigned = checkpoint._replace(signatures=(*checkpoint.signatures, *map(parse_signature, lines[:4])))
+    cosigned = checkpoint._replace(
+        signatures=(*checkpoint.signatures, *map(parse_signature, lines[:4]))
+    )
     if signed_at(witness, cosigned) is None:
         return "not cosigned: the answer is not signed by the witness's key"
-    own = {(key.name, key.key_id) for key, _ in read_keys(generation)} | {(witness.name, witness.key_id)}
+    own = {(key.name, key.key_id) for key, _ in read_keys(generation)} | {
+        (witness.name, witness.key_id)
+    }
     signatures = tuple(item for item in cosigned.signatures if (item.name, item.key_id) in own)
     keep_checkpoint(project, generation, cosigned._replace(signatures=signatures))
     return f"cosigned: {checkpoint.size} leaves"
 
 
-def _send(endpoint: Endpoint, base: str, generation: Generation, checkpoint: Checkpoint, old: int) -> tuple[int, bytes]:
+def _send(
+    endpoint: Endpoint, base: str, generation: Generation, checkpoint: Checkpoint, old: int
+) -> tuple[int, bytes]:
     proof = prove_consistency(LevelFiles(generation).read, old, checkpoint.size)
     lines = [f"old {old}", *map(encode, proof), "", str(checkpoint)]
     return endpoint.exchange("POST", f"{base}/add-checkpoint", "\n".join(lines).encode())

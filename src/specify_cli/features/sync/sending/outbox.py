@@ -1,8 +1,9 @@
-"""What has not been delivered yet: derived from the records and a set of acknowledged (invocation, phase).
+"""What has not been delivered yet: derived from the records and a set of acknowledged (invocation,
+phase).
 
-The set is a SQLite file in the git directory, one for each worktree and endpoint. It remembers as well what a
-scan saw of each record, so a scan reads records that are new or may have changed and no others. Deleting it
-delivers everything again, which a receiver takes for duplicates.
+The set is a SQLite file in the git directory, one for each worktree and endpoint. It remembers as
+well what a scan saw of each record, so a scan reads records that are new or may have changed and no
+others. Deleting it delivers everything again, which a receiver takes for duplicates.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ CURSOR_VERSION = 1
 
 _PENDING, _DELIVERED, _REFUSED = 0, 1, 2
 _STATES = {"delivered": _DELIVERED, "refused": _REFUSED}
-# Why a session that was imported here has no envelopes; what others recorded and exported is `imported`, and stays.
+# Why a session that was imported here has no envelopes; what others recorded and exported is
+# `imported`, and stays.
 IMPORTED_SESSION = "imported_session"
 _COMMIT_EVERY = 500
 # Of these kinds no envelope leaves, and at the level `records` they leave whole.
@@ -59,16 +61,22 @@ _MOVING = (
     "completed IS NULL AND (excluded IS NULL"
     f" OR excluded IN ('newer', 'damaged', 'unreadable', 'missing', '{REPLAY}', '{REEXECUTION}'))"
 )
-_DUE = f"excluded IS NULL AND (started = {_PENDING} OR (started = {_DELIVERED} AND completed = {_PENDING}))"
+_DUE = (
+    f"excluded IS NULL AND (started = {_PENDING} OR (started = {_DELIVERED} AND completed = "
+    f"{_PENDING}))"
+)
 _RECORD_DUE = f"excluded IS NULL AND completed = {_DELIVERED} AND body IS NULL"
 # What was sent is known by what a scan saw of the file then: an open record that grew is due again.
 _WHOLE_DUE = (
     "(body IS NULL OR sent IS NOT seen) AND seen IS NOT NULL AND ("
-    f"excluded IS NULL AND started = {_DELIVERED} AND (completed IS NULL OR completed = {_DELIVERED})"
+    f"excluded IS NULL AND started = {_DELIVERED} AND (completed IS NULL OR completed = "
+    f"{_DELIVERED})"
     f" OR excluded IN {_WHOLE_ONLY!r})"
 )
 # The same before its envelopes were taken: they go first.
-_RECORD_PENDING = f"excluded IS NULL AND completed != {_REFUSED} AND started != {_REFUSED} AND body IS NULL"
+_RECORD_PENDING = (
+    f"excluded IS NULL AND completed != {_REFUSED} AND started != {_REFUSED} AND body IS NULL"
+)
 _WHOLE_PENDING = (
     "(body IS NULL OR sent IS NOT seen) AND seen IS NOT NULL AND ("
     f"excluded IS NULL AND started != {_REFUSED} AND (completed IS NULL OR completed != {_REFUSED})"
@@ -82,7 +90,7 @@ CREATE TABLE IF NOT EXISTS record (
   started INTEGER NOT NULL DEFAULT {_PENDING},
   completed INTEGER,                -- NULL while the record is open
   excluded TEXT,
-  seen TEXT                         -- what told the file's state when it was read; NULL where it is to be read
+  seen TEXT                         -- what told the file's state when it was read; NULL: to be read
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS due ON record (invocation_id) WHERE {_DUE};
 CREATE INDEX IF NOT EXISTS moving ON record (invocation_id) WHERE {_MOVING};
@@ -94,10 +102,11 @@ PRAGMA user_version = {CURSOR_VERSION};
 
 
 class Seen(NamedTuple):
-    """What a record's bytes say to sync: its two lines with their seals, or why no envelope of it is sent.
+    """What a record's bytes say to sync: its two lines with their seals, or why no envelope of it
+    is sent.
 
-    `origin` is `merged` for a record that this worktree did not write: it lies in the tracked trail alone. `kind` is
-    one of contract.KINDS.
+    `origin` is `merged` for a record that this worktree did not write: it lies in the tracked trail
+    alone. `kind` is one of contract.KINDS.
     """
 
     started: dict[str, object] | None
@@ -118,8 +127,8 @@ class Due(NamedTuple):
 class Counts(NamedTuple):
     """Phases by state, and whole records among the refused.
 
-    `held` wait behind a Started that was refused; `excluded` counts records. `records` are whole ones that are due with
-    their objects, open ones as they are so far; None below that level.
+    `held` wait behind a Started that was refused; `excluded` counts records. `records` are whole
+    ones that are due with their objects, open ones as they are so far; None below that level.
     """
 
     pending: int
@@ -138,7 +147,9 @@ def look_at(root: str, place: Place) -> Seen:
     """
     store = FileRecordStore(root)
     try:
-        if place.folder == layout.IMPORTED and not (open_line(store.head(place)).fields or {}).get("imported"):
+        if place.folder == layout.IMPORTED and not (open_line(store.head(place)).fields or {}).get(
+            "imported"
+        ):
             return Seen(None, None, "imported")
         data = store.read(place)
     except FileNotFoundError:
@@ -152,7 +163,11 @@ def look_at(root: str, place: Place) -> Seen:
         file=place.path,
         name_ids=layout.parse_record_name(place.name),
     )
-    wrong = [item for item in report.findings if item.severity == ERROR and item.code in OF_THE_LINES - {"TORN_TAIL"}]
+    wrong = [
+        item
+        for item in report.findings
+        if item.severity == ERROR and item.code in OF_THE_LINES - {"TORN_TAIL"}
+    ]
     record = fold(data)
     if record is not None and not record.sealed and not wrong:
         return Seen(None, None, "unsealed")
@@ -175,7 +190,8 @@ def look_at(root: str, place: Place) -> Seen:
 
 
 def envelope(project: Project, uuid: str, level: str, seen: Seen, phase: str) -> dict[str, object]:
-    """Return the CloudEvent of one phase; at level full its texts go through today's redaction once more."""
+    """Return the CloudEvent of one phase; at level full its texts go through today's redaction once
+    more."""
     assert seen.started is not None
     started = seen.started
     if level in ("full", RECORDS):
@@ -186,7 +202,9 @@ def envelope(project: Project, uuid: str, level: str, seen: Seen, phase: str) ->
             "request_text": _mask_text(text, rules),
             "match_reason": _mask_text(_get_text(started), rules),
         }
-    return compose(uuid, level, started, None if phase == STARTED else seen.completed, origin=seen.origin)
+    return compose(
+        uuid, level, started, None if phase == STARTED else seen.completed, origin=seen.origin
+    )
 
 
 def _get_text(started: Mapping[str, object]) -> str | None:
@@ -214,12 +232,14 @@ def _request_text(project: Project, started: Mapping[str, object]) -> str | None
 
 
 class Outbox:
-    """The undelivered of one worktree and one endpoint. Raises EnvironmentFault SYNC_UNAVAILABLE."""
+    """The undelivered of one worktree and one endpoint. Raises EnvironmentFault
+    SYNC_UNAVAILABLE."""
 
     def __init__(self, project: Project, folder: str, endpoint: str) -> None:
         self._project = project
         self._index = Index(project.root)
-        self.path = f"{folder}/cursor-{name_of(project.root)}-{hashlib.sha256(endpoint.encode()).hexdigest()[:16]}.db"
+        receiver = hashlib.sha256(endpoint.encode()).hexdigest()[:16]
+        self.path = f"{folder}/cursor-{name_of(project.root)}-{receiver}.db"
         self._db = _open(self.path)
 
     def close(self) -> None:
@@ -227,14 +247,20 @@ class Outbox:
         self._db.close()
 
     def scan(self) -> None:
-        """Take in what changed since the last scan: rows new in the index, open or doubtful records that changed."""
+        """Take in what changed since the last scan: rows new in the index, open or doubtful records
+        that changed."""
         marks = self._run("SELECT value FROM fact WHERE name = 'mark'")
         keys, mark = self._index.rows_since(str(marks[0][0]) if marks else "")
         with self._begin_transaction():
             for key in keys:
-                self._db.execute("INSERT OR IGNORE INTO record (invocation_id, profile_id) VALUES (?, ?)", key)
+                self._db.execute(
+                    "INSERT OR IGNORE INTO record (invocation_id, profile_id) VALUES (?, ?)", key
+                )
             self._remember("mark", mark)
-        moving = f"SELECT invocation_id, profile_id, seen FROM record WHERE {_MOVING} AND invocation_id > ?"
+        moving = (
+            f"SELECT invocation_id, profile_id, seen FROM record WHERE {_MOVING} AND "
+            "invocation_id > ?"
+        )
         last = ""
         while rows := self._run(f"{moving} ORDER BY invocation_id LIMIT {_COMMIT_EVERY}", (last,)):
             with self._begin_transaction():
@@ -244,14 +270,17 @@ class Outbox:
 
     def _look(self, key: Key, seen: str | None) -> None:
         place = self._index.place(key)
-        signature: str | None = "missing" if place is None else _read_signature(f"{self._project.root}/{place.path}")
+        signature: str | None = (
+            "missing" if place is None else _read_signature(f"{self._project.root}/{place.path}")
+        )
         if signature == seen:
             return
         before = self._read_seen(place)
         # What made a record doubtful may lie beside its file, so such a one is looked at each time.
         signature = None if before.excluded in ("damaged", "unreadable") else signature
         self._db.execute(
-            "UPDATE record SET excluded = ?, seen = ?, completed = CASE WHEN ? THEN ifnull(completed, 0) END "
+            "UPDATE record SET excluded = ?, seen = ?, completed = CASE WHEN ? THEN "
+            "ifnull(completed, 0) END "
             "WHERE invocation_id = ?",
             (before.excluded, signature, before.completed is not None, key.invocation_id),
         )
@@ -264,17 +293,24 @@ class Outbox:
         return Seen(None, None, "missing") if place is None else look_at(self._project.root, place)
 
     def due(self, limit: int) -> list[Due]:
-        """Return the next phases to deliver, oldest first, at most one for each invocation: Completed after Started."""
+        """Return the next phases to deliver, oldest first, at most one for each invocation:
+        Completed after Started."""
         rows = self._run(
-            f"SELECT invocation_id, profile_id, started FROM record WHERE {_DUE} ORDER BY invocation_id LIMIT ?",
+            f"SELECT invocation_id, profile_id, started FROM record WHERE {_DUE} ORDER BY "
+            "invocation_id LIMIT ?",
             (limit,),
         )
-        return [Due(key, profile, STARTED if state == _PENDING else COMPLETED) for key, profile, state in rows]
+        return [
+            Due(key, profile, STARTED if state == _PENDING else COMPLETED)
+            for key, profile, state in rows
+        ]
 
     def event(self, due: Due, uuid: str, level: str) -> dict[str, object] | None:
-        """Return the CloudEvent of a phase, read from its record now; None if the record may not be sent any more.
+        """Return the CloudEvent of a phase, read from its record now; None if the record may not be
+        sent any more.
 
-        Raises InvocationError and RedactionError where a text that would leave cannot be had or masked.
+        Raises InvocationError and RedactionError where a text that would leave cannot be had or
+        masked.
         """
         key = Key(due.invocation_id, due.profile_id)
         place = self._index.place(key)
@@ -286,7 +322,8 @@ class Outbox:
         # Looked at anew by the next scan, which finds it as it is now.
         with self._begin_transaction():
             self._db.execute(
-                "UPDATE record SET excluded = ?, completed = NULL, seen = NULL WHERE invocation_id = ?",
+                "UPDATE record SET excluded = ?, completed = NULL, seen = NULL WHERE "
+                "invocation_id = ?",
                 (seen.excluded or "damaged", due.invocation_id),
             )
         return None
@@ -300,21 +337,30 @@ class Outbox:
     def due_records(self, limit: int, after: str = "", *, whole: bool = False) -> list[Key]:
         """Return the closed records whose phases are delivered and which are not, oldest first.
 
-        With `whole` also open ones as they are so far, replays and imported sessions, and what left without objects.
+        With `whole` also open ones as they are so far, replays and imported sessions, and what left
+        without objects.
         """
-        where = f"{_WHOLE_DUE if whole else _RECORD_DUE} AND invocation_id > ? ORDER BY invocation_id LIMIT ?"
-        rows = self._run(f"SELECT invocation_id, profile_id FROM record WHERE {where}", (after, limit))
+        where = (
+            f"{_WHOLE_DUE if whole else _RECORD_DUE} AND invocation_id > ? ORDER BY "
+            "invocation_id LIMIT ?"
+        )
+        rows = self._run(
+            f"SELECT invocation_id, profile_id FROM record WHERE {where}", (after, limit)
+        )
         return [Key(*row) for row in rows]
 
     def settle_record(self, invocation_id: str, state: str | None, *, whole: bool = False) -> None:
-        """Remember that a whole record was `delivered` or `refused`; None makes it due again, as after a new annex.
+        """Remember that a whole record was `delivered` or `refused`; None makes it due again, as
+        after a new annex.
 
         With `whole` its objects went with it.
         """
         with self._begin_transaction():
             values = (None if state is None else _STATES[state], whole, invocation_id)
             self._db.execute(
-                "UPDATE record SET body = ?, sent = CASE WHEN ? THEN seen ELSE sent END WHERE invocation_id = ?", values
+                "UPDATE record SET body = ?, sent = CASE WHEN ? THEN seen ELSE sent END WHERE "
+                "invocation_id = ?",
+                values,
             )
 
     def retry_refused(self) -> int:
@@ -322,27 +368,44 @@ class Outbox:
         with self._begin_transaction():
             count = 0
             for phase in PHASES:
-                done = self._db.execute(f"UPDATE record SET {phase} = {_PENDING} WHERE {phase} = {_REFUSED}")
+                done = self._db.execute(
+                    f"UPDATE record SET {phase} = {_PENDING} WHERE {phase} = {_REFUSED}"
+                )
                 count += done.rowcount
-            count += self._db.execute(f"UPDATE record SET body = NULL WHERE body = {_REFUSED}").rowcount
+            count += self._db.execute(
+                f"UPDATE record SET body = NULL WHERE body = {_REFUSED}"
+            ).rowcount
             return count
 
     def counts(self, *, records: bool = False, whole: bool = False) -> Counts:
-        """Return how many phases are in which state, as of the last scan, and of `records` that leave whole."""
+        """Return how many phases are in which state, as of the last scan, and of `records` that
+        leave whole."""
         live = "excluded IS NULL"
         pending, delivered, refused, waiting, oldest = self._run(
-            f"SELECT total({live} AND started = 0) + total({live} AND completed = 0 AND started != 2), "
-            "total(started = 1) + total(completed = 1), total(started = 2) + total(completed = 2) + total(body = 2), "
-            f"total({live} AND started = 2 AND completed = 0), min(CASE WHEN {_DUE} THEN invocation_id END) FROM record"
+            f"SELECT total({live} AND started = 0) + total({live} AND completed = 0 AND started "
+            "!= 2), "
+            "total(started = 1) + total(completed = 1), total(started = 2) + total(completed = "
+            "2) + total(body = 2), "
+            f"total({live} AND started = 2 AND completed = 0), min(CASE WHEN {_DUE} THEN "
+            "invocation_id END) FROM record"
         )[0]
-        excluded = dict(self._run("SELECT excluded, count(*) FROM record WHERE excluded IS NOT NULL GROUP BY excluded"))
+        excluded = dict(
+            self._run(
+                "SELECT excluded, count(*) FROM record WHERE excluded IS NOT NULL GROUP BY excluded"
+            )
+        )
         since = None if oldest is None else rfc3339(ULID.from_str(oldest).milliseconds)
         where = _WHOLE_PENDING if whole else _RECORD_PENDING
-        due = int(self._run(f"SELECT count(*) FROM record WHERE {where}")[0][0]) if records else None
-        return Counts(int(pending), int(delivered), int(refused), int(waiting), excluded, since, due)
+        due = (
+            int(self._run(f"SELECT count(*) FROM record WHERE {where}")[0][0]) if records else None
+        )
+        return Counts(
+            int(pending), int(delivered), int(refused), int(waiting), excluded, since, due
+        )
 
     def facts(self) -> dict[str, str]:
-        """Return what the last pushes left behind: last_success, last_failure, failing_since, failures, why."""
+        """Return what the last pushes left behind: last_success, last_failure, failing_since,
+        failures, why."""
         return dict(self._run("SELECT name, value FROM fact WHERE name != 'mark'"))
 
     def note(self, facts: Mapping[str, str | None]) -> None:
@@ -361,14 +424,18 @@ class Outbox:
             raise self._translate_fault(error) from error
 
     def _translate_fault(self, error: sqlite3.Error) -> EnvironmentFault:
-        """Return the error to raise; a cursor that turns out to be damaged is set aside for the next command."""
-        if isinstance(error, sqlite3.OperationalError) or not isinstance(error, sqlite3.DatabaseError):
+        """Return the error to raise; a cursor that turns out to be damaged is set aside for the
+        next command."""
+        if isinstance(error, sqlite3.OperationalError) or not isinstance(
+            error, sqlite3.DatabaseError
+        ):
             return unavailable(self.path, error)
         self._db.close()
         _set_aside(self.path)
         return EnvironmentFault(
             "SYNC_UNAVAILABLE",
-            f"{self.path}: {error}; it was set aside, and everything is delivered again, which a receiver takes once",
+            f"{self.path}: {error}; it was set aside, and everything is delivered again, which "
+            "a receiver takes once",
             "spec-kitty sync push",
         )
 
@@ -408,9 +475,11 @@ def _open(path: str) -> sqlite3.Connection:
                 db.executescript(_SCHEMA.partition("CREATE INDEX")[0])
                 columns = {row[1] for row in db.execute("PRAGMA table_info(record)")}
                 if "body" not in columns:
-                    db.execute("ALTER TABLE record ADD COLUMN body INTEGER")  # whole records came later
+                    # whole records came later
+                    db.execute("ALTER TABLE record ADD COLUMN body INTEGER")
                 if "sent" not in columns:
-                    db.execute("ALTER TABLE record ADD COLUMN sent TEXT")  # and with objects later still
+                    # and with objects later still
+                    db.execute("ALTER TABLE record ADD COLUMN sent TEXT")
                     db.execute(
                         "UPDATE record SET seen = NULL, excluded = NULL, completed = NULL"
                         f" WHERE excluded IN ('{REPLAY}', '{REEXECUTION}', 'imported')"

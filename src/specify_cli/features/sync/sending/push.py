@@ -1,4 +1,5 @@
-"""Deliver what is due: single-flight, in order, bounded in time, stopped by withdrawn consent at the next request."""
+"""Deliver what is due: single-flight, in order, bounded in time, stopped by withdrawn consent at
+the next request."""
 
 from __future__ import annotations
 
@@ -12,7 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from httpx import InvalidURL
 from standardwebhooks.webhooks import Webhook
-from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, stop_before_delay
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_result,
+    stop_after_attempt,
+    stop_before_delay,
+)
 from tenacity.wait import wait_random_exponential
 
 from specify_cli import durable
@@ -21,8 +28,20 @@ from specify_cli.features.sync import consent as consents
 from specify_cli.features.sync.consent import Consent
 from specify_cli.features.sync.sending.cosigning import ask_cosignature
 from specify_cli.features.sync.sending.outbox import Counts, Due, Outbox
-from specify_cli.features.sync.sending.transport import Endpoint, PostVerdict, Problem, body_of, is_passing
-from specify_cli.features.sync.trigger import LONGEST_PAUSE, lock_path, open_lock, unpause, wanted_path
+from specify_cli.features.sync.sending.transport import (
+    Endpoint,
+    PostVerdict,
+    Problem,
+    body_of,
+    is_passing,
+)
+from specify_cli.features.sync.trigger import (
+    LONGEST_PAUSE,
+    lock_path,
+    open_lock,
+    unpause,
+    wanted_path,
+)
 from specify_cli.libraries.wire.contract import MAX_BODY, MAX_EVENTS, RECORDS, key_of
 from specify_cli.libraries.wire.validation import faults
 from specify_cli.project.config import Project, load_project
@@ -32,7 +51,8 @@ from specify_cli.redaction.redact import RedactionError
 if TYPE_CHECKING:
     from specify_cli.features.sync.sending.records import RecordsDelivered
 
-# A push behind a command gives up early and is started again by a later one; a push somebody asked for insists.
+# A push behind a command gives up early and is started again by a later one; a push somebody asked
+# for insists.
 BACKGROUND_SECONDS, BACKGROUND_TRIES = 60.0, 3
 FOREGROUND_TRIES = 4
 REQUEST_PAUSE = wait_random_exponential(multiplier=0.25, max=5)
@@ -44,10 +64,11 @@ _MAX_LOG = 4 * 1024 * 1024
 
 
 class Pushed(NamedTuple):
-    """What one push did. `state` is delivered (nothing is left to try), partial, unreachable, stopped or disabled.
+    """What one push did. `state` is delivered (nothing is left to try), partial, unreachable,
+    stopped or disabled.
 
-    `witness` says what became of the log's state, where consent covers that and the endpoint is a witness; `records`
-    of whole records, where they leave.
+    `witness` says what became of the log's state, where consent covers that and the endpoint is a
+    witness; `records` of whole records, where they leave.
     """
 
     state: str
@@ -80,8 +101,8 @@ class _Halt(Exception):
 def agreed(project: Project) -> tuple[str, Consent]:
     """Return the project's sync folder and the consent that holds for it now.
 
-    Raises CallerError SYNC_DISABLED, PROJECT_UNNAMED, StoredDataError CONSENT_INVALID, EnvironmentFault
-    SYNC_UNAVAILABLE.
+    Raises CallerError SYNC_DISABLED, PROJECT_UNNAMED, StoredDataError CONSENT_INVALID,
+    EnvironmentFault SYNC_UNAVAILABLE.
     """
     folder = consents.folder_of(project)
     consent = consents.read_consent(folder)
@@ -95,7 +116,8 @@ def agreed(project: Project) -> tuple[str, Consent]:
     if uuid != consent.project_uuid:
         raise StoredDataError(
             "CONSENT_INVALID",
-            f"consent was given for project {consent.project_uuid}; .kittify/config.yaml now says {uuid}",
+            f"consent was given for project {consent.project_uuid}; .kittify/config.yaml now "
+            f"says {uuid}",
             "put project.uuid right, or agree again: spec-kitty sync enable",
         )
     return folder, consent
@@ -112,8 +134,8 @@ def push(
 
     `held` is a descriptor that holds the lock already.
 
-    Raises InvocationError where nothing can be tried: no consent, no token, a cursor that cannot be written, or
-    SYNC_BUSY after waiting for another push.
+    Raises InvocationError where nothing can be tried: no consent, no token, a cursor that cannot be
+    written, or SYNC_BUSY after waiting for another push.
     """
     folder, consent = agreed(project)
     token = consents.read_token(folder, environment)
@@ -196,19 +218,32 @@ class _Push:
                 records = self._deliver_records(endpoint, outbox)
             except _Halt as halt:
                 self._note_failure(outbox, halt)
-                return Pushed(halt.state, self._delivered, self._refused, self._count(outbox), halt.why)
+                return Pushed(
+                    halt.state, self._delivered, self._refused, self._count(outbox), halt.why
+                )
             finally:
                 endpoint.close()
             self._note_success(outbox)
-            return Pushed("delivered", self._delivered, self._refused, self._count(outbox), None, witness, records)
+            return Pushed(
+                "delivered",
+                self._delivered,
+                self._refused,
+                self._count(outbox),
+                None,
+                witness,
+                records,
+            )
         finally:
             outbox.close()
 
     def _count(self, outbox: Outbox) -> Counts:
-        return outbox.counts(records=self._consent.level == RECORDS, whole=bool(self._consent.whole))
+        return outbox.counts(
+            records=self._consent.level == RECORDS, whole=bool(self._consent.whole)
+        )
 
     def _deliver_records(self, endpoint: Endpoint, outbox: Outbox) -> RecordsDelivered | None:
-        """Deliver whole records and their log, where consent covers that; it is asked for before each request."""
+        """Deliver whole records and their log, where consent covers that; it is asked for before
+        each request."""
         base = self._consent.endpoint.removesuffix("/v1/events")
         if self._consent.level != RECORDS:
             return None
@@ -224,7 +259,8 @@ class _Push:
 
             retrying = Retrying(
                 retry=retry_if_result(lambda found: is_passing(found[0])),
-                stop=stop_after_attempt(self._terms.tries) | stop_before_delay(self._measure_rest()),
+                stop=stop_after_attempt(self._terms.tries)
+                | stop_before_delay(self._measure_rest()),
                 wait=REQUEST_PAUSE,
                 retry_error_callback=_get_answer,
             )
@@ -240,7 +276,8 @@ class _Push:
         return done
 
     def _require_agreement(self) -> None:
-        """Raise _Halt where consent does not hold any more, or somebody else listens at the endpoint."""
+        """Raise _Halt where consent does not hold any more, or somebody else listens at the
+        endpoint."""
         if consents.read_consent(self._folder) != self._consent:
             raise _Halt("disabled", "consent was withdrawn or changed meanwhile")
         try:
@@ -253,7 +290,8 @@ class _Push:
             self._progress(self._delivered + self._refused, total)
 
     def _compose_events(self, outbox: Outbox, due: Sequence[Due]) -> list[dict[str, object]]:
-        """Return the events of the next request: what the contract allows, at most a request's size."""
+        """Return the events of the next request: what the contract allows, at most a request's
+        size."""
         events: list[dict[str, object]] = []
         size = 0
         for item in due:
@@ -275,7 +313,9 @@ class _Push:
             events.append(event)
         return events
 
-    def _send(self, endpoint: Endpoint, outbox: Outbox, events: Sequence[Mapping[str, object]]) -> None:
+    def _send(
+        self, endpoint: Endpoint, outbox: Outbox, events: Sequence[Mapping[str, object]]
+    ) -> None:
         verdict = self._send_post(endpoint, events)
         if verdict.kind == "halve":
             middle = len(events) // 2
@@ -285,7 +325,9 @@ class _Push:
         if verdict.kind != "answered":
             state = "stopped" if verdict.kind == "stop" else "unreachable"
             raise _Halt(state, verdict.why, verdict.retry_after)
-        accepted = [event for event in events if verdict.results.get(str(event["id"]), event) is None]
+        accepted = [
+            event for event in events if verdict.results.get(str(event["id"]), event) is None
+        ]
         outbox.settle((*key_of(event), "delivered") for event in accepted)
         self._delivered += len(accepted)
         for event in events:
@@ -294,7 +336,8 @@ class _Push:
                 self._refuse(outbox, Due(key_of(event)[0], "", key_of(event)[1]), event, problem)
 
     def _send_post(self, endpoint: Endpoint, events: Sequence[Mapping[str, object]]) -> PostVerdict:
-        """Return the last verdict after as many tries as the terms allow; consent is asked for before each of them."""
+        """Return the last verdict after as many tries as the terms allow; consent is asked for
+        before each of them."""
         rest = self._measure_rest()
 
         def post() -> PostVerdict:
@@ -305,7 +348,9 @@ class _Push:
             return max(REQUEST_PAUSE(state), _judge_state(state).retry_after or 0.0)
 
         retrying = Retrying(
-            retry=retry_if_result(lambda found: found.kind == "later" and (found.retry_after or 0.0) <= _PATIENCE),
+            retry=retry_if_result(
+                lambda found: found.kind == "later" and (found.retry_after or 0.0) <= _PATIENCE
+            ),
             stop=stop_after_attempt(self._terms.tries) | stop_before_delay(rest),
             wait=pause,
             retry_error_callback=_judge_state,
@@ -316,11 +361,16 @@ class _Push:
         """Return the seconds this push may still take. Raises _Halt where there are none."""
         rest = _GROWN_PAUSE if self._deadline is None else self._deadline - time.monotonic()
         if rest <= 0:
-            raise _Halt("partial", "the time for this push is over; the rest follows with the next one")
+            raise _Halt(
+                "partial", "the time for this push is over; the rest follows with the next one"
+            )
         return rest
 
-    def _refuse(self, outbox: Outbox, due: Due, event: Mapping[str, object] | None, problem: Problem) -> None:
-        """Note what was refused and why before it is passed over, so nothing is passed over unsaid."""
+    def _refuse(
+        self, outbox: Outbox, due: Due, event: Mapping[str, object] | None, problem: Problem
+    ) -> None:
+        """Note what was refused and why before it is passed over, so nothing is passed over
+        unsaid."""
         self._write_refusal(due.invocation_id, due.phase, event, problem)
         outbox.settle([(due.invocation_id, due.phase, "refused")])
         self._refused += 1
@@ -338,7 +388,9 @@ class _Push:
             "status": problem.status,
             "title": problem.title,
             "detail": problem.detail,
-            "errors": [{"pointer": pointer, "detail": detail} for pointer, detail in problem.errors],
+            "errors": [
+                {"pointer": pointer, "detail": detail} for pointer, detail in problem.errors
+            ],
             "retry": "spec-kitty sync retry",
         }
         append_line(f"{self._folder}/{consents.ERRORS}", line)
@@ -360,7 +412,8 @@ class _Push:
         consents.pause_for(self._folder, pause_after(failures, halt.retry_after), halt.why)
 
     def _note_success(self, outbox: Outbox) -> None:
-        # Also where no event was due: what failed may have been a whole record, or another push delivered it.
+        # Also where no event was due: what failed may have been a whole record, or another push
+        # delivered it.
         outbox.note({"failures": None, "failing_since": None, "why": None})
         if self._delivered:
             outbox.note({"last_success": _read_now()})
@@ -393,19 +446,26 @@ def _make_endpoint(url: str, token: str, secret: str | None) -> Endpoint:
 
 
 def pause_after(failures: int, asked: float | None) -> float:
-    """Return the seconds until a command may start a push again: what the endpoint asks, else growing and jittered."""
+    """Return the seconds until a command may start a push again: what the endpoint asks, else
+    growing and jittered."""
     grown: float = min(_GROWN_PAUSE, _SHORTEST_PAUSE * 2.0 ** min(failures - 1, 16))
     return min(LONGEST_PAUSE, max(asked or 0.0, random.uniform(grown / 2, grown)))
 
 
 def append_line(path: str, value: object) -> None:
-    """Append one JSON line to a private file, which is begun anew when it is long. Raises SYNC_UNAVAILABLE."""
+    """Append one JSON line to a private file, which is begun anew when it is long. Raises
+    SYNC_UNAVAILABLE."""
     try:
         if os.path.exists(path) and os.path.getsize(path) > _MAX_LOG:
             os.replace(path, f"{path}.1")
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fd = os.open(
+            path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
         try:
-            os.write(fd, json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
+            os.write(
+                fd,
+                json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n",
+            )
         finally:
             os.close(fd)
     except OSError as error:
@@ -413,7 +473,8 @@ def append_line(path: str, value: object) -> None:
 
 
 def background(root: str, folder: str, environment: Mapping[str, str], held: int) -> None:
-    """Run the push behind a command's answer: short, quiet, and what stopped it is where `sync status` shows it."""
+    """Run the push behind a command's answer: short, quiet, and what stopped it is where `sync
+    status` shows it."""
     try:
         project, _ = load_project(root)
         push(project, environment, RetryTerms(BACKGROUND_TRIES, BACKGROUND_SECONDS, 0.0), held=held)

@@ -1,8 +1,10 @@
-"""Deliver whole records, what they lead to and the log they stand in, where the person agreed to the level `records`.
+"""Deliver whole records, what they lead to and the log they stand in, where the person agreed to
+the level `records`.
 
-A record leaves as a safe export has it: what today's redaction would mask, and what was captured in full, is a stand-in
-with the seal of its line, so the chain still checks; its objects leave as that export would hold them. A record that
-grew, or whose annexes did, leaves again. What a receiver answers stands in docs/sync-contract.md.
+A record leaves as a safe export has it: what today's redaction would mask, and what was captured in
+full, is a stand-in with the seal of its line, so the chain still checks; its objects leave as that
+export would hold them. A record that grew, or whose annexes did, leaves again. What a receiver
+answers stands in docs/sync-contract.md.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from specify_cli.trail.log.notes import Checkpoint
 from specify_cli.trail.log.signing import find_signed, make_checkpoint, read_checkpoint, read_keys
 
 _AT_A_TIME = 100
-# Leaves of one request: under 1 MiB, which every collector takes. Objects go together up to so many bytes.
+# Leaves of one request: under 1 MiB, which every collector takes. Objects go together up to so many
+# bytes.
 _LEAVES, _TOGETHER = 10_000, 512 * 1024
 # What redaction says of objects is remembered for so many.
 _JUDGED = 50_000
@@ -38,11 +41,13 @@ _LARGEST_OBJECT = 4 * 1024 * 1024
 _TOO_LARGE = f"larger than {_LARGEST_OBJECT} bytes"
 Exchange = Callable[[str, str, bytes], tuple[int, bytes]]
 Refuse = Callable[[str, str, int, str], None]
-"""(invocation id or name of the log, `record` or `log`, status, why) of what the endpoint does not take."""
+"""(invocation id or name of the log, `record` or `log`, status, why) of what the endpoint does not
+take."""
 
 
 class RecordsDelivered(NamedTuple):
-    """How many records, objects and leaves an endpoint took in one push, how much it refused, and what ended it.
+    """How many records, objects and leaves an endpoint took in one push, how much it refused, and
+    what ended it.
 
     A log that is refused counts as one.
     """
@@ -55,7 +60,8 @@ class RecordsDelivered(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """A record as it would leave: the JSON of its request, its objects by their digests, and what each of them is."""
+    """A record as it would leave: the JSON of its request, its objects by their digests, and what
+    each of them is."""
 
     body: str
     objects: Mapping[str, bytes]
@@ -75,12 +81,20 @@ def read_parts(
             part = compose_part(project, place, reach, search)
             if len(judged) > _JUDGED:
                 judged.clear()
-            gathered = gather_objects(store, [part], reach, search, policies, judged) if objects else ({}, {})
+            gathered = (
+                gather_objects(store, [part], reach, search, policies, judged)
+                if objects
+                else ({}, {})
+            )
         except InvocationError as error:
             yield place, error
             continue
         annexes = {path.rpartition("/")[2]: data.decode() for path, data in part.annexes.items()}
-        value = {"name": place.name, "lines": part.data.read(0, part.data.size).decode(), "annexes": annexes}
+        value = {
+            "name": place.name,
+            "lines": part.data.read(0, part.data.size).decode(),
+            "annexes": annexes,
+        }
         if not objects:
             yield place, Sending(canonical(value), {}, {})
             continue
@@ -99,14 +113,21 @@ def deliver_records(
 ) -> RecordsDelivered:
     """Deliver the log, then each record that is due; `url` is the project's at the endpoint.
 
-    With `objects` open records, replays and imported sessions leave as well, each with the objects it leads to.
+    With `objects` open records, replays and imported sessions leave as well, each with the objects
+    it leads to.
     """
-    done, after, index = _deliver_logs(project, outbox, url, exchange, refuse), "", Index(project.root)
+    done, after, index = (
+        _deliver_logs(project, outbox, url, exchange, refuse),
+        "",
+        Index(project.root),
+    )
     while done.why is None and (keys := outbox.due_records(_AT_A_TIME, after, whole=objects)):
         after = keys[-1].invocation_id
         places = (place for key in keys if (place := index.place(key)) is not None)
         for place, sending in read_parts(project, places, objects=objects):
-            done = _deliver_record(done, place, sending, outbox, url, (exchange, refuse), whole=objects)
+            done = _deliver_record(
+                done, place, sending, outbox, url, (exchange, refuse), whole=objects
+            )
             if done.why is not None:
                 break
     return done
@@ -122,13 +143,16 @@ def _deliver_record(
     *,
     whole: bool,
 ) -> RecordsDelivered:
-    """Return what was delivered after one record and the objects that the endpoint lacks; it is settled at the end."""
+    """Return what was delivered after one record and the objects that the endpoint lacks; it is
+    settled at the end."""
     exchange, refuse = ask
     sent = 0
     if isinstance(sending, InvocationError):
         status, answer = 422, f"{sending.code}: {sending.message}".encode()
     else:
-        status, answer = exchange("PUT", f"{url}/records/{place.invocation_id}", sending.body.encode())
+        status, answer = exchange(
+            "PUT", f"{url}/records/{place.invocation_id}", sending.body.encode()
+        )
         missing = _read_missing(answer) if status == 200 else None
         if missing is not None:
             status, answer, sent = _deliver_objects(sending.objects, missing, url, exchange)
@@ -139,7 +163,8 @@ def _deliver_record(
         outbox.settle_record(place.invocation_id, "delivered", whole=whole)
         return done._replace(records=done.records + 1)
     if status == 409 and _is_early(answer):
-        return done  # it was closed since the scan, and its Completed leaves before it with the next push
+        # it was closed since the scan, and its Completed leaves before it with the next push
+        return done
     if status in (409, 413, 422):
         refuse(place.invocation_id, "record", status, _describe(answer))
         outbox.settle_record(place.invocation_id, "refused", whole=whole)
@@ -175,7 +200,8 @@ def _deliver_objects(
 
 
 def _read_missing(answer: bytes) -> list[str] | None:
-    """Return the digests of the objects that an endpoint lacks; None where the answer acknowledges no record.
+    """Return the digests of the objects that an endpoint lacks; None where the answer acknowledges
+    no record.
 
     An endpoint of before objects lacks none.
     """
@@ -205,8 +231,11 @@ def _is_early(answer: bytes) -> bool:
         return False
 
 
-def _deliver_logs(project: Project, outbox: Outbox, url: str, exchange: Exchange, refuse: Refuse) -> RecordsDelivered:
-    """Return how many leaves of this clone's logs the endpoint took, and why it did not take all of them.
+def _deliver_logs(
+    project: Project, outbox: Outbox, url: str, exchange: Exchange, refuse: Refuse
+) -> RecordsDelivered:
+    """Return how many leaves of this clone's logs the endpoint took, and why it did not take all of
+    them.
 
     A log that contradicts what the endpoint holds of it is refused: its records leave all the same.
     """
@@ -216,9 +245,14 @@ def _deliver_logs(project: Project, outbox: Outbox, url: str, exchange: Exchange
     try:
         newest = make_checkpoint(project)
     except InvocationError as error:
-        return done if error.code == "EXTRA_MISSING" else done._replace(why=f"{error.code}: {error.message}")
+        return (
+            done
+            if error.code == "EXTRA_MISSING"
+            else done._replace(why=f"{error.code}: {error.message}")
+        )
     current = find_signed(project, newest)
-    # A log that was put back to an older copy ended, and another one took its place; its leaves still count.
+    # A log that was put back to an older copy ended, and another one took its place; its leaves
+    # still count.
     for generation in open_log(project).generations():
         checkpoint = newest if generation == current else read_checkpoint(generation)
         mark = f"refused {generation.name}"
@@ -238,27 +272,33 @@ def _deliver_logs(project: Project, outbox: Outbox, url: str, exchange: Exchange
 def _deliver_log(
     generation: Generation, checkpoint: Checkpoint, outbox: Outbox, url: str, exchange: Exchange
 ) -> tuple[int, int, str | None]:
-    """Return how many leaves of one log the endpoint took, its last status, and why not all that are signed."""
+    """Return how many leaves of one log the endpoint took, its last status, and why not all that
+    are signed."""
     keys = "".join(f"{key}\n" for key, _ in read_keys(generation))
     mark, state = f"leaves {generation.name}", f"checkpoint {generation.name}"
     facts = outbox.facts()
     delivered = int(facts.get(mark, "0"))
     # An endpoint that holds more has seen what this copy was put back from.
-    if delivered > checkpoint.size or (delivered == checkpoint.size and facts.get(state) == str(checkpoint)):
+    if delivered > checkpoint.size or (
+        delivered == checkpoint.size and facts.get(state) == str(checkpoint)
+    ):
         return 0, 200, None
     sent_leaves = restarts = 0
     while True:
         piece = list(generation.read_lines(delivered, min(_LEAVES, checkpoint.size - delivered)))
         text = "".join(f"{line.decode()}\n" for line in piece)
         value = {"start": delivered, "leaves": text, "keys": keys, "checkpoint": str(checkpoint)}
-        status, answer = exchange("PUT", f"{url}/logs/{generation.name}", json.dumps(value).encode())
+        status, answer = exchange(
+            "PUT", f"{url}/logs/{generation.name}", json.dumps(value).encode()
+        )
         size = _read_size(answer) if status == 200 else None
         if size is not None and size > checkpoint.size:
             outbox.note({mark: str(size)})
             return sent_leaves, 200, None
         if size is None or restarts > 1:
             return sent_leaves, status if size is None else 0, _describe(answer)
-        # What the endpoint holds counts, whatever was believed: a cursor may be new, and a collector restored.
+        # What the endpoint holds counts, whatever was believed: a cursor may be new, and a
+        # collector restored.
         follows = size == delivered + len(piece)
         restarts += not follows
         sent_leaves += len(piece) if follows else 0
@@ -290,9 +330,11 @@ def _describe(answer: bytes) -> str:
 
 
 class Preview(NamedTuple):
-    """The newest closed record as it would leave: its lines, and the objects it leads to with what they are.
+    """The newest closed record as it would leave: its lines, and the objects it leads to with what
+    they are.
 
-    An object is {digest, field, size, text}; of one that stays text is None and `withheld` says why.
+    An object is {digest, field, size, text}; of one that stays text is None and `withheld` says
+    why.
     """
 
     lines: list[dict[str, object]]
@@ -302,16 +344,31 @@ class Preview(NamedTuple):
 def preview_record(project: Project) -> Preview:
     """Return the newest closed record as it would leave; nothing where no record is closed yet."""
     index = Index(project.root)
-    places = (place for key in islice(index.newest(), _AT_A_TIME) if (place := index.place(key)) is not None)
+    places = (
+        place
+        for key in islice(index.newest(), _AT_A_TIME)
+        if (place := index.place(key)) is not None
+    )
     looked_at = ((place, look_at(project.root, place)) for place in places)
-    closed = (place for place, seen in looked_at if seen.excluded is None and seen.completed is not None)
+    closed = (
+        place for place, seen in looked_at if seen.excluded is None and seen.completed is not None
+    )
     for _, sending in read_parts(project, closed, objects=True):
         if isinstance(sending, Sending):
             value = json.loads(sending.body)
             lines = [json.loads(line) for line in value["lines"].split("\n")[:-1]]
-            objects = [_preview_object(sending, name, data) for name, data in sorted(sending.objects.items())]
+            objects = [
+                _preview_object(sending, name, data)
+                for name, data in sorted(sending.objects.items())
+            ]
             left = [
-                {"digest": name, "field": sending.fields.get(name), "size": None, "text": None, "withheld": why}
+                {
+                    "digest": name,
+                    "field": sending.fields.get(name),
+                    "size": None,
+                    "text": None,
+                    "withheld": why,
+                }
                 for name, why in sorted(value["withheld"].items())
             ]
             return Preview(lines, [*objects, *left])
@@ -320,4 +377,10 @@ def preview_record(project: Project) -> Preview:
 
 def _preview_object(sending: Sending, name: str, data: bytes) -> dict[str, object]:
     field = sending.fields.get(name)
-    return {"digest": name, "field": field, "size": len(data), "text": data.decode(), "withheld": None}
+    return {
+        "digest": name,
+        "field": field,
+        "size": len(data),
+        "text": data.decode(),
+        "withheld": None,
+    }

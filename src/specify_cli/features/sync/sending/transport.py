@@ -1,6 +1,7 @@
 """One request to the endpoint and what its answer means (docs/sync-contract.md §4).
 
-`judge` decides, from values alone; `Endpoint` does the network, bounded in time and in what it reads.
+`judge` decides, from values alone; `Endpoint` does the network, bounded in time and in what it
+reads.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ _MAX_TEXT = 500
 
 
 class Problem(NamedTuple):
-    """Why an envelope was refused: the RFC 9457 members that a person needs, cut to a readable length."""
+    """Why an envelope was refused: the RFC 9457 members that a person needs, cut to a readable
+    length."""
 
     status: int | None
     title: str
@@ -48,8 +50,8 @@ class Problem(NamedTuple):
 class PostVerdict(NamedTuple):
     """What an answer means.
 
-    `kind` is `answered` (`results` tells for each id whether it is held, None, or why not), `halve` (the batch
-    holds an event at fault), `stop` (the endpoint or the token is at fault) or `later`.
+    `kind` is `answered` (`results` tells for each id whether it is held, None, or why not), `halve`
+    (the batch holds an event at fault), `stop` (the endpoint or the token is at fault) or `later`.
     """
 
     kind: str
@@ -59,17 +61,26 @@ class PostVerdict(NamedTuple):
 
 
 def judge(
-    status: int, headers: Mapping[str, str], body: bytes, ids: Sequence[str], now: float, token: str = ""
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    ids: Sequence[str],
+    now: float,
+    token: str = "",
 ) -> PostVerdict:
-    """Return the verdict on one answer; `headers` have lowercase names, `now` is in seconds since 1970.
+    """Return the verdict on one answer; `headers` have lowercase names, `now` is in seconds since
+    1970.
 
-    No text of it holds the `token`, should the endpoint have sent it back, nor anything a line cannot show.
+    No text of it holds the `token`, should the endpoint have sent it back, nor anything a line
+    cannot show.
     """
     if 200 <= status < 300:
         results = _read_results(body, ids, token)
         if results:
             return PostVerdict("answered", results, "")
-        return PostVerdict("later", {}, f"status {status}, but the answer acknowledges none of the events")
+        return PostVerdict(
+            "later", {}, f"status {status}, but the answer acknowledges none of the events"
+        )
     problem = _read_problem(_parse_object(body), status, token)
     if status in _AT_FAULT:
         if len(ids) > 1:
@@ -84,7 +95,8 @@ def judge(
 
 
 def _read_results(body: bytes, ids: Sequence[str], token: str) -> dict[str, Problem | None]:
-    """Return the events an answer names, each once and with a known status; nothing where it has another form.
+    """Return the events an answer names, each once and with a known status; nothing where it has
+    another form.
 
     One that is refused for a reason that passes is not among them: it stays due.
     """
@@ -117,7 +129,12 @@ def _read_problem(value: Mapping[str, object], status: int | None, token: str) -
         for item in (listed if isinstance(listed, list) else [])[:20]
         if isinstance(item, dict)
     )
-    return Problem(own if type(own) is int else status, text(value.get("title")), text(value.get("detail")), errors)
+    return Problem(
+        own if type(own) is int else status,
+        text(value.get("title")),
+        text(value.get("detail")),
+        errors,
+    )
 
 
 def is_passing(status: int) -> bool:
@@ -126,10 +143,13 @@ def is_passing(status: int) -> bool:
 
 
 def shown(text: str, token: str) -> str:
-    """Return what somebody else said, as one line of what can be shown: the token masked before anything is cut."""
+    """Return what somebody else said, as one line of what can be shown: the token masked before
+    anything is cut."""
     masked = text.replace(token, "⟦token⟧") if token else text
     line = " ".join(masked.split())
-    return "".join(character if character.isprintable() else "\ufffd" for character in line)[:_MAX_TEXT]
+    return "".join(character if character.isprintable() else "\ufffd" for character in line)[
+        :_MAX_TEXT
+    ]
 
 
 def _parse_object(body: bytes) -> dict[str, object]:
@@ -153,10 +173,12 @@ def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 class Endpoint:
-    """The one place data goes to. Proxies of the environment are respected, redirects are not followed.
+    """The one place data goes to. Proxies of the environment are respected, redirects are not
+    followed.
 
     What is meant for this machine goes through no proxy: plain http is agreed to for it alone.
-    Raises ValueError, ImportError, OSError and httpx.InvalidURL for settings no connection can be made with.
+    Raises ValueError, ImportError, OSError and httpx.InvalidURL for settings no connection can be
+    made with.
     """
 
     def __init__(self, url: str, token: str, signer: Webhook | None = None) -> None:
@@ -164,7 +186,11 @@ class Endpoint:
         self._token = token
         self._signer = signer
         self._client = open_client(
-            url, {"Authorization": f"Bearer {token}", "Accept": "application/json, application/problem+json"}
+            url,
+            {
+                "Authorization": f"Bearer {token}",
+                "Accept": "application/json, application/problem+json",
+            },
         )
 
     def close(self) -> None:
@@ -172,7 +198,8 @@ class Endpoint:
         self._client.close()
 
     def exchange(self, method: str, url: str, content: bytes = b"") -> tuple[int, bytes]:
-        """Return status and body of one small request; 0 and why where there was no whole answer. Never raises."""
+        """Return status and body of one small request; 0 and why where there was no whole answer.
+        Never raises."""
         end = time.monotonic() + ANSWER_SECONDS
         answer = b""
         headers = {"Content-Type": "text/plain; charset=utf-8"} if content else {}
@@ -189,10 +216,14 @@ class Endpoint:
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
             return 0, shown(f"{type(error).__name__}: {error}", self._token).encode()
 
-    def post(self, events: Sequence[Mapping[str, object]], seconds: float = ANSWER_SECONDS) -> PostVerdict:
-        """Send one batch and judge the answer. Never raises for what the network or the endpoint does.
+    def post(
+        self, events: Sequence[Mapping[str, object]], seconds: float = ANSWER_SECONDS
+    ) -> PostVerdict:
+        """Send one batch and judge the answer. Never raises for what the network or the endpoint
+        does.
 
-        It is over after `seconds`, whatever drips in; outside the main thread a drip before the body is not bounded.
+        It is over after `seconds`, whatever drips in; outside the main thread a drip before the
+        body is not bounded.
         """
         ids = [str(event["id"]) for event in events]
         body = body_of(events)
@@ -215,12 +246,18 @@ class Endpoint:
             ):
                 if response.headers.get("content-encoding", "identity") != "identity":
                     return PostVerdict(
-                        "later", {}, f"status {response.status_code} and a compressed answer nobody asked for"
+                        "later",
+                        {},
+                        f"status {response.status_code} and a compressed answer nobody asked for",
                     )
                 for piece in response.iter_raw():
                     answer += piece
                     if len(answer) > MAX_ANSWER:
-                        return PostVerdict("later", {}, f"status {response.status_code} and an answer of over 1 MiB")
+                        return PostVerdict(
+                            "later",
+                            {},
+                            f"status {response.status_code} and an answer of over 1 MiB",
+                        )
                     if time.monotonic() > end:
                         return late
                 named = {name.lower(): value for name, value in response.headers.items()}
@@ -233,8 +270,11 @@ class Endpoint:
             return PostVerdict("later", {}, shown(what, self._token))
 
 
-def open_client(url: str, headers: Mapping[str, str], seconds: float = ANSWER_SECONDS) -> httpx.Client:
-    """Return a client for one endpoint, which follows no redirect and reaches this machine through no proxy."""
+def open_client(
+    url: str, headers: Mapping[str, str], seconds: float = ANSWER_SECONDS
+) -> httpx.Client:
+    """Return a client for one endpoint, which follows no redirect and reaches this machine through
+    no proxy."""
     host = urlsplit(url).hostname or ""
     direct = f"all://[{host}]" if ":" in host else f"all://{host}"
     return httpx.Client(
@@ -245,14 +285,19 @@ def open_client(url: str, headers: Mapping[str, str], seconds: float = ANSWER_SE
     )
 
 
-def post_json(url: str, headers: Mapping[str, str], body: bytes, *, seconds: float = ANSWER_SECONDS) -> bytes:
-    """Send one request once and return its answer. Raises EnvironmentFault DELIVERY_FAILED, which names no header."""
+def post_json(
+    url: str, headers: Mapping[str, str], body: bytes, *, seconds: float = ANSWER_SECONDS
+) -> bytes:
+    """Send one request once and return its answer. Raises EnvironmentFault DELIVERY_FAILED, which
+    names no header."""
     answer = b""
     try:
         with (
             stop_after(seconds),
             open_client(url, {"Accept": "application/json", **headers}, seconds) as client,
-            client.stream("POST", url, content=body, headers={"Content-Type": "application/json"}) as response,
+            client.stream(
+                "POST", url, content=body, headers={"Content-Type": "application/json"}
+            ) as response,
         ):
             for piece in response.iter_raw():
                 answer += piece
@@ -268,10 +313,14 @@ def post_json(url: str, headers: Mapping[str, str], body: bytes, *, seconds: flo
 
 def failed(url: str, why: str, headers: Mapping[str, str]) -> EnvironmentFault:
     """Return the error for a request that was not taken, without what its headers hold."""
-    for secret in filter(None, (part for value in headers.values() for part in (value, value.rpartition(" ")[2]))):
+    for secret in filter(
+        None, (part for value in headers.values() for part in (value, value.rpartition(" ")[2]))
+    ):
         why = why.replace(secret, "⟦header⟧")
     return EnvironmentFault(
-        "DELIVERY_FAILED", f"{url} did not take what was sent: {shown(why, '')}", "correct that, then run it again"
+        "DELIVERY_FAILED",
+        f"{url} did not take what was sent: {shown(why, '')}",
+        "correct that, then run it again",
     )
 
 
@@ -299,4 +348,6 @@ def stop_after(seconds: float) -> Iterator[None]:
 
 def body_of(events: Sequence[Mapping[str, object]]) -> bytes:
     """Return the bytes of a batch: the same events give the same bytes."""
-    return json.dumps(events, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode("utf-8")
+    return json.dumps(events, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode(
+        "utf-8"
+    )

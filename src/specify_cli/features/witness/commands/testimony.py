@@ -1,4 +1,5 @@
-"""invocations export --format testimony: the decisions and approvals of one record, for a validator of others."""
+"""invocations export --format testimony: the decisions and approvals of one record, for a validator
+of others."""
 
 from __future__ import annotations
 
@@ -18,16 +19,21 @@ from specify_cli.storage.store import FileRecordStore, digest
 
 
 def export_testimony(values: Values) -> int:
-    """Write the decisions and approvals of one record in the form that a validator of others reads."""
+    """Write the decisions and approvals of one record in the form that a validator of others
+    reads."""
     project, ids = open_export(values, "output")
     if len(ids) != 1 or values["safe"] or values["proofs"]:
-        raise CallerError("USAGE", "--format testimony takes one record, no --safe and no --proofs", "give one ID")
+        raise CallerError(
+            "USAGE", "--format testimony takes one record, no --safe and no --proofs", "give one ID"
+        )
     place = Index(project.root).resolve(ids[0])
     archive.require_whole(verify_place(project, place), place)
     record = read_file(FileRecordStore(project.root).hold(place))
     if record is None or not record.sealed:
         raise StoredDataError(
-            "RECORD_UNSEALED", f"{place.path} carries no seals, so it cannot be vouched for", "export it as an archive"
+            "RECORD_UNSEALED",
+            f"{place.path} carries no seals, so it cannot be vouched for",
+            "export it as an archive",
         )
     signers = read_signers(values)
     judged = [] if signers is None else list(judge_approvals(list(record.entries), signers))
@@ -36,9 +42,18 @@ def export_testimony(values: Values) -> int:
     archive.create_file(output, data)
     valid = sum(item.problem is None and item.signed for item in judged)
     if values["json"]:
-        write_json({"path": output, "invocation_id": place.invocation_id, "approvals": valid, "sha256": digest(data)})
+        write_json(
+            {
+                "path": output,
+                "invocation_id": place.invocation_id,
+                "approvals": valid,
+                "sha256": digest(data),
+            }
+        )
     else:
-        write_text(f"{one_line(output)}: {place.invocation_id} with {count(valid, 'signed approval')}")
+        write_text(
+            f"{one_line(output)}: {place.invocation_id} with {count(valid, 'signed approval')}"
+        )
     if signers is None:
         write_note("no approval counts without --allowed-signers FILE: it says whose keys do")
     return 0

@@ -46,14 +46,19 @@ def proof(values: Values) -> int:
     place = Index(project.root).resolve(str(values["invocation_id"]))
     make_checkpoint(project)
     matching = [
-        item for generation in open_log(project).generations() for item in prove(generation, {place.invocation_id})
+        item
+        for generation in open_log(project).generations()
+        for item in prove(generation, {place.invocation_id})
     ]
     kinds = (START,) if values["start"] else (CLOSE, START)
-    chosen: Logged | None = next((item for kind in kinds for item in matching if item.kind == kind), None)
+    chosen: Logged | None = next(
+        (item for kind in kinds for item in matching if item.kind == kind), None
+    )
     if chosen is None:
         raise CallerError(
             "NOTHING_LOGGED",
-            f"{place.invocation_id} is in no log of this clone: another clone wrote it, or it is older than the log",
+            f"{place.invocation_id} is in no log of this clone: another clone wrote it, or it "
+            "is older than the log",
             "ask the clone that wrote it for the proof",
         )
     if values["json"]:

@@ -1,4 +1,5 @@
-"""invocations verify with links, logs, witnesses and approvals: which level a trail reaches, here and elsewhere."""
+"""invocations verify with links, logs, witnesses and approvals: which level a trail reaches, here
+and elsewhere."""
 
 from __future__ import annotations
 
@@ -14,12 +15,24 @@ from specify_cli.cli.commands.records.invocations import (
     verify_one,
     warn_unexpected,
 )
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note, write_text
+from specify_cli.cli.terminal.output import (
+    one_line,
+    write_json,
+    write_lines,
+    write_note,
+    write_text,
+)
 from specify_cli.cli.terminal.render import render_findings
 from specify_cli.errors import CallerError
 from specify_cli.features.approvals.approvals import check_approvals
 from specify_cli.features.witness.levels import Trust, read_memory, verify_in_trail, verify_trail
-from specify_cli.features.witness.sources import Examined, Verified, judge_reports, verify_export, verify_sources
+from specify_cli.features.witness.sources import (
+    Examined,
+    Verified,
+    judge_reports,
+    verify_export,
+    verify_sources,
+)
 from specify_cli.libraries.archive.unpacking import is_export
 from specify_cli.libraries.ssh.options import read_signers
 from specify_cli.libraries.work.options import find_kind, list_sources, open_engine
@@ -32,7 +45,8 @@ from specify_cli.trail.log.notes import NoteError, parse_policy
 
 
 def verify(values: Values) -> int:
-    """Check one record, one file or every record; 3 if an error was found, 4 below a required level."""
+    """Check one record, one file or every record; 3 if an error was found, 4 below a required
+    level."""
     project, target, anchors = read_target(values)
     required, trust = shell.get_text(values, "require"), _read_trust(values)
     if values["source"]:
@@ -57,7 +71,12 @@ def _judge_exit(judged: SetReport, required: str | None) -> int:
 
 
 def _verify_target(
-    project: Project, target: str, anchors: list[str], trust: Trust, required: str | None, engine: Engine
+    project: Project,
+    target: str,
+    anchors: list[str],
+    trust: Trust,
+    required: str | None,
+    engine: Engine,
 ) -> tuple[SetReport, list[RecordReport]]:
     """Verify one record, one file or one export; return the verdict and the reports behind it."""
     place = None if names_file(target) else Index(project.root).resolve(target)
@@ -74,11 +93,14 @@ def _verify_target(
 
 
 def _verify_sources(values: Values, trust: Trust) -> int:
-    """Check every record of many projects or archives; 3 if an error was found, 1 where one cannot be read."""
+    """Check every record of many projects or archives; 3 if an error was found, 1 where one cannot
+    be read."""
     required = shell.get_text(values, "require")
     if values["target"] is not None or trust.memory:
         other = "a target" if values["target"] is not None else "--remember"
-        raise CallerError("USAGE", f"{other} and --source exclude each other", "verify one project at a time")
+        raise CallerError(
+            "USAGE", f"{other} and --source exclude each other", "verify one project at a time"
+        )
     with open_engine(values, "checking records") as engine:
         kind = find_kind(values)
         if kind is not None:
@@ -86,7 +108,10 @@ def _verify_sources(values: Values, trust: Trust) -> int:
             verified = [Verified(name, report) for name, report in found]
         else:
             verified = list(verify_sources(list_sources(values, ""), trust, engine))
-    codes = [0, *(1 if one.report is None else _judge_exit(one.report, required) for one in verified)]
+    codes = [
+        0,
+        *(1 if one.report is None else _judge_exit(one.report, required) for one in verified),
+    ]
     if values["json"]:
         write_json([_describe_source(one) for one in verified])
         return max(codes)
@@ -94,7 +119,10 @@ def _verify_sources(values: Values, trust: Trust) -> int:
         name = one_line(one.source)
         if one.report is None:
             why = one.failure
-            write_text(f"{name}: not verified: {'' if why is None else one_line(f'{why.code}: {why.message}')}")
+            write_text(
+                f"{name}: not verified: "
+                f"{'' if why is None else one_line(f'{why.code}: {why.message}')}"
+            )
             continue
         write_lines([*(f"{name}/{line}" for line in render_findings(one.report.findings))])
         write_text(f"{name}: {describe_verdict(one.report)}, level {one.report.level}")
@@ -115,4 +143,6 @@ def _read_trust(values: Values) -> Trust:
         raise CallerError(
             "INVALID_VALUE", f"--policy {policy}: {error}", "the form: https://c2sp.org/tlog-policy"
         ) from error
-    return Trust(trusted, () if memory is None else read_memory(memory), memory or "", read_signers(values))
+    return Trust(
+        trusted, () if memory is None else read_memory(memory), memory or "", read_signers(values)
+    )

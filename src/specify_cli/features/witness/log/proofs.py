@@ -1,4 +1,5 @@
-"""Proofs that the lines of records are leaves of a signed log: taken along by an export, and checked where it arrives.
+"""Proofs that the lines of records are leaves of a signed log: taken along by an export, and
+checked where it arrives.
 
 archive.export(project, ids, "run.tar", prove=partial(collect_proofs, project))
 checked = check_proofs(contents, reports, policy)
@@ -36,12 +37,15 @@ class Checked(NamedTuple):
     proven: str
 
 
-def collect_proofs(project: Project, invocation_ids: Set[str], annexed: Set[str | None]) -> Mapping[str, bytes]:
+def collect_proofs(
+    project: Project, invocation_ids: Set[str], annexed: Set[str | None]
+) -> Mapping[str, bytes]:
     """Sign the log; return the proof of each leaf of some invocations, by its path in an export.
 
     Of annexes only those count whose seals are given.
 
-    Raises CallerError NOTHING_LOGGED where there is none of one, EXTRA_MISSING, StoredDataError, EnvironmentFault.
+    Raises CallerError NOTHING_LOGGED where there is none of one, EXTRA_MISSING, StoredDataError,
+    EnvironmentFault.
     """
     make_checkpoint(project)
     proofs: dict[str, bytes] = {}
@@ -49,18 +53,25 @@ def collect_proofs(project: Project, invocation_ids: Set[str], annexed: Set[str 
         for item in prove(generation, invocation_ids):
             if item.kind == FIXED or (item.kind == ANNEX and item.seal not in annexed):
                 continue  # a fixed tip tells whoever has the record nothing that its close does not
-            name = f"{layout.PROOFS}/{item.invocation_id}/{item.kind}-{item.proof.number}.tlog-proof"
+            name = (
+                f"{layout.PROOFS}/{item.invocation_id}/{item.kind}-{item.proof.number}.tlog-proof"
+            )
             proofs.setdefault(name, str(item.proof).encode())
     for invocation_id in sorted(invocation_ids):
         if not any(f"/{invocation_id}/" in name for name in proofs):
             raise CallerError(
-                "NOTHING_LOGGED", f"{invocation_id} is in no log of this clone", "export it where it was written"
+                "NOTHING_LOGGED",
+                f"{invocation_id} is in no log of this clone",
+                "export it where it was written",
             )
     return proofs
 
 
-def check_proofs(contents: Contents, reports: Iterable[RecordReport], policy: Policy | None) -> Checked:
-    """Check the proofs in an export against its records, and their logs' signatures against a verifier's policy."""
+def check_proofs(
+    contents: Contents, reports: Iterable[RecordReport], policy: Policy | None
+) -> Checked:
+    """Check the proofs in an export against its records, and their logs' signatures against a
+    verifier's policy."""
     by_id = {str(report.invocation_id): report for report in reports}
     findings: list[Finding] = []
     proven: dict[bool, set[tuple[str, str]]] = {True: set(), False: set()}
@@ -68,8 +79,12 @@ def check_proofs(contents: Contents, reports: Iterable[RecordReport], policy: Po
         data = durable.read_below(contents.project.root, path, _MAX_PROOF)
         try:
             proof = parse_proof(data)
-            if not _fits(proof, kind, invocation_id, _list_seals(contents, by_id[invocation_id], kind)):
-                raise NoteError(f"it does not lead from the {kind} of {invocation_id} to the root it names")
+            if not _fits(
+                proof, kind, invocation_id, _list_seals(contents, by_id[invocation_id], kind)
+            ):
+                raise NoteError(
+                    f"it does not lead from the {kind} of {invocation_id} to the root it names"
+                )
             trusted = _is_trusted(proof, policy)
         except NoteError as error:
             findings.append(finding("PROOF_INVALID", path, None, 0, str(error)))
@@ -80,7 +95,8 @@ def check_proofs(contents: Contents, reports: Iterable[RecordReport], policy: Po
         return Checked((), "")
     whole, signed = (
         sum(
-            {(key, START), (key, CLOSE)} <= proven[known] or (report.status == "open" and (key, START) in proven[known])
+            {(key, START), (key, CLOSE)} <= proven[known]
+            or (report.status == "open" and (key, START) in proven[known])
             for key, report in by_id.items()
         )
         for known in (False, True)
@@ -93,13 +109,18 @@ def check_proofs(contents: Contents, reports: Iterable[RecordReport], policy: Po
 
 
 def _is_trusted(proof: Proof, policy: Policy | None) -> bool:
-    """Return whether a key of the policy signed the log's state, and its quorum has seen it. Raises NoteError."""
+    """Return whether a key of the policy signed the log's state, and its quorum has seen it. Raises
+    NoteError."""
     if policy is None:
         return False
     require_cryptography()
     keys = [key for key in policy.logs if key.name == proof.checkpoint.origin]
     signed = [key for key in keys if signed_at(key, proof.checkpoint) is not None]
-    seen = {name for name, key in policy.witnesses.items() if signed_at(key, proof.checkpoint) is not None}
+    seen = {
+        name
+        for name, key in policy.witnesses.items()
+        if signed_at(key, proof.checkpoint) is not None
+    }
     return bool(signed) and policy.is_reached(seen)
 
 
@@ -109,7 +130,11 @@ def _list_seals(contents: Contents, report: RecordReport, kind: str) -> list[str
         return list(report.trail.annexes)
     data = durable.read_below(contents.project.root, report.file)
     seals = [str(seal_at_end(raw + b"\n")) for _, raw in split_lines(data)]
-    return seals[-1:] if kind == CLOSE else [*seals[:1], *seals[LAST_OPENING_SEQ : LAST_OPENING_SEQ + 1]]
+    return (
+        seals[-1:]
+        if kind == CLOSE
+        else [*seals[:1], *seals[LAST_OPENING_SEQ : LAST_OPENING_SEQ + 1]]
+    )
 
 
 def _fits(proof: Proof, kind: str, invocation_id: str, seals: Iterable[str]) -> bool:

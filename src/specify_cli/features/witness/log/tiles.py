@@ -14,9 +14,11 @@ from specify_cli.trail.log.signing import LevelFiles
 
 
 def export_tiles(generation: Generation, checkpoint: Checkpoint, folder: str) -> int:
-    """Write checkpoint, tiles and entry bundles of a signed log into a new folder; return how many files.
+    """Write checkpoint, tiles and entry bundles of a signed log into a new folder; return how many
+    files.
 
-    The checkpoint comes last: a folder without one is not whole. Raises CallerError FILE_EXISTS, EnvironmentFault.
+    The checkpoint comes last: a folder without one is not whole. Raises CallerError FILE_EXISTS,
+    EnvironmentFault.
     """
     try:
         os.mkdir(folder)
@@ -33,7 +35,9 @@ def export_tiles(generation: Generation, checkpoint: Checkpoint, folder: str) ->
             durable.create_exclusive(fd, "checkpoint", str(checkpoint).encode(), durable.SHARED)
         return written + 1
     except FileExistsError as error:
-        raise CallerError("FILE_EXISTS", f"{folder} exists; nothing is overwritten", "name a new folder") from error
+        raise CallerError(
+            "FILE_EXISTS", f"{folder} exists; nothing is overwritten", "name a new folder"
+        ) from error
     except OSError as error:
         raise durable.write_failed(folder, error) from error
 
@@ -56,7 +60,8 @@ def _bundle(generation: Generation, size: int) -> Iterator[tuple[str, bytes]]:
 
 
 def _name(prefix: str, number: int, width: int) -> str:
-    """Return a tile's path: its number in groups of three digits, all but the last after an x (tlog-tiles)."""
+    """Return a tile's path: its number in groups of three digits, all but the last after an x
+    (tlog-tiles)."""
     groups = [f"{number % 1000:03d}"]
     while number := number // 1000:
         groups.insert(0, f"x{number % 1000:03d}")

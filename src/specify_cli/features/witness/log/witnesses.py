@@ -1,4 +1,5 @@
-"""The keys of witnesses that this clone has asked, remembered in the git directory: a line `<endpoint> <key>` each."""
+"""The keys of witnesses that this clone has asked, remembered in the git directory: a line
+`<endpoint> <key>` each."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ _MAX = 64 * 1024
 
 
 def read_witnesses(home: str) -> dict[str, VerifierKey]:
-    """Return the witnesses' keys by the endpoint they belong to. Raises StoredDataError NOT_OURS, LOG_DAMAGED."""
+    """Return the witnesses' keys by the endpoint they belong to. Raises StoredDataError NOT_OURS,
+    LOG_DAMAGED."""
     try:
         data = durable.read_own(home, _FILE, _MAX)
     except FileNotFoundError:
@@ -21,17 +23,21 @@ def read_witnesses(home: str) -> dict[str, VerifierKey]:
         return {endpoint: VerifierKey.parse(key) for endpoint, key in lines}
     except (NoteError, ValueError) as error:
         path = f"{home}/{_FILE}"
-        raise StoredDataError("LOG_DAMAGED", f"{path} is not what sync wrote: {error}", f"rm {path}") from error
+        raise StoredDataError(
+            "LOG_DAMAGED", f"{path} is not what sync wrote: {error}", f"rm {path}"
+        ) from error
 
 
 def pin_witness(home: str, endpoint: str, key: VerifierKey) -> None:
-    """Remember a witness's key. Raises StoredDataError LOG_DAMAGED where the endpoint had another one before."""
+    """Remember a witness's key. Raises StoredDataError LOG_DAMAGED where the endpoint had another
+    one before."""
     known = read_witnesses(home)
     pinned = known.setdefault(endpoint, key)
     if pinned != key:
         raise StoredDataError(
             "LOG_DAMAGED",
-            f"the witness at {endpoint} has another key than before ({key.name}+{key.key_id.hex()})",
+            f"the witness at {endpoint} has another key than before "
+            f"({key.name}+{key.key_id.hex()})",
             f"ask who runs it; then remove its line from {home}/{_FILE}",
         )
     with durable.folder(home) as fd:
