@@ -123,7 +123,7 @@ def schemas() -> dict[str, dict[str, Any]]:
         name: {"$schema": DIALECT, **_unwrap(shape.model_json_schema())}
         for name, shape in read_shapes().items()
     }
-    return made | {"event": event_schema()}
+    return made | {"event": _unwrap(event_schema())}
 
 
 def _unwrap(schema: Any) -> Any:
