@@ -277,6 +277,8 @@ _SHARED = {
     "export_safe",
     "digest_key",
     "truncated",
+    "witness",
+    "claimed_at",
 }
 
 

@@ -121,6 +121,9 @@ _MARKS = {
     "export_safe": Member("false"),
     "digest_key": Member("text"),
     "truncated": Member("true"),
+    # Who says so, where that is not the writer itself (docs/format.md §4).
+    "witness": Member("choice", choices=("transcript", "tree")),
+    "claimed_at": Member("time"),
 }
 _INSIDE = {"step": _optional("name"), "ordinal": _optional("positive"), **_AGENT, **_MARKS}
 _STEP = {
