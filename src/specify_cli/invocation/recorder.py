@@ -33,7 +33,14 @@ from specify_cli.project.config import Project
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record.event_table import EVENTS, LATE, RECORDABLE
 from specify_cli.record.ids import new_ulid, rfc3339
-from specify_cli.record.record import Tip, chain, is_tip_due, lines_in_force, refusal_after
+from specify_cli.record.record import (
+    Tip,
+    chain,
+    is_tip_due,
+    lines_in_force,
+    refusal_after,
+    tip_of,
+)
 from specify_cli.record.seal import open_line
 from specify_cli.record.state import StateFold
 from specify_cli.redaction.capture import redact
@@ -250,6 +257,25 @@ class Recorder:
         items = [Composed(dict(body), (), ()) for body in bodies]
         return self._write(items, None, dedupe=(None,) * len(bodies), after=after)
 
+    def annex(self, items: Sequence[Composed]) -> Batch:
+        """Say these of the record, which is closed, as annexes in this order.
+
+        Raises CallerError RUN_BUSY where it is open, and what a write raises.
+        """
+        if self.tombstone:
+            return self._count_swallowed([item.event for item in items])
+        stored = [self._store_objects(item) for item in items]
+        bodies = [body for item in stored for body in (item.body, *item.gaps)]
+        data = self._records.read(self.place).rstrip(b"\n")
+        tip = tip_of(open_line(data.rpartition(b"\n")[2]))
+        if tip is None or tip.event != "completed":
+            raise CallerError(
+                "RUN_BUSY",
+                f"{self.invocation_id} is open: what is said of it is appended to it",
+                f"spec-kitty invocations show {self.invocation_id}",
+            )
+        return self._append_late([Composed(body, (), ()) for body in bodies], tip)
+
     def close(self) -> None:
         """Let go of the record's file; what an invocation with its trail off did not keep is
         counted in one line."""
@@ -449,13 +475,14 @@ class Recorder:
         """Write what may still be said of a closed record: one annex file each, chained to its
         durable last line."""
         self._records.hold_durably(self.place)
-        at = rfc3339(read_clock(self._clock))
+        now = read_clock(self._clock)
+        at = rfc3339(now)
         paths: list[str] = []
-        for item in items:
+        for number, item in enumerate(items):
             line, _ = chain(tip, self.invocation_id, [{**item.body, "at": at, **self._by}])
-            paths.append(
-                write_annex(self.project, self._records, self.invocation_id, self._make_id(), line)
-            )
+            # Their names say in which order they came.
+            name = new_ulid(now + number, self._entropy(10))
+            paths.append(write_annex(self.project, self._records, self.invocation_id, name, line))
         return Batch(self.invocation_id, (), 0, True, tuple(paths), ())
 
     def _compose_link(self, event: str, payload: Mapping[str, object]) -> Composed:

@@ -50,7 +50,7 @@ class EventType(NamedTuple):
     `durable`: on stable storage before the program goes on (docs/format.md §6). `compared`: a run
     that is resumed or executed again has to come to the same. `shown` are the members a timeline
     shows. `command` writes an event that no payload can give. `annex`: also or only as an annex of
-    a closed record.
+    a closed record; of a witness, where that is the program's transcript.
     """
 
     about: str
@@ -341,6 +341,7 @@ EVENTS: Mapping[str, EventType] = {
         ("tool", "side_effect", "args"),
         "ToolCall, function call",
         compared=True,
+        annex="witness",
     ),
     "tool_result": EventType(
         "What a tool gave.",
@@ -368,6 +369,7 @@ EVENTS: Mapping[str, EventType] = {
         ("tool", "status", "output"),
         "ToolResult, observation",
         compared=True,
+        annex="witness",
     ),
     "patch_apply": EventType(
         "A file was made, changed or deleted.",
@@ -387,6 +389,7 @@ EVENTS: Mapping[str, EventType] = {
         ("kind", "path"),
         "PatchApply, file edit",
         compared=True,
+        annex="witness",
     ),
     "gate_decision": EventType(
         "A rule was asked and answered.",
@@ -438,6 +441,7 @@ EVENTS: Mapping[str, EventType] = {
         {"text": _optional("captured", side="prompt", media_type="text/plain"), **_INSIDE},
         ("text",),
         "user message",
+        annex="witness",
     ),
     "turn": EventType(
         "The agent's turn is over: what it answered at its end, and what its model used.",
@@ -467,6 +471,7 @@ EVENTS: Mapping[str, EventType] = {
         },
         ("change", "reason"),
         "session lifecycle",
+        annex="witness",
     ),
     "model_call": EventType(
         "The host asked its model.",
@@ -502,6 +507,7 @@ EVENTS: Mapping[str, EventType] = {
         ("severity", "error_code", "message"),
         "ErrorEvent",
         compared=True,
+        annex="witness",
     ),
     "policy_violation": EventType(
         "A rule or limit was broken; for a limit nothing runs after it.",
@@ -517,6 +523,22 @@ EVENTS: Mapping[str, EventType] = {
         "PolicyViolation, budget stop",
         durable=True,
     ),
+    "reconciled": EventType(
+        "What another witness tells was held against the record.",
+        {
+            "witness": _computed("choice", choices=("transcript",)),
+            "until": _computed("time", note="(what it tells up to then, by its own claim)"),
+            "calls": _computed("integer", note="(that it tells since the last such line)"),
+            "confirmed": _computed("integer", note="(of these: the record held them)"),
+            "added": _computed("integer", note="(of these: the record did not)"),
+            "filled": _computed("integer", note="(results and turns of which it said more)"),
+            "contradicted": _computed("integer", note="(of which it said otherwise)"),
+        },
+        ("witness", "confirmed", "added", "filled", "contradicted"),
+        "reconciliation",
+        "the end of a turn, `import sessions`, `doctor --sweep`",
+        annex="witness",
+    ),
     "capture_gap": EventType(
         "What could not be written, and why.",
         {
@@ -528,6 +550,7 @@ EVENTS: Mapping[str, EventType] = {
         },
         ("reason", "what", "count", "message"),
         "dropped events",
+        annex="witness",
     ),
     "recovered": EventType(
         "A writer crashed before this line; the next one went on.",

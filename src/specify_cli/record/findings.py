@@ -146,6 +146,12 @@ FINDINGS: Mapping[str, FindingKind] = {
         "one event was reported twice with different content",
         "find out who reported the first: a running tool can be quicker than its harness",
     ),
+    "CONTRADICTION_TOLD": (
+        WARNING,
+        "who tells of the work said one thing twice and differently, or two of them contradict "
+        "each other",
+        "read both sides; the record itself is sound",
+    ),
     "DIGEST_CONTRADICTED": (
         ERROR,
         "a line states another digest than that of the text it holds",
@@ -209,6 +215,7 @@ TRAIL_CODES = ("LINK_", "LOG_", "LOGGED_", "NOT_LOGGED")
 # lines.
 _ABOUT_OTHERS = {
     "CONFLICTING_DUPLICATE",
+    "CONTRADICTION_TOLD",
     "DIGEST_CONTRADICTED",
     "PAIR_CONTRADICTED",
     "ANNEX_MISMATCH",

@@ -37,6 +37,7 @@ LEFT_OPEN = f"{LOCAL}/left-open"
 PROMPTS = f"{LOCAL}/prompts"
 BEGUN = f"{LOCAL}/begun"
 ASKED = f"{LOCAL}/asked"
+TRANSCRIPTS = f"{LOCAL}/transcripts"
 # Below the git directory: what a hook could not note in the project.
 LOST_IN_GIT = "kittify/hook-failures.jsonl"
 OLDER_RECORDS = "kitty-ops"

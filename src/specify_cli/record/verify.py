@@ -154,6 +154,10 @@ def verify_record(
     return walk.report()
 
 
+# What a capture_gap calls two things that were told and differ; older writers used the latter.
+_CONTRADICTIONS = ("contradiction", "conflicting_duplicate")
+
+
 class _Calls:
     """At which seq the result of each call stands, and a hash of what it said; -1 and the tool's
     hash of an open call.
@@ -489,8 +493,8 @@ class _Walk:
             self._add_finding("TIMES_CLAIMED", seq, offset, _describe_import(fields["imported"]))
         elif event == "tool_result":
             self._check_result(fields, seq, offset)
-        elif event == "capture_gap" and fields.get("reason") == "conflicting_duplicate":
-            self._add_finding("CONFLICTING_DUPLICATE", seq, offset, say(fields.get("what")))
+        elif event == "capture_gap" and fields.get("reason") in _CONTRADICTIONS:
+            self._add_finding("CONTRADICTION_TOLD", seq, offset, say(fields.get("what")))
         if event in OBJECT_MEMBERS or dict in map(type, fields.values()):
             self.objects += named_objects(fields, seq, offset)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
+import re
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +31,16 @@ from support import FULL, Cli
 
 KEPT = Path(__file__).parents[2] / "fixtures/kept"
 each = pytest.mark.parametrize("harness", list_names())
+CLOSING = "profile-invocation complete"
 LONG_AGO = (1_600_000_000, 1_600_000_000)
 
 
-def lay(harness: str, home: Path, session: Session) -> None:
-    """Lay down what the program kept, as it lay in its user's home."""
+def lay(harness: str, home: Path, session: TimedSession, until: str | None = None) -> None:
+    """Lay down what the program kept, as it lay in its user's home; until its agent's first line with these words."""
     for path in sorted((KEPT / harness).rglob("*.jsonl")):
-        lines = [session._here(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+        texts = path.read_text(encoding="utf-8").splitlines()
+        texts = texts if until is None else list(itertools.takewhile(lambda text: until not in text, texts))
+        lines = [session._here(json.loads(session.retime(line))) for line in texts]
         if harness == "opencode":
             fill_database(home / ".local/share/opencode/opencode.db", lines)
             continue
@@ -68,6 +75,66 @@ def fill_database(path: Path, lines: list[Any]) -> None:
             database.execute(f"INSERT INTO {line['table']} VALUES ({marks})", [row.get(name) for name in names])
 
 
+class TimedSession(Session):
+    """A session whose transcript can say that it takes place now."""
+
+    moved = timedelta()
+
+    def begin_now(self) -> None:
+        text = "".join(path.read_text() for path in sorted((KEPT / self.harness).rglob("*.jsonl")))
+        first = min([*map(_read_time, _ISO.findall(text)), *map(_read_millis, _MILLIS.findall(text))])
+        # Played, a session takes less time: its `do` has been called when it is played.
+        self.moved = datetime.now(UTC) - first - timedelta(seconds=5)
+
+    def retime(self, line: str) -> str:
+        line = _ISO.sub(lambda match: (_read_time(match[0]) + self.moved).isoformat()[:23] + "Z", line)
+        moved = round(self.moved.total_seconds() * 1000)
+        return _MILLIS.sub(lambda match: str(int(match[0]) + moved), line)
+
+
+_ISO = re.compile(r"2026-11-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_MILLIS = re.compile(r"\b17[67]\d{10}\b|\b179\d{10}\b")
+
+
+def _read_time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _read_millis(text: str) -> datetime:
+    return datetime.fromtimestamp(int(text) / 1000, UTC)
+
+
+def play_with_transcript(
+    harness: str,
+    root: Path,
+    cli: Cli,
+    home: Path,
+    lose: Callable[[int, bytes], bool] = lambda *_: False,
+    *,
+    now: bool = False,
+) -> TimedSession:
+    """Play the whole job of a harness through its hooks, but for the payloads that are lost.
+
+    Its transcript, which hooks read too, tells of the call that closes the record when that is over.
+    """
+    numbers = itertools.count()
+
+    def deliver(name: str, data: bytes) -> None:
+        if lose(next(numbers), data):
+            return
+        run_hook(name, data, str(root), str(home))
+        if CLOSING.encode() in data:
+            lay(harness, home, session)
+
+    session = TimedSession(f"{harness}/job", root, cli, deliver)
+    if now:
+        session.begin_now()
+    lay(harness, home, session, until=CLOSING)
+    session.play()
+    lay(harness, home, session)
+    return session
+
+
 def read_lines(root: Path, folder: str) -> list[dict[str, Any]]:
     paths = sorted((root / folder).rglob("*.jsonl"))
     return [json.loads(line) for path in paths for line in path.read_bytes().split(b"\n")[:-1]]
@@ -84,12 +151,7 @@ def played(chartered: Path, cli: Cli, home: Path, request: pytest.FixtureRequest
     """The whole job of a harness, played through its hooks, and its transcripts in the home; nothing recorded."""
     harness = request.getfixturevalue("harness")
 
-    def deliver(name: str, data: bytes) -> None:
-        run_hook(name, data, str(chartered), str(home))
-
-    session = Session(f"{harness}/job", chartered, cli, deliver)
-    lay(harness, home, session)  # hooks read it too
-    session.play()
+    session = play_with_transcript(harness, chartered, cli, home)
     live = read_lines(chartered, layout.RECORDS) + read_lines(chartered, layout.ANNEXES)
     forget(chartered)
     lay(harness, home, session)
@@ -131,12 +193,10 @@ def test_a_second_import_changes_nothing(harness: str, played: tuple[Session, li
     assert read_files(session.root) == before
 
 
-@pytest.mark.parametrize("harness", ["claude-code", "gemini", "opencode"])
+@each
 def test_a_session_that_hooks_recorded_is_not_imported(harness: str, chartered: Path, cli: Cli, home: Path) -> None:
-    session = Session(f"{harness}/job", chartered, cli, lambda name, data: run_hook(name, data, str(chartered), None))
-    session.play()
+    play_with_transcript(harness, chartered, cli, home, now=True)
     shutil.rmtree(chartered / layout.LOCAL / "bindings")  # as in another clone
-    lay(harness, home, session)
 
     done = cli("import", "sessions", "--harness", harness, "--json").json()
 

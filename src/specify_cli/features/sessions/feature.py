@@ -38,10 +38,13 @@ FEATURE = Feature(
             rank=330,
         ),
     ),
-    fills=tuple(
-        Fill("transcripts", f"readers.{name.replace('-', '_')}:TRANSCRIPTS", name)
-        for name in ("claude-code", "codex", "gemini", "opencode")
+    fills=(
+        *(
+            Fill("transcripts", f"readers.{name.replace('-', '_')}:TRANSCRIPTS", name)
+            for name in ("claude-code", "codex", "gemini", "opencode")
+        ),
+        Fill("turn_over", "turn_end:merge_turn"),
     ),
     shapes="shapes",
-    pure=("reading",),
+    pure=("reading", "reconciling"),
 )

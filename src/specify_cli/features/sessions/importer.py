@@ -21,14 +21,11 @@ from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from doctrine.text import make_encodable
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.conversation.turn import describe_turn
 from specify_cli.features.hooks.harnesses import translate
-from specify_cli.features.hooks.payload.site import Site, place_events
-from specify_cli.features.hooks.payload.turn_from_transcript import TurnFacts
-from specify_cli.features.hooks.payload.values import HookEvent, compose_approval
+from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import read_session
 from specify_cli.features.sessions.reading import parse_time
-from specify_cli.invocation.bindings import binding_path
+from specify_cli.features.sessions.telling import iter_events
 from specify_cli.invocation.ends.opening import (
     capture_modes,
     choose_advisor,
@@ -42,7 +39,6 @@ from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.record import chain, genesis_tip
-from specify_cli.record.seal import open_line
 from specify_cli.redaction.capture import redact
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.objects import FileObjectStore
@@ -50,8 +46,6 @@ from specify_cli.storage.publishing import prepare
 from specify_cli.storage.store import FileRecordStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from doctrine.load import ParseCache
     from specify_cli.features.sessions.reading import Session, TranscriptEvent
     from specify_cli.features.sessions.transcripts import Transcript
@@ -78,6 +72,7 @@ class HarnessCounts(NamedTuple):
     imported: int
     present: int
     grown: int
+    merged: int
     live: int
     at_work: int
     earlier: int
@@ -112,7 +107,7 @@ class SessionImporter:
         # Asked for once: each record that is written here changes what an index has to be compared
         # with.
         self._known = {key.invocation_id: key for key in self._index.newest()}
-        self._live: set[str] | None = None
+        self._merger = SessionMerger(project, cache)
 
     def take(self, transcript: Transcript, harness: str) -> ImportResult:
         """Import one transcript, unless it is here, of another project, or still being written.
@@ -181,34 +176,11 @@ class SessionImporter:
                 invocation_id,
                 session._replace(events=later),
             )
-        if self._is_live(session):
-            return ImportResult("live")
-        self._write(session, invocation_id, digest, before)
+        merged = self._merger.merge(session)
+        if merged.rest is None:
+            return ImportResult("merged" if merged.added else "live")
+        self._write(merged.rest, invocation_id, digest, before)
         return ImportResult("imported", invocation_id)
-
-    def _is_live(self, session: Session) -> bool:
-        """Return whether hooks told of this session: it is bound, or a record names it or was begun
-        in it."""
-        folder, name = binding_path(session.harness, session.session_id, None)
-        if os.path.lexists(f"{self._project.root}/{folder}/{name}"):
-            return True
-        if self._live is None:
-            heads = (
-                self._records.head(place)
-                for key in self._known.values()
-                if (place := self._index.place(key))
-            )
-            opened = (open_line(head).fields or {} for head in heads)
-            owners = (fields.get("session") for fields in opened if "imported" not in fields)
-            self._live = {
-                str(owner.get("session_id")) for owner in owners if isinstance(owner, dict)
-            }
-        printed = {
-            name
-            for item in session.events
-            for name in translate(session.harness, item.payload).printed
-        }
-        return session.session_id in self._live or not printed.isdisjoint(self._known)
 
     def _write(self, session: Session, invocation_id: str, digest: str, before: str | None) -> None:
         """Write a session as one closed record; its objects are durable before it. Raises
@@ -308,7 +280,7 @@ class SessionImporter:
         trace_id, stage = trace_id_of(None, invocation_id), None
         at = session.events[0].at
         calls: set[object] = set()
-        for item, event in self._iter_events(session):
+        for item, event in iter_events(session, self._project.root):
             at = max(at, item.at)
             try:
                 if event.event == "tool_result" and event.payload.get("call_id") not in calls:
@@ -333,64 +305,6 @@ class SessionImporter:
                 bodies.append({**body, "at": rfc3339(at)})
             objects += blobs
         return bodies, objects
-
-    def _iter_events(self, session: Session) -> Iterator[tuple[TranscriptEvent, HookEvent]]:
-        """Yield the events that hooks would have recorded; at the end a result for each call that
-        has none."""
-        unanswered: dict[str, HookEvent] = {}
-        begun: set[str] = set()
-        for item in session.events:
-            for event in self._translate(session, item):
-                call_id = str(event.payload.get("call_id", ""))
-                if event.event == "tool_call":
-                    if call_id in begun:
-                        continue  # the begin of a `do` is told again with its result
-                    begun.add(call_id)
-                    unanswered[call_id] = event
-                elif event.event == "tool_result":
-                    unanswered.pop(call_id, None)
-                yield item, event
-        for call_id, call in unanswered.items():
-            members = {
-                name: value for name, value in call.payload.items() if name in ("tool", "agent")
-            }
-            payload: dict[str, object] = {
-                "call_id": call_id,
-                "status": "unknown",
-                "inferred": True,
-                **members,
-            }
-            yield session.events[-1], HookEvent("tool_result", payload, "post", call_id)
-
-    def _translate(self, session: Session, item: TranscriptEvent) -> Iterator[HookEvent]:
-        call = translate(session.harness, item.payload)
-        call = place_events(
-            call, Site(self._project.root, None, session.harness, None, call.cwd or session.cwd)
-        )
-        if call.moment is not None:
-            moment = call.moment
-            if moment.kind == "prompt":
-                yield HookEvent("prompt", {"text": moment.text or ""}, "other", "")
-            elif moment.kind == "end" and (call.subagent is None or moment.text):
-                payload = describe_turn(moment, item.facts or TurnFacts(), call.subagent)
-                yield HookEvent("turn", payload, "other", "")
-            elif moment.kind in ("compacted", "interrupted"):
-                reason = {} if moment.reason is None else {"reason": moment.reason}
-                yield HookEvent("session_change", {"change": moment.kind, **reason}, "other", "")
-        for event in call.events:
-            if item.status is None or event.event not in ("tool_result", "patch_apply"):
-                yield event
-                continue
-            stated = (
-                {"status": item.status}
-                if event.event == "tool_result"
-                else {"ok": item.status == "ok"}
-            )
-            yield event._replace(payload={**event.payload, **stated})
-            if item.status == "denied" and event.event == "tool_result":
-                yield HookEvent(
-                    "approval", compose_approval(event.payload), event.phase, event.call_id
-                )
 
 
 def _begins_other(session: Session, item: TranscriptEvent, calls: set[object]) -> bool:

@@ -58,15 +58,31 @@ class Transcript(NamedTuple):
         return read(self.name), {agent: read(name) for agent, name in self.subagents.items()}
 
 
+class Sought(NamedTuple):
+    """The transcript of one session, as a hook of it names it: by its path, or by the session
+    alone."""
+
+    session_id: str
+    path: str | None
+    home: str
+    environment: Mapping[str, str]
+
+
+def locate_file(sought: Sought) -> Transcript | None:
+    """Return the transcript at the path that a hook named; None where it named none."""
+    return None if sought.path is None else describe_transcript(sought.path, "", {})
+
+
 class KeptSessions(NamedTuple):
     """What a harness's module brings: how its transcripts are found, and how they are read.
 
     `find(home, environment)` yields those of every project. Raises StoredDataError for an
-    unreadable store.
+    unreadable store. `locate` returns that of one session, without looking at any other.
     """
 
     find: Callable[[str, Mapping[str, str]], Iterator[Transcript]]
     reader: type[SessionReader]
+    locate: Callable[[Sought], Transcript | None] = locate_file
 
 
 def describe_transcript(path: str, cwd: str, subagents: Mapping[str, str]) -> Transcript:

@@ -9,7 +9,7 @@ left out and said to be. Sealing, numbering and writing are the recorder's.
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
-from doctrine.text import make_encodable, name_kind, spell
+from doctrine.text import make_encodable, name_kind, say, spell
 from specify_cli.record.event_table import RECORDABLE, Member
 from specify_cli.record.record import dedupe_bytes, is_durable
 from specify_cli.record.seal import MAX_INTEGER, digest_of, is_digest, open_line
@@ -191,16 +191,24 @@ def conflict_gap(data: bytes, key: str, body: Mapping[str, object]) -> dict[str,
     if not differing:
         return None
     digest = digest_of(body)
-    status = f" (status {body['status']})" if "status" in body else ""
     what = f"{body['event']} {body.get('call_id', body.get('path', ''))}".strip()[:MAX_NAME]
-    message = (
-        f"another body was told later{status}; it differs in "
-        f"{', '.join(sorted(differing))}; its SHA-256 is {digest}"
-    )
+    sides = [
+        f"{name} {_spell_side(fields.get(name))}, then {_spell_side(body.get(name))}"
+        for name in sorted(differing)
+    ]
+    message = f"told again and otherwise: {'; '.join(sides)}; its SHA-256 is {digest}"
     own = sha256(f"{key}\0{digest}".encode("ascii")).hexdigest()[:32]
     if data.find(dedupe_bytes(own)) >= 0:
         return None
-    return {**gap("conflicting_duplicate", what, message=message), "dedupe": own}
+    return {**gap("contradiction", what, message=message), "dedupe": own}
+
+
+def _spell_side(value: object) -> str:
+    """Return a value of one side of a contradiction in a few characters; a text by its size, since
+    its digest stands in the line."""
+    if isinstance(value, dict) and "size" in value:
+        return f"({value['size']} bytes)"
+    return "nothing" if value is None else say(value)[:80]
 
 
 class Known(NamedTuple):

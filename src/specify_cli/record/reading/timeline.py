@@ -76,6 +76,11 @@ def make_timeline(events: Sequence[Mapping[str, object]]) -> Sequence[Entry]:
     # Of each entry the line it begins with, the one that ends it and one more than its step's
     # place; 0 where none does.
     begun, ended, within = array("I"), array("I"), array("I")
+    # An end that says nothing of how a call ended, and the places that a later one took it at.
+    unsure: dict[tuple[str, str], int] = {}
+    first_ends: dict[int, int] = {}
+    # Results that came before their calls.
+    early: dict[tuple[str, str], int] = {}
     open_calls: dict[tuple[str, str], int] = {}
     open_steps: dict[tuple[str, str], int] = {}
     for number, fields in enumerate(events):
@@ -89,9 +94,23 @@ def make_timeline(events: Sequence[Mapping[str, object]]) -> Sequence[Entry]:
             if is_call
             else (say(fields.get("step")), say(fields.get("ordinal")))
         )
-        if kind in _ENDS and key in opened:
-            ended[opened.pop(key)] = number
+        if kind == "tool_result" and key not in opened and key in unsure:
+            place = unsure.pop(key)
+            first_ends[place] = ended[place]
+            ended[place] = number
             continue
+        if kind in _ENDS and key in opened:
+            place = opened.pop(key)
+            ended[place] = number
+            if is_call and fields.get("status") == "unknown":
+                unsure[key] = place
+            continue
+        if kind == "tool_call" and key in early and "witness" in fields:
+            place = early.pop(key)
+            begun[place], ended[place] = number, begun[place]
+            continue
+        if kind == "tool_result":
+            early[key] = len(begun)
         step = _find_step(fields, open_steps, kind)
         within.append(0 if step is None else step + 1)
         ended.append(0)
@@ -102,7 +121,11 @@ def make_timeline(events: Sequence[Mapping[str, object]]) -> Sequence[Entry]:
     def make(place: int) -> Entry:
         first, last, step = begun[place], ended[place], within[place]
         entry = _begin(first, events[first], step - 1 if step else None)
-        return _end(entry, last, events[last]) if last else entry
+        if not last:
+            return entry
+        first_end = first_ends.get(place)
+        end = events[last] if first_end is None else {**events[first_end], **events[last]}
+        return _end(entry, last, end)
 
     timeline = View(len(begun), make)
     return timeline if len(begun) > _KEPT else list(timeline)

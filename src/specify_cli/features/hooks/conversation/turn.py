@@ -14,6 +14,7 @@ import time
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import make_encodable
 from specify_cli import durable
+from specify_cli.cli.tables.points import call_fill, list_fills
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.direct import name_writer
 from specify_cli.features.hooks.harnesses import find_dialect
@@ -36,7 +37,9 @@ from specify_cli.storage.store import FileRecordStore, small_file
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from doctrine.load import ParseCache
     from specify_cli.features.hooks.payload.values import HookInput, SessionMoment
+    from specify_cli.project.config import Project
 
 _MAX_PROMPT = 64 * 1024
 MAX_TRANSCRIPT = 4 * 1024 * 1024
@@ -59,11 +62,15 @@ def record_moment(
     except Orphan as orphan:
         if moment.kind == "end" and orphan.closed is not None and call.subagent is None:
             _append_late(root, harness, session, moment, orphan.closed, home)
+            _merge_transcript(*load_project(root, home), harness, call, moment, home)
         return
     try:
         facts = TurnFacts()
         if moment.kind not in ("compacted", "started"):
             facts = _read_facts(harness, moment)
+            if call.subagent is None:
+                cache = recorder.cache or load_project(root, home)[1]
+                _merge_transcript(recorder.project, cache, harness, call, moment, home)
             own = call.events[0].payload.get("call_id") if call.events else None
             close_unanswered_calls(
                 recorder,
@@ -88,6 +95,26 @@ def record_moment(
             _append(recorder, "session_change", change, _key(harness, session, moment))
     finally:
         recorder.close()
+
+
+def _merge_transcript(
+    project: Project,
+    cache: ParseCache,
+    harness: str,
+    call: HookInput,
+    moment: SessionMoment,
+    home: str | None,
+) -> None:
+    """Let rooms hold the session's transcript against its records. A failure is left where doctor
+    shows it: what hooks told is recorded anyway."""
+    session, cwd = call.session_id or "", call.cwd or project.root
+    for fill in list_fills("turn_over", look=False):
+        try:
+            call_fill(fill, project, cache, harness, session, moment.transcript, cwd, home)
+        except (InvocationError, OSError) as error:
+            from specify_cli.features.hooks.losses import note_failure  # rare
+
+            note_failure(project.root, project.git_dir, harness, error)
 
 
 def record_unknown(root: str, harness: str, call: HookInput, home: str | None) -> None:

@@ -55,9 +55,9 @@ def fill_exit_status(dialect: Dialect, call: HookInput) -> HookInput:
     )
 
 
-def read_end(path: str, limit: int = MAX_TRANSCRIPT) -> bytes:
-    """Return the end of a transcript, nothing of what is no plain file; the harness alone says
-    where it is."""
+def read_end(path: str, limit: int = MAX_TRANSCRIPT, start: int = 0) -> bytes:
+    """Return the end of a transcript, what comes before `start` left out; nothing of what is no
+    plain file. The harness alone says where it is."""
     folder, _, name = path.rpartition("/")
     if not os.path.isabs(path):
         return b""
@@ -65,7 +65,7 @@ def read_end(path: str, limit: int = MAX_TRANSCRIPT) -> bytes:
         with durable.folder(folder or "/") as folder_fd:
             fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
         try:
-            return os.pread(fd, limit, max(0, os.fstat(fd).st_size - limit))
+            return os.pread(fd, limit, max(start, os.fstat(fd).st_size - limit))
         finally:
             os.close(fd)
     except (OSError, InvocationError, ValueError):

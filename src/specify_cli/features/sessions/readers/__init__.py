@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from specify_cli.features.sessions.reading import Session
-    from specify_cli.features.sessions.transcripts import Transcript
+    from specify_cli.features.sessions.transcripts import Sought, Transcript
 
 
 def list_names() -> list[str]:
@@ -44,6 +44,22 @@ def find_transcripts(
     kept = _find_kept(harness)
     try:
         yield from kept.find(home, environment)
+    except Exception as error:
+        if _is_ours(kept, error):
+            raise
+        raise _describe_failure(harness, error) from error
+
+
+def locate_transcript(harness: str, sought: Sought) -> Transcript | None:
+    """Return the transcript of one session; None where its program keeps none that is known.
+
+    Raises StoredDataError for an unreadable store, EnvironmentFault ROOM_FAILED.
+    """
+    if harness not in list_names():
+        return None
+    kept = _find_kept(harness)
+    try:
+        return kept.locate(sought)
     except Exception as error:
         if _is_ours(kept, error):
             raise

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from specify_cli.features.sessions.reading import Line
-    from specify_cli.features.sessions.transcripts import Transcript
+    from specify_cli.features.sessions.transcripts import Sought, Transcript
 
 # What Claude Code writes under a person's name that no person typed.
 _NOT_TYPED = ("<local-command-", "<command-", "Caveat: The messages below")
@@ -31,14 +31,21 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
     """Yield the transcripts below Claude Code's folder, each with those of its subagents."""
     top = environment.get("CLAUDE_CONFIG_DIR") or f"{home}/.claude"
     for path in list_files(f"{top}/projects", 1, ".jsonl"):
-        agents = {
-            Path(file).stem.removeprefix("agent-"): file
-            for file in list_files(f"{path.removesuffix('.jsonl')}/subagents", 0, ".jsonl")
-        }
         # Most are of other projects, and say so in their first lines.
-        yield describe_transcript(
-            path, find_cwd(read_head(path, FIRST_BYTES)) or find_cwd(read_head(path)), agents
-        )
+        cwd = find_cwd(read_head(path, FIRST_BYTES)) or find_cwd(read_head(path))
+        yield describe_transcript(path, cwd, _find_subagents(path))
+
+
+def locate_transcript(sought: Sought) -> Transcript | None:
+    """Return the transcript at the path that a hook named, with those of its subagents."""
+    if sought.path is None:
+        return None
+    return describe_transcript(sought.path, "", _find_subagents(sought.path))
+
+
+def _find_subagents(path: str) -> dict[str, str]:
+    files = list_files(f"{path.removesuffix('.jsonl')}/subagents", 0, ".jsonl")
+    return {Path(file).stem.removeprefix("agent-"): file for file in files}
 
 
 class ClaudeReader(SessionReader):
@@ -98,4 +105,4 @@ class ClaudeReader(SessionReader):
             )
 
 
-TRANSCRIPTS = KeptSessions(find_transcripts, ClaudeReader)
+TRANSCRIPTS = KeptSessions(find_transcripts, ClaudeReader, locate_transcript)

@@ -7,6 +7,7 @@ latter.
 from __future__ import annotations
 
 import json
+import os
 import re
 
 from doctrine.light_imports import TYPE_CHECKING
@@ -20,6 +21,7 @@ from specify_cli.features.sessions.transcripts import (
     describe_transcript,
     find_cwd,
     list_files,
+    locate_file,
     read_head,
 )
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from specify_cli.features.sessions.reading import Line
-    from specify_cli.features.sessions.transcripts import Transcript
+    from specify_cli.features.sessions.transcripts import Sought, Transcript
 
 _PARENT = re.compile(rb'"parent_thread_id": ?"([^"]+)"')
 _PATCH = "tools.apply_patch("
@@ -43,12 +45,26 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
     """Yield the transcripts below Codex' folder; a subagent's names the session or subagent above
     it."""
     top = environment.get("CODEX_HOME") or f"{home}/.codex"
+    files = list_files(f"{top}/sessions", 3, ".jsonl")
+    return _read_heads([*files, *list_files(f"{top}/archived_sessions", 0, ".jsonl")])
+
+
+def locate_transcript(sought: Sought) -> Transcript | None:
+    """Return the transcript at the path that a hook named, with those of its subagents of that
+    day."""
+    if sought.path is None:
+        return None
+    files = list_files(os.path.dirname(sought.path), 0, ".jsonl")
+    began = [file for file in files if file >= sought.path]
+    found = (item for item in _read_heads(began) if item.name == sought.path)
+    return next(found, None) or locate_file(sought)
+
+
+def _read_heads(paths: list[str]) -> Iterator[Transcript]:
+    """Yield the sessions among these files; the first line of a subagent's names the one above."""
     below: dict[str, dict[str, str]] = {}
     transcripts = []
-    for path in [
-        *list_files(f"{top}/sessions", 3, ".jsonl"),
-        *list_files(f"{top}/archived_sessions", 0, ".jsonl"),
-    ]:
+    for path in paths:
         head = read_head(path, FIRST_BYTES)
         head = (head if b"\n" in head else read_head(path)).partition(b"\n")[0]
         own, parent = path.removesuffix(".jsonl")[-36:], _PARENT.search(head)
@@ -204,4 +220,4 @@ def _spell_patch(changes: object, cwd: str) -> str:
     return "\n".join([*lines, "*** End Patch", ""])
 
 
-TRANSCRIPTS = KeptSessions(find_transcripts, CodexReader)
+TRANSCRIPTS = KeptSessions(find_transcripts, CodexReader, locate_transcript)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from specify_cli.features.sessions.reading import Line
-    from specify_cli.features.sessions.transcripts import Transcript
+    from specify_cli.features.sessions.transcripts import Sought, Transcript
 
 
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
@@ -36,10 +36,21 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
             *list_files(f"{folder}/chats", 0, ".jsonl"),
             *list_files(f"{folder}/chats", 0, ".json"),
         ]:
-            match = re.search(rb'"sessionId": ?"([A-Za-z0-9_-]+)"', read_head(path, 4096))
-            named = "" if match is None else match[1].decode("ascii")
-            files = list_files(f"{folder}/chats/{named}", 0, ".jsonl") if named else []
-            yield describe_transcript(path, cwd, {Path(file).stem: file for file in files})
+            yield describe_transcript(path, cwd, _find_subagents(path))
+
+
+def locate_transcript(sought: Sought) -> Transcript | None:
+    """Return the transcript at the path that a hook named, with those of its subagents."""
+    if sought.path is None:
+        return None
+    return describe_transcript(sought.path, "", _find_subagents(sought.path))
+
+
+def _find_subagents(path: str) -> dict[str, str]:
+    match = re.search(rb'"sessionId": ?"([A-Za-z0-9_-]+)"', read_head(path, 4096))
+    named = "" if match is None else match[1].decode("ascii")
+    files = list_files(f"{os.path.dirname(path)}/{named}", 0, ".jsonl") if named else []
+    return {Path(file).stem: file for file in files}
 
 
 class GeminiReader(SessionReader):
@@ -93,4 +104,4 @@ class GeminiReader(SessionReader):
         self.end_call("PostToolUse", str(call["id"]), at, tool_response=members)
 
 
-TRANSCRIPTS = KeptSessions(find_transcripts, GeminiReader)
+TRANSCRIPTS = KeptSessions(find_transcripts, GeminiReader, locate_transcript)

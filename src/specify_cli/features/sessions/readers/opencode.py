@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from specify_cli.features.sessions.reading import Line
-    from specify_cli.features.sessions.transcripts import Transcript
+    from specify_cli.features.sessions.transcripts import Sought
 
 
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
     """Yield the sessions in opencode's database. Raises StoredDataError ACCESS_FAILED."""
-    data = environment.get("XDG_DATA_HOME") or f"{home}/.local/share"
-    path = f"{data}/opencode/opencode.db"
+    path = _find_database(home, environment)
     if not os.path.isfile(path):
         return
     rows = _ask(
@@ -39,6 +38,26 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
             moment = changed if isinstance(changed, int) else 0
             parts = {agent: f"{path}#{agent}" for agent in agents}
             yield Transcript(f"{path}#{name}", str(cwd), moment, parts, dump_session)
+
+
+def locate_transcript(sought: Sought) -> Transcript | None:
+    """Return the rows of a session and its subagents; None where the database holds none of it."""
+    path = _find_database(sought.home, sought.environment)
+    if not os.path.isfile(path):
+        return None
+    waiting, agents = [sought.session_id], list[str]()
+    while waiting:
+        rows = _ask(path, "SELECT id FROM session WHERE parent_id = ?", waiting.pop())
+        new = [str(name) for (name,) in rows if str(name) not in agents]
+        agents += new
+        waiting += new
+    parts = {agent: f"{path}#{agent}" for agent in agents}
+    return Transcript(f"{path}#{sought.session_id}", "", 0, parts, dump_session)
+
+
+def _find_database(home: str, environment: Mapping[str, str]) -> str:
+    data = environment.get("XDG_DATA_HOME") or f"{home}/.local/share"
+    return f"{data}/opencode/opencode.db"
 
 
 class OpencodeReader(SessionReader):
@@ -149,4 +168,4 @@ def _ask(path: str, query: str, *values: str) -> list[tuple[object, ...]]:
         ) from error
 
 
-TRANSCRIPTS = KeptSessions(find_transcripts, OpencodeReader)
+TRANSCRIPTS = KeptSessions(find_transcripts, OpencodeReader, locate_transcript)

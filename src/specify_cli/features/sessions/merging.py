@@ -1,0 +1,220 @@
+"""Bring the records of a session to what its transcript tells too: missing lines on open records,
+annexes of closed ones.
+
+    merger = SessionMerger(project, cache)
+    merged = merger.merge(session)
+    merged.rest        # what no record of the session's turns is there for
+
+A transcript is a file that the agent's user can write: each line that comes of it names it as its
+`witness`. Merging twice adds nothing, and so does merging after being killed in between.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from specify_cli import durable
+from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.direct import dedupe_key, name_writer
+from specify_cli.features.hooks.harnesses import translate
+from specify_cli.features.hooks.payload.values import HookEvent
+from specify_cli.features.sessions.reading import parse_time
+from specify_cli.features.sessions.reconciling import (
+    Outcome,
+    SessionRecord,
+    Told,
+    assign_events,
+    compare_record,
+)
+from specify_cli.features.sessions.telling import iter_events
+from specify_cli.invocation.bindings import list_bindings
+from specify_cli.invocation.events.event_body import Composed, gap
+from specify_cli.invocation.recorder import Recorder
+from specify_cli.record import layout
+from specify_cli.record.event_table import ANNEX_EVENTS
+from specify_cli.record.ids import millis_of
+from specify_cli.record.reading.views import fields_of, read_file
+from specify_cli.record.seal import open_line
+from specify_cli.storage.index import Index
+from specify_cli.storage.queries import annex_events
+from specify_cli.storage.store import FileRecordStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from doctrine.load import ParseCache
+    from specify_cli.features.sessions.reading import Session
+    from specify_cli.project.config import Project
+
+# A `do` and the record it began are written within this time of each other.
+_BEGUN_MILLIS = 60_000
+
+
+class Merged(NamedTuple):
+    """What a merge did: the session's records, the lines that were added, and the part of the
+    session that belongs to none of them (None: nothing of it)."""
+
+    records: tuple[str, ...]
+    added: int
+    rest: Session | None
+
+
+class SessionMerger:
+    """Merges sessions into the records of one project.
+
+    `newest` bounds how many records are looked through for those of a session; None is all.
+    """
+
+    def __init__(self, project: Project, cache: ParseCache, *, newest: int | None = None) -> None:
+        self._project, self._cache, self._newest = project, cache, newest
+        self._index = Index(project.root)
+        self._store = FileRecordStore(project.root, project.config.trail)
+        self._owners: dict[str, list[str]] | None = None
+
+    def merge(self, session: Session) -> Merged:
+        """Hold a session against its records and write what they lack. Raises InvocationError,
+        OSError."""
+        with _lock(self._project.root):
+            records = list(self._read_records(session))
+            told = self._list_told(session)
+            if not records:
+                return Merged((), 0, session)
+            owners = assign_events(records, told)
+            added = 0
+            for place, record in enumerate(records):
+                own = [item for item, owner in zip(told, owners, strict=True) if owner == place]
+                added += self._merge_record(session, record, own)
+        rest = {item.place for item, owner in zip(told, owners, strict=True) if owner is None}
+        left = tuple(item for at, item in enumerate(session.events) if at in rest)
+        works = any(
+            owner is None and item.event.event == "tool_call"
+            for item, owner in zip(told, owners, strict=True)
+        )
+        names = tuple(record.invocation_id for record in records)
+        return Merged(names, added, session._replace(events=left) if works else None)
+
+    def _list_told(self, session: Session) -> list[Told]:
+        places = {id(item): place for place, item in enumerate(session.events)}
+        return [
+            Told(item.at, event, places[id(item)])
+            for item, event in iter_events(session, self._project.root)
+            if not event.payload.get("inferred")
+        ]
+
+    def find_records(self, session: Session) -> list[str]:
+        """Return the ids of the records that hooks or a `do` began for a session, the oldest
+        first."""
+        if self._owners is None:
+            self._owners = self._read_owners()
+        ids = set(self._owners.get(session.session_id, ()))
+        ids |= set(self._list_begun(session))
+        agents = {item.payload.get("agent_id") for item in session.events}
+        for agent in (None, *(agent for agent in agents if isinstance(agent, str))):
+            bound = list_bindings(self._project.root, session.harness, session.session_id, agent)
+            ids |= {binding.invocation_id for binding in bound}
+        return sorted(ids)
+
+    def _read_owners(self) -> dict[str, list[str]]:
+        """Return the records by the session that their first lines name."""
+        owners: dict[str, list[str]] = {}
+        for number, key in enumerate(self._index.newest()):
+            if self._newest is not None and number >= self._newest:
+                break
+            place = self._index.place(key)
+            fields = {} if place is None else open_line(self._store.head(place)).fields or {}
+            owner = fields.get("session")
+            if isinstance(owner, dict) and "imported" not in fields:
+                owners.setdefault(str(owner.get("session_id")), []).append(key.invocation_id)
+        return owners
+
+    def _list_begun(self, session: Session) -> Iterator[str]:
+        """Yield the records that a call of the session printed and that were begun while it ran:
+        anything may stand in an output."""
+        began: dict[str, int] = {}
+        for item in session.events:
+            call = translate(session.harness, item.payload)
+            for event in call.events:
+                if event.event == "tool_call":
+                    began.setdefault(str(event.payload.get("call_id")), item.at)
+            for printed in call.printed:
+                first = began.get(str(call.events[0].payload.get("call_id")), item.at)
+                if first - 1000 <= millis_of(printed) <= max(item.at, first + _BEGUN_MILLIS):
+                    yield printed
+
+    def _read_records(self, session: Session) -> Iterator[SessionRecord]:
+        for invocation_id in self.find_records(session):
+            try:
+                place = self._index.resolve(invocation_id)
+                record = read_file(self._store.hold(place))
+            except (InvocationError, OSError):
+                continue
+            if record is None or record.started.get("tombstone") or not record.sealed:
+                continue
+            if "imported" in record.started or place.folder == layout.IMPORTED:
+                continue
+            owner = record.started.get("session")
+            named = owner if isinstance(owner, dict) else {}
+            if named.get("harness", session.harness) != session.harness:
+                continue
+            closed = record.completed
+            yield SessionRecord(
+                invocation_id,
+                millis_of(invocation_id),
+                None if closed is None else parse_time(closed.get("completed_at")),
+                named.get("agent_id"),
+                [*fields_of(record), *annex_events(self._project.root, invocation_id)],
+            )
+
+    def _merge_record(self, session: Session, record: SessionRecord, told: list[Told]) -> int:
+        """Write what a record lacks; how many lines that was."""
+        writer = name_writer(session.harness, session.session_id)
+        recorder = Recorder(
+            self._project,
+            self._index.resolve(record.invocation_id),
+            cache=self._cache,
+            writer=writer,
+        )
+
+        def compose(event: HookEvent) -> Composed:
+            try:
+                return recorder.compose(event.event, event.payload)
+            except InvocationError as error:
+                return Composed(gap("not_recordable", event.event, message=error.message), (), ())
+
+        def name(event: HookEvent) -> str | None:
+            return dedupe_key(session.harness, session.session_id, event)
+
+        try:
+            outcome = compare_record(record.lines, told, compose, name)
+            return _append(recorder, record, outcome)
+        finally:
+            recorder.close()
+
+
+def _append(recorder: Recorder, record: SessionRecord, outcome: Outcome) -> int:
+    additions = [
+        addition
+        for addition in outcome.additions
+        if record.ended is None or addition.item.event in ANNEX_EVENTS
+    ]
+    items = [addition.item for addition in additions]
+    if not items and not outcome.calls:
+        return 0
+    summary = Composed(outcome.describe(), (), ())
+    if record.ended is None:
+        recorder.append(
+            [*items, summary],
+            dedupe=[*(addition.key for addition in additions), None],
+            checkpoints=False,
+        )
+    else:
+        recorder.annex([*items, summary])
+    return len(items)
+
+
+@contextmanager
+def _lock(root: str) -> Iterator[None]:
+    """Let one process at a time merge into a project's records."""
+    with durable.folder(root, layout.TRANSCRIPTS, create=True, wait=durable.LOCK_WAIT_SECONDS):
+        yield

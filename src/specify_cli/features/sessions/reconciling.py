@@ -1,0 +1,349 @@
+"""Hold what the transcript of a session tells against what its records hold, call by call.  [pure]
+
+    owners = assign_events(records, told)
+    outcome = compare_record(records[0].lines, [item for item in told if …], compose, key_of)
+    outcome.additions           # the lines that the record lacks
+
+A call is known by the id its program gave it. Where the program's hooks name no calls, the nth call
+of a tool with equal arguments is the nth that the transcript tells. What a record holds is never
+changed: a missing line is added, a result that said nothing is followed by one that does, and where
+the two contradict each other a gap says both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from specify_cli.features.sessions.reading import parse_time
+from specify_cli.invocation.events.event_body import Composed, gap
+from specify_cli.record.ids import rfc3339
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from specify_cli.features.hooks.payload.values import HookEvent
+
+    Fields = Mapping[str, object]
+
+# A moment is told by a hook and by a transcript within this time.
+_TOGETHER_MILLIS = 10_000
+# What stands for an id where the hooks of a program name no call (docs/hooks.md).
+_STANDS_IN = re.compile(r".*:[0-9a-f]{16}(?:[#@].*)?$", re.DOTALL)
+_OF_A_CALL = ("tool_call", "tool_result", "patch_apply", "approval")
+_UNSURE = (None, "unknown")
+
+
+class Told(NamedTuple):
+    """One event that a transcript tells: when (ms) by its own claim, and the place of the entry of
+    `Session.events` that it comes from."""
+
+    at: int
+    event: HookEvent
+    place: int
+
+    @property
+    def call_id(self) -> str:
+        """Return the call it is of; empty for any other event."""
+        if self.event.event not in _OF_A_CALL:
+            return ""
+        return str(self.event.payload.get("call_id", self.event.call_id))
+
+    @property
+    def agent(self) -> object:
+        return self.event.payload.get("agent")
+
+
+class SessionRecord(NamedTuple):
+    """A record of a session: its lines and annexes, when (ms) it began and was closed, and the
+    subagent that began it."""
+
+    invocation_id: str
+    began: int
+    ended: int | None
+    agent: object
+    lines: Sequence[Fields]
+
+
+class Addition(NamedTuple):
+    """A line that a record lacks, and what tells it from others like it."""
+
+    item: Composed
+    key: str | None
+
+
+class Outcome(NamedTuple):
+    """What comparing a record with a transcript gives. The counts are of calls, those of `filled`
+    of results and turns."""
+
+    additions: tuple[Addition, ...]
+    calls: int
+    confirmed: int
+    added: int
+    filled: int
+    contradicted: int
+    until: int
+
+    def describe(self) -> dict[str, object]:
+        """Return the body of the line `reconciled`."""
+        counts = {
+            "calls": self.calls,
+            "confirmed": self.confirmed,
+            "added": self.added,
+            "filled": self.filled,
+            "contradicted": self.contradicted,
+        }
+        return {
+            "event": "reconciled",
+            "witness": "transcript",
+            "until": rfc3339(self.until),
+            **counts,
+        }
+
+
+def assign_events(records: Sequence[SessionRecord], told: Sequence[Told]) -> list[int | None]:
+    """Return for each event the place of the record it belongs to; None where none is of its turn.
+
+    A call that a record holds is that record's. Another event belongs to the newest record that was
+    open then; else to the next one that began in the same turn; else to the one that was closed in
+    it.
+    """
+    holders = {
+        call_id: place
+        for place, record in reversed(list(enumerate(records)))
+        for line in record.lines
+        if isinstance(call_id := line.get("call_id"), str)
+    }
+    prompts = [item.at for item in told if item.event.event == "prompt" and item.agent is None]
+    found: list[int | None] = []
+    for item in told:
+        place = holders.get(item.call_id)
+        found.append(_find_by_time(records, item, prompts) if place is None else place)
+    return found
+
+
+def _find_by_time(
+    records: Sequence[SessionRecord], item: Told, prompts: Sequence[int]
+) -> int | None:
+    def is_asked_between(first: int, last: int) -> bool:
+        return any(first < at <= last for at in prompts)
+
+    own = [place for place, record in enumerate(records) if record.agent in (None, item.agent)]
+    open_then = [
+        place
+        for place in own
+        if records[place].began <= item.at
+        and (records[place].ended is None or item.at <= (records[place].ended or 0))
+    ]
+    if open_then:
+        return max(
+            open_then,
+            key=lambda place: (records[place].agent == item.agent, records[place].began),
+        )
+    main = [place for place in own if records[place].agent is None]
+    later = [place for place in main if records[place].began > item.at]
+    following = min(later, key=lambda place: records[place].began, default=None)
+    if following is not None and not is_asked_between(item.at, records[following].began):
+        return following
+    closed = [place for place in main if (records[place].ended or item.at) < item.at]
+    last = max(closed, key=lambda place: records[place].ended or 0, default=None)
+    if last is not None and not is_asked_between(records[last].ended or 0, item.at):
+        return last
+    return None
+
+
+def compare_record(
+    lines: Sequence[Fields],
+    told: Sequence[Told],
+    compose: Callable[[HookEvent], Composed],
+    key_of: Callable[[HookEvent], str | None],
+) -> Outcome:
+    """Return what a record lacks of what a transcript tells of it, in the order it is told.
+
+    `compose` makes the line of an event as this record keeps it; `key_of` gives its dedupe key.
+    Only what is added or has no id is composed: masking a text is what costs time here.
+    """
+    work = _Comparison(lines, compose, key_of)
+    calls: dict[str, list[Told]] = defaultdict(list)
+    for item in told:
+        if item.call_id:
+            calls[item.call_id].append(item)
+    for item in told:
+        if not item.call_id:
+            work.take_moment(item)
+        elif item is calls[item.call_id][0]:
+            work.take_call(item.call_id, calls[item.call_id])
+    return work.finish(max((item.at for item in told), default=0))
+
+
+class _Comparison:
+    """A record and what a transcript tells of it, while they are compared."""
+
+    def __init__(
+        self,
+        lines: Sequence[Fields],
+        compose: Callable[[HookEvent], Composed],
+        key_of: Callable[[HookEvent], str | None],
+    ) -> None:
+        self._compose, self._key_of = compose, key_of
+        # Equal calls that stand-ins name have one id: each that begins is a call of its own.
+        self._calls: dict[str, list[list[Fields]]] = defaultdict(list)
+        self._moments: list[Fields] = []
+        self._since = 0
+        for line in lines:
+            if line.get("event") in _OF_A_CALL:
+                equal = self._calls[str(line.get("call_id"))]
+                if not equal or (
+                    line.get("event") == "tool_call" and _find(equal[-1], "tool_call")
+                ):
+                    equal.append([])
+                equal[-1].append(line)
+            elif line.get("event") == "reconciled":
+                self._since = max(self._since, parse_time(line.get("until")))
+            else:
+                self._moments.append(line)
+        # The calls whose ids only stand in, by tool and arguments.
+        self._unnamed: dict[tuple[object, ...], list[list[Fields]]] = defaultdict(list)
+        for call_id, equal in self._calls.items():
+            for of in equal if _STANDS_IN.match(call_id) is not None else ():
+                if begin := _find(of, "tool_call"):
+                    self._unnamed[_sign(begin)].append(of)
+        self._told_gaps = {
+            str(line.get("what")) for line in lines if line.get("reason") == "contradiction"
+        }
+        self._additions: list[Addition] = []
+        self._counts = dict.fromkeys(("calls", "confirmed", "added", "filled", "contradicted"), 0)
+
+    def take_call(self, call_id: str, told: list[Told]) -> None:
+        """Compare one call: its begin, its result, the files it changed."""
+        begin = next((item for item in told if item.event.event == "tool_call"), None)
+        is_new = told[0].at > self._since
+        known = next(iter(self._calls.get(call_id, ())), None)
+        if known is None and begin is not None and self._unnamed:
+            equal = self._unnamed.get(_sign(self._compose(begin.event).body), [])
+            known = equal.pop(0) if equal else None
+            call_id = call_id if known is None else str(known[0].get("call_id"))
+        if known is None or all(line.get("witness") == "transcript" for line in known):
+            before = len(self._additions)
+            held = {(line.get("event"), line.get("path")) for line in known or ()}
+            for item in told:
+                event = item.event.event
+                if event != "approval" and (event, item.event.payload.get("path")) not in held:
+                    self._add(item, call_id)
+            is_added = known is None and len(self._additions) > before
+            self._counts["added"] += is_added
+            self._counts["calls"] += is_added or is_new
+            return
+        self._counts["calls"] += is_new
+        self._counts["confirmed"] += is_new
+        if begin is not None and _find(known, "tool_call") is None:
+            self._add(begin, call_id)
+            self._counts["filled"] += 1
+        self._compare_results(call_id, known, told)
+        paths = {line.get("path") for line in known if line.get("event") == "patch_apply"}
+        for item in told:
+            if item.event.event == "patch_apply" and item.event.payload.get("path") not in paths:
+                self._add(item, call_id)
+                self._counts["filled"] += 1
+
+    def _compare_results(self, call_id: str, known: list[Fields], told: list[Told]) -> None:
+        results = [line for line in known if line.get("event") == "tool_result"]
+        recorded = next(
+            (line["status"] for line in reversed(results) if line.get("status") not in _UNSURE),
+            None,
+        )
+        for item in told:
+            status = item.event.payload.get("status")
+            if item.event.event != "tool_result" or item.event.payload.get("inferred"):
+                continue
+            if not results or (recorded is None and status not in _UNSURE):
+                if any("output_hash" in line for line in results):
+                    item = item._replace(event=_leave_out(item.event, "output"))
+                self._add(item, call_id)
+                self._counts["filled"] += 1
+            elif recorded is not None and status not in _UNSURE and status != recorded:
+                self._contradict(f"tool_result {call_id}", f"{recorded}", f"{status}")
+            return
+
+    def _contradict(self, what: str, recorded: str, told: str) -> None:
+        if what[:512] in self._told_gaps:
+            return
+        message = f"the record says {recorded}, the transcript {told}"
+        body = gap("contradiction", what[:512], message=message)
+        self._additions.append(Addition(Composed(body, (), ()), None))
+        self._counts["contradicted"] += 1
+
+    def take_moment(self, item: Told) -> None:
+        """Compare a prompt, the end of a turn, an error, a change of the session."""
+        event = item.event.event
+        if event == "stage_transition":
+            if not any(_is_same_stage(line, item.event.payload) for line in self._moments):
+                self._add(item)
+            return
+        body = self._compose(item.event).body
+        same = next((line for line in self._moments if _is_same_moment(line, body, item.at)), None)
+        if same is None:
+            self._add(item)
+            return
+        self._moments.remove(same)
+        stated = rfc3339(item.at)
+        again = [line for line in self._moments if line.get("claimed_at") == stated]
+        missing = {
+            name: value
+            for name, value in item.event.payload.items()
+            if name in ("model", "tokens", "requests", "cost")
+            and not any(name in line for line in (same, *again))
+        }
+        if event == "turn" and "tokens" in missing and not item.agent:
+            self._add(item._replace(event=item.event._replace(payload=missing)))
+            self._counts["filled"] += 1
+
+    def _add(self, item: Told, call_id: str = "") -> None:
+        event = item.event
+        if call_id and event.payload.get("call_id") != call_id:
+            event = event._replace(payload={**event.payload, "call_id": call_id})
+        done = self._compose(event)
+        marks = {"witness": "transcript", "claimed_at": rfc3339(item.at)}
+        self._additions.append(
+            Addition(done._replace(body={**done.body, **marks}), self._key_of(event))
+        )
+
+    def finish(self, until: int) -> Outcome:
+        return Outcome(tuple(self._additions), **self._counts, until=max(until, self._since))
+
+
+def _find(lines: Iterable[Fields], event: str) -> Fields | None:
+    return next((line for line in lines if line.get("event") == event), None)
+
+
+def _leave_out(event: HookEvent, name: str) -> HookEvent:
+    payload = {key: value for key, value in event.payload.items() if key != name}
+    return event._replace(payload=payload)
+
+
+def _sign(line: Fields) -> tuple[object, ...]:
+    """Return what is equal in a call's line and in that of the same call from a transcript."""
+    return line.get("tool"), line.get("args_hash"), line.get("args_size")
+
+
+def _is_same_stage(line: Fields, payload: Mapping[str, object]) -> bool:
+    """Return whether a line says that the same subagent began or ended."""
+    if line.get("event") != "stage_transition" or line.get("agent") != payload.get("agent"):
+        return False
+    return (line.get("to") == "main") == (payload.get("to") == "main")
+
+
+def _is_same_moment(line: Fields, body: Fields, at: int) -> bool:
+    """Return whether a line tells the moment that a transcript tells at a time (ms)."""
+    if line.get("event") != body.get("event") or line.get("agent") != body.get("agent"):
+        return False
+    if line.get("event") == "session_change" and line.get("change") != body.get("change"):
+        return False
+    if "claimed_at" in line:
+        return parse_time(line["claimed_at"]) == at
+    stated = [fields.get("text_hash") for fields in (line, body)]
+    if None not in stated and stated[0] == stated[1]:
+        return True
+    near = abs(parse_time(line.get("at")) - at) <= _TOGETHER_MILLIS
+    return near and (line.get("event") != "prompt" or None in stated)

@@ -1,0 +1,71 @@
+"""What a session's transcript tells, as the events that hooks would have recorded.  [pure]
+
+for item, event in iter_events(session, root):
+    print(item.at, event.event)
+"""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.features.hooks.conversation.turn import describe_turn
+from specify_cli.features.hooks.harnesses import translate
+from specify_cli.features.hooks.payload.site import Site, place_events
+from specify_cli.features.hooks.payload.turn_from_transcript import TurnFacts
+from specify_cli.features.hooks.payload.values import HookEvent, compose_approval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from specify_cli.features.sessions.reading import Session, TranscriptEvent
+
+
+def iter_events(session: Session, root: str) -> Iterator[tuple[TranscriptEvent, HookEvent]]:
+    """Yield the events that hooks would have recorded in the project at `root`; at the end a result
+    for each call that has none."""
+    unanswered: dict[str, HookEvent] = {}
+    begun: set[str] = set()
+    for item in session.events:
+        for event in _translate(session, item, root):
+            call_id = str(event.payload.get("call_id", ""))
+            if event.event == "tool_call":
+                if call_id in begun:
+                    continue  # the begin of a `do` is told again with its result
+                begun.add(call_id)
+                unanswered[call_id] = event
+            elif event.event == "tool_result":
+                unanswered.pop(call_id, None)
+            yield item, event
+    for call_id, call in unanswered.items():
+        members = {name: value for name, value in call.payload.items() if name in ("tool", "agent")}
+        payload: dict[str, object] = {
+            "call_id": call_id,
+            "status": "unknown",
+            "inferred": True,
+            **members,
+        }
+        yield session.events[-1], HookEvent("tool_result", payload, "post", call_id)
+
+
+def _translate(session: Session, item: TranscriptEvent, root: str) -> Iterator[HookEvent]:
+    call = translate(session.harness, item.payload)
+    call = place_events(call, Site(root, None, session.harness, None, call.cwd or session.cwd))
+    if call.moment is not None:
+        moment = call.moment
+        if moment.kind == "prompt":
+            yield HookEvent("prompt", {"text": moment.text or ""}, "other", "")
+        elif moment.kind == "end" and (call.subagent is None or moment.text):
+            payload = describe_turn(moment, item.facts or TurnFacts(), call.subagent)
+            yield HookEvent("turn", payload, "other", "")
+        elif moment.kind in ("compacted", "interrupted"):
+            reason = {} if moment.reason is None else {"reason": moment.reason}
+            yield HookEvent("session_change", {"change": moment.kind, **reason}, "other", "")
+    for event in call.events:
+        if item.status is None or event.event not in ("tool_result", "patch_apply"):
+            yield event
+            continue
+        stated = (
+            {"status": item.status} if event.event == "tool_result" else {"ok": item.status == "ok"}
+        )
+        yield event._replace(payload={**event.payload, **stated})
+        if item.status == "denied" and event.event == "tool_result":
+            yield HookEvent("approval", compose_approval(event.payload), event.phase, event.call_id)

@@ -1,0 +1,118 @@
+"""Merge what a transcript tells of a turn that has ended, when the harness's hook says so.
+
+A transcript is read from where it was left: the end of the turn before the last one is kept in
+`.kittify/local/transcripts/`. Whoever edits that file can have a part read again or not at all;
+`spec-kitty import sessions` reads all of it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from specify_cli.features.hooks.payload.transcript_end import read_end
+from specify_cli.features.sessions.merging import SessionMerger
+from specify_cli.features.sessions.readers import locate_transcript, read_session
+from specify_cli.features.sessions.transcripts import (
+    MAX_TRANSCRIPT,
+    Sought,
+    Transcript,
+    read_head,
+    read_whole,
+)
+from specify_cli.invocation.bindings import read_small, short_digest, write_small
+from specify_cli.record import layout
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from doctrine.load import ParseCache
+    from specify_cli.project.config import Project
+
+_HEAD_BYTES = 64 * 1024
+# The records of a session are among the newest.
+_NEWEST = 50
+
+
+class _Position(NamedTuple):
+    """Where a transcript was left at the last turns, and how long those of subagents were."""
+
+    ends: tuple[int, ...] = ()
+    subagents: Mapping[str, int] = {}
+
+
+def merge_turn(
+    project: Project,
+    cache: ParseCache,
+    harness: str,
+    session_id: str,
+    path: str | None,
+    cwd: str,
+    home: str | None,
+) -> None:
+    """Bring the records of a session to what its transcript tells of its last turns.
+
+    `path` is where the hook says the transcript is. Raises InvocationError, OSError.
+    """
+    sought = Sought(session_id, path, home or "", os.environ)
+    transcript = locate_transcript(harness, sought)
+    if transcript is None:
+        return
+    name = short_digest(harness, sought.session_id) + ".json"
+    position = _read_position(project.root, name)
+    main, others, position = _read_new(transcript, position)
+    session = read_session(harness, main, others, cwd)
+    if session is not None:
+        SessionMerger(project, cache, newest=_NEWEST).merge(session)
+    write_small(
+        project.root,
+        layout.TRANSCRIPTS,
+        name,
+        {"ends": list(position.ends), "subagents": dict(position.subagents)},
+    )
+
+
+def _read_position(root: str, name: str) -> _Position:
+    value = read_small(root, layout.TRANSCRIPTS, name)
+    ends = value.get("ends") if isinstance(value, dict) else None
+    sizes = value.get("subagents") if isinstance(value, dict) else None
+    return _Position(
+        tuple(end for end in ends if type(end) is int and end > 0)
+        if isinstance(ends, list)
+        else (),
+        {str(agent): size for agent, size in sizes.items() if type(size) is int}
+        if isinstance(sizes, dict)
+        else {},
+    )
+
+
+def _read_new(
+    transcript: Transcript, position: _Position
+) -> tuple[bytes, dict[str, bytes], _Position]:
+    """Return the part of a transcript since the turn before the last one, the changed ones of its
+    subagents, and where they end."""
+    if transcript.read_part is not read_whole:  # rows of a database
+        return *transcript.read(), position
+    sizes = {agent: _get_size(path) for agent, path in transcript.subagents.items()}
+    others = {
+        agent: read_whole(path)
+        for agent, path in transcript.subagents.items()
+        if sizes[agent] != position.subagents.get(agent)
+    }
+    begin = position.ends[-2] if len(position.ends) > 1 else 0
+    if position.ends and _get_size(transcript.name) < position.ends[-1]:
+        begin = 0  # it was written anew
+    data = read_end(transcript.name, MAX_TRANSCRIPT, begin)
+    end = begin + data.rfind(b"\n") + 1
+    if begin:
+        data = read_head(transcript.name, _HEAD_BYTES).partition(b"\n")[0] + b"\n" + data
+    before = position.ends if begin or len(position.ends) == 1 else ()
+    ends = before if before[-1:] == (end,) else (*before[-1:], end)
+    return data, others, _Position(ends, sizes)
+
+
+def _get_size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
