@@ -228,3 +228,17 @@ def test_a_session_told_through_two_harness_files_leaves_the_same(
 
     assert session.story() == expected(name)
     assert intact(cli, chartered)
+
+
+@pytest.mark.parametrize("name", [name for name in WHOLE if not name.endswith("documented")])
+def test_the_call_that_closed_its_record_is_shown_as_ended(
+    name: str, cli: Cli, chartered: Path, in_process: Deliver
+) -> None:
+    session = Session(name, chartered, cli, in_process)
+    session.play()
+
+    for run in session.ids.values():
+        shown = cli("invocations", "show", run, cwd=chartered).out
+        closing = [line for line in shown.splitlines() if "profile-invocation complete" in line]
+        assert closing and not [line for line in closing if " open " in f"{line} "], closing
+        assert "in doubt" not in cli("replay", run, cwd=chartered).out

@@ -43,7 +43,7 @@ from specify_cli.record.ids import millis_of
 from specify_cli.record.record import dedupe_bytes
 from specify_cli.record.seal import open_line
 from specify_cli.storage.index import Index
-from specify_cli.storage.queries import read_row
+from specify_cli.storage.queries import annex_events, read_row
 from specify_cli.storage.store import FileRecordStore, Place, place_of
 from specify_cli.storage.worktrees import find_worktrees
 
@@ -106,9 +106,10 @@ def find_recorder(root: str, harness: str, call: HookInput, home: str | None) ->
             return None
         why, closed = f"the bound invocation {invocation_id} is closed or read-only", invocation_id
         if call.events and _has_all(root, place, _list_keys_in_closed(harness, call)):
-            if not call.closes and _is_contradicted(
-                Recorder(project, place, cache=cache), harness, call
-            ):
+            recorder = Recorder(project, place, cache=cache, writer=writer)
+            if call.closes:
+                _annex_result(recorder, call)
+            elif _is_contradicted(recorder, harness, call):
                 why = f"it contradicts what the closed invocation {invocation_id} holds"
                 return None
             raise Recorded
@@ -184,6 +185,19 @@ def _is_contradicted(recorder: Recorder, harness: str, call: HookInput) -> bool:
         if key is not None and conflict_gap(data, key, item.body) is not None:
             return True
     return False
+
+
+def _annex_result(recorder: Recorder, call: HookInput) -> None:
+    """Say as an annex how the call ended that closed its own record; once."""
+    results = [event for event in call.events if event.event == "tool_result"]
+    told = {
+        line.get("call_id")
+        for line in annex_events(recorder.project.root, recorder.invocation_id)
+        if line.get("event") == "tool_result"
+    }
+    new = [event for event in results if event.payload.get("call_id") not in told]
+    if new:
+        recorder.annex([recorder.compose(event.event, event.payload) for event in new])
 
 
 def _has_all(root: str, place: Place, keys: Sequence[str | None]) -> bool:

@@ -725,8 +725,25 @@ def outcome_of(context: CharterContextResult | str, retrieval: Retrieval) -> Out
 def _look_at_tools(opened: Opened) -> Sequence[tuple[Fields, Fields | None, str]]:
     """Return each call with its result, and why that cannot be given back exactly."""
     tools = opened.past.tools
-    why = [_read_output(result, opened.objects) for _, result in tools]
+    closed = bool(opened.past.completed)
+    why = [
+        _CLOSED_IT
+        if result is None and closed and _closes_record(call)
+        else _read_output(result, opened.objects)
+        for call, result in tools
+    ]
     return View(len(why), lambda at: (*tools[at], why[at]))
+
+
+_CLOSED_IT = "it closed the record: its result came behind the last line"
+
+
+def _closes_record(call: Fields) -> bool:
+    """Return whether a call ran `profile-invocation complete`, as far as its line shows its
+    arguments."""
+    args = call.get("args")
+    shown = say(args.get("head", "")) if isinstance(args, dict) else say(args)
+    return "profile-invocation complete" in shown or say(call.get("tool")).endswith("complete")
 
 
 def _look_at_models(opened: Opened) -> Sequence[tuple[Fields, Sequence[dict[str, object]]]]:
