@@ -401,3 +401,31 @@ def test_copilot_asks_its_hooks_also_where_it_asks_nobody() -> None:
     asked = {"hookName": "permissionRequest", "sessionId": SESSION, "toolName": "bash", "toolInput": {"command": "ls"}}
 
     assert translate("copilot", asked).permission_request is None
+
+
+# --- a `do` that comes late
+
+
+def test_a_late_do_takes_over_the_calls_of_its_turn(tell: Tell, cli: Cli, chartered: Path) -> None:
+    tell("UserPromptSubmit", prompt="what is there?", prompt_id="p1")
+    tell("PreToolUse", **call("t0"))
+    tell("PostToolUse", **call("t0"), tool_response={"hits": 1})
+    tell("UserPromptSubmit", prompt="the login test fails", prompt_id="p2")
+    for name in ("t1", "t2", "t3"):
+        tell("PreToolUse", **call(name))
+        tell("PostToolUse", **call(name), tool_response={"hits": 3})
+    run = begin(cli, tell, "t9")
+
+    lines = events(chartered, run)
+    early = [line for line in lines if "claimed_at" in line]
+    assert [line["call_id"] for line in early] == ["t1", "t1", "t2", "t2", "t3", "t3"]
+    assert all(line["claimed_at"] <= line["at"] for line in early)
+    doctor = [item["message"] for item in cli("doctor", "--json").json()["findings"] if item["code"] == "HOOK_ORPHANS"]
+    assert len(doctor) == 1 and doctor[0].startswith("2 hook events"), "of the turn before, which no record is of"
+
+
+def test_doctor_never_advises_to_remove_what_stands_nowhere_else(tell: Tell, cli: Cli) -> None:
+    tell("PreToolUse", **call("t0"))
+
+    (found,) = [item for item in cli("doctor", "--json").json()["findings"] if item["code"] == "HOOK_ORPHANS"]
+    assert "rm " not in found["repair"] and "import sessions --harness claude-code" in found["repair"]

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from doctrine.text import count, say
 from specify_cli import durable
+from specify_cli.cli.tables.points import list_fills
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.conversation.take_in import list_taken
+from specify_cli.features.hooks.conversation.take_in import list_keys, list_taken
 from specify_cli.features.hooks.losses import logged
 from specify_cli.features.hooks.settings.detection import describe_off, find_program
 from specify_cli.features.hooks.settings.install import SettingsPlace, standing
@@ -40,17 +41,15 @@ def check_hooks(project: Project, home: str | None) -> Iterator[Finding]:
             WARNING if late else INFO,
             layout.ORPHANS,
             what,
-            f"look at them, then rm {layout.ORPHANS}",
+            _advise_on_orphans(orphans),
         )
     lines = logged(project.root, layout.ORPHANS)
-    held = {key for line in lines for key in (*_list_keys(line), *list_taken(line))}
+    held = {key for line in lines for key in (*list_keys(line), *list_taken(line))}
     for top, path, label in _read_failure_logs(project):
         failures, full = _read_told_lines(top, path)
         # The orphan is still there, or a record took it in.
         failures = [
-            line
-            for line in failures
-            if not (_list_keys(line) and held.issuperset(_list_keys(line)))
+            line for line in failures if not (list_keys(line) and held.issuperset(list_keys(line)))
         ]
         if failures or full:
             what = (
@@ -96,6 +95,15 @@ def check_hooks(project: Project, home: str | None) -> Iterator[Finding]:
                     f"free space or make {folder} writable",
                 )
     yield from _check_hooks_off(project, home)
+
+
+def _advise_on_orphans(orphans: list[Mapping[str, object]]) -> str:
+    """Return what can be done with events that stand nowhere else."""
+    named = {str(line.get("harness")) for line in orphans}
+    kept = [fill.name for fill in list_fills("transcripts") if fill.name in named]
+    if kept:
+        return " ".join(["spec-kitty import sessions", *(f"--harness {name}" for name in kept)])
+    return f"they stand in {layout.ORPHANS} alone: keep it, or look at them there"
 
 
 def _check_hooks_off(project: Project, home: str | None) -> Iterator[Finding]:
@@ -166,17 +174,12 @@ def _read_told_lines(top: str, path: str) -> tuple[list[Mapping[str, object]], s
     lines = logged(top, path)
     adopted = {key for line in lines for key in list_taken(line)}
     waiting = [
-        line for line in lines if "taken" not in line and adopted.isdisjoint(_list_keys(line))
+        line for line in lines if "taken" not in line and adopted.isdisjoint(list_keys(line))
     ]
     reported = [line for line in waiting if line.get("full") is not True]
     return reported, "" if len(reported) == len(
         waiting
     ) else "; the log is full and later ones are not kept"
-
-
-def _list_keys(line: Mapping[str, object]) -> list[str]:
-    keys = line.get("keys")
-    return [str(key) for key in keys] if isinstance(keys, list) else []
 
 
 def _describe_last(lines: list[Mapping[str, object]], *keys: str) -> str:

@@ -43,7 +43,7 @@ from specify_cli.record.ids import millis_of
 from specify_cli.record.record import dedupe_bytes
 from specify_cli.record.seal import open_line
 from specify_cli.storage.index import Index
-from specify_cli.storage.queries import annex_events, read_row
+from specify_cli.storage.queries import read_row
 from specify_cli.storage.store import FileRecordStore, Place, place_of
 from specify_cli.storage.worktrees import find_worktrees
 
@@ -189,15 +189,24 @@ def _is_contradicted(recorder: Recorder, harness: str, call: HookInput) -> bool:
 
 def _annex_result(recorder: Recorder, call: HookInput) -> None:
     """Say as an annex how the call ended that closed its own record; once."""
-    results = [event for event in call.events if event.event == "tool_result"]
-    told = {
-        line.get("call_id")
-        for line in annex_events(recorder.project.root, recorder.invocation_id)
-        if line.get("event") == "tool_result"
-    }
-    new = [event for event in results if event.payload.get("call_id") not in told]
-    if new:
-        recorder.annex([recorder.compose(event.event, event.payload) for event in new])
+    root = recorder.project.root
+    for event in call.events:
+        if event.event != "tool_result" or not is_first_telling(
+            root, short_digest(recorder.invocation_id, str(event.payload.get("call_id")))
+        ):
+            continue
+        recorder.annex([recorder.compose(event.event, event.payload)])
+
+
+def is_first_telling(root: str, key: str) -> bool:
+    """Return whether nobody has asked this of a key before: what hooks tell of a closed record is
+    told once. Raises OSError, InvocationError."""
+    with durable.folder(root, f"{layout.LOCAL}/turns", create=True) as fd:
+        try:
+            durable.create_exclusive(fd, key, b"", durable.PRIVATE)
+        except FileExistsError:
+            return False
+    return True
 
 
 def _has_all(root: str, place: Place, keys: Sequence[str | None]) -> bool:

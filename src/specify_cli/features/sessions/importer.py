@@ -180,6 +180,8 @@ class SessionImporter:
         if merged.rest is None:
             return ImportResult("merged" if merged.added else "live")
         self._write(merged.rest, invocation_id, digest, before)
+        told = iter_events(merged.rest, self._project.root)
+        self._merger.forget_orphans(merged.rest, [event for _, event in told])
         return ImportResult("imported", invocation_id)
 
     def _write(self, session: Session, invocation_id: str, digest: str, before: str | None) -> None:

@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli import durable
 from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.conversation.take_in import list_keys, list_taken, note_taken
 from specify_cli.features.hooks.direct import dedupe_key, name_writer
 from specify_cli.features.hooks.harnesses import translate
+from specify_cli.features.hooks.losses import logged
 from specify_cli.features.hooks.payload.values import HookEvent
 from specify_cli.features.sessions.reading import parse_time
 from specify_cli.features.sessions.reconciling import (
@@ -41,7 +43,7 @@ from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from doctrine.load import ParseCache
     from specify_cli.features.sessions.reading import Session
@@ -91,6 +93,9 @@ class SessionMerger:
             owner is None and item.event.event == "tool_call"
             for item, owner in zip(told, owners, strict=True)
         )
+        self.forget_orphans(
+            session, [told[at].event for at, own in enumerate(owners) if own is not None]
+        )
         names = tuple(record.invocation_id for record in records)
         return Merged(names, added, session._replace(events=left) if works else None)
 
@@ -101,6 +106,16 @@ class SessionMerger:
             for item, event in iter_events(session, self._project.root)
             if not event.payload.get("inferred")
         ]
+
+    def forget_orphans(self, session: Session, events: Iterable[HookEvent]) -> None:
+        """Note which of the hooks' orphans records hold now. Raises OSError, InvocationError."""
+        lines = logged(self._project.root, layout.ORPHANS)
+        if not lines:
+            return
+        held = {dedupe_key(session.harness, session.session_id, event) for event in events}
+        gone = {key for line in lines for key in list_taken(line)}
+        keys = [key for line in lines for key in list_keys(line) if key in held and key not in gone]
+        note_taken(self._project.root, keys)
 
     def find_records(self, session: Session) -> list[str]:
         """Return the ids of the records that hooks or a `do` began for a session, the oldest

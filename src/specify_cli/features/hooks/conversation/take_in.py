@@ -1,4 +1,4 @@
-"""Calls made together with a `do`: orphans until it had begun its record, which they belong to."""
+"""Calls of a turn that were told before its `do` began a record: orphans until then."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.direct import name_writer
 from specify_cli.features.hooks.losses import log_line, logged
-from specify_cli.invocation.bindings import MARK_SECONDS, calls_folder, read_small
+from specify_cli.invocation.bindings import (
+    MARK_SECONDS,
+    calls_folder,
+    read_small,
+    short_digest,
+)
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
@@ -20,7 +25,7 @@ from specify_cli.redaction.capture import redact
 from specify_cli.storage.index import Index
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 _MAX_MARKS = 64
 # Hooks of calls made together start within this time of each other, also on a busy machine.
@@ -68,17 +73,21 @@ def _read_begin(root: str, harness: str, session: str, agent: str | None) -> int
 
 
 def take_in(recorder: Recorder, harness: str, session: str, agent: str | None, since: int) -> None:
-    """Append the orphans of the calls that ran while this agent's `do` did to the record it began.
+    """Append the orphans of this turn to the record that the turn's `do` began.
 
-    `since` (ms) is when the call of the `do` was told; one made together with it can have been told
-    just before, and is open then. One whose texts the log of orphans holds cut stays there. Raises
-    InvocationError.
+    `since` (ms) is when the call of the `do` was told. The turn began with the session's newest
+    prompt; where no prompt is known, what was told just before the `do` and is open then was made
+    together with it. A subagent's `do` takes in that subagent's calls alone. One whose texts the
+    log of orphans holds cut stays there. Raises InvocationError.
     """
     root = recorder.project.root
     named = redact(session, recorder.project.config.redaction).text[:200]
     lines = logged(root, layout.ORPHANS)
     gone = {key for line in lines for key in list_taken(line)}
-    begun, just_before = rfc3339(since), rfc3339(since - _TOGETHER_MILLIS)
+    asked = _read_prompt_time(root, harness, session)
+    is_turn_known = asked is not None and asked <= since
+    begun = rfc3339(since)
+    first = rfc3339(asked if asked is not None and is_turn_known else since - _TOGETHER_MILLIS)
     over = {
         payload.get("call_id")
         for line in lines
@@ -88,28 +97,44 @@ def take_in(recorder: Recorder, harness: str, session: str, agent: str | None, s
     }
     adopted: list[str] = []
     for line in lines:
-        keys, events = line.get("keys"), list(_read_events(line))
-        if (
-            line.get("harness") != harness
-            or line.get("session") != named
-            or str(line.get("at")) < just_before
-        ):
+        keys, events, at = line.get("keys"), list(_read_events(line)), str(line.get("at"))
+        if line.get("harness") != harness or line.get("session") != named or at < first:
             continue
-        if str(line.get("at")) < begun and any(
-            payload.get("call_id") in over for _, payload in events
-        ):
+        is_over = any(payload.get("call_id") in over for _, payload in events)
+        if at < begun and is_over and not is_turn_known:
             continue
         if not isinstance(keys, list) or len(keys) != len(events) or set(map(str, keys)) & gone:
             continue
-        if any(payload.get("agent") != agent for _, payload in events):
+        own = {payload.get("agent") for _, payload in events} == {agent}
+        if not own and not (agent is None and is_turn_known):
             continue
         items = [recorder.compose(event, payload) for event, payload in events]
-        recorder.append(items, dedupe=[str(key) for key in keys], checkpoints=False)
+        marked = [item._replace(body={**item.body, "claimed_at": at}) for item in items]
+        recorder.append(marked, dedupe=[str(key) for key in keys], checkpoints=False)
         adopted += map(str, keys)
-    if adopted:
-        log_line(
-            root, layout.ORPHANS, {"at": rfc3339(time.time_ns() // 1_000_000), "taken": adopted}
-        )
+    note_taken(root, adopted)
+
+
+def note_taken(root: str, keys: Collection[str]) -> None:
+    """Note that records hold the orphans with these keys now. Raises OSError, InvocationError."""
+    if keys:
+        now = rfc3339(time.time_ns() // 1_000_000)
+        log_line(root, layout.ORPHANS, {"at": now, "taken": list(keys)})
+
+
+def _read_prompt_time(root: str, harness: str, session: str) -> int | None:
+    """Return when (ms) the newest prompt of a session was told; None where none is known."""
+    try:
+        path = f"{root}/{layout.PROMPTS}/{short_digest(harness, session)}"
+        return os.lstat(path).st_mtime_ns // 1_000_000
+    except OSError:
+        return None
+
+
+def list_keys(line: Mapping[str, object]) -> list[str]:
+    """Return what tells the events of an orphan from others."""
+    keys = line.get("keys")
+    return [str(key) for key in keys] if isinstance(keys, list) else []
 
 
 def list_taken(line: Mapping[str, object]) -> list[str]:

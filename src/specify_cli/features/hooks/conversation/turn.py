@@ -22,7 +22,12 @@ from specify_cli.features.hooks.payload.moments import spell_cost
 from specify_cli.features.hooks.payload.transcript_end import read_end
 from specify_cli.features.hooks.payload.turn_from_transcript import MAX_TEXT, TurnFacts, read_facts
 from specify_cli.features.hooks.payload.values import compose_approval
-from specify_cli.features.hooks.search import Orphan, Recorded, find_recorder
+from specify_cli.features.hooks.search import (
+    Orphan,
+    Recorded,
+    find_recorder,
+    is_first_telling,
+)
 from specify_cli.invocation.bindings import digest_of_names, short_digest
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
@@ -256,6 +261,9 @@ def _keep_prompt(
         durable.replace(
             fd, name, f"{key}\n{text[:_MAX_PROMPT]}".encode(), durable.PRIVATE, sync=False
         )
+        # A file system's own clock runs behind by a tick; what was told before has to stay before.
+        now = time.time_ns()
+        os.utime(name, ns=(now, now), dir_fd=fd, follow_symlinks=False)
     return True
 
 
@@ -323,11 +331,8 @@ def _append_late(
     if last.get("event") != "completed" or str(last.get("completed_at")) < asked:
         return  # the turn is a later one
     key = _key(harness, session, moment) or short_digest(harness, session)
-    with durable.folder(root, f"{layout.LOCAL}/turns", create=True) as fd:
-        try:
-            durable.create_exclusive(fd, key, b"", durable.PRIVATE)
-        except FileExistsError:
-            return  # told twice
+    if not is_first_telling(root, key):
+        return
     recorder = Recorder(project, place, cache=cache, writer=name_writer(harness, session))
     try:
         payload = describe_turn(moment, _read_facts(harness, moment), None)
