@@ -48,7 +48,8 @@ def test_people_are_told_what_was_done_and_what_is_left_to_do(cli: Cli) -> None:
     assert done.code == 0 and done.out.startswith("Codex: installed · .codex/hooks.json\n")
     assert "until it is reviewed" in done.out
     assert again.out.startswith("Codex: unchanged")
-    assert re.search(r"^Codex \(codex\) · in use here\n  project  current   \.codex/hooks\.json$", status.out, re.M)
+    assert re.search(r"^Codex \(codex\) · in use here · its sessions get records by themselves$", status.out, re.M)
+    assert re.search(r"^  project  current   \.codex/hooks\.json$", status.out, re.M)
     assert cli("hooks", "uninstall", "--harness", "codex").out == "Codex: deleted · .codex/hooks.json\n"
 
 

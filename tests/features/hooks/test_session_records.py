@@ -81,7 +81,7 @@ BEGINS = ("pretooluse", "beforetool", "tool.execute.before")
 
 
 def test_without_the_mark_nothing_is_begun(chartered: Path, cli: Cli, tell: Tell) -> None:
-    cli("hooks", "install", "--harness", "claude-code")
+    cli("hooks", "install", "--harness", "claude-code", "--no-open")
     cli("init")
     tell("UserPromptSubmit", prompt="fix it")
     tell("PreToolUse", **call(1))
@@ -90,14 +90,27 @@ def test_without_the_mark_nothing_is_begun(chartered: Path, cli: Cli, tell: Tell
     assert (chartered / layout.ORPHANS).exists()
 
 
-def test_a_question_that_needs_no_tool_begins_no_record(chartered: Path, cli: Cli, tell: Tell) -> None:
-    cli("hooks", "install", "--harness", "claude-code", "--open")
+def test_a_persons_no_lasts_until_they_say_otherwise(chartered: Path, cli: Cli, tell: Tell) -> None:
+    cli("hooks", "install", "--harness", "claude-code")
+    cli("hooks", "install", "--harness", "claude-code", "--no-open")
+    cli("hooks", "install", "--harness", "claude-code")
+    tell("UserPromptSubmit", prompt="fix it")
+    refused = cli("hooks", "install", "--open", "--no-open", "--json")
+
+    assert read_records(chartered) == []
+    assert (refused.code, refused.error()["error_code"]) == (2, "USAGE")
+
+
+def test_a_session_of_questions_has_a_record_too(chartered: Path, cli: Cli, tell: Tell) -> None:
+    cli("hooks", "install", "--harness", "claude-code")
     tell("SessionStart", source="startup")
     tell("UserPromptSubmit", prompt="what does this do?")
     tell("Stop", last_assistant_message="It folds names.")
     tell("SessionEnd", reason="other")
 
-    assert read_records(chartered) == []
+    (lines,) = read_records(chartered)
+    assert [line["event"] for line in lines[4:]] == ["prompt", "turn", "session_change", "completed"]
+    assert (lines[0]["opened_by"], lines[-1]["outcome"]) == ("hook", "done")
 
 
 def test_a_prompt_that_no_rule_routes_begins_one_all_the_same(chartered: Path, cli: Cli, tell: Tell) -> None:

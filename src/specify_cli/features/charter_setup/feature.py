@@ -24,6 +24,7 @@ FEATURE = Feature(
                     multiple=True,
                     choices=("charter", "hooks", "skills"),
                 ),
+                flag("no_open", "Let nothing but a do begin a record."),
                 BLOCK,
             ),
             ("spec-kitty setup", "spec-kitty setup --yes --skip hooks --block AGENTS.md"),

@@ -11,12 +11,18 @@ from specify_cli.cli.commands.project.config import initialise
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.charter_setup.commands import Person, is_at_terminal, write_defaults
-from specify_cli.features.hooks.commands import change_hooks, describe_change
+from specify_cli.features.hooks.commands import (
+    OPENING,
+    change_hooks,
+    describe_change,
+    set_opening,
+)
 from specify_cli.features.hooks.settings.detection import find_program, is_detected
 from specify_cli.features.hooks.settings.harnesses import Harness
 from specify_cli.features.hooks.settings.install import Change
 from specify_cli.features.hooks.settings.known import list_harnesses
 from specify_cli.features.skills.skills import BLOCK_FILES, SkillFile, install_skills
+from specify_cli.project.config import load_project
 from specify_cli.project.root import find_root
 from specify_cli.record import layout
 from specify_cli.room import Values
@@ -25,13 +31,15 @@ _BLOCK = " block between marks"
 
 
 class _Done(NamedTuple):
-    """What each part did; warnings are for a person."""
+    """What each part did; `opening` is whether sessions begin records by themselves from now on;
+    warnings are for a person."""
 
     config: dict[str, object]
     charter: list[str]
     hooks: list[Change]
     refused: list[tuple[Harness, InvocationError]]
     skills: tuple[SkillFile, ...]
+    opening: bool
     warnings: list[str]
 
 
@@ -98,6 +106,12 @@ def _set_up(root: str, values: Values, agrees: Callable[..., bool]) -> _Done:
     )
     chosen = used if used and agrees("hooks", question) else []
     done, refused = change_hooks(chosen, "project", root, shell.home(), installing=True)
+    question = "Let the first prompt of each session begin a record by itself?"
+    new = [change for change in done if change.state == "installed"]
+    opening = bool(new) and not values["no_open"] and agrees("open", question)
+    project, _ = load_project(root, shell.home())
+    for change in new:
+        set_opening(project, change, opening)
     # 4. What tells agents when to ask.
     files: tuple[SkillFile, ...] = ()
     if agrees("skills", "Write skills that tell agents when to ask and when to close?"):
@@ -120,7 +134,7 @@ def _set_up(root: str, values: Values, agrees: Callable[..., bool]) -> _Done:
         if used
         else ["no agent's harness is seen here, so no hook is installed: spec-kitty hooks status"]
     )
-    return _Done(config, sorted(written), done, refused, files, warnings)
+    return _Done(config, sorted(written), done, refused, files, opening, warnings)
 
 
 def _render(done: _Done) -> Iterator[str]:
@@ -138,6 +152,8 @@ def _render(done: _Done) -> Iterator[str]:
             yield f"          {change.place.harness.note}"
     if not done.hooks:
         yield "hooks     none"
+    elif done.opening:
+        yield f"          {OPENING}"
     yield from (
         f"skills    {file.path}: {file.state}{_BLOCK * (file.path in BLOCK_FILES)}"
         for file in done.skills

@@ -32,12 +32,16 @@ from specify_cli.features.hooks.settings.install import uninstall as take_out
 from specify_cli.features.hooks.settings.known import find_harness
 from specify_cli.invocation.bindings import opens_by_itself
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.project.config import load_project
+from specify_cli.project.config import Project, load_project
 from specify_cli.project.root import find_root
 from specify_cli.redaction.json_values import ForeignError
 from specify_cli.room import Values
 
 _DETECTED = "all-detected"
+OPENING = (
+    "the first prompt of a session begins a record, in this clone (to switch that off: "
+    "spec-kitty hooks install --no-open)"
+)
 
 
 def install(values: Values) -> int:
@@ -125,6 +129,10 @@ def _change_settings(values: Values, *, installing: bool) -> int:
         require_person(
             shell.caller().actor, "an end of the recording by hooks", "spec-kitty hooks uninstall"
         )
+    if installing and values["open"] and values["no_open"]:
+        raise CallerError(
+            "USAGE", "--open and --no-open exclude each other", "spec-kitty hooks install --help"
+        )
     option = values["harness"]
     named = list(dict.fromkeys(map(str, option))) if isinstance(option, list) else []
     selected = [name for name in named if name != _DETECTED] if _DETECTED not in named else []
@@ -132,11 +140,10 @@ def _change_settings(values: Values, *, installing: bool) -> int:
         root, home, scope, installing=installing
     )
     done, refused = change_hooks(chosen, scope, root, home, installing=installing, dry_run=dry)
-    opening = installing and bool(values["open"])
-    if not dry and (opening or not installing):
+    if not dry:
         project, _ = load_project(root, home)
         for change in done:
-            set_mark(project, change.place.harness.name, on=opening)
+            set_opening(project, change, _choose_opening(values, change, installing=installing))
             if change.state in ("removed", "deleted"):
                 name = change.place.harness.name
                 shell.note_decision(project.git_dir, f"hooks uninstall ({name}, {scope})")
@@ -156,18 +163,28 @@ def _change_settings(values: Values, *, installing: bool) -> int:
         )
     else:
         _tell(done, dry=dry, installing=installing)
-        if opening and done and not dry:
-            write_lines(
-                [
-                    "a session that begins work without a do gets a record from its prompt, in "
-                    "this clone"
-                ]
-            )
+        if not dry and any(opens_by_itself(root, change.place.harness.name) for change in done):
+            write_lines([OPENING])
         if installing:
             _warn(find_program(root))
         for _, refusal in refused:
             write_error(refusal, False)
     return 1 if refused else 0
+
+
+def _choose_opening(values: Values, change: Change, *, installing: bool) -> bool | None:
+    """Return whether the first prompt begins a record from now on; None where that stays as it
+    is."""
+    if not installing or values["no_open"]:
+        return False
+    return True if values["open"] or change.state == "installed" else None
+
+
+def set_opening(project: Project, change: Change, opening: bool | None) -> None:
+    """Let sessions of the harness whose settings were changed begin records by themselves, or no
+    more. Raises InvocationError."""
+    if opening is not None:
+        set_mark(project, change.place.harness.name, on=opening)
 
 
 def change_hooks(

@@ -43,14 +43,16 @@ FEATURE = Feature(
                 SCOPE,
                 flag(
                     "open",
-                    "Let a session that begins work without a do get a record, in this clone.",
+                    "Let the first prompt of a session begin a record, in this clone: so it is "
+                    "where hooks are new.",
                 ),
+                flag("no_open", "Let nothing but a do begin a record, in this clone."),
                 SHOW,
             ),
             (
                 "spec-kitty hooks install",
                 "spec-kitty hooks install --harness claude-code --scope user --dry-run",
-                "spec-kitty hooks install --open",
+                "spec-kitty hooks install --no-open",
             ),
             "0 installed, or was already · 1 a settings file was refused and left alone · 2 usage",
             rank=430,

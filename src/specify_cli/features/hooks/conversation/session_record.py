@@ -1,7 +1,7 @@
-"""Records that open and close by themselves, where a person asked for it: `hooks install --open`.
+"""Records that open and close by themselves, where a person did not say no: `hooks install`.
 
-A session that begins work without a `do` gets a record from its newest prompt: advice, for nobody
-routed it and no agent read its context. A `do` in it begins a record of its own; when that is
+The first prompt of a session that works on no record begins one: advice, for no agent read its
+context. A `do` in it begins a record of its own; when that is
 closed, this one goes on. It ends with the session. Whoever removes the mark switches this off, and
 nothing else.
 """
@@ -57,26 +57,30 @@ def begin_record(root: str, harness: str, call: HookInput, home: str | None) -> 
     """Begin a record for a session that works on none; False where this call is no reason to.
     Raises InvocationError.
 
-    Only a call that is about to run is one: what comes behind a record is no work of its own.
+    A prompt is one, and a call that is about to run, where no prompt was told: what comes behind a
+    record is no work of its own.
     """
+    is_asked = call.moment is not None and call.moment.kind == "prompt" and call.subagent is None
     works = (
         bool(call.events)
         and call.events[0].event == "tool_call"
         and call.starts_record_command is None
         and not call.closes
     )
-    if call.session_id is None or not works or not opens_by_itself(root, harness):
+    session = call.session_id
+    if session is None or not (works or is_asked) or not opens_by_itself(root, harness):
         return False
+    call = call._replace(events=call.events if works else ())
     # Calls made together ask for a record at the same moment: the first begins it.
     with durable.folder(root, layout.OPEN, wait=durable.LOCK_WAIT_SECONDS):
         try:
             find_recorder(root, harness, call, home).close()
             return True
         except Orphan:
-            _open(root, harness, call.session_id, home)
+            _open(root, harness, session, home)
     recorder = find_recorder(root, harness, call, home)
     try:
-        give_prompt(recorder, harness, call.session_id)
+        give_prompt(recorder, harness, session)
     finally:
         recorder.close()
     return True

@@ -28,7 +28,7 @@ from specify_cli.features.hooks.search import (
     find_recorder,
     is_first_telling,
 )
-from specify_cli.invocation.bindings import digest_of_names, short_digest
+from specify_cli.invocation.bindings import digest_of_names, opens_by_itself, short_digest
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import load_project
@@ -68,6 +68,11 @@ def record_moment(
         if moment.kind == "end" and orphan.closed is not None and call.subagent is None:
             _append_late(root, harness, session, moment, orphan.closed, home)
             _merge_transcript(*load_project(root, home), harness, call, moment, home)
+        if moment.kind == "prompt" and opens_by_itself(root, harness):
+            # loads what opens records
+            from specify_cli.features.hooks.conversation.session_record import begin_record
+
+            begin_record(root, harness, call, home)
         return
     try:
         facts = TurnFacts()
