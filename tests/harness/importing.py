@@ -72,6 +72,10 @@ def reduce_event(harness: str, line: Line) -> tuple[Any, ...] | None:
     if line["event"] not in COMPARED or line.get("inferred") or line.get("status") == "unknown":
         return None
     untold = UNTOLD.get(harness, ())
+    if line["event"] == "turn" and "agent" in line:
+        if "text_hash" not in line:
+            return None  # what its transcript says it used stands in a line behind it
+        untold = (*untold, "model", "tokens")
     values = {name: line[name] for name in COMPARED[line["event"]] if name in line and name not in untold}
     if "tokens" in values:
         values["tokens"] = tuple((kind, count) for kind, count in sorted(values["tokens"].items()) if count)

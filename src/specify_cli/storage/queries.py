@@ -17,11 +17,14 @@ from doctrine.text import say
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.project.config import Project
+from specify_cli.project.prices import read_prices
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import note_done
+from specify_cli.record.reading.evidence import weigh_evidence
+from specify_cli.record.reading.usage import sum_usage
 from specify_cli.record.reading.views import View, as_lists, fields_of, join, read_file
 from specify_cli.record.record import (
     Entry,
@@ -315,6 +318,7 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     commands = read_commands(started, FileObjectStore(project.root).get)
     annexes = annex_events(project.root, place.invocation_id)
     lines = join(fields_of(record), annexes)
+    evidence = weigh_evidence(started, lines)
     lines_of: dict[str, list[Mapping[str, object]]] = {name: [] for name in _SHOWN_APART}
     for line in lines:
         lines_of.get(str(line.get("event")), []).append(line)
@@ -356,6 +360,8 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
             {**remark._asdict(), "seqs": list(remark.seqs)} for remark in note_done(lines, commands)
         ],
         "not_seen": list_unseen(started, lines),
+        "usage": [row._asdict() for row in sum_usage(lines, read_prices())],
+        "witnesses": None if evidence is None else evidence._asdict(),
         "findings": [item.as_value() for item in report.findings],
     }
 

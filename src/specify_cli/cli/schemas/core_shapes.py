@@ -11,7 +11,7 @@ from specify_cli.cli.schemas.shapes import Shape, derived, shape_of
 from specify_cli.invocation.ends import closing, opening
 from specify_cli.record import findings as verification
 from specify_cli.record.event_models import FilterApplied, Hit
-from specify_cli.record.reading import done_note
+from specify_cli.record.reading import done_note, evidence, usage
 from specify_cli.routing import router
 from specify_cli.storage import queries
 
@@ -101,6 +101,8 @@ class Invocation(InvocationRow):
     imported: dict[str, str] | None
     note: list[shape_of(done_note.Remark)]  # type: ignore[valid-type]
     not_seen: list[str]
+    usage: list[shape_of(usage.UsageRow)]  # type: ignore[valid-type]
+    witnesses: shape_of(evidence.Evidence) | None  # type: ignore[valid-type]
     findings: list[Finding]
 
 

@@ -32,7 +32,7 @@ _ERROR = 2
 _TOKENS = {
     "input": "gen_ai.usage.input_tokens",
     "output": "gen_ai.usage.output_tokens",
-    "cached": "gen_ai.usage.cache_read.input_tokens",
+    "cache_read": "gen_ai.usage.cache_read.input_tokens",
     "cache_write": "gen_ai.usage.cache_creation.input_tokens",
     "thinking": "gen_ai.usage.reasoning.output_tokens",
 }
@@ -197,9 +197,13 @@ def _get_provider(run: Run) -> object:
 
 def _tell_tokens(fields: Mapping[str, object]) -> dict[str, object]:
     tokens = fields.get("tokens")
+    counts = dict(tokens) if isinstance(tokens, dict) else {}
+    # The conventions count what came from a cache, and went into it, as input too.
+    cached = [counts.get(kind, 0) for kind in ("cache_read", "cache_write")]
+    if any(cached) and all(type(count) is int for count in (*cached, counts.get("input", 0))):
+        counts["input"] = counts.get("input", 0) + sum(cached)
     return {
-        _TOKENS.get(kind, f"spec_kitty.tokens.{kind}"): number
-        for kind, number in (tokens.items() if isinstance(tokens, dict) else ())
+        _TOKENS.get(kind, f"spec_kitty.tokens.{kind}"): number for kind, number in counts.items()
     }
 
 

@@ -17,7 +17,7 @@ from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.features.hooks.payload.turn_from_transcript import TurnFacts, read_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from specify_cli.features.hooks.payload.dialect import Dialect
@@ -93,6 +93,20 @@ def parse_json(text: str | bytes) -> Any:
         return None
 
 
+def sum_facts(turns: Sequence[TurnFacts]) -> TurnFacts:
+    """Return what several turns used together, under the model that was named last."""
+    tokens: dict[str, int] = {}
+    for facts in turns:
+        for kind, count in facts.tokens.items():
+            tokens[kind] = tokens.get(kind, 0) + count
+    return TurnFacts(
+        model=next((facts.model for facts in reversed(turns) if facts.model), None),
+        tokens=tokens,
+        requests=sum(facts.requests for facts in turns),
+        cost=sum(facts.cost for facts in turns),
+    )
+
+
 class SessionReader:
     """Reads one transcript, the session's or that of one of its subagents, line by line.
 
@@ -112,6 +126,7 @@ class SessionReader:
         self.calls: dict[str, dict[str, Any]] = {}
         self.at = 0
         self._words: str | None = None
+        self._ended: list[TurnFacts] = []
         self.begin(data)
         for raw in data.split(b"\n"):
             line = parse_json(raw)
@@ -127,7 +142,8 @@ class SessionReader:
             named = {"agent_type": agent_type} if agent_type else {}
             stop = {"last_assistant_message": self._words, **named}
             first = TranscriptEvent(self.events[0].at, self._name("SubagentStart", named))
-            last = TranscriptEvent(self.events[-1].at, self._name("SubagentStop", stop))
+            name = self._name("SubagentStop", stop)
+            last = TranscriptEvent(self.events[-1].at, name, sum_facts(self._ended))
             self.events = [first, *self.events, last]
 
     def begin(self, data: bytes) -> None:
@@ -179,6 +195,7 @@ class SessionReader:
         if not facts.text and not facts.requests:
             return  # what was told so far is of the turn that begins
         self.turn = []
+        self._ended.append(facts)
         self._words = facts.text or self._words
         # else nobody was told an end of it
         if not self.agent and facts.text and facts.error is None:

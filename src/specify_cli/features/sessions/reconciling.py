@@ -295,7 +295,8 @@ class _Comparison:
             if name in ("model", "tokens", "requests", "cost")
             and not any(name in line for line in (same, *again))
         }
-        if event == "turn" and "tokens" in missing and not item.agent:
+        if event == "turn" and "tokens" in missing:
+            missing |= {"agent": item.agent} if item.agent is not None else {}
             self._add(item._replace(event=item.event._replace(payload=missing)))
             self._counts["filled"] += 1
 

@@ -54,7 +54,8 @@ def _translate(session: Session, item: TranscriptEvent, root: str) -> Iterator[H
         if moment.kind == "prompt":
             yield HookEvent("prompt", {"text": moment.text or ""}, "other", "")
         elif moment.kind == "end" and (call.subagent is None or moment.text):
-            payload = describe_turn(moment, item.facts or TurnFacts(), call.subagent)
+            facts = item.facts or TurnFacts()
+            payload = describe_turn(moment, facts, call.subagent, session.harness)
             yield HookEvent("turn", payload, "other", "")
         elif moment.kind in ("compacted", "interrupted"):
             reason = {} if moment.reason is None else {"reason": moment.reason}

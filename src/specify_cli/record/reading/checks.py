@@ -108,6 +108,8 @@ _CHANGERS = (
     (re.compile(r"^(make|npm run|yarn|pnpm) (fmt|format|fix|lint:fix|generate|codegen)\b"), None),
 )
 
+_COMMAND_KEY = re.compile(r'"(?:command|cmd|commands|script|code|args)":')
+
 
 class _Part(NamedTuple):
     """One simple command of a command line, the operator that follows it, and the file its output
@@ -151,12 +153,21 @@ def judge_check(entry: Entry, commands: Sequence[str]) -> str | None:
     entry."""
     if entry.kind != "tool_call" or entry.status in ("open", "denied"):
         return None
+    if not _runs_command(entry.fields.get("args")):
+        return None
     return judge_command(
         entry.about or entry.name,
         entry.status,
         _join_output(entry.end_fields.get("output")),
         commands,
     )
+
+
+def _runs_command(args: object) -> bool:
+    """Return whether a call's arguments can hold a command: those of a tool that reads or edits a
+    file name it, and a path may hold any word."""
+    head = say(args.get("head", "")) if isinstance(args, dict) else say(args or "")
+    return not head.startswith("{") or _COMMAND_KEY.search(head) is not None
 
 
 def _join_output(output: object) -> str:

@@ -203,6 +203,8 @@ def _describe(kind: str, fields: Mapping[str, object]) -> str:
     path."""
     if kind == "withheld":
         return say(fields["withheld"])
+    if kind == "reconciled":
+        return _describe_reconciled(fields)
     if kind == "retrieval_response":
         return " · ".join(
             f"{len(value)} {what}"
@@ -221,6 +223,15 @@ def _describe(kind: str, fields: Mapping[str, object]) -> str:
                 _find_gist(say(value.get("head", ""))) if isinstance(value, dict) else say(value)
             )
     return " ".join(filter(None, parts))
+
+
+def _describe_reconciled(fields: Mapping[str, object]) -> str:
+    counts = (
+        f"{say(fields[name])} {name}"
+        for name in ("confirmed", "added", "filled", "contradicted")
+        if fields.get(name)
+    )
+    return f"{say(fields.get('witness'))}: {', '.join(counts) or 'nothing new'}"
 
 
 def _find_gist(head: str) -> str:

@@ -90,3 +90,10 @@ def test_whatever_a_line_holds_it_makes_a_note_or_none() -> None:
         for line in (*TEST, *edited("a.py"), *LINKED, *GAP):
             for name in line:
                 note_done([{**line, name: value}, {"event": "completed", "outcome": "done"}])
+
+
+def test_a_file_whose_path_says_pytest_is_no_test_run() -> None:
+    path = '{"file_path":"/home/ada/pytest-of-ada/shop/login.py"}'
+    read = ran("r1", tool="Read", args={"head": path})
+
+    assert note(edited("a.py"), read) == [("NO_CHECK", (1,))]

@@ -39,12 +39,16 @@ def record_session(at: Site, call: HookInput, *, large: bool) -> None:
         record_unknown(root, harness, call, at.home)
     call = follow_request(root, harness, call)
     if call.moment is not None:
-        record_moment(root, harness, call, call.moment, at.home)
-        if call.moment.kind == "ended" and opens_by_itself(root, harness):
-            # loads what closes records
-            from specify_cli.features.hooks.conversation.session_record import end_records
+        has_record = record_moment(root, harness, call, call.moment, at.home)
+        begins = call.moment.kind == "prompt" and not has_record
+        if (begins or call.moment.kind == "ended") and opens_by_itself(root, harness):
+            # loads what opens and closes records
+            from specify_cli.features.hooks.conversation import session_record
 
-            end_records(root, harness, call.session_id or "", at.home)
+            if begins:
+                session_record.begin_record(root, harness, call, at.home)
+            else:
+                session_record.end_records(root, harness, call.session_id or "", at.home)
     if not call.events:
         return
     mark: str | None = None

@@ -20,7 +20,12 @@ from specify_cli.features.hooks.direct import name_writer
 from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.moments import spell_cost
 from specify_cli.features.hooks.payload.transcript_end import read_end
-from specify_cli.features.hooks.payload.turn_from_transcript import MAX_TEXT, TurnFacts, read_facts
+from specify_cli.features.hooks.payload.turn_from_transcript import (
+    MAX_TEXT,
+    TurnFacts,
+    count_tokens,
+    read_facts,
+)
 from specify_cli.features.hooks.payload.values import compose_approval
 from specify_cli.features.hooks.search import (
     Orphan,
@@ -28,7 +33,7 @@ from specify_cli.features.hooks.search import (
     find_recorder,
     is_first_telling,
 )
-from specify_cli.invocation.bindings import digest_of_names, opens_by_itself, short_digest
+from specify_cli.invocation.bindings import digest_of_names, short_digest
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import load_project
@@ -52,28 +57,25 @@ MAX_TRANSCRIPT = 4 * 1024 * 1024
 
 def record_moment(
     root: str, harness: str, call: HookInput, moment: SessionMoment, home: str | None
-) -> None:
-    """Record what a hook told of a session; nothing where the session works on no record. Raises
-    InvocationError."""
+) -> bool:
+    """Record what a hook told of a session; return False where the session works on no record.
+
+    Raises InvocationError.
+    """
     session = call.session_id
     if session is None or (moment.kind == "prompt" and call.subagent is not None):
-        return  # what a subagent is asked stands in the call that began it
+        return True  # what a subagent is asked stands in the call that began it
     if moment.kind == "prompt" and not _keep_prompt(root, harness, session, moment, home):
-        return
+        return True
     try:
         recorder = find_recorder(root, harness, call._replace(events=()), home)
     except Recorded:
-        return
+        return True
     except Orphan as orphan:
         if moment.kind == "end" and orphan.closed is not None and call.subagent is None:
             _append_late(root, harness, session, moment, orphan.closed, home)
             _merge_transcript(*load_project(root, home), harness, call, moment, home)
-        if moment.kind == "prompt" and opens_by_itself(root, harness):
-            # loads what opens records
-            from specify_cli.features.hooks.conversation.session_record import begin_record
-
-            begin_record(root, harness, call, home)
-        return
+        return False
     try:
         facts = TurnFacts()
         if moment.kind not in ("compacted", "started"):
@@ -97,7 +99,9 @@ def record_moment(
             give_prompt(recorder, harness, session)
         elif moment.kind == "end" and (call.subagent is None or moment.text):
             key = _key(harness, session, moment._replace(key=f"{moment.key} {call.subagent}"))
-            _append(recorder, "turn", describe_turn(moment, facts, call.subagent), key)
+            # The transcript that a hook names is the session's: of a subagent it says nothing.
+            own = facts if call.subagent is None else TurnFacts()
+            _append(recorder, "turn", describe_turn(moment, own, call.subagent, harness), key)
         elif moment.kind not in ("end", "closing") and not _is_earlier(moment, recorder):
             change: dict[str, object] = {"change": moment.kind}
             if moment.reason is not None:
@@ -105,6 +109,7 @@ def record_moment(
             _append(recorder, "session_change", change, _key(harness, session, moment))
     finally:
         recorder.close()
+    return True
 
 
 def _merge_transcript(
@@ -292,23 +297,26 @@ def _read_facts(harness: str, moment: SessionMoment) -> TurnFacts:
     return facts
 
 
-def describe_turn(moment: SessionMoment, facts: TurnFacts, agent: str | None) -> dict[str, object]:
-    payload: dict[str, object] = {}
-    if agent is None:
-        model = facts.model or moment.model
-        members = {
-            "text": moment.text or facts.text,
-            "model": model and model[:512],
-            "thinking": facts.thinking,
-        }
-        payload = {name: value for name, value in members.items() if value}
-        tokens = dict(facts.tokens) or dict(moment.tokens)
-        payload |= {"tokens": tokens} if tokens else {}
-        payload |= {"requests": facts.requests} if facts.requests else {}
-        cost = moment.cost or spell_cost(facts.cost)
-        payload |= {"cost": cost} if cost is not None else {}
-    else:
-        payload = {"agent": agent, **({"text": moment.text} if moment.text else {})}
+def describe_turn(
+    moment: SessionMoment, facts: TurnFacts, agent: str | None, harness: str
+) -> dict[str, object]:
+    """Return the payload of a turn: of a session its own, of a subagent all that it used, as far as
+    `facts` are of that subagent's transcript."""
+    model = facts.model or (moment.model if agent is None else None)
+    members = {
+        "agent": agent,
+        "text": moment.text or facts.text,
+        "model": model and model[:512],
+        "thinking": facts.thinking,
+    }
+    payload: dict[str, object] = {name: value for name, value in members.items() if value}
+    tokens = dict(facts.tokens)
+    if not tokens and agent is None:
+        tokens = count_tokens(moment.tokens, find_dialect(harness))
+    payload |= {"tokens": tokens} if tokens else {}
+    payload |= {"requests": facts.requests} if facts.requests else {}
+    cost = spell_cost(facts.cost) if agent is not None else moment.cost or spell_cost(facts.cost)
+    payload |= {"cost": cost} if cost is not None else {}
     if "text" in payload:
         payload["text"] = str(payload["text"])[:MAX_TEXT]
     return payload
@@ -340,7 +348,7 @@ def _append_late(
         return
     recorder = Recorder(project, place, cache=cache, writer=name_writer(harness, session))
     try:
-        payload = describe_turn(moment, _read_facts(harness, moment), None)
+        payload = describe_turn(moment, _read_facts(harness, moment), None, harness)
         recorder.append([recorder.compose("turn", payload)], checkpoints=False)
     finally:
         recorder.close()

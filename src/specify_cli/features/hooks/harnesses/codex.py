@@ -38,6 +38,8 @@ ITEM_STATUS = {"completed": "ok", "failed": "error", "declined": "denied"}
 class Codex(Dialect):
     """How Codex' payloads are read."""
 
+    input_holds_cache = True
+
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
         # of results alone
         from specify_cli.features.hooks.payload.outputs import read_stated_status

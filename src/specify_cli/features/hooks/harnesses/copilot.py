@@ -41,6 +41,8 @@ EVENTS = {
 class Copilot(Dialect):
     """How Copilot's payloads are read."""
 
+    input_holds_cache = True
+
     sends_equal_payloads = True
     hides_sessions_of_commands = True
 
@@ -82,6 +84,8 @@ class Copilot(Dialect):
             return turn.begin_next()
         if line.get("type") == "session.usage_record":
             usage = data.get("usage") or {}
+            if "subagent" in str(usage.get("interactionType")):
+                return turn
             turn.name_model(usage.get("model"))
             turn.add_usage(str(number), usage)
         elif line.get("type") == "assistant.message":

@@ -45,6 +45,9 @@ _MAX_TRAILERS = 8
 class Gemini(Dialect):
     """How Gemini CLI's payloads are read."""
 
+    input_holds_cache = True
+    output_holds_thinking = False
+
     def identify_call(self, payload: Payload) -> object:
         """Return what the call runs or edits, else its tool: a notification says no more."""
         tool, args = read_tool(payload)

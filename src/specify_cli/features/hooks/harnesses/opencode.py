@@ -37,6 +37,8 @@ _REFUSED = ("The user rejected permission", "The user has specified a rule which
 class Opencode(Dialect):
     """How opencode's payloads are read."""
 
+    output_holds_thinking = False
+
     def identify_call(self, payload: Payload) -> object:
         return match_first(payload, "tool_use_id")
 
@@ -78,12 +80,18 @@ class Opencode(Dialect):
         if line.get("table") == "message":
             turn.name_model(data.get("modelID"))
             counts = data.get("tokens") or {}
-            cached = (counts.get("cache") or {}).get("read")
+            cache = counts.get("cache") or {}
             request = str(line.get("id") or number)
             if isinstance(data.get("cost"), (int, float)):
                 turn.costs[request] = data["cost"]
             turn.add_usage(
-                request, {**counts, "thoughts": counts.get("reasoning"), "cached": cached}
+                request,
+                {
+                    **counts,
+                    "thinking": counts.get("reasoning"),
+                    "cache_read": cache.get("read"),
+                    "cache_write": cache.get("write"),
+                },
             )
         elif data.get("type") == "text":
             turn.add_answer(data.get("text"))

@@ -35,6 +35,8 @@ EVENTS = {
 class Qwen(Dialect):
     """How Qwen Code's payloads are read."""
 
+    input_holds_cache = True
+
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
         # of results
         from specify_cli.features.hooks.payload.outputs import (

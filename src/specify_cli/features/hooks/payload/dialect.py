@@ -90,6 +90,10 @@ class Dialect:
     sends_equal_payloads = False
     # Whether the program names to the commands of a subagent a session that its hooks never name.
     hides_sessions_of_commands = False
+    # How the program counts tokens: whether its input holds what came from a cache, and its output
+    # the thinking (docs/hooks.md).
+    input_holds_cache = False
+    output_holds_thinking = True
 
     def __init__(self, name: str, events: Mapping[str, str]) -> None:
         self.name = name

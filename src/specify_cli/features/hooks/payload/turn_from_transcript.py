@@ -18,27 +18,22 @@ if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.dialect import Dialect
 
 MAX_TEXT = 256 * 1024
-_COUNTS = {
-    "input_tokens": "input",
-    "output_tokens": "output",
-    "cache_read_input_tokens": "cached",
-    "cache_creation_input_tokens": "cache_write",
-    "cached_input_tokens": "cached",
-    "reasoning_output_tokens": "thinking",
-    "inputTokens": "input",
-    "outputTokens": "output",
-    "cacheReadTokens": "cached",
-    "cacheWriteTokens": "cache_write",
-    "reasoningTokens": "thinking",
-    "input": "input",
-    "output": "output",
-    "cached": "cached",
-    "thoughts": "thinking",
-    "promptTokenCount": "input",
-    "candidatesTokenCount": "output",
-    "cachedContentTokenCount": "cached",
-    "thoughtsTokenCount": "thinking",
+# The kind that a program's name for a count is of (docs/hooks.md, "Tokens").
+_KINDS = {
+    "input": ("input", "input_tokens", "inputTokens", "promptTokenCount"),
+    "cache_read": (
+        "cache_read_input_tokens",
+        "cached_input_tokens",
+        "cacheReadTokens",
+        "cached",
+        "cachedContentTokenCount",
+    ),
+    "cache_write": ("cache_creation_input_tokens", "cacheWriteTokens"),
+    "output": ("output", "output_tokens", "outputTokens", "candidatesTokenCount"),
+    "thinking": ("reasoning_output_tokens", "reasoningTokens", "thoughts", "thoughtsTokenCount"),
+    "total": ("total", "total_tokens", "totalTokenCount"),
 }
+_COUNTS = {name: kind for kind, names in _KINDS.items() for name in (kind, *names)}
 _MAX_COUNT = 2**53 - 1
 
 
@@ -64,7 +59,8 @@ class Turn:
     """What has been read of a turn so far. The harness's module reads each line into it
     (`Dialect.read_turn`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
         self.text: str | None = None
         self.model: str | None = None
         self.thinking: list[str] = []
@@ -75,7 +71,7 @@ class Turn:
 
     def begin_next(self) -> Turn:
         """Return the turn that begins with a prompt."""
-        return Turn()
+        return Turn(self._dialect)
 
     def add_answer(self, text: object) -> None:
         """Note the words of an answer; the last ones count."""
@@ -98,10 +94,8 @@ class Turn:
     def facts(self) -> TurnFacts:
         tokens: dict[str, int] = {}
         for counts in self._used.values():
-            for name, count in counts.items():
-                kind = _COUNTS.get(name)
-                if kind is not None and type(count) is int and 0 < count < _MAX_COUNT:
-                    tokens[kind] = tokens.get(kind, 0) + count
+            for kind, count in count_tokens(counts, self._dialect).items():
+                tokens[kind] = tokens.get(kind, 0) + count
         thinking = "\n".join(self.thinking)[:MAX_TEXT]
         return TurnFacts(
             self.text,
@@ -118,13 +112,36 @@ class Turn:
 def read_facts(dialect: Dialect, transcript: bytes) -> TurnFacts:
     """Return what the last turn of a transcript says; nothing for a harness whose file is not
     known. Never raises."""
-    turn = Turn()
+    turn = Turn(dialect)
     for number, line in enumerate(_iter_lines(transcript)):
         try:
             turn = dialect.read_turn(turn, line, number)
         except (AttributeError, KeyError, TypeError, ValueError):
             continue
     return turn.facts
+
+
+def count_tokens(counts: Mapping[str, Any], dialect: Dialect) -> dict[str, int]:
+    """Return what one answer used in the kinds of docs/hooks.md: `input` without what a cache gave,
+    `cache_read`, `cache_write`, `output` with `thinking`, which says how much of it that was.
+
+    Where the program states a total, that decides whether its output holds thinking.
+    """
+    found: dict[str, int] = {}
+    for name, count in counts.items():
+        kind = _COUNTS.get(name)
+        if kind is not None and type(count) is int and 0 < count < _MAX_COUNT:
+            found[kind] = found.get(kind, 0) + count
+    total, thinking = found.pop("total", None), found.get("thinking", 0)
+    sides = found.get("input", 0) + found.get("output", 0)
+    holds_thinking = dialect.output_holds_thinking
+    if thinking and total in (sides, sides + thinking):
+        holds_thinking = total == sides
+    if thinking and not holds_thinking:
+        found["output"] = found.get("output", 0) + thinking
+    if dialect.input_holds_cache and "cache_read" in found:
+        found["input"] = max(0, found.get("input", 0) - found["cache_read"])
+    return {kind: count for kind, count in found.items() if count}
 
 
 def _iter_lines(data: bytes) -> Iterator[Mapping[str, Any]]:

@@ -113,7 +113,8 @@ export const SpecKitty = async ({ directory }) => {
             input: sum((of) => of.input),
             output: sum((of) => of.output),
             thinking: sum((of) => of.reasoning),
-            cached: sum((of) => of.cache?.read),
+            cache_read: sum((of) => of.cache?.read),
+            cache_write: sum((of) => of.cache?.write),
           },
           last_assistant_message: asked.get(session) === texts.get(session)?.messageID ? undefined : texts.get(session)?.text,
         })

@@ -1,0 +1,80 @@
+"""Which witnesses a record of a session has, and whether they agree.  [pure]
+
+    evidence = weigh_evidence(lines)
+    evidence.describe()        # "hooks told 17 calls, the transcript 17, both 17"
+
+A session has up to three: the hooks as it happens, the program's transcript afterwards, and the
+work tree. What one alone tells is a claim of one.
+"""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.text import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+# Gaps that say that somebody told otherwise.
+CONTRADICTIONS = ("contradiction", "conflicting_duplicate")
+
+
+class Evidence(NamedTuple):
+    """How many calls each witness told. `until` is how far the transcript was read, by its own
+    claim; None where none was held against the record."""
+
+    hooks: int
+    transcript: int
+    both: int
+    tree: int
+    contradictions: int
+    gaps: int
+    unknown_events: int
+    until: str | None
+
+    def describe(self) -> str:
+        """Return it as one line of text."""
+        told = f"hooks told {count(self.hooks, 'call')}"
+        if self.until is None:
+            told += ", no transcript was held against them"
+        else:
+            told += f", the transcript {self.transcript}, both {self.both}"
+        if self.tree:
+            told += f", the work tree shows changes of {self.tree}"
+        noted = [
+            (self.contradictions, "contradiction"),
+            (self.gaps, "gap"),
+            (self.unknown_events, "unknown event"),
+        ]
+        return " · ".join([told, *(count(number, what) for number, what in noted if number)])
+
+
+def weigh_evidence(
+    started: Mapping[str, object], lines: Iterable[Mapping[str, object]]
+) -> Evidence | None:
+    """Return what the witnesses of a session's record told; None for a record of no session."""
+    actor = started.get("actor")
+    if not isinstance(actor, dict) or actor.get("actor_type") != "llm" or not actor.get("tool"):
+        return None
+    if "imported" in started or started.get("tombstone") is True:
+        return None
+    hooks = added = both = contradictions = gaps = unknown = 0
+    tree: set[object] = set()
+    until: str | None = None
+    for line in lines:
+        event = line.get("event")
+        if event == "tool_call":
+            added += line.get("witness") == "transcript"
+            hooks += "witness" not in line
+        elif event == "patch_apply" and line.get("witness") == "tree":
+            tree.add(line.get("call_id"))
+        elif event == "reconciled":
+            confirmed = line.get("confirmed")
+            both += confirmed if type(confirmed) is int else 0
+            until = max(until or "", str(line.get("until")))
+        elif event == "capture_gap":
+            contradictions += line.get("reason") in CONTRADICTIONS
+            unknown += line.get("reason") == "unknown_payload"
+            gaps += line.get("reason") not in (*CONTRADICTIONS, "unknown_payload")
+    both = min(both, hooks)
+    return Evidence(hooks, both + added, both, len(tree), contradictions, gaps, unknown, until)

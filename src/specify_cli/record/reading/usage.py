@@ -1,0 +1,125 @@
+"""What a record says its models used: tokens and money, by agent and model.  [pure]
+
+    for row in sum_usage(lines, prices):
+        print(row.agent or "main", row.model, row.tokens, row.cost, row.estimated_at)
+
+The kinds of tokens are the same for every program (docs/hooks.md): `input` without what a cache
+gave, `cache_read`, `cache_write`, `output`, and `thinking`, which is part of `output`. Records of
+older versions have `cached`, and counts as their program made them: of these no cost is estimated.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.text import say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    Fields = Mapping[str, object]
+
+PRICED = ("input", "cache_read", "cache_write", "output")
+_MILLION = Decimal(1_000_000)
+
+
+class Price(NamedTuple):
+    """What a model costs: US dollars for a million tokens of each kind. A kind that is not there
+    costs what input does. `names` are whole names, `starts` how names begin."""
+
+    names: tuple[str, ...]
+    starts: tuple[str, ...]
+    rates: Mapping[str, Decimal]
+
+
+class Prices(NamedTuple):
+    """A table of prices and the day (YYYY-MM-DD) it is of."""
+
+    date: str
+    models: tuple[Price, ...] = ()
+
+    def find(self, model: str) -> Price | None:
+        """Return the price of a model; the longest beginning of its name counts."""
+        name = model.lower().rpartition("/")[2]
+        if exact := next((price for price in self.models if name in price.names), None):
+            return exact
+        found = max(
+            (
+                (len(start), number)
+                for number, price in enumerate(self.models)
+                for start in price.starts
+                if name.startswith(start)
+            ),
+            default=None,
+        )
+        return None if found is None else self.models[found[1]]
+
+
+class UsageRow(NamedTuple):
+    """What one agent used of one model: `agent` is None for the main one. `cost` is in US dollars;
+    with `estimated_at` it is reckoned with the prices of that day, else the program told it."""
+
+    agent: str | None
+    model: str | None
+    tokens: dict[str, int]
+    requests: int
+    cost: str | None
+    estimated_at: str | None
+
+
+def sum_usage(lines: Iterable[Fields], prices: Prices) -> tuple[UsageRow, ...]:
+    """Return the usage of a record, the main agent first; each line counts once."""
+    rows: dict[tuple[str | None, str | None], list[Fields]] = {}
+    models: dict[str | None, str] = {}
+    for line in lines:
+        if line.get("event") not in ("turn", "model_call"):
+            continue
+        agent = None if line.get("agent") is None else say(line["agent"])
+        if isinstance(model := line.get("model"), str):
+            models[agent] = model
+        if isinstance(line.get("tokens"), dict) or "cost" in line:
+            rows.setdefault((agent, models.get(agent)), []).append(line)
+    ordered = sorted(rows, key=lambda key: (key[0] is not None, key[0] or "", key[1] or ""))
+    return tuple(_sum_row(*key, rows[key], prices) for key in ordered)
+
+
+def _sum_row(
+    agent: str | None, model: str | None, lines: Sequence[Fields], prices: Prices
+) -> UsageRow:
+    tokens: dict[str, int] = {}
+    requests, told = 0, Decimal(0)
+    for line in lines:
+        counts = line.get("tokens")
+        for kind, number in counts.items() if isinstance(counts, dict) else ():
+            if type(number) is int:
+                tokens[kind] = tokens.get(kind, 0) + number
+        number = line.get("requests", 1 if line.get("event") == "model_call" else 0)
+        requests += number if type(number) is int else 0
+        told += _read_cost(line.get("cost"))
+    if told:
+        return UsageRow(agent, model, tokens, requests, _spell(told), None)
+    price = None if model is None or "cached" in tokens else prices.find(model)
+    if price is None or not any(tokens.get(kind) for kind in PRICED):
+        return UsageRow(agent, model, tokens, requests, None, None)
+    cost = sum(
+        (
+            Decimal(tokens.get(kind, 0)) * price.rates.get(kind, price.rates["input"]) / _MILLION
+            for kind in PRICED
+        ),
+        Decimal(0),
+    )
+    return UsageRow(agent, model, tokens, requests, _spell(cost), prices.date)
+
+
+def _read_cost(value: object) -> Decimal:
+    try:
+        cost = Decimal(str(value)) if value is not None else Decimal(0)
+    except InvalidOperation:
+        return Decimal(0)
+    return cost if cost.is_finite() and cost > 0 else Decimal(0)
+
+
+def _spell(cost: Decimal) -> str:
+    """Return an amount with at most six decimals."""
+    return format(cost.quantize(Decimal("0.000001")).normalize(), "f")

@@ -1,0 +1,106 @@
+"""Tokens and money mean the same for every program, are told apart by agent and model, and counted once."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from specify_cli.features.hooks.harnesses import find_dialect
+from specify_cli.features.hooks.payload.turn_from_transcript import count_tokens
+from specify_cli.project.prices import read_prices
+from specify_cli.record.reading.evidence import weigh_evidence
+from specify_cli.record.reading.usage import Price, Prices, sum_usage
+
+PRICES = Prices("2026-01-02", (Price(("m-1",), ("m-1-",), {"input": Decimal(2), "output": Decimal(10)}),))
+
+
+@pytest.mark.parametrize(
+    ("harness", "told"),
+    [
+        ("claude-code", {"input_tokens": 60, "cache_read_input_tokens": 40, "output_tokens": 30}),
+        (
+            "codex",
+            {"input_tokens": 100, "cached_input_tokens": 40, "output_tokens": 30, "reasoning_output_tokens": 0},
+        ),
+        ("gemini", {"input": 100, "cached": 40, "output": 30, "thoughts": 0, "total": 130}),
+        ("qwen", {"promptTokenCount": 100, "cachedContentTokenCount": 40, "candidatesTokenCount": 30}),
+        ("copilot", {"inputTokens": 100, "cacheReadTokens": 40, "outputTokens": 30}),
+        ("opencode", {"input": 60, "cache_read": 40, "output": 30, "thinking": 0}),
+    ],
+)
+def test_one_answer_counts_the_same_whatever_program_tells_it(harness: str, told: dict[str, int]) -> None:
+    assert count_tokens(told, find_dialect(harness)) == {"input": 60, "cache_read": 40, "output": 30}
+
+
+@pytest.mark.parametrize(
+    ("harness", "told"),
+    [
+        ("codex", {"input_tokens": 9, "output_tokens": 30, "reasoning_output_tokens": 12, "total_tokens": 39}),
+        ("gemini", {"input": 9, "output": 18, "thoughts": 12, "total": 39}),
+        ("qwen", {"promptTokenCount": 9, "candidatesTokenCount": 18, "thoughtsTokenCount": 12, "totalTokenCount": 39}),
+        ("qwen", {"promptTokenCount": 9, "candidatesTokenCount": 30, "thoughtsTokenCount": 12, "totalTokenCount": 39}),
+        ("opencode", {"input": 9, "output": 18, "thinking": 12}),
+        ("copilot", {"inputTokens": 9, "outputTokens": 30, "reasoningTokens": 12}),
+    ],
+)
+def test_output_holds_thinking_whatever_program_tells_it(harness: str, told: dict[str, int]) -> None:
+    assert count_tokens(told, find_dialect(harness)) == {"input": 9, "output": 30, "thinking": 12}
+
+
+def turn(**members: Any) -> dict[str, Any]:
+    return {"event": "turn", **members}
+
+
+def test_usage_is_summed_by_agent_and_model_and_a_cost_that_was_told_wins() -> None:
+    lines = [
+        turn(model="m-1-2026", tokens={"input": 1_000_000, "output": 100_000}, requests=2),
+        turn(tokens={"input": 500_000}, requests=1, witness="transcript"),
+        turn(agent="a1", model="m-2", tokens={"input": 7}, cost="0.25"),
+        turn(agent="a1", model="m-3", tokens={"input": 8}),
+        turn(text_hash="0" * 64),
+    ]
+
+    main, told, unpriced = sum_usage(lines, PRICES)
+
+    assert main == (None, "m-1-2026", {"input": 1_500_000, "output": 100_000}, 3, "4", "2026-01-02")
+    assert (told.agent, told.cost, told.estimated_at) == ("a1", "0.25", None)
+    assert (unpriced.model, unpriced.tokens, unpriced.cost) == ("m-3", {"input": 8}, None)
+
+
+def test_of_counts_that_older_versions_took_over_as_they_were_no_cost_is_estimated() -> None:
+    (row,) = sum_usage([turn(model="m-1", tokens={"input": 100, "cached": 40})], PRICES)
+
+    assert (row.tokens, row.cost) == ({"input": 100, "cached": 40}, None)
+
+
+def test_the_shipped_prices_know_the_models_of_the_harnesses() -> None:
+    prices = read_prices()
+
+    found = {name: prices.find(name) for name in ("claude-sonnet-4-5-20250929", "anthropic/claude-sonnet-4-5", "none")}
+    assert prices.date >= "2026-11-24" and found["none"] is None
+    sonnet = found["claude-sonnet-4-5-20250929"]
+    assert sonnet is not None and sonnet == found["anthropic/claude-sonnet-4-5"]
+    assert sonnet.rates["output"] > sonnet.rates["input"] > sonnet.rates["cache_read"]
+
+
+def test_evidence_says_which_witnesses_spoke_and_what_contradicts() -> None:
+    started = {"actor": {"actor_type": "llm", "tool": "codex"}}
+    lines: list[dict[str, Any]] = [
+        {"event": "tool_call", "call_id": "c1"},
+        {"event": "tool_call", "call_id": "c2"},
+        {"event": "tool_call", "call_id": "c3", "witness": "transcript"},
+        {"event": "patch_apply", "call_id": "c1", "witness": "tree"},
+        {"event": "capture_gap", "reason": "contradiction"},
+        {"event": "capture_gap", "reason": "unseen_change"},
+        {"event": "reconciled", "confirmed": 2, "added": 1, "until": "2026-11-24T10:00:00.000Z"},
+    ]
+
+    evidence = weigh_evidence(started, lines)
+
+    assert evidence is not None
+    assert evidence.describe() == (
+        "hooks told 2 calls, the transcript 3, both 2, the work tree shows changes of 1 · 1 contradiction · 1 gap"
+    )
+    assert weigh_evidence({"actor": {"actor_type": "human", "actor_id": "ada"}}, lines) is None
