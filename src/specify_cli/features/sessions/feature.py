@@ -44,6 +44,7 @@ FEATURE = Feature(
             for name in ("claude-code", "codex", "gemini", "opencode")
         ),
         Fill("turn_over", "turn_end:merge_turn"),
+        Fill("checks", "checks:check_sessions", rank=510),
     ),
     shapes="shapes",
     pure=("reading", "reconciling"),

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from specify_cli.project.config import Project
 
 # A transcript that was written to within this time may go on.
-_AT_WORK_MILLIS = 5 * 60 * 1000
+AT_WORK_MILLIS = 5 * 60 * 1000
 _SHOWN = 500
 
 
@@ -116,7 +116,7 @@ class SessionImporter:
             return ImportResult("elsewhere")
         if transcript.changed < self._since:
             return ImportResult("earlier")
-        if self._now - transcript.changed < _AT_WORK_MILLIS:
+        if self._now - transcript.changed < AT_WORK_MILLIS:
             return ImportResult("at_work")
         try:
             main, others = transcript.read()

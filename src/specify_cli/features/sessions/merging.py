@@ -73,6 +73,7 @@ class SessionMerger:
         self._index = Index(project.root)
         self._store = FileRecordStore(project.root, project.config.trail)
         self._owners: dict[str, list[str]] | None = None
+        self._imported: set[str] = set()
 
     def merge(self, session: Session) -> Merged:
         """Hold a session against its records and write what they lack. Raises InvocationError,
@@ -117,6 +118,10 @@ class SessionMerger:
         keys = [key for line in lines for key in list_keys(line) if key in held and key not in gone]
         note_taken(self._project.root, keys)
 
+    def has_records(self, session: Session) -> bool:
+        """Return whether a record of a session is here and can be read."""
+        return any(True for _ in self._read_records(session))
+
     def find_records(self, session: Session) -> list[str]:
         """Return the ids of the records that hooks or a `do` began for a session, the oldest
         first."""
@@ -130,6 +135,13 @@ class SessionMerger:
             ids |= {binding.invocation_id for binding in bound}
         return sorted(ids)
 
+    def is_known(self, harness: str, session_id: str) -> bool:
+        """Return whether a session was bound to a record, or the first line of one names it."""
+        if self._owners is None:
+            self._owners = self._read_owners()
+        bound = list_bindings(self._project.root, harness, session_id, None)
+        return bool(bound) or session_id in self._owners or session_id in self._imported
+
     def _read_owners(self) -> dict[str, list[str]]:
         """Return the records by the session that their first lines name."""
         owners: dict[str, list[str]] = {}
@@ -139,7 +151,9 @@ class SessionMerger:
             place = self._index.place(key)
             fields = {} if place is None else open_line(self._store.head(place)).fields or {}
             owner = fields.get("session")
-            if isinstance(owner, dict) and "imported" not in fields:
+            if isinstance(owner, dict) and "imported" in fields:
+                self._imported.add(str(owner.get("session_id")))
+            elif isinstance(owner, dict):
                 owners.setdefault(str(owner.get("session_id")), []).append(key.invocation_id)
         return owners
 

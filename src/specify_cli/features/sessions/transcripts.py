@@ -43,6 +43,7 @@ class Transcript(NamedTuple):
     last.
 
     `name` is what `read_part` takes, mostly a path; `subagents` maps their ids to theirs.
+    `session_id` is empty where only reading it tells.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Transcript(NamedTuple):
     changed: int
     subagents: Mapping[str, str] = {}
     read_part: Callable[[str], bytes] = read_whole
+    session_id: str = ""
 
     def read(self) -> tuple[bytes, dict[str, bytes]]:
         """Return the bytes of the session's transcript and of those of its subagents. Raises
@@ -85,7 +87,9 @@ class KeptSessions(NamedTuple):
     locate: Callable[[Sought], Transcript | None] = locate_file
 
 
-def describe_transcript(path: str, cwd: str, subagents: Mapping[str, str]) -> Transcript:
+def describe_transcript(
+    path: str, cwd: str, subagents: Mapping[str, str], session_id: str = ""
+) -> Transcript:
     """Return a transcript that is a plain file, and so are those of its subagents."""
     try:
         changed = (
@@ -93,7 +97,7 @@ def describe_transcript(path: str, cwd: str, subagents: Mapping[str, str]) -> Tr
         )
     except OSError:
         changed = 0
-    return Transcript(path, cwd, changed, subagents)
+    return Transcript(path, cwd, changed, subagents, session_id=session_id)
 
 
 def list_files(folder: str, depth: int, ending: str) -> list[str]:

@@ -33,7 +33,7 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
     for path in list_files(f"{top}/projects", 1, ".jsonl"):
         # Most are of other projects, and say so in their first lines.
         cwd = find_cwd(read_head(path, FIRST_BYTES)) or find_cwd(read_head(path))
-        yield describe_transcript(path, cwd, _find_subagents(path))
+        yield describe_transcript(path, cwd, _find_subagents(path), Path(path).stem)
 
 
 def locate_transcript(sought: Sought) -> Transcript | None:

@@ -83,7 +83,7 @@ def _read_heads(paths: list[str]) -> Iterator[Transcript]:
             }
             agents |= new
             waiting += new
-        yield describe_transcript(path, cwd, agents)
+        yield describe_transcript(path, cwd, agents, own)
 
 
 class CodexReader(SessionReader):

@@ -36,7 +36,7 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
             *list_files(f"{folder}/chats", 0, ".jsonl"),
             *list_files(f"{folder}/chats", 0, ".json"),
         ]:
-            yield describe_transcript(path, cwd, _find_subagents(path))
+            yield describe_transcript(path, cwd, _find_subagents(path), _find_session(path))
 
 
 def locate_transcript(sought: Sought) -> Transcript | None:
@@ -46,9 +46,13 @@ def locate_transcript(sought: Sought) -> Transcript | None:
     return describe_transcript(sought.path, "", _find_subagents(sought.path))
 
 
-def _find_subagents(path: str) -> dict[str, str]:
+def _find_session(path: str) -> str:
     match = re.search(rb'"sessionId": ?"([A-Za-z0-9_-]+)"', read_head(path, 4096))
-    named = "" if match is None else match[1].decode("ascii")
+    return "" if match is None else match[1].decode("ascii")
+
+
+def _find_subagents(path: str) -> dict[str, str]:
+    named = _find_session(path)
     files = list_files(f"{os.path.dirname(path)}/{named}", 0, ".jsonl") if named else []
     return {Path(file).stem: file for file in files}
 

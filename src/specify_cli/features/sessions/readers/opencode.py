@@ -37,7 +37,8 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
                 agents += below.get(agent, ())
             moment = changed if isinstance(changed, int) else 0
             parts = {agent: f"{path}#{agent}" for agent in agents}
-            yield Transcript(f"{path}#{name}", str(cwd), moment, parts, dump_session)
+            where = f"{path}#{name}"
+            yield Transcript(where, str(cwd), moment, parts, dump_session, str(name))
 
 
 def locate_transcript(sought: Sought) -> Transcript | None:

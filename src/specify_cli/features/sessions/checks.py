@@ -1,0 +1,79 @@
+"""Sessions of this project that are in no record, for doctor."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from doctrine.light_imports import TYPE_CHECKING
+from doctrine.load import ParseCache
+from doctrine.text import count
+from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.silence import find_installed
+from specify_cli.features.sessions.importer import AT_WORK_MILLIS
+from specify_cli.features.sessions.merging import SessionMerger
+from specify_cli.features.sessions.readers import find_transcripts, list_names, read_session
+from specify_cli.project.checks import Finding
+from specify_cli.record.findings import INFO, WARNING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from specify_cli.features.sessions.transcripts import Transcript
+    from specify_cli.project.config import Project
+
+_DAYS = 30
+_DAY_MILLIS = 24 * 3600 * 1000
+
+
+def check_sessions(project: Project, home: str | None) -> Iterator[Finding]:
+    """Yield for each program the sessions of the last 30 days that hooks did not tell of.
+
+    Its hooks may be dead, uninstalled, not trusted, or run with another PATH. A warning where they
+    are installed.
+    """
+    if home is None:
+        return
+    merger = SessionMerger(project, ParseCache(None))
+    now = time.time_ns() // 1_000_000
+    installed = find_installed(project.root, home)
+    for harness in list_names():
+        missing: list[Transcript] = []
+        try:
+            for transcript in find_transcripts(harness, home, os.environ):
+                is_recent = AT_WORK_MILLIS < now - transcript.changed < _DAYS * _DAY_MILLIS
+                if (
+                    is_recent
+                    and _is_of(project, transcript)
+                    and not _has_record(merger, harness, transcript)
+                ):
+                    missing.append(transcript)
+        except InvocationError:
+            continue  # `import sessions` names what cannot be read
+        if missing:
+            newest = max(missing, key=lambda transcript: transcript.changed)
+            what = (
+                f"{count(len(missing), 'session')} of {harness} in this project "
+                f"{'is' if len(missing) == 1 else 'are'} in no record; the newest: {newest.name}"
+            )
+            yield Finding(
+                "SESSION_NOT_RECORDED",
+                WARNING if newest.changed > installed.get(harness, now) else INFO,
+                newest.name,
+                what,
+                f"spec-kitty import sessions --harness {harness}",
+            )
+
+
+def _is_of(project: Project, transcript: Transcript) -> bool:
+    return f"{os.path.realpath(transcript.cwd)}/".startswith(f"{os.path.realpath(project.root)}/")
+
+
+def _has_record(merger: SessionMerger, harness: str, transcript: Transcript) -> bool:
+    """Return whether a record tells of a session. One that only printed the id of its record is
+    read to the end."""
+    if transcript.session_id and merger.is_known(harness, transcript.session_id):
+        return True
+    main, others = transcript.read()
+    session = read_session(harness, main, others, transcript.cwd)
+    return session is None or merger.has_records(session)

@@ -1,0 +1,59 @@
+"""What doctor says of sessions that no hook told of."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from features.sessions.test_import_sessions import forget, play_with_transcript
+from specify_cli.features.sessions.readers import list_names
+from support import Cli
+
+
+def find(cli: Cli) -> list[dict[str, Any]]:
+    return [item for item in cli("doctor", "--json").json()["findings"] if item["code"] == "SESSION_NOT_RECORDED"]
+
+
+def touch(home: Path, days: float) -> None:
+    """Let every transcript be written to last so many days ago."""
+    then = time.time() - days * 24 * 3600
+    for path in home.rglob("*.jsonl"):
+        os.utime(path, (then, then))
+
+
+@pytest.mark.parametrize("harness", [name for name in list_names() if name != "opencode"])
+def test_doctor_names_a_session_that_is_in_no_record_and_its_import(
+    harness: str, chartered: Path, cli: Cli, home: Path
+) -> None:
+    play_with_transcript(harness, chartered, cli, home, now=True)
+    touch(home, 0.1)
+    recorded = find(cli)
+    forget(chartered)
+
+    (found,) = find(cli)
+    cli("import", "sessions", "--harness", harness)
+    imported = find(cli)
+
+    assert recorded == imported == []
+    assert (found["severity"], found["repair"]) == ("info", f"spec-kitty import sessions --harness {harness}")
+    assert "1 session" in found["message"]
+
+
+def test_where_hooks_are_installed_a_session_without_a_record_is_a_warning(
+    chartered: Path, cli: Cli, home: Path
+) -> None:
+    play_with_transcript("claude-code", chartered, cli, home, now=True)
+    forget(chartered)
+    cli("hooks", "install", "--harness", "claude-code")
+    settings = chartered / ".claude/settings.json"
+    os.utime(settings, (time.time() - 2 * 24 * 3600,) * 2)
+    touch(home, 1)
+    (dead,) = find(cli)
+    touch(home, 40)
+
+    assert dead["severity"] == "warning"
+    assert find(cli) == [], "sessions of long ago are not missed"
