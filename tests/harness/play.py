@@ -138,7 +138,7 @@ def _play(program: Program, binary: Path, play: str, keep: Path | None) -> Outco
     for folder in ("home", "bin", "told", "project"):
         (top / folder).mkdir(parents=True)
     env = _make_environment(program, binary, top)
-    _make_project(top, program, env, *(["--open"] if play == "unasked" else []))
+    _make_project(top, program, env, "--open" if play == "unasked" else "--no-open")
     model = Model(program.name, str(top / "project"))
     model.start()
     began = time.monotonic()

@@ -194,7 +194,7 @@ def nested(caller: Caller, start: str, home: str | None) -> tuple[Caller, str | 
     call_id = os.environ.get(CALL_VARIABLES.get(harness, ""))
     where = nesting(find_root(start, home)[0], harness, caller.session["session_id"], call_id)
     if where.agent_id is None:
-        return caller, None
+        return caller, where.parent
     return caller._replace(
         session={**caller.session, "agent_id": make_encodable(where.agent_id)}
     ), where.parent

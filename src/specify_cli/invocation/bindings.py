@@ -16,7 +16,8 @@ from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record import layout
 from specify_cli.record.record import is_invocation_id, is_profile_id
-from specify_cli.storage.store import place_of
+from specify_cli.record.seal import open_line
+from specify_cli.storage.store import FileRecordStore, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -260,8 +261,8 @@ def unmark(root: str, harness: str, session: str, subagent: str) -> None:
 def nesting(root: str, harness: str, session: str, call_id: str | None = None) -> Nesting:
     """Return the subagent whose `do` is under way and the open record its session works on.
 
-    Nothing where that is unsure; it is sure where the harness tells its commands the id of their
-    call.
+    No subagent where that is unsure; it is sure where the harness tells its commands the id of
+    their call. Of the session's own `do` the record is the one that its first prompt began.
     """
     named = short_digest(call_id) + ".json" if call_id else ""
     mark = read_small(root, calls_folder(harness, session), named) if named else None
@@ -269,12 +270,21 @@ def nesting(root: str, harness: str, session: str, call_id: str | None = None) -
         [mark.get("agent_id")] if isinstance(mark, dict) else list_under_way(root, harness, session)
     )
     subagent = agents[0] if len(agents) == 1 and isinstance(agents[0], str) else None
-    if subagent is None:
-        return Nesting(None, None)
     above = binding_of(root, harness, session, None)
-    return Nesting(
-        subagent, None if above is None or not is_record_open(root, above) else above.invocation_id
-    )
+    if above is None or (subagent is None and not _is_begun_by_hook(root, above)):
+        return Nesting(subagent, None)
+    return Nesting(subagent, above.invocation_id if is_record_open(root, above) else None)
+
+
+def _is_begun_by_hook(root: str, binding: Binding) -> bool:
+    """Return whether a session's prompt began a record, and no `do`."""
+    if binding.profile_id is None:
+        return False
+    try:
+        head = FileRecordStore(root).head(place_of(binding.profile_id, binding.invocation_id))
+    except (OSError, InvocationError):
+        return False
+    return (open_line(head).fields or {}).get("opened_by") == "hook"
 
 
 def remember_left_open(root: str, binding: Binding, harness: str, session: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from specify_cli.features.hooks.handler import run_hook
 from specify_cli.record import layout
+from specify_cli.record.ids import rfc3339
 from support import Cli, run_together
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/sessions"
@@ -204,3 +205,45 @@ def test_the_mark_is_shown_and_goes_with_the_hooks(chartered: Path, cli: Cli) ->
     cli("hooks", "uninstall", "--harness", "codex")
 
     assert "by themselves" not in cli("hooks", "status").out
+
+
+def test_a_do_in_a_session_that_has_a_record_names_it_and_the_answer_is_told_once(
+    chartered: Path, cli: Cli, tell: Tell, tmp_path: Path
+) -> None:
+    """The transcript holds the closing call and the answer before the hooks that tell them run."""
+    cli("hooks", "install", "--harness", "claude-code")
+    transcript = tmp_path / "s-1.jsonl"
+
+    def write(**line: Any) -> None:
+        said = {"sessionId": "s-1", "cwd": str(chartered), "timestamp": rfc3339(time.time_ns() // 1_000_000), **line}
+        with transcript.open("a") as file:
+            file.write(json.dumps(said) + "\n")
+
+    def ask(number: int, command: str) -> None:
+        part = {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash", "input": {"command": command}}
+        write(type="assistant", message={"id": f"m{number}", "content": [part]})
+
+    where = {"transcript_path": str(transcript)}
+    write(type="user", message={"content": "fix the login test"})
+    tell("UserPromptSubmit", prompt="fix the login test", **where)
+    session = read_records(chartered)[0][0]["invocation_id"]
+    ask(1, "spec-kitty do 'fix the login test'")
+    tell("PreToolUse", **call(1, "spec-kitty do 'fix the login test'"), **where)
+    done = cli("do", "fix the login test", "--json", env={"CLAUDE_CODE_SESSION_ID": "s-1"})
+    run = done.json()["invocation_id"]
+    tell("PostToolUse", **call(1, "spec-kitty do 'fix the login test'"), tool_response={"stdout": done.out}, **where)
+    closing = f"spec-kitty profile-invocation complete --invocation-id {run}"
+    ask(2, closing)
+    tell("PreToolUse", **call(2, closing), **where)
+    cli("profile-invocation", "complete", "--invocation-id", run, env={"CLAUDE_CODE_SESSION_ID": "s-1"})
+    tell("PostToolUse", **call(2, closing), tool_response={"stdout": "closed"}, **where)
+    write(type="assistant", message={"id": "m3", "model": "m", "content": [{"type": "text", "text": "Done."}]})
+    tell("Stop", last_assistant_message="Done.", **where)
+    tell("SessionEnd", reason="other", **where)
+
+    records = {lines[0]["invocation_id"]: lines for lines in read_records(chartered)}
+    whole = [line for lines in records.values() for line in lines]
+    assert records[run][0]["parent_invocation_id"] == session
+    assert [line["event"] for line in whole].count("turn") == 1
+    assert [line for line in whole if line["event"] == "capture_gap"] == []
+    assert [line.get("witness") for line in whole if line["event"] == "tool_call"] == [None, None, None]

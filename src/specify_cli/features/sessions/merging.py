@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from doctrine.load import ParseCache
+    from specify_cli.features.hooks.payload.values import TurnOver
     from specify_cli.features.sessions.reading import Session
     from specify_cli.project.config import Project
 
@@ -75,12 +76,14 @@ class SessionMerger:
         self._owners: dict[str, list[str]] | None = None
         self._imported: set[str] = set()
 
-    def merge(self, session: Session) -> Merged:
-        """Hold a session against its records and write what they lack. Raises InvocationError,
-        OSError."""
+    def merge(self, session: Session, over: TurnOver | None = None) -> Merged:
+        """Hold a session against its records and write what they lack, but for what a hook tells in
+        a moment (`over`). Raises InvocationError, OSError."""
         with _lock(self._project.root):
             records = list(self._read_records(session))
             told = self._list_told(session)
+            if over is not None:
+                told = _leave_to_hook(told, over)
             if not records:
                 return Merged((), 0, session)
             owners = assign_events(records, told)
@@ -221,6 +224,18 @@ class SessionMerger:
             recorder.close()
 
 
+def _leave_to_hook(told: list[Told], over: TurnOver) -> list[Told]:
+    """Return what is told but for what the hook that says so tells next."""
+    answers = [item for item in told if item.event.event == "turn" and item.agent is None]
+    asked = max((item.at for item in told if item.event.event == "prompt"), default=0)
+    answer = answers[-1] if over.tells_turn and answers and answers[-1].at >= asked else None
+    return [
+        item
+        for item in told
+        if item is not answer and (over.next_call is None or item.call_id != over.next_call)
+    ]
+
+
 def _append(recorder: Recorder, record: SessionRecord, outcome: Outcome) -> int:
     additions = [
         addition
@@ -230,15 +245,14 @@ def _append(recorder: Recorder, record: SessionRecord, outcome: Outcome) -> int:
     items = [addition.item for addition in additions]
     if not items and not outcome.calls:
         return 0
-    summary = Composed(outcome.describe(), (), ())
+    keys = [addition.key for addition in additions]
+    lines = items
+    if outcome.calls or outcome.filled or outcome.contradicted:
+        lines, keys = [*items, Composed(outcome.describe(), (), ())], [*keys, None]
     if record.ended is None:
-        recorder.append(
-            [*items, summary],
-            dedupe=[*(addition.key for addition in additions), None],
-            checkpoints=False,
-        )
+        recorder.append(lines, dedupe=keys, checkpoints=False)
     else:
-        recorder.annex([*items, summary])
+        recorder.annex(lines)
     return len(items)
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from doctrine.load import ParseCache
+    from specify_cli.features.hooks.payload.values import TurnOver
     from specify_cli.project.config import Project
 
 _HEAD_BYTES = 64 * 1024
@@ -41,29 +42,22 @@ class _Position(NamedTuple):
     subagents: Mapping[str, int] = {}
 
 
-def merge_turn(
-    project: Project,
-    cache: ParseCache,
-    harness: str,
-    session_id: str,
-    path: str | None,
-    cwd: str,
-    home: str | None,
-) -> None:
+def merge_turn(project: Project, cache: ParseCache, over: TurnOver) -> None:
     """Bring the records of a session to what its transcript tells of its last turns.
 
-    `path` is where the hook says the transcript is. Raises InvocationError, OSError.
+    Raises InvocationError, OSError.
     """
-    sought = Sought(session_id, path, home or "", os.environ)
+    harness = over.harness
+    sought = Sought(over.session_id, over.transcript, over.home or "", os.environ)
     transcript = locate_transcript(harness, sought)
     if transcript is None:
         return
     name = short_digest(harness, sought.session_id) + ".json"
     position = _read_position(project.root, name)
     main, others, position = _read_new(transcript, position)
-    session = read_session(harness, main, others, cwd)
+    session = read_session(harness, main, others, over.cwd)
     if session is not None:
-        SessionMerger(project, cache, newest=_NEWEST).merge(session)
+        SessionMerger(project, cache, newest=_NEWEST).merge(session, over)
     write_small(
         project.root,
         layout.TRANSCRIPTS,

@@ -87,7 +87,7 @@ _COMPUTED |= {"digest_key", "redactions", "truncated", "export_safe", "state_has
 # What a writer adds, and ids that are made anew where a payload names none: of two bodies they tell
 # nothing.
 _NOT_COMPARED = {"v", "seq", "prev", "~", "at", "invocation_id", "dedupe", "by"}
-_NOT_COMPARED |= {"from", "ordinal", "call_id", "idempotency_key"}
+_NOT_COMPARED |= {"from", "ordinal", "call_id", "idempotency_key", "witness", "claimed_at"}
 
 
 def compose_event(
@@ -182,6 +182,8 @@ def conflict_gap(data: bytes, key: str, body: Mapping[str, object]) -> dict[str,
     """
     at = data.find(dedupe_bytes(key))
     fields = open_line(data[data.rfind(b"\n", 0, at) + 1 : data.find(b"\n", at)]).fields or {}
+    if "witness" in fields:
+        return None  # a transcript told it first, in fewer words
     unsure = "unknown" in (fields.get("status"), body.get("status"))
     differing = {
         name

@@ -26,7 +26,7 @@ from specify_cli.features.hooks.payload.turn_from_transcript import (
     count_tokens,
     read_facts,
 )
-from specify_cli.features.hooks.payload.values import compose_approval
+from specify_cli.features.hooks.payload.values import TurnOver, compose_approval
 from specify_cli.features.hooks.search import (
     Orphan,
     Recorded,
@@ -122,10 +122,18 @@ def _merge_transcript(
 ) -> None:
     """Let rooms hold the session's transcript against its records. A failure is left where doctor
     shows it: what hooks told is recorded anyway."""
-    session, cwd = call.session_id or "", call.cwd or project.root
+    over = TurnOver(
+        harness,
+        call.session_id or "",
+        moment.transcript,
+        call.cwd or project.root,
+        home,
+        call.events[0].payload.get("call_id") if call.events else None,
+        moment.kind == "end",
+    )
     for fill in list_fills("turn_over", look=False):
         try:
-            call_fill(fill, project, cache, harness, session, moment.transcript, cwd, home)
+            call_fill(fill, project, cache, over)
         except (InvocationError, OSError) as error:
             from specify_cli.features.hooks.losses import note_failure  # rare
 

@@ -50,6 +50,22 @@ class SessionMoment(NamedTuple):
     cost: str | None = None  # US dollars, a decimal
 
 
+class TurnOver(NamedTuple):
+    """What a hook knows of a session whose transcript can be held against its records now.
+
+    `transcript` is the path it names. What it tells itself in a moment is left to it: the call
+    `next_call`, and with `tells_turn` the answer of the turn that ends here.
+    """
+
+    harness: str
+    session_id: str
+    transcript: str | None
+    cwd: str
+    home: str | None
+    next_call: object = None
+    tells_turn: bool = False
+
+
 class HookInput(NamedTuple):
     """One hook call: who sent it, from where, and which events it stands for, in order."""
 
