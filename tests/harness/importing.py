@@ -18,7 +18,7 @@ COMPARED: Mapping[str, tuple[str, ...]] = {
     "error": ("error_code",),
 }
 # Gemini CLI's hooks name neither a call nor a subagent; opencode's tell no begin and end of one.
-UNTOLD = {"gemini": ("call_id", "agent"), "opencode": ()}
+UNTOLD = {"gemini": ("call_id", "agent"), "opencode": (), "copilot": ("call_id",), "qwen": ("call_id",)}
 
 
 def list_differences(harness: str, live: Sequence[Line], imported: Sequence[Line]) -> Iterator[str]:
@@ -49,6 +49,7 @@ def compare_outputs(harness: str, live: Sequence[Line], imported: Sequence[Line]
         # Claude Code keeps of a subagent's results the text alone, Codex of a patch what the tool printed.
         # opencode of what an MCP tool gave the text.
         partly = {"codex": line["tool"] == "apply_patch", "opencode": line["tool"].startswith("spy_")}
+        partly |= {"copilot": True, "qwen": True}  # their transcripts name calls otherwise
         shorter = "agent" in line if harness == "claude-code" else partly[harness]
         if not shorter and kept.get(line["call_id"]) != line.get("output_hash"):
             yield f"the output of {line['tool']} {line['call_id']} differs"
@@ -62,7 +63,11 @@ def reduce(harness: str, lines: Sequence[Line]) -> Counter[tuple[Any, ...]]:
     found: Counter[tuple[Any, ...]] = Counter()
     for line in lines:
         event = reduce_event(harness, line)
-        unnamed = harness == "gemini" and line["event"] == "tool_call" and "spec-kitty do" not in str(line.get("args"))
+        unnamed = (
+            harness in ("gemini", "copilot")
+            and line["event"] == "tool_call"
+            and "spec-kitty do" not in str(line.get("args"))
+        )
         if event is not None and (unnamed or event not in found):
             found[event] += 1
     return found
@@ -72,6 +77,8 @@ def reduce_event(harness: str, line: Line) -> tuple[Any, ...] | None:
     if line["event"] not in COMPARED or line.get("inferred") or line.get("status") == "unknown":
         return None
     untold = UNTOLD.get(harness, ())
+    if line["event"] == "turn" and harness == "qwen":
+        untold = ("tokens",)  # it ends a turn twice, and its transcript was read when both were over
     if line["event"] == "turn" and "agent" in line:
         if "text_hash" not in line:
             return None  # what its transcript says it used stands in a line behind it

@@ -202,6 +202,10 @@ def _is_told(name: str, line: dict[str, Any]) -> bool:
         return line["type"] in ("user", "assistant", "system")
     if name == "gemini":
         return "$set" not in line
+    if name == "qwen":
+        return bool(line["type"] != "system")
+    if name == "copilot":
+        return line["type"] not in ("system.message", "hook.start", "hook.end", "session.shutdown")
     payload = line.get("payload", {})
     payload.pop("base_instructions", None)
     return payload.get("type") not in ("message", "additional_tools") and line.get("type") != "world_state"

@@ -41,7 +41,7 @@ FEATURE = Feature(
     fills=(
         *(
             Fill("transcripts", f"readers.{name.replace('-', '_')}:TRANSCRIPTS", name)
-            for name in ("claude-code", "codex", "gemini", "opencode")
+            for name in ("claude-code", "codex", "copilot", "gemini", "opencode", "qwen")
         ),
         Fill("turn_over", "turn_end:merge_turn"),
         Fill("checks", "checks:check_sessions", rank=510),

@@ -18,7 +18,7 @@ from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.take_in import list_keys, list_taken, note_taken
 from specify_cli.features.hooks.direct import dedupe_key, name_writer
-from specify_cli.features.hooks.harnesses import translate
+from specify_cli.features.hooks.harnesses import find_dialect, translate
 from specify_cli.features.hooks.losses import logged
 from specify_cli.features.hooks.payload.values import HookEvent
 from specify_cli.features.sessions.reading import parse_time
@@ -218,7 +218,8 @@ class SessionMerger:
             return dedupe_key(session.harness, session.session_id, event)
 
         try:
-            outcome = compare_record(record.lines, told, compose, name)
+            other = find_dialect(session.harness).has_other_ids_in_transcript
+            outcome = compare_record(record.lines, told, compose, name, has_other_ids=other)
             return _append(recorder, record, outcome)
         finally:
             recorder.close()

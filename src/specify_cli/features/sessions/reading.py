@@ -68,6 +68,8 @@ def read_session_with(
     if not reader.session_id or not reader.events:
         return None
     items = list(reader.events)
+    if reader.shares_file:
+        others = dict.fromkeys(reader.agents, main)
     for agent, data in others.items():
         items += read(dialect, agent, data, reader.agents.get(agent, ""), reader.cwd).events
     items.sort(key=lambda item: item.at)
@@ -114,6 +116,9 @@ class SessionReader:
     `add_prompt` and `add_to_turn`. It fills `session_id`, `cwd` and `version` in, and `agents` with
     the ids and types of subagents.
     """
+
+    # Whether the lines of subagents stand in the file of their session.
+    shares_file = False
 
     def __init__(
         self, dialect: Dialect, agent: str, data: bytes, agent_type: str = "", cwd: str = ""

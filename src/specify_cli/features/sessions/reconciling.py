@@ -158,13 +158,17 @@ def compare_record(
     told: Sequence[Told],
     compose: Callable[[HookEvent], Composed],
     key_of: Callable[[HookEvent], str | None],
+    *,
+    has_other_ids: bool = False,
 ) -> Outcome:
     """Return what a record lacks of what a transcript tells of it, in the order it is told.
+
+    With `has_other_ids` the program tells its hooks other ids of calls than its transcript.
 
     `compose` makes the line of an event as this record keeps it; `key_of` gives its dedupe key.
     Only what is added or has no id is composed: masking a text is what costs time here.
     """
-    work = _Comparison(lines, compose, key_of)
+    work = _Comparison(lines, compose, key_of, has_other_ids)
     calls: dict[str, list[Told]] = defaultdict(list)
     for item in told:
         if item.call_id:
@@ -185,6 +189,7 @@ class _Comparison:
         lines: Sequence[Fields],
         compose: Callable[[HookEvent], Composed],
         key_of: Callable[[HookEvent], str | None],
+        has_other_ids: bool,
     ) -> None:
         self._compose, self._key_of = compose, key_of
         # Equal calls that stand-ins name have one id: each that begins is a call of its own.
@@ -203,12 +208,19 @@ class _Comparison:
                 self._since = max(self._since, parse_time(line.get("until")))
             else:
                 self._moments.append(line)
-        # The calls whose ids only stand in, by tool and arguments.
+        # The calls whose ids the transcript does not know, by tool and arguments; where their
+        # begin was lost, by tool and status.
         self._unnamed: dict[tuple[object, ...], list[list[Fields]]] = defaultdict(list)
         for call_id, equal in self._calls.items():
-            for of in equal if _STANDS_IN.match(call_id) is not None else ():
+            if not has_other_ids and _STANDS_IN.match(call_id) is None:
+                continue
+            for of in equal:
+                if all(line.get("witness") == "transcript" for line in of):
+                    continue  # its id is the transcript's
                 if begin := _find(of, "tool_call"):
                     self._unnamed[_sign(begin)].append(of)
+                elif result := _find(of, "tool_result"):
+                    self._unnamed[result.get("tool"), result.get("status")].append(of)
         self._told_gaps = {
             str(line.get("what")) for line in lines if line.get("reason") == "contradiction"
         }
@@ -221,8 +233,7 @@ class _Comparison:
         is_new = told[0].at > self._since
         known = next(iter(self._calls.get(call_id, ())), None)
         if known is None and begin is not None and self._unnamed:
-            equal = self._unnamed.get(_sign(self._compose(begin.event).body), [])
-            known = equal.pop(0) if equal else None
+            known = self._find_unnamed(begin, told)
             call_id = call_id if known is None else str(known[0].get("call_id"))
         if known is None or all(line.get("witness") == "transcript" for line in known):
             before = len(self._additions)
@@ -246,6 +257,18 @@ class _Comparison:
             if item.event.event == "patch_apply" and item.event.payload.get("path") not in paths:
                 self._add(item, call_id)
                 self._counts["filled"] += 1
+
+    def _find_unnamed(self, begin: Told, told: list[Told]) -> list[Fields] | None:
+        """Return the first call with these arguments that no other was taken for."""
+        statuses = (
+            item.event.payload.get("status") for item in told if item.event.event == "tool_result"
+        )
+        tool = begin.event.payload.get("tool")
+        signs = (_sign(self._compose(begin.event).body), (tool, next(statuses, None)))
+        for equal in (self._unnamed.get(sign) for sign in signs):
+            if equal:
+                return equal.pop(0)
+        return None
 
     def _compare_results(self, call_id: str, known: list[Fields], told: list[Told]) -> None:
         results = [line for line in known if line.get("event") == "tool_result"]

@@ -78,14 +78,13 @@ class Copilot(Dialect):
 
     def read_turn(self, turn: Turn, line: Mapping[str, Any], number: int) -> Turn:
         data = line.get("data") or {}
-        if "parentToolCallId" in data or str(data.get("source", "")).startswith("agent-"):
+        is_inner = "parentToolCallId" in data or str(data.get("source", "")).startswith("agent-")
+        if line.get("agentId") or is_inner:
             return turn  # a subagent's
         if line.get("type") == "user.message":
             return turn.begin_next()
         if line.get("type") == "session.usage_record":
             usage = data.get("usage") or {}
-            if "subagent" in str(usage.get("interactionType")):
-                return turn
             turn.name_model(usage.get("model"))
             turn.add_usage(str(number), usage)
         elif line.get("type") == "assistant.message":

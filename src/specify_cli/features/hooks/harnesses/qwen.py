@@ -36,6 +36,7 @@ class Qwen(Dialect):
     """How Qwen Code's payloads are read."""
 
     input_holds_cache = True
+    has_other_ids_in_transcript = True
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
         # of results

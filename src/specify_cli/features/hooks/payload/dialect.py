@@ -90,6 +90,8 @@ class Dialect:
     sends_equal_payloads = False
     # Whether the program names to the commands of a subagent a session that its hooks never name.
     hides_sessions_of_commands = False
+    # Whether its transcript names calls otherwise than its hooks do.
+    has_other_ids_in_transcript = False
     # How the program counts tokens: whether its input holds what came from a cache, and its output
     # the thinking (docs/hooks.md).
     input_holds_cache = False

@@ -1,0 +1,95 @@
+"""Transcripts of Copilot's command line: a folder a session, whose one file holds its subagents
+too."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.features.sessions.reading import SessionReader
+from specify_cli.features.sessions.transcripts import (
+    FIRST_BYTES,
+    KeptSessions,
+    describe_transcript,
+    find_cwd,
+    list_files,
+    read_head,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from specify_cli.features.sessions.reading import Line
+    from specify_cli.features.sessions.transcripts import Transcript
+
+# What the program's hooks call its tools.
+_TOOLS = {
+    "bash": "Bash",
+    "view": "Read",
+    "edit": "Edit",
+    "create": "Write",
+    "task": "Agent",
+    "grep": "Grep",
+    "glob": "Glob",
+}
+
+
+def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
+    """Yield the transcripts below Copilot's folder."""
+    top = environment.get("COPILOT_HOME") or f"{home}/.copilot"
+    for path in list_files(f"{top}/session-state", 1, "events.jsonl"):
+        named = os.path.basename(os.path.dirname(path))
+        yield describe_transcript(path, find_cwd(read_head(path, FIRST_BYTES)), {}, named)
+
+
+class CopilotReader(SessionReader):
+    """Reads the lines of one agent; those of a subagent name it."""
+
+    shares_file = True
+
+    def read(self, line: Line, raw: bytes) -> None:
+        data, kind = line.get("data") or {}, line.get("type")
+        if kind == "session.start" or (kind == "session.resume" and not self.session_id):
+            context = data.get("context") or {}
+            self.session_id = self.session_id or str(data.get("sessionId") or "")
+            self.cwd = self.cwd or str(context.get("cwd") or "")
+            self.version = self.version or str(data.get("copilotVersion") or "")
+        agent = str(line.get("agentId") or "")
+        if kind == "subagent.started" and agent:
+            self.agents[agent] = str(data.get("agentName") or "")
+        if agent != self.agent or (self.agent and kind == "user.message"):
+            return
+        if kind == "user.message":
+            self.add_prompt(str(data.get("content") or ""))
+        elif kind in ("assistant.message", "session.usage_record"):
+            self.add_to_turn(_leave_out_agent(line, data) if self.agent else raw)
+        elif kind == "session.compaction_start":
+            self.add_event("PreCompact", trigger=data.get("trigger"))
+        elif kind == "tool.execution_start":
+            tool = str(data["toolName"])
+            self.begin_call(str(data["toolCallId"]), _TOOLS.get(tool, tool), data.get("arguments"))
+        elif kind == "tool.execution_complete":
+            self._read_result(data)
+
+    def _read_result(self, data: Line) -> None:
+        call_id, error = str(data["toolCallId"]), data.get("error") or {}
+        code = (data.get("shellExecution") or {}).get("exitCode")
+        if error.get("code") in ("denied", "rejected"):
+            self.end_call("PermissionDenied", call_id, reason=error.get("message"))
+        elif data.get("success") is False:
+            self.end_call("PostToolUseFailure", call_id, error=error.get("message"))
+        else:
+            text = (data.get("result") or {}).get("content")
+            result = {"result_type": "success", "text_result_for_llm": text}
+            status = None if type(code) is not int else "ok" if code == 0 else "error"
+            self.end_call("PostToolUse", call_id, None, status, tool_result=result)
+
+
+def _leave_out_agent(line: Line, data: Line) -> bytes:
+    """Return a line of a subagent as if it were the session's own."""
+    own = {name: value for name, value in data.items() if name != "parentToolCallId"}
+    return json.dumps({**line, "agentId": None, "data": own}).encode()
+
+
+TRANSCRIPTS = KeptSessions(find_transcripts, CopilotReader)

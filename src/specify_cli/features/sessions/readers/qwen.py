@@ -1,0 +1,103 @@
+"""Transcripts of Qwen Code: a file a session below the folder of its project, one for each
+background subagent beside it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.features.hooks.payload.outputs import join_texts
+from specify_cli.features.sessions.reading import SessionReader
+from specify_cli.features.sessions.transcripts import (
+    FIRST_BYTES,
+    KeptSessions,
+    describe_transcript,
+    find_cwd,
+    list_files,
+    read_head,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from specify_cli.features.sessions.reading import Line
+    from specify_cli.features.sessions.transcripts import Sought, Transcript
+
+
+def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
+    """Yield the transcripts below Qwen Code's folder."""
+    del environment
+    for folder in list_folders(f"{home}/.qwen/projects"):
+        for path in list_files(f"{folder}/chats", 0, ".jsonl"):
+            cwd = find_cwd(read_head(path, FIRST_BYTES))
+            yield describe_transcript(path, cwd, _find_subagents(path), Path(path).stem)
+
+
+def locate_transcript(sought: Sought) -> Transcript | None:
+    """Return the transcript at the path that a hook named, with those of its subagents."""
+    if sought.path is None:
+        return None
+    return describe_transcript(sought.path, "", _find_subagents(sought.path))
+
+
+def list_folders(top: str) -> list[str]:
+    """Return the folders in a folder, by name; links are not followed."""
+    try:
+        entries = sorted(os.scandir(top), key=lambda entry: entry.name)
+    except OSError:
+        return []
+    return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def _find_subagents(path: str) -> dict[str, str]:
+    folder = f"{os.path.dirname(os.path.dirname(path))}/subagents/{Path(path).stem}"
+    files = list_files(folder, 0, ".jsonl")
+    return {Path(file).stem.removeprefix("agent-"): file for file in files}
+
+
+class QwenReader(SessionReader):
+    """Reads the lines of one file."""
+
+    def read(self, line: Line, raw: bytes) -> None:
+        self.session_id = self.session_id or str(line.get("sessionId") or "")
+        self.cwd = self.cwd or str(line.get("cwd") or "")
+        self.version = self.version or str(line.get("version") or "")
+        parts = (line.get("message") or {}).get("parts") or []
+        kind = line.get("type")
+        if kind == "user" and line.get("subtype") == "notification":
+            self.end_turn()  # a subagent's end is told as if a person had asked again
+        elif kind == "user":
+            self.add_prompt(join_texts(parts, "text"))
+        elif kind == "assistant":
+            self.add_to_turn(raw)
+            for part in parts:
+                call = part.get("functionCall")
+                if isinstance(call, dict):
+                    self.begin_call(str(call["id"]), str(call["name"]), call.get("args"))
+        elif kind == "tool_result":
+            self._read_result(line.get("toolCallResult") or {}, parts)
+
+    def _read_result(self, result: Line, parts: list[Line]) -> None:
+        response = next(
+            (part["functionResponse"].get("response") or {} for part in parts), dict[str, object]()
+        )
+        shown = result.get("resultDisplay")
+        display = shown if isinstance(shown, dict) else {}
+        call_id, code = str(result["callId"]), display.get("exitCode")
+        if isinstance(display.get("subagentName"), str):
+            name = f"{display['subagentName']}-{call_id}"
+            self.agents[name] = display["subagentName"]
+        status = None if type(code) is not int else "ok" if code == 0 else "error"
+        if result.get("status") == "cancelled" or "denied" in str(result.get("errorType")):
+            self.end_call("PostToolUse", call_id, None, "denied", tool_response=response)
+        elif "error" in response:
+            self.end_call(
+                "PostToolUseFailure", call_id, None, status or "error", error=response["error"]
+            )
+        else:
+            members = {"llmContent": response.get("output"), "returnDisplay": shown}
+            self.end_call("PostToolUse", call_id, None, status, tool_response=members)
+
+
+TRANSCRIPTS = KeptSessions(find_transcripts, QwenReader, locate_transcript)
