@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from harness.play import BEGIN, END, PLAYED, render_table
+from harness.play import BEGIN, END, PAGE, PLAYED, render_table
 from harness.programs import PROGRAMS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -13,7 +13,7 @@ TOLD = json.loads((DOCS / "harnesses.json").read_text(encoding="utf-8"))["progra
 
 
 def test_the_table_is_made_of_the_figures() -> None:
-    page = (DOCS / "hooks.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
 
     assert page.partition(BEGIN)[2].partition(END)[0].strip() == render_table(TOLD)
 

@@ -34,7 +34,7 @@ from specify_cli.features.sessions.readers import find_transcripts, list_names
 
 ROOT = Path(__file__).parents[2]
 OUTPUT = ROOT / "docs/harnesses.json"
-PAGE = ROOT / "docs/hooks.md"
+PAGE = ROOT / "docs/adr/0016-sessions-played-on-real-programs.md"
 SPEC_KITTY = Path(sys.executable).parent / "spec-kitty"
 CACHE = Path(os.environ.get("SPEC_KITTY_HARNESS_CACHE", Path.home() / ".cache/spec-kitty-harness"))
 SECONDS = 120
@@ -499,7 +499,7 @@ def _ask(project: Path, env: dict[str, str], *words: str) -> Any:
 
 
 def _write_output(rows: dict[str, dict[str, Outcome | None]]) -> None:
-    """Write what was played to docs/harnesses.json, and the table of it into docs/hooks.md; other plays stay there."""
+    """Write what was played to docs/harnesses.json, and the table of it into PAGE; other plays stay there."""
     told: dict[str, Any] = {}
     before = json.loads(OUTPUT.read_text(encoding="utf-8"))["programs"]
     for name, row in rows.items():

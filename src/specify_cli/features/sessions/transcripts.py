@@ -1,7 +1,8 @@
 """The transcripts that agents' programs keep of their sessions: what a harness's module says of its
 own.
 
-Where each program keeps its own was seen with the versions in docs/hooks.md (`readers/`). They are
+Where each program keeps its own was seen with the versions in
+docs/adr/0016-sessions-played-on-real-programs.md (`readers/`). They are
 read as hostile input: plain files below the program's folder, and no larger than `MAX_TRANSCRIPT`.
 """
 
