@@ -301,9 +301,12 @@ def is_signing_secret(text: str) -> bool:
 
 def level_table() -> str:
     """Return the rows of docs/sync-contract.md §5 as Markdown."""
-    rows = [f"| member | holds | phase | {' | '.join(LEVELS)} |", "|---" * (3 + len(LEVELS)) + "|"]
+    rows = ["| member | holds | phase | from level |", "|---|---|---|---|"]
     for field in FIELDS:
         phase = "both" if len(field.phases) == 2 else field.phases[0]
-        marks = " | ".join("yes" if level in field.levels else "–" for level in LEVELS)
-        rows.append(f"| `{field.path}` | {field.source} | {phase} | {marks} |")
+        level = next(level for level in LEVELS if level in field.levels)
+        # A member leaves at this level and at all behind it, but for the pseudonym.
+        above = field.levels == LEVELS[LEVELS.index(level) :]
+        level = level if above else f"{level} only"
+        rows.append(f"| `{field.path}` | {field.source} | {phase} | {level} |")
     return "\n".join(rows) + "\n"
