@@ -752,7 +752,7 @@ def test_a_damaged_row_is_an_error_and_never_shown(tmp_path: Path, table: str) -
 
 # --- ledgers of older versions in several databases
 
-MERGE = Path(__file__).parents[3] / "docs/collector.md"
+MERGE = Path(__file__).parents[3] / "docs/adr/0017-one-database-a-ledger.md"
 
 
 def test_a_ledger_whose_projects_lie_in_other_databases_is_refused_until_they_are_merged(tmp_path: Path) -> None:

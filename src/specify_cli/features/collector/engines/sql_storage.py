@@ -88,7 +88,7 @@ class SqlStorage:
             raise StorageUnusable(
                 f"{address}: {number} of its projects lie in other databases (shards), which "
                 "this version does not "
-                'read together; docs/collector.md, "A ledger in several databases", merges them'
+                "read together; docs/adr/0017-one-database-a-ledger.md says how to merge them"
             )
 
     def probe(self) -> None:
