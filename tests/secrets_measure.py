@@ -398,7 +398,7 @@ def measure_clean(redact: Redact, every: int = 1) -> tuple[float, list[tuple[str
 
 
 def report(redact: Redact) -> list[str]:
-    """Return the table of docs/capture.md."""
+    """Return the table of docs/adr/0012-measurements.md."""
     result = measure(redact)
     lines = ["| group | development half | held-out half | all |", "|---|---|---|---|"]
     for group in (*GROUPS, ""):

@@ -1,4 +1,4 @@
-"""What masking finds, and what it costs: the table of docs/capture.md.
+"""What masking finds, and what it costs: the table of docs/adr/0012.
 
 `make bench MASK_BASE=PATH/src` measures another state of the sources beside this one.
 """
@@ -26,7 +26,7 @@ def test_the_document_shows_the_measured_table() -> None:
         code = str(ROOT / "tests/secrets_measure.py")
         env = {**os.environ, "PYTHONPATH": os.environ["MASK_BASE"]}
         print(subprocess.run([sys.executable, code], env=env, capture_output=True, text=True, check=True).stdout)
-    document = (ROOT / "docs/capture.md").read_text("utf-8").split("\n")
+    document = (ROOT / "docs/adr/0012-measurements.md").read_text("utf-8").split("\n")
     start = document.index(lines[0])
 
     assert document[start : start + len(lines)] == lines
