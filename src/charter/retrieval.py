@@ -1,8 +1,8 @@
 """Which doctrine belongs in front of an agent: deterministic, explained, filtered by policy. [pure]
 
 Scores are integers in units of 1e-9 and every step is integer arithmetic, so the same inputs rank
-the same in every process and on every machine. `docs/context.md` is normative for the formulas; the
-steps in `retrieve` carry its numbers. What is done with the result (layout, budget) is left to
+the same in every process and on every machine. `docs/adr/0019-the-scorer.md` is normative for the
+formulas, `docs/context.md` for the rest. What is done with the result (layout, budget) is left to
 `context`.
 """
 

@@ -8,7 +8,7 @@ never a silent choice.
 
     decision = route("fix the login test", profiles, shipped_table(), ProjectFacts(("python",)))
 
-The rules and their order are normative in docs/router.md.
+The rules and their order are normative in docs/router.md and docs/adr/0018.
 """
 
 from __future__ import annotations
