@@ -261,6 +261,7 @@ def described_row(event: str) -> str:
         f"`{name}`{' ' if member.choices else ''}{'·'.join(member.choices)}"
         f"{'' if member.required else '?'}"
         for name, member in RECORDABLE.get(event, {}).items()
+        if event.startswith("step_") or name not in _SHARED
     ]
     last = ", ".join(cells) or EVENTS[event].command
     return f"| `{event}` | {class_name(event)} | {EVENTS[event].known_as} | {last} |"
