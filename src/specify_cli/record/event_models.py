@@ -255,15 +255,13 @@ def line_row(event: str) -> str:
 
 
 def described_row(event: str) -> str:
-    """Return the row of docs/api.md for an event: what its payload may hold, else what writes
-    it."""
+    """Return the row of docs/api.md for an event: what its payload needs, else what writes it."""
     cells = [
         f"`{name}`{' ' if member.choices else ''}{'·'.join(member.choices)}"
-        f"{'' if member.required else '?'}"
         for name, member in RECORDABLE.get(event, {}).items()
-        if event.startswith("step_") or name not in _SHARED
+        if member.required
     ]
-    last = ", ".join(cells) or EVENTS[event].command
+    last = ", ".join(cells) if event in RECORDABLE else EVENTS[event].command
     return f"| `{event}` | {class_name(event)} | {EVENTS[event].known_as} | {last} |"
 
 

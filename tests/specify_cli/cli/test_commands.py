@@ -484,10 +484,13 @@ def test_the_error_and_finding_tables_of_the_docs_are_the_codes() -> None:
     assert [line for line in errors.splitlines() if line.startswith("| `")] == [
         f"| `{code}` | {text} |" for code, text in read_errors().items()
     ]
-    assert [line for line in findings.splitlines() if line.startswith("| `")] == [
-        f"| `{code}` | {severity} | {meaning} | {repair} |"
-        for code, (severity, meaning, repair) in read_findings().items()
-    ]
+    for heading, severity in (("## Errors", "error"), ("## Warnings", "warning"), ("## Notes", "info")):
+        table = findings.partition(heading)[2].partition("\n## ")[0]
+        assert [line for line in table.splitlines() if line.startswith("| `")] == [
+            f"| `{code}` | {meaning} | {repair} |"
+            for code, (graded, meaning, repair) in read_findings().items()
+            if graded == severity
+        ]
 
 
 def test_a_locale_without_utf8_changes_no_output(process: Cli) -> None:

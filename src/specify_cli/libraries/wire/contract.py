@@ -300,13 +300,17 @@ def is_signing_secret(text: str) -> bool:
 
 
 def level_table() -> str:
-    """Return the rows of docs/sync-contract.md §5 as Markdown."""
-    rows = ["| member | holds | phase | from level |", "|---|---|---|---|"]
+    """Return the tables of docs/sync-contract.md §5 as Markdown, one for each level."""
+    tables: dict[str, list[str]] = {}
     for field in FIELDS:
         phase = "both" if len(field.phases) == 2 else field.phases[0]
         level = next(level for level in LEVELS if level in field.levels)
         # A member leaves at this level and at all behind it, but for the pseudonym.
-        above = field.levels == LEVELS[LEVELS.index(level) :]
-        level = level if above else f"{level} only"
-        rows.append(f"| `{field.path}` | {field.source} | {phase} | {level} |")
-    return "\n".join(rows) + "\n"
+        alone = "" if field.levels == LEVELS[LEVELS.index(level) :] else f" (at {level} alone)"
+        row = f"| `{field.path}` | {field.source}{alone} | {phase} |"
+        tables.setdefault(level, []).append(row)
+    head = "| member | holds | phase |\n|---|---|---|\n"
+    return "\n".join(
+        f"From level `{level}` on:\n\n{head}" + "\n".join(rows) + "\n"
+        for level, rows in tables.items()
+    )
