@@ -1,4 +1,4 @@
-"""The speed promises of docs/benchmarks.md, each as a ratio beside its reference in the same run."""
+"""The speed promises of docs/adr/0012, each as a ratio beside its reference in the same run."""
 
 from __future__ import annotations
 

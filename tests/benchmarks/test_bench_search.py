@@ -15,7 +15,7 @@ from typing import Any
 from specify_cli.record.ids import new_ulid
 from support import cpu_of, environment, git
 
-# docs/benchmarks.md tells of 100,000.
+# docs/adr/0012-measurements.md tells of 100,000.
 RECORDS = int(os.environ.get("SPEC_KITTY_SEARCH_RECORDS", "3000"))
 _PARSE = """
 import glob, orjson
