@@ -111,8 +111,8 @@ _REDACTIONS = {"redactions": Member("counts")}
 # nothing of it; and the step (`name ordinal`) it came in, where the line does not say so anyhow.
 _BESIDE = {"beside": Member("true"), "within": _MAYBE}
 _CITED = {
-    "after": Member("seals", note="(the ends of the trail that this line cites, §11)"),
-    "after_of": Member("ulids", note="(the invocation of each)"),
+    "after": Member("seals", note="(§11)"),
+    "after_of": Member("ulids"),
 }
 # What the recorder adds to any run event.
 _MARKS = {
@@ -144,7 +144,7 @@ EVENTS: Mapping[str, EventType] = {
             "profile_id": _computed("profile"),
             "action": _computed("text"),
             "request_text": _computed("text", nullable=True),
-            "request_object": Member("object", note="(see below)"),
+            "request_object": Member("object"),
             "tombstone": Member("true"),
             "governance_context_hash": _computed(
                 "object",
@@ -354,14 +354,11 @@ EVENTS: Mapping[str, EventType] = {
                 default="ok",
                 note="(unknown: nothing says how it ended)",
             ),
-            "inferred": _optional(
-                "boolean",
-                note="(true: no result was told until the turn was over; a later one counts)",
-            ),
+            "inferred": _optional("boolean"),
             "output": _optional("captured", side="tool_output"),
             "source": Member(
                 "text",
-                note="(of a re-execution: the URI of the result that was given back; nothing ran)",
+                note="(of a re-execution: the URI of the recorded result)",
             ),
             **_DURATION,
             **_INSIDE,
@@ -381,9 +378,7 @@ EVENTS: Mapping[str, EventType] = {
             "diff": _optional("captured", side="tool_args", media_type="text/x-diff"),
             "ok": _optional("boolean", default=True),
             "call_id": _optional("name"),
-            "lines": Member(
-                "text", note="(digests of the lines that came, went and stayed, below)"
-            ),
+            "lines": Member("text"),
             **_INSIDE,
         },
         ("kind", "path"),
@@ -420,16 +415,14 @@ EVENTS: Mapping[str, EventType] = {
             "call_id": _optional("name"),
             "gate": _optional("name"),
             "args": _optional("captured", side="tool_args"),
-            "approver": _optional("name", note="(who; absent where nobody is named)"),
-            "identity": _computed(
-                "choice", choices=("ssh", "git", "claim"), note="(how the approver is known)"
-            ),
+            "approver": _optional("name"),
+            "identity": _computed("choice", choices=("ssh", "git", "claim")),
             "reason": _optional("note"),
             "single_use": _optional("boolean", default=True),
-            "of": Member("digest", note="(seal of the line it refers to)"),
+            "of": Member("digest", note="(§12)"),
             "signed_at": Member("time"),
             "expires_at": Member("time"),
-            "signature": Member("text", note="(SSH signature, §12)"),
+            "signature": Member("text", note="(§12)"),
             **_INSIDE,
         },
         ("decision", "refers_to", "call_id", "approver", "identity", "reason"),
@@ -447,15 +440,11 @@ EVENTS: Mapping[str, EventType] = {
         "The agent's turn is over: what it answered at its end, and what its model used.",
         {
             "text": _optional("captured", side="response", media_type="text/plain"),
-            "thinking": _optional(
-                "digested", side="response", media_type="text/plain", note="(never its text)"
-            ),
+            "thinking": _optional("digested", side="response", media_type="text/plain"),
             "model": _optional("name"),
             "tokens": _optional("counts", note="{kind: count}"),
             "requests": _optional("integer", note="(answers of the model in this turn)"),
-            "cost": _optional(
-                "name", note="(US dollars as a decimal, as the program reckons them)"
-            ),
+            "cost": _optional("name", note="(US dollars as a decimal)"),
             **_INSIDE,
         },
         ("text", "model", "tokens"),
@@ -483,9 +472,7 @@ EVENTS: Mapping[str, EventType] = {
             "tokens": _optional("counts", note="{kind: count}"),
             **_DURATION,
             "ok": _optional("boolean", default=True),
-            "source": Member(
-                "text", note="(of a re-execution: the URI of the answer that was given back)"
-            ),
+            "source": Member("text", note="(of a re-execution: the URI of the recorded answer)"),
             "answered_by": Member(
                 "text",
                 note="(of a re-execution: the function, or MODEL at URL, that answered for the "
