@@ -262,7 +262,7 @@ def described_row(event: str) -> str:
         if member.required
     ]
     last = ", ".join(cells) if event in RECORDABLE else EVENTS[event].command
-    return f"| `{event}` | {class_name(event)} | {EVENTS[event].known_as} | {last} |"
+    return f"| `{event}` | {EVENTS[event].known_as} | {last} |"
 
 
 # What every run event may have is said once, above the table.
