@@ -158,14 +158,13 @@ def write_event_rows(docs: Path) -> None:
 
 def write_room_rows(docs: Path) -> None:
     """Bring the table of rooms in docs/architecture.md up to their declarations."""
-    rows = ["| room | what it is for | needs |", "|---|---|---|"]
+    rows = ["| room | what it is for |", "|---|---|"]
     for room in read_rooms():
         feature = room.feature
         if feature.name != "core":
             page = feature.page.removeprefix("docs/")
-            rows.append(
-                f"| [{feature.name}]({page}) | {feature.about} | {', '.join(feature.needs)} |"
-            )
+            needs = f" Needs {', '.join(feature.needs)}." if feature.needs else ""
+            rows.append(f"| [{feature.name}]({page}) | {feature.about}{needs} |")
     path = docs / "architecture.md"
     text = path.read_text(encoding="utf-8")
     before, begin, rest = text.partition("<!-- rooms: written by `make docs` -->\n")
