@@ -25,10 +25,10 @@ CODES: Mapping[str, str] = {
     "EMPTY_REQUEST": "The request holds no words.",
     "REQUEST_INVALID": "The request holds a NUL character or a lone surrogate.",
     "REQUEST_TOO_LARGE": "The request is larger than 1 MiB.",
-    "ROUTER_AMBIGUOUS": "The request can be read in two ways; candidates name both.",
+    "ROUTER_AMBIGUOUS": "The request can be read in two ways.",
     "ROUTER_NO_MATCH": "Nothing in the request names an action or a domain of a profile.",
-    "PROFILE_NOT_FOUND": "No profile has this id; candidates list what is available.",
-    "PROFILE_INVALID": "A profile file cannot be read; it is named with line and reason.",
+    "PROFILE_NOT_FOUND": "No profile has this id.",
+    "PROFILE_INVALID": "A profile file cannot be read.",
     "CONFIG_INVALID": "`.kittify/config.yaml` has a value the runtime does not know.",
     "ACCEPT_NEEDS_PERSON": "Only a person at a terminal may weaken what protects the user, not "
     "an agent or a script.",
@@ -41,12 +41,11 @@ CODES: Mapping[str, str] = {
     "TRACKED_PRIVATE": "Git tracks files that hold private data; they are named and nothing was "
     "written.",
     "INVOCATION_NOT_FOUND": "No record has this id.",
-    "INVOCATION_AMBIGUOUS": "Several records begin with this prefix; candidates list them.",
-    "DUPLICATE_ID": "Several files hold the same invocation id; candidates name them.",
+    "INVOCATION_AMBIGUOUS": "Several records begin with this prefix.",
+    "DUPLICATE_ID": "Several files hold the same invocation id.",
     "INVALID_ID": "The text is neither a ULID nor the beginning of one.",
     "INVALID_VALUE": "An option has a value outside its closed set or form.",
-    "PAYLOAD_INVALID": "A run event's payload is not JSON or lacks its event's form; the "
-    "message names the member.",
+    "PAYLOAD_INVALID": "A run event's payload is not JSON or lacks its event's form.",
     "CHAIN_BREAK": "A chain that was to be compared is not intact; nothing was compared.",
     "LABEL_TAKEN": "The record has a checkpoint with this label; `--force` makes another, found "
     "as the newest.",
@@ -56,8 +55,7 @@ CODES: Mapping[str, str] = {
     "EVIDENCE_OUTSIDE": "The evidence lies outside the project and `--allow-outside` was not "
     "given.",
     "EVIDENCE_NOT_ALLOWED": "An advisory invocation carries no evidence.",
-    "DOCTRINE_NOT_FOUND": "No charter section or artifact in force has this uri; candidates "
-    "list what is near.",
+    "DOCTRINE_NOT_FOUND": "No charter section or artifact in force has this uri.",
     "WITHHELD": "The policy, or one that cannot be read, keeps this from being shown.",
     "ARTIFACT_NOT_FOUND": "An artifact does not exist or is not a regular file.",
     "ARTIFACT_OUTSIDE": "An artifact lies outside the project.",
@@ -88,16 +86,13 @@ CODES: Mapping[str, str] = {
     "so.",
     "CLOCK_INVALID": "This machine's clock is before 1970 or past 9999.",
     "DURABILITY_UNSUPPORTED": "The file system offers no way to create a file atomically.",
-    "ACCESS_FAILED": "A file, a folder or a standard stream cannot be read or written; the "
-    "message names it.",
+    "ACCESS_FAILED": "A file, a folder or a standard stream cannot be read or written.",
     "SCHEMA_NOT_FOUND": "No JSON Schema has this name.",
-    "EXTRA_MISSING": "The command needs packages of an extra that is not installed; the next "
-    "step names it.",
+    "EXTRA_MISSING": "The command needs packages of an extra that is not installed.",
     "ENGINE_UNAVAILABLE": "The cluster of `--engine` cannot be reached, has no worker, or runs "
     "another version.",
-    "ROOM_FAILED": "A room of another installed package failed; the message names it, and "
-    "recording goes on.",
-    "INTERNAL": "A defect in spec-kitty; the message names where.",
+    "ROOM_FAILED": "A room of another installed package failed, and recording goes on.",
+    "INTERNAL": "A defect in spec-kitty.",
 }
 
 

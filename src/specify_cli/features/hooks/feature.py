@@ -117,9 +117,7 @@ FEATURE = Feature(
     shapes="shapes",
     pure=("settings.json_text", "settings.harnesses", *_PAYLOADS),
     errors={
-        "HARNESS_NOT_FOUND": "No harness is in use here, or it has no place for its settings; "
-        "candidates list "
-        "the names.",
+        "HARNESS_NOT_FOUND": "No harness is in use here, or it has no place for its settings.",
         "SETTINGS_INVALID": "A harness's settings file does not have its form, or is not ours; "
         "it was left alone.",
     },

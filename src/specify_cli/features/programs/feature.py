@@ -96,15 +96,14 @@ FEATURE = Feature(
         "IN_DOUBT": "A call began and has no result; it runs again only if it is idempotent or "
         "named by `--rerun`.",
         "PROGRAM_FAILED": "The program raised an error of its own; the run was closed as failed.",
-        "NOT_RESUMABLE": "A program cannot be resumed at this place; the message says why.",
+        "NOT_RESUMABLE": "A program cannot be resumed at this place.",
         "RESULT_NOT_KEPT": "A recorded result cannot be given back as it was: it was cut, "
         "masked or not captured.",
         "STATE_DIVERGENCE": "What the program does, or the record folds to, is not what was "
         "recorded.",
         "EXECUTION_HASH_MISMATCH": "The request, policy, limits, tools or program changed since "
         "the run began.",
-        "DETERMINISM_VIOLATION": "A re-execution did not do what its original did; the message "
-        "names the first place.",
+        "DETERMINISM_VIOLATION": "A re-execution did not do what its original did.",
         "SIDE_EFFECTS_NOT_ALLOWED": "A re-execution would cause external side effects; "
         "`--allow-external` was "
         "not given.",

@@ -84,21 +84,14 @@ FEATURE = Feature(
     pure=("strict_patch", "judge", "reports.report", "patches", "outcomes"),
     errors={
         "RULES_NOT_FOUND": "The module named by `--rules` cannot be imported.",
-        "CHECKPOINT_NOT_FOUND": "The record has no such checkpoint; candidates list those it "
-        "has. Nothing was written.",
+        "CHECKPOINT_NOT_FOUND": "The record has no such checkpoint. Nothing was written.",
         "RECORD_OPEN": "The record is still open; an annex stands beside a closed one.",
-        "unreplayable.tampered": "The record or an object it leads to is not as it was written; "
-        "verify names the "
-        "place.",
-        "unreplayable.nested_replay": "The record is itself a replay or a re-execution; its "
-        "parent is named.",
+        "unreplayable.tampered": "The record or an object it leads to is not as it was written.",
+        "unreplayable.nested_replay": "The record is itself a replay or a re-execution.",
         "unreplayable.missing_policy_snapshot": "No snapshot of what was in force is kept, or "
         "its policy is gone.",
-        "unreplayable.invalid_snapshot": "The snapshot contradicts itself or does not load; the "
-        "message names "
-        "the member.",
-        "unreplayable.missing_input": "The store does not hold an object the replay needs; the "
-        "message names it.",
+        "unreplayable.invalid_snapshot": "The snapshot contradicts itself or does not load.",
+        "unreplayable.missing_input": "The store does not hold an object the replay needs.",
     },
     fills=(Fill("config_keys", "feature:FEATURE", "replay"),),
 )
