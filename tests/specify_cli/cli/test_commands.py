@@ -481,8 +481,8 @@ def test_the_error_and_finding_tables_of_the_docs_are_the_codes() -> None:
     errors = (DOCS / "errors.md").read_text(encoding="utf-8")
     findings = (DOCS / "verify.md").read_text(encoding="utf-8")
 
-    assert [line for line in errors.splitlines() if line.startswith("| `")] == [
-        f"| `{code}` | {text} |" for code, text in read_errors().items()
+    assert [line for line in errors.splitlines() if line.startswith("- `")] == [
+        f"- `{code}`: {text}" for code, text in read_errors().items()
     ]
     for heading, severity in (("## Errors", "error"), ("## Warnings", "warning"), ("## Notes", "info")):
         table = findings.partition(heading)[2].partition("\n## ")[0]
