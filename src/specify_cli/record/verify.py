@@ -244,6 +244,9 @@ class _Walk:
         self.suspects: list[Finding] = []
         self.inside_overlong = False
         self.calls = _Calls()
+        # Of an imported record, which is a transcript's throughout, the calls of which nothing has
+        # said yet how they ended; of any other record none.
+        self.unsure: set[str] | frozenset[str] = frozenset()
         # The search that the next line has to answer, for both are one write: its request_id, seq
         # and offset.
         self.search: tuple[str, int, int] | None = None
@@ -490,6 +493,7 @@ class _Walk:
         if event not in _KNOWN:
             self._add_finding("UNKNOWN_EVENT", seq, offset, event)
         elif event == "started" and "imported" in fields:
+            self.unsure = set()
             self._add_finding("TIMES_CLAIMED", seq, offset, _describe_import(fields["imported"]))
         elif event == "tool_result":
             self._check_result(fields, seq, offset)
@@ -529,6 +533,8 @@ class _Walk:
         inferred, tool = fields.get("inferred") is True, say(fields.get("tool", _UNNAMED))
         if self._is_harmed() or (inferred and first is not None):
             pass
+        elif first is not None and (_is_of_transcript(fields) or call_id in self.unsure):
+            pass  # it says how a call ended of which the first result did not
         elif first is not None and first[1] != result:
             what = f"call {call_id} has a result at seq {first[0]} and another at seq {seq}"
             self._add_finding("CONFLICTING_DUPLICATE", seq, offset, what)
@@ -538,6 +544,8 @@ class _Walk:
             self._add_finding(
                 "PAIR_CONTRADICTED", seq, offset, f"call {call_id} is of another tool than {tool}"
             )
+        if isinstance(self.unsure, set) and first is None and fields.get("status") == "unknown":
+            self.unsure.add(call_id)
         # What was inferred stands for no result: one that is told later is the first.
         if first is None:
             self.calls.put(call_id, *((-1, 0) if inferred else (seq, result)))
@@ -606,6 +614,11 @@ class _Walk:
             self.closed_at = self.count
         if "invocation_id" in fields:
             self._check_identity(fields, None, offset)
+
+
+def _is_of_transcript(fields: Mapping[str, object]) -> bool:
+    """Return whether a program's transcript tells a line: no payload can say so of itself."""
+    return fields.get("witness") == "transcript"
 
 
 def _read_links(fields: Mapping[str, object], seq: int | None) -> tuple[Citation, ...]:

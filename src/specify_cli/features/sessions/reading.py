@@ -132,6 +132,7 @@ class SessionReader:
         self.at = 0
         self._words: str | None = None
         self._ended: list[TurnFacts] = []
+        self._turn_at = 0
         self.begin(data)
         for raw in data.split(b"\n"):
             line = parse_json(raw)
@@ -193,6 +194,7 @@ class SessionReader:
     def add_to_turn(self, raw: bytes) -> None:
         """Count a line to the turn that is under way."""
         self.turn.append(raw)
+        self._turn_at = self.at
 
     def end_turn(self) -> None:
         """Add what the turn was that ends here, if there was one."""
@@ -204,10 +206,9 @@ class SessionReader:
         self._words = facts.text or self._words
         # else nobody was told an end of it
         if not self.agent and facts.text and facts.error is None:
-            payload = self._name(
-                "Stop", {"last_assistant_message": facts.text, "turn_id": f"{self.at}"}
-            )
-            self.events.append(TranscriptEvent(self.at, payload, facts))
+            at = self._turn_at
+            payload = self._name("Stop", {"last_assistant_message": facts.text, "turn_id": f"{at}"})
+            self.events.append(TranscriptEvent(at, payload, facts))
 
     def _name(self, event: str, payload: dict[str, Any]) -> dict[str, Any]:
         payload.pop("answered", None)

@@ -173,9 +173,14 @@ def compare_record(
     for item in told:
         if item.call_id:
             calls[item.call_id].append(item)
+    seen: set[tuple[int, str, str]] = set()
     for item in told:
         if not item.call_id:
-            work.take_moment(item)
+            # A file that was doubled tells everything twice, at the same time.
+            moment = (item.at, item.event.event, repr(item.event.payload))
+            if moment not in seen:
+                work.take_moment(item)
+            seen.add(moment)
         elif item is calls[item.call_id][0]:
             work.take_call(item.call_id, calls[item.call_id])
     return work.finish(max((item.at for item in told), default=0))
@@ -276,18 +281,20 @@ class _Comparison:
             (line["status"] for line in reversed(results) if line.get("status") not in _UNSURE),
             None,
         )
-        for item in told:
+        ends = [
+            item
+            for item in told
+            if item.event.event == "tool_result" and not item.event.payload.get("inferred")
+        ]
+        for item in ends[-1:]:
             status = item.event.payload.get("status")
-            if item.event.event != "tool_result" or item.event.payload.get("inferred"):
-                continue
             if not results or (recorded is None and status not in _UNSURE):
                 if any("output_hash" in line for line in results):
                     item = item._replace(event=_leave_out(item.event, "output"))
-                self._add(item, call_id)
+                self._add(item, call_id, is_more=bool(results))
                 self._counts["filled"] += 1
             elif recorded is not None and status not in _UNSURE and status != recorded:
                 self._contradict(f"tool_result {call_id}", f"{recorded}", f"{status}")
-            return
 
     def _contradict(self, what: str, recorded: str, told: str) -> None:
         if what[:512] in self._told_gaps:
@@ -323,15 +330,16 @@ class _Comparison:
             self._add(item._replace(event=item.event._replace(payload=missing)))
             self._counts["filled"] += 1
 
-    def _add(self, item: Told, call_id: str = "") -> None:
+    def _add(self, item: Told, call_id: str = "", *, is_more: bool = False) -> None:
+        """Add a line; with `is_more` the record holds one of the same event and call, whose key it
+        must not have."""
         event = item.event
         if call_id and event.payload.get("call_id") != call_id:
             event = event._replace(payload={**event.payload, "call_id": call_id})
         done = self._compose(event)
         marks = {"witness": "transcript", "claimed_at": rfc3339(item.at)}
-        self._additions.append(
-            Addition(done._replace(body={**done.body, **marks}), self._key_of(event))
-        )
+        key = None if is_more else self._key_of(event)
+        self._additions.append(Addition(done._replace(body={**done.body, **marks}), key))
 
     def finish(self, until: int) -> Outcome:
         return Outcome(tuple(self._additions), **self._counts, until=max(until, self._since))

@@ -80,7 +80,7 @@ def record_moment(
         facts = TurnFacts()
         if moment.kind not in ("compacted", "started"):
             facts = _read_facts(harness, moment)
-            if call.subagent is None:
+            if call.subagent is None and moment.kind != "prompt":
                 cache = recorder.cache or load_project(root, home)[1]
                 _merge_transcript(recorder.project, cache, harness, call, moment, home)
             own = call.events[0].payload.get("call_id") if call.events else None

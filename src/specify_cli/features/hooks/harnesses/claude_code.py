@@ -77,6 +77,16 @@ class ClaudeCode(Dialect):
             diff=_spell_diff(result.get("structuredPatch"), find_path(args)),
         )
 
+    def read_prompt(self, payload: Payload, call: HookInput) -> HookInput:
+        """Return a prompt; nothing for what Claude Code tells its model of a task in the
+        background, which its transcript says as well."""
+        if str(payload.get("prompt", "")).startswith("<task-notification>"):
+            return call
+        # most payloads are of calls
+        from specify_cli.features.hooks.payload.moments import read_session_event
+
+        return read_session_event("prompt", payload, call)
+
     def read_subagent_end(self, payload: Payload, call: HookInput) -> HookInput:
         """Return the end of a subagent; nothing for what Claude Code forks for itself, whose type
         is empty."""

@@ -3,6 +3,7 @@ beside it."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from doctrine.light_imports import TYPE_CHECKING
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 
 # What Claude Code writes under a person's name that no person typed.
 _NOT_TYPED = ("<local-command-", "<command-", "Caveat: The messages below")
+# How it tells that a command in the background ended: which call it was, and how at the very end.
+_NOTIFIED = re.compile(
+    r"<task-notification>.*?<tool-use-id>([^<]+)</tool-use-id>.*?<status>(\w+)</status>"
+    r".*?<summary>.*?(?:exit code (\d+)\)?)?\s*</summary>",
+    re.DOTALL,
+)
 
 
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
@@ -83,10 +90,21 @@ class ClaudeReader(SessionReader):
                 self._read_typed(text)
 
     def _read_typed(self, text: str) -> None:
-        if text.startswith("[Request interrupted"):
+        if text.startswith("<task-notification>"):
+            self._read_notification(text)
+        elif text.startswith("[Request interrupted"):
             self.add_event("Interrupt", reason="user")
         elif not text.startswith(_NOT_TYPED):
             self.add_prompt(text)
+
+    def _read_notification(self, text: str) -> None:
+        """Read how a command in the background ended; nothing of another agent's."""
+        match = _NOTIFIED.match(text)
+        call = None if match is None else self.calls.get(match[1])
+        if match is None or call is None:
+            return
+        is_good = match[2] == "completed" and (match[3] or "0") == "0"
+        self.add_event("PostToolUse", status="ok" if is_good else "error", **call)
 
     def _read_result(self, part: Line, line: Line) -> None:
         call_id, text = str(part["tool_use_id"]), join_texts(part.get("content"), "text")

@@ -1,0 +1,184 @@
+"""What a transcript that grows, is cut, doubled or edited leaves on a record, turn by turn."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specify_cli.features.hooks.handler import run_hook
+from specify_cli.record import layout
+from specify_cli.record.ids import rfc3339
+from support import Cli
+
+SESSION = "5f1d2c3b-0000-4000-8000-000000000001"
+
+
+class Agent:
+    """A session of Claude Code: what its program writes into the transcript, and what it tells its hooks."""
+
+    def __init__(self, root: Path, home: Path, cli: Cli) -> None:
+        self.root, self.home, self.cli = root, home, cli
+        self.transcript = home / f".claude/projects/-shop/{SESSION}.jsonl"
+        self.transcript.parent.mkdir(parents=True)
+        self.transcript.touch()
+        self.run = cli("do", "fix the login test", "--json", env={"CLAUDE_CODE_SESSION_ID": SESSION}).json()[
+            "invocation_id"
+        ]
+
+    def write(self, kind: str, content: Any, **more: Any) -> None:
+        line = {"type": kind, "sessionId": SESSION, "cwd": str(self.root), "timestamp": self._now(), **more}
+        with self.transcript.open("a") as file:
+            file.write(json.dumps({**line, "message": {"id": f"m{time.time_ns()}", "content": content}}) + "\n")
+
+    def _now(self) -> str:
+        return rfc3339(time.time_ns() // 1_000_000)
+
+    def tell(self, event: str, **more: Any) -> None:
+        payload = {"hook_event_name": event, "session_id": SESSION, "cwd": str(self.root), **more}
+        payload["transcript_path"] = str(self.transcript)
+        run_hook("claude-code", json.dumps(payload).encode(), str(self.root), str(self.home))
+
+    def ask(self, text: str, *, hooks: bool = True) -> None:
+        self.write("user", text)
+        if hooks:
+            self.tell("UserPromptSubmit", prompt=text, prompt_id=text)
+
+    def call(self, name: str, command: str, output: str, *, hooks: bool = True, error: bool = False) -> None:
+        call = {"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": name}
+        self.write("assistant", [{"type": "tool_use", "id": name, "name": "Bash", "input": {"command": command}}])
+        if hooks:
+            self.tell("PreToolUse", **call)
+        self.write("user", [{"type": "tool_result", "tool_use_id": name, "content": output, "is_error": error}])
+        if hooks and error:
+            self.tell("PostToolUseFailure", **call, error=output)
+        elif hooks:
+            self.tell("PostToolUse", **call, tool_response={"stdout": output})
+
+    def stop(self, text: str = "Done.") -> None:
+        self.write("assistant", [{"type": "text", "text": text}], usage={"input_tokens": 5})
+        self.tell("Stop", last_assistant_message=text)
+
+    def read(self) -> list[dict[str, Any]]:
+        (path,) = (self.root / layout.RECORDS).glob(f"*{self.run}.jsonl")
+        return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]][4:]
+
+    def list_calls(self) -> list[tuple[str, str | None]]:
+        return [(line["call_id"], line.get("witness")) for line in self.read() if line["event"] == "tool_call"]
+
+    def statuses(self) -> dict[str, str]:
+        """The status of each call, as far as the record says it."""
+        results = [line for line in self.read() if line["event"] == "tool_result" and line["status"] != "unknown"]
+        return {line["call_id"]: line["status"] for line in results}
+
+    def texts(self, event: str) -> list[str]:
+        return sorted(line["text"]["head"] for line in self.read() if line["event"] == event and "text" in line)
+
+    def verify(self) -> list[str]:
+        report = self.cli("invocations", "verify", self.run, "--json").json()
+        assert report["verdict"] == "intact"
+        return [item["code"] for item in report["findings"]]
+
+
+@pytest.fixture
+def agent(chartered: Path, home: Path, cli: Cli) -> Agent:
+    return Agent(chartered, home, cli)
+
+
+def test_a_turn_whose_hooks_were_dead_is_told_by_the_next_one(agent: Agent) -> None:
+    agent.ask("look", hooks=False)
+    agent.call("t1", "ls", "src", hooks=False)
+    agent.call("t2", "cat nothing", "no such file", hooks=False, error=True)
+    agent.write("assistant", [{"type": "text", "text": "I looked."}])
+    agent.ask("go on")
+    agent.call("t3", "ls", "src")
+    agent.stop()
+
+    assert sorted(agent.list_calls()) == [("t1", "transcript"), ("t2", "transcript"), ("t3", None)]
+    assert agent.statuses() == {"t3": "ok", "t1": "ok", "t2": "error"}
+    assert agent.texts("prompt") == ["go on", "look"]
+    assert agent.texts("turn") == ["Done.", "I looked."]
+    assert agent.verify() == []
+
+
+def test_a_command_in_the_background_ends_as_its_program_says_and_is_no_prompt(agent: Agent) -> None:
+    started = {"stdout": "", "backgroundTaskId": "b1"}
+    call = {"tool_name": "Bash", "tool_input": {"command": "make", "run_in_background": True}, "tool_use_id": "t1"}
+    part = {"type": "tool_use", "id": "t1", "name": "Bash", "input": call["tool_input"]}
+    agent.ask("build it")
+    agent.write("assistant", [part])
+    agent.tell("PreToolUse", **call)
+    agent.write("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "started"}], toolUseResult=started)
+    agent.tell("PostToolUse", **call, tool_response=started)
+    agent.stop("It runs.")
+    told = (
+        "<task-notification>\n<task-id>b1</task-id>\n<tool-use-id>t1</tool-use-id>\n<status>failed</status>\n"
+        '<summary>Background command "make" failed with exit code 7</summary>\n</task-notification>'
+    )
+    agent.ask(told)
+    agent.stop("It failed.")
+
+    assert agent.statuses() == {"t1": "error"}
+    assert agent.texts("prompt") == ["build it"]
+    assert agent.verify() == []
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:40])
+
+
+def double(path: Path) -> None:
+    path.write_bytes(path.read_bytes() * 2)
+
+
+def replace(path: Path) -> None:
+    """Leave another file in its place, as a program that rotates it does."""
+    text = path.read_text()
+    path.unlink()
+    path.write_text(text)
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def spoil(path: Path) -> None:
+    path.write_bytes(b"\x00{" + path.read_bytes().replace(b"tool_use", b"tool\xff", 1) + b'{"type":"user"')
+
+
+@pytest.mark.parametrize("change", [cut, double, replace, remove, spoil])
+def test_a_transcript_that_was_cut_doubled_or_spoilt_doubles_nothing_and_contradicts_nothing(
+    agent: Agent, change: Callable[[Path], None]
+) -> None:
+    agent.ask("look")
+    agent.call("t1", "ls", "src")
+    agent.call("t2", "ls", "src", hooks=False)
+    agent.stop()
+    change(agent.transcript)
+    agent.ask("again")
+    agent.call("t3", "ls", "src")
+    agent.stop("Again.")
+
+    assert sorted(agent.list_calls()) == [("t1", None), ("t2", "transcript"), ("t3", None)]
+    assert agent.texts("turn") == ["Again.", "Done."]
+    assert agent.verify() == []
+
+
+def test_a_transcript_edited_by_hand_is_named_with_both_sides(agent: Agent) -> None:
+    agent.ask("look")
+    agent.call("t1", "make test", "1 failed", error=True)
+    text = agent.transcript.read_text().replace('"is_error": true', '"is_error": false')
+    agent.transcript.write_text(text)
+    agent.stop()
+
+    (gap,) = [line for line in agent.read() if line["event"] == "capture_gap"]
+    assert (gap["reason"], gap["what"]) == ("contradiction", "tool_result t1")
+    assert gap["message"] == "the record says error, the transcript ok"
+    assert agent.statuses() == {"t1": "error"}
+    assert agent.verify() == ["CONTRADICTION_TOLD"]
+    agent.stop("Again.")
+    assert len([line for line in agent.read() if line["event"] == "capture_gap"]) == 1
