@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.text import count
 
 if TYPE_CHECKING:
     from typing import Final, Literal
@@ -287,7 +288,8 @@ class TrailFacts(NamedTuple):
     `linked` is whether its writer linked records at all, `approvals` how many signed ones it holds,
     and `untouched_approvals` how many of these say of no touch of the key; nobody has looked where
     it is 0. `narrowed` is whether its config had less recorded than a person accepted, `hooks_off`
-    whether its agent's hooks were taken out or switched off before it was closed.
+    whether its agent's hooks were taken out or switched off before it was closed. `told_once` is
+    how many calls of an agent's session one witness alone told, its hooks or its transcript.
     """
 
     started: str | None = None
@@ -299,6 +301,7 @@ class TrailFacts(NamedTuple):
     untouched_approvals: int = 0
     narrowed: bool = False
     hooks_off: bool = False
+    told_once: int = 0
 
 
 NO_FACTS = TrailFacts()
@@ -341,6 +344,14 @@ _NOT_PROVEN = ("that no record was deleted", "who wrote them")
 _NEVER_ANY = (
     "that there never was a record (a trail that was deleted together with its log is empty too)"
 )
+
+
+def say_told_once(calls: int) -> str:
+    """Return what is not proven of calls that one witness alone tells, as a sentence's end."""
+    return (
+        f"that {count(calls, 'call')} happened as one witness alone tells: an agent's hooks, or "
+        "its program's transcript"
+    )
 
 
 class SetReport(NamedTuple):
@@ -389,10 +400,11 @@ def judge_set(
 ) -> SetReport:
     """Judge records as a set; `others` are findings of files that are no record."""
     verdicts = dict.fromkeys(VERDICTS, 0)
-    sound = opened = 0
+    sound = opened = told_once = 0
     findings: list[Finding] = []
     for report in reports:
         verdicts[report.verdict] += 1
+        told_once += report.trail.told_once
         opened += report.status == "open"
         sound += report.proven == SEALS_AND_CHAIN
         findings += report.findings
@@ -417,6 +429,8 @@ def judge_set(
     not_proven: tuple[str, ...] = (
         (_OPEN_END, *_NOT_PROVEN) if opened and not anchored else _NOT_PROVEN
     )
+    if told_once:
+        not_proven = (*not_proven, say_told_once(told_once))
     if not records:
         not_proven = (_NEVER_ANY,)
     level = "intact" if verdict == "intact" and records else "none"

@@ -53,7 +53,9 @@ _EMPTY = hashlib.sha256(b"").hexdigest()
 _MAX_GAPS = 8
 _KNOWN = frozenset(EVENTS)
 # Events of which something is kept while a record is read.
-_FOLLOWED = frozenset(("started", "completed", "tool_call", "approval", "capture_gap"))
+_FOLLOWED = frozenset(
+    ("started", "completed", "tool_call", "approval", "capture_gap", "reconciled")
+)
 _SEARCH = frozenset(("retrieval_request", "retrieval_response"))
 # Stands for a search that a withheld line may be; and the tool of a call whose writer was told
 # none.
@@ -252,6 +254,7 @@ class _Walk:
         self.search: tuple[str, int, int] | None = None
         self.gaps: list[_Gap] = []
         self.trail = NO_FACTS
+        self.is_session, self.told_once = False, 0
 
     def follow(self, raw: bytes) -> None:
         """Add a line that was taken to what a `recovered` line to come may describe."""
@@ -317,7 +320,7 @@ class _Walk:
             seal,
             tuple(ordered),
             tuple(self.objects),
-            self.trail,
+            self.trail._replace(told_once=max(0, self.told_once)),
         )
 
     def _add_finding(self, code: str, seq: int | None, offset: int, detail: str = "") -> None:
@@ -510,6 +513,7 @@ class _Walk:
             self.trail = self.trail._replace(completed=self.tip.seal, cites=cites)
         elif event == "started" and seq == 0:
             logged = self.tip.seal if fields.get("tombstone") is True else None
+            self.is_session = "session" in fields and "imported" not in fields
             cites = _read_links(fields, seq)
             self.trail = TrailFacts(
                 logged, linked="after" in fields, cites=cites, narrowed="narrowed" in fields
@@ -520,6 +524,10 @@ class _Walk:
                 say(fields.get("call_id")),
                 hash(tool) if isinstance(tool, str) and tool != _UNNAMED else 0,
             )
+            self.told_once += self.is_session
+        elif event == "reconciled":
+            confirmed = fields.get("confirmed")
+            self.told_once -= confirmed if type(confirmed) is int else 0
         elif event == "capture_gap" and fields.get("reason") == "hooks_off":
             self.trail = self.trail._replace(hooks_off=True)
         elif event == "approval" and fields.get("identity") != "claim":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from specify_cli.features.hooks.handler import run_hook
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
-from support import Cli
+from support import Cli, git
 
 SESSION = "5f1d2c3b-0000-4000-8000-000000000001"
 
@@ -21,14 +22,14 @@ SESSION = "5f1d2c3b-0000-4000-8000-000000000001"
 class Agent:
     """A session of Claude Code: what its program writes into the transcript, and what it tells its hooks."""
 
-    def __init__(self, root: Path, home: Path, cli: Cli) -> None:
+    def __init__(self, root: Path, home: Path, cli: Cli, where: Path | None = None) -> None:
         self.root, self.home, self.cli = root, home, cli
         self.transcript = home / f".claude/projects/-shop/{SESSION}.jsonl"
         self.transcript.parent.mkdir(parents=True)
         self.transcript.touch()
-        self.run = cli("do", "fix the login test", "--json", env={"CLAUDE_CODE_SESSION_ID": SESSION}).json()[
-            "invocation_id"
-        ]
+        env = {"CLAUDE_CODE_SESSION_ID": SESSION}
+        done = cli("do", "fix the login test", "--json", env=env, cwd=where or root)
+        self.run = done.json()["invocation_id"]
 
     def write(self, kind: str, content: Any, **more: Any) -> None:
         line = {"type": kind, "sessionId": SESSION, "cwd": str(self.root), "timestamp": self._now(), **more}
@@ -182,3 +183,53 @@ def test_a_transcript_edited_by_hand_is_named_with_both_sides(agent: Agent) -> N
     assert agent.verify() == ["CONTRADICTION_TOLD"]
     agent.stop("Again.")
     assert len([line for line in agent.read() if line["event"] == "capture_gap"]) == 1
+
+
+def test_the_sweep_reads_the_transcript_before_it_closes_a_record(agent: Agent, cli: Cli) -> None:
+    agent.ask("look", hooks=False)
+    agent.call("t1", "ls", "src", hooks=False)
+    agent.write("assistant", [{"type": "text", "text": "I looked."}])
+    (record,) = (agent.root / layout.RECORDS).glob(f"*{agent.run}.jsonl")
+    for path in (record, agent.transcript):
+        os.utime(path, (time.time() - 3 * 24 * 3600,) * 2)
+    cli("doctor", "--sweep")
+
+    assert agent.list_calls() == [("t1", "transcript")]
+    first = agent.read()
+    os.utime(agent.transcript, (time.time() - 3 * 24 * 3600,) * 2)
+    cli("doctor", "--sweep")
+    assert agent.read() == first
+
+
+def test_verify_says_which_calls_one_witness_alone_tells(agent: Agent, cli: Cli) -> None:
+    def read_doubts() -> list[str]:
+        report = cli("invocations", "verify", agent.run, "--json").json()
+        return [what for what in report["not_proven"] if "one witness" in what]
+
+    agent.ask("look")
+    agent.call("t1", "ls", "src")
+    alone = read_doubts()
+    agent.stop()
+
+    assert len(alone) == 1 and alone[0].startswith("that 1 call happened as one witness alone tells")
+    assert read_doubts() == []
+
+
+def test_a_record_in_a_worktree_that_the_agent_made_is_told_by_the_sessions_transcript(
+    chartered: Path, home: Path, cli: Cli
+) -> None:
+    cli("init", cwd=chartered)
+    git(chartered, "add", "-A")
+    git(chartered, "commit", "-qm", "first")
+    other = chartered.parent / "other"
+    git(chartered, "worktree", "add", "-q", str(other), "-b", "other")
+    agent = Agent(chartered, home, cli, where=other)
+    agent.root = other
+    agent.ask("work there", hooks=False)
+    agent.call("t1", "ls", "src", hooks=False)
+    agent.root = chartered
+    agent.stop("Done there.")
+    agent.root = other
+
+    assert agent.list_calls() == [("t1", "transcript")]
+    assert agent.texts("prompt") == ["work there"]

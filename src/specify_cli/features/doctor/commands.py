@@ -55,6 +55,8 @@ def doctor(values: Values) -> int:
     project, cache = load_project(shell.here(), shell.home(), lenient=True)
     swept = []
     if values["sweep"]:
+        for fill in list_fills("sweep"):
+            call_fill(fill, project, cache, shell.home())
         swept = list(sweep(project, shell.home(), shell.caller(), time.time_ns() // 1_000_000))
     findings = [*examine(project, cache, _read_rooms(project)), *_list_left_out()]
     errors = sum(item.severity == ERROR for item in findings)

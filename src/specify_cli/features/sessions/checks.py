@@ -65,6 +65,24 @@ def check_sessions(project: Project, home: str | None) -> Iterator[Finding]:
             )
 
 
+def merge_sessions(project: Project, cache: ParseCache, home: str | None) -> None:
+    """Bring every record of a session to what its transcript tells, before `doctor --sweep` closes
+    any. Raises InvocationError, OSError."""
+    if home is None:
+        return
+    merger = SessionMerger(project, cache)
+    now = time.time_ns() // 1_000_000
+    for harness in list_names():
+        for transcript in find_transcripts(harness, home, os.environ):
+            is_over = AT_WORK_MILLIS < now - transcript.changed < _DAYS * _DAY_MILLIS
+            if not is_over or not _is_of(project, transcript):
+                continue
+            main, others = transcript.read()
+            session = read_session(harness, main, others, transcript.cwd)
+            if session is not None:
+                merger.merge(session)
+
+
 def _is_of(project: Project, transcript: Transcript) -> bool:
     return f"{os.path.realpath(transcript.cwd)}/".startswith(f"{os.path.realpath(project.root)}/")
 

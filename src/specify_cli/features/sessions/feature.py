@@ -45,6 +45,7 @@ FEATURE = Feature(
         ),
         Fill("turn_over", "turn_end:merge_turn"),
         Fill("checks", "checks:check_sessions", rank=510),
+        Fill("sweep", "checks:merge_sessions"),
     ),
     shapes="shapes",
     pure=("reading", "reconciling"),

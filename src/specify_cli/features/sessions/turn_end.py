@@ -13,6 +13,7 @@ from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.features.hooks.payload.transcript_end import read_end
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import locate_transcript, read_session
+from specify_cli.features.sessions.telling import iter_events
 from specify_cli.features.sessions.transcripts import (
     MAX_TRANSCRIPT,
     Sought,
@@ -20,14 +21,22 @@ from specify_cli.features.sessions.transcripts import (
     read_head,
     read_whole,
 )
-from specify_cli.invocation.bindings import read_small, short_digest, write_small
+from specify_cli.invocation.bindings import (
+    list_bindings,
+    read_small,
+    short_digest,
+    write_small,
+)
+from specify_cli.project.config import load_project
 from specify_cli.record import layout
+from specify_cli.storage.worktrees import find_worktrees
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from doctrine.load import ParseCache
     from specify_cli.features.hooks.payload.values import TurnOver
+    from specify_cli.features.sessions.reading import Session
     from specify_cli.project.config import Project
 
 _HEAD_BYTES = 64 * 1024
@@ -57,13 +66,28 @@ def merge_turn(project: Project, cache: ParseCache, over: TurnOver) -> None:
     main, others, position = _read_new(transcript, position)
     session = read_session(harness, main, others, over.cwd)
     if session is not None:
-        SessionMerger(project, cache, newest=_NEWEST).merge(session, over)
+        merger = SessionMerger(project, cache, newest=_NEWEST)
+        if not merger.merge(session, over).records:
+            _merge_elsewhere(merger, project.root, session, over)
     write_small(
         project.root,
         layout.TRANSCRIPTS,
         name,
         {"ends": list(position.ends), "subagents": dict(position.subagents)},
     )
+
+
+def _merge_elsewhere(merger: SessionMerger, root: str, session: Session, over: TurnOver) -> None:
+    """Merge a session whose agent began its record in another worktree of the repository."""
+    for other in find_worktrees(root):
+        if not list_bindings(other, session.harness, session.session_id, None):
+            continue
+        project, cache = load_project(other, over.home)
+        merged = SessionMerger(project, cache, newest=_NEWEST).merge(session, over)
+        if merged.records:
+            told = (event for _, event in iter_events(session, root))
+            merger.forget_orphans(session, list(told))
+            return
 
 
 def _read_position(root: str, name: str) -> _Position:

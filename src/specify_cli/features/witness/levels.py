@@ -43,6 +43,7 @@ from specify_cli.record.findings import (
     RecordReport,
     SetReport,
     judge_set,
+    say_told_once,
 )
 from specify_cli.record.ids import rfc3339
 from specify_cli.storage.checking import strays, verify_place
@@ -201,6 +202,7 @@ class TrailWatch:
         self.views = views
         self._watch = Completeness(views, only)
         self._approvals = self._imported = self._untouched = self._narrowed = self._hooks_off = 0
+        self._told_once = 0
         self._loose = _Loose()
         names = {view.name for view in views}
         for item in trust.remembered:
@@ -234,6 +236,8 @@ class TrailWatch:
                 self._untouched += report.trail.untouched_approvals
             self._narrowed += report.trail.narrowed and self._only in (None, report.invocation_id)
             self._hooks_off += report.trail.hooks_off and self._only in (None, report.invocation_id)
+            if self._only in (None, report.invocation_id):
+                self._told_once += report.trail.told_once
             if report.file.startswith(f"{layout.IMPORTED}/"):
                 self._imported += self._only in (None, report.invocation_id)
             elif report.invocation_id is not None and self._only in (None, report.invocation_id):
@@ -321,6 +325,8 @@ class TrailWatch:
                 f"what {gone}: published, and not on this branch any more (doctor says how it "
                 "is again)"
             )
+        if self._told_once:
+            missing.append(say_told_once(self._told_once))
         if self._hooks_off:
             whose = f"{count(self._hooks_off, 'record')}'s agent"
             missing.append(f"what {whose} did after its hooks were taken out or switched off")

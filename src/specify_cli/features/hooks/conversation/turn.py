@@ -74,6 +74,7 @@ def record_moment(
     except Orphan as orphan:
         if moment.kind == "end" and orphan.closed is not None and call.subagent is None:
             _append_late(root, harness, session, moment, orphan.closed, home)
+        if moment.kind in ("end", "ended") and call.subagent is None:
             _merge_transcript(*load_project(root, home), harness, call, moment, home)
         return False
     try:
