@@ -29,6 +29,13 @@ _HOOK_SECONDS = 60
 
 def check_hooks(project: Project, home: str | None) -> Iterator[Finding]:
     """Yield what hooks could not record, and why."""
+    yield from _check_lost(project)
+    yield from _check_writable(project)
+    yield from _check_hooks_off(project, home)
+
+
+def _check_lost(project: Project) -> Iterator[Finding]:
+    """Yield the events and hook calls that are in no record."""
     orphans, full = _read_told_lines(project.root, layout.ORPHANS)
     if orphans or full:
         last = _describe_last(orphans, "why")
@@ -76,6 +83,10 @@ def check_hooks(project: Project, home: str | None) -> Iterator[Finding]:
             what,
             f"what they told is lost; then rm -r {layout.BEGUN}",
         )
+
+
+def _check_writable(project: Project) -> Iterator[Finding]:
+    """Yield the folders in which hooks can write nothing, where they are in use."""
     local = f"{project.root}/{layout.LOCAL}"
     in_use = "bindings" in list_names(project.root, layout.LOCAL) or any(
         standing(SettingsPlace(harness, "project", project.root, harness.project)).state
@@ -94,7 +105,6 @@ def check_hooks(project: Project, home: str | None) -> Iterator[Finding]:
                     what,
                     f"free space or make {folder} writable",
                 )
-    yield from _check_hooks_off(project, home)
 
 
 def _advise_on_orphans(orphans: list[Mapping[str, object]]) -> str:

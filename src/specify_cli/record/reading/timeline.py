@@ -73,8 +73,33 @@ def make_timeline(events: Sequence[Mapping[str, object]]) -> Sequence[Entry]:
 
     Of a long record each entry is made when it is asked for.
     """
-    # Of each entry the line it begins with, the one that ends it and one more than its step's
-    # place; 0 where none does.
+    pairs = _pair_lines(events)
+
+    def make(place: int) -> Entry:
+        first, last, step = pairs.begun[place], pairs.ended[place], pairs.within[place]
+        entry = _begin(first, events[first], step - 1 if step else None)
+        if not last:
+            return entry
+        first_end = pairs.first_ends.get(place)
+        end = events[last] if first_end is None else {**events[first_end], **events[last]}
+        return _end(entry, last, end)
+
+    timeline = View(len(pairs.begun), make)
+    return timeline if len(pairs.begun) > _KEPT else list(timeline)
+
+
+class _Pairs(NamedTuple):
+    """Of each entry the line it begins with, the one that ends it and one more than its step's
+    place; 0 where none does. `first_ends` are ends that said nothing, of which a later one did."""
+
+    begun: array[int]
+    ended: array[int]
+    within: array[int]
+    first_ends: Mapping[int, int]
+
+
+def _pair_lines(events: Sequence[Mapping[str, object]]) -> _Pairs:
+    """Return which lines begin and end each entry of a timeline."""
     begun, ended, within = array("I"), array("I"), array("I")
     # An end that says nothing of how a call ended, and the places that a later one took it at.
     unsure: dict[tuple[str, str], int] = {}
@@ -117,18 +142,7 @@ def make_timeline(events: Sequence[Mapping[str, object]]) -> Sequence[Entry]:
         if kind in ("tool_call", "step_started"):
             opened[key] = len(begun)
         begun.append(number)
-
-    def make(place: int) -> Entry:
-        first, last, step = begun[place], ended[place], within[place]
-        entry = _begin(first, events[first], step - 1 if step else None)
-        if not last:
-            return entry
-        first_end = first_ends.get(place)
-        end = events[last] if first_end is None else {**events[first_end], **events[last]}
-        return _end(entry, last, end)
-
-    timeline = View(len(begun), make)
-    return timeline if len(begun) > _KEPT else list(timeline)
+    return _Pairs(begun, ended, within, first_ends)
 
 
 def _begin(number: int, fields: Mapping[str, object], within: int | None) -> Entry:
