@@ -369,11 +369,11 @@ def test_an_edit_carries_the_text_from_before_and_a_diff_that_fits_it() -> None:
     [
         ("claude-code/post-write.json", {"after"}),
         ("claude-code/post-write-create.json", {"after"}),
-        ("cursor/file-edit.json", set()),
+        ("cursor/file-edit.json", {"diff"}),
         ("gemini/after-replace.json", {"before", "after", "diff"}),
         ("gemini/after-write.json", {"after", "diff"}),
         ("opencode/after-edit.json", {"diff"}),
-        ("codex/post-apply-patch.json", set()),
+        ("codex/post-apply-patch.json", {"diff"}),
     ],
 )
 def test_a_patch_holds_texts_only_where_the_payload_does(name: str, keys: set[str]) -> None:

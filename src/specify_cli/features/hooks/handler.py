@@ -102,6 +102,11 @@ def run_hook(
         # 2. What only this harness makes necessary.
         if call.events:
             call = _tell_apart(at, source, call)
+        if any(str(event.payload.get("diff")).startswith("@@") for event in call.events):
+            # edits whose payload states no places
+            from specify_cli.features.hooks.payload.pieces import complete_diffs
+
+            call = complete_diffs(call, at.root, at.folder)
         # 3. The ordinary case: a call in a session that is bound, and nothing but its record has to
         # be read.
         large, ordinary, failed = len(data) > LARGE, _is_ordinary(at, call), None

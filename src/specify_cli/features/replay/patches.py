@@ -96,7 +96,7 @@ def _apply_patch(fields: Fields, known: str | None, get: Get) -> Applied:
         try:
             after = apply_diff(start, diff)
         except PatchError as error:
-            if before is None:
+            if before is None or not {"before", "after"} & fields.keys():
                 return not_again(
                     "the file before it is not held, and the diff does not fit what is known: "
                     f"{error}"

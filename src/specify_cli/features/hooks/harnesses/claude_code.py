@@ -11,7 +11,7 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.calls import find_path
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import MAX_INTEGER
+from specify_cli.features.hooks.payload.values import MAX_INTEGER, match_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +38,7 @@ EVENTS = {
     "PostCompact": "nothing",
     "SessionEnd": "ended",
 }
+_CREATED = "File created successfully at"
 _PLACES = ("oldStart", "oldLines", "newStart", "newLines")
 
 
@@ -65,16 +66,23 @@ class ClaudeCode(Dialect):
         return status or "ok"
 
     def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
-        from specify_cli.features.hooks.payload.patches import compose_change  # of edits alone
+        # of edits alone
+        from specify_cli.features.hooks.payload.patches import compose_change, spell_pieces
 
         result = output if isinstance(output, dict) else {}
-        before = result.get("originalFile", "")
-        created = result.get("type") == "create" or (before is None and written is not None)
+        # of a notebook under other names
+        name = "original_file" if "original_file" in result else "originalFile"
+        before = result.get(name, "")
+        # A subagent's transcript holds what the model was answered, and nothing else.
+        created = result.get("type") == "create" or (
+            isinstance(output, str) and output.startswith(_CREATED)
+        )
         return compose_change(
-            created=created,
-            before=before if "originalFile" in result else None,
-            after=written,
-            diff=_spell_diff(result.get("structuredPatch"), find_path(args)),
+            created=created or (before is None and written is not None),
+            before=before if name in result else None,
+            after=match_whole(result, "updated_file") if written is None else written,
+            diff=_spell_diff(result.get("structuredPatch"), find_path(args))
+            or (spell_pieces(args) if not result else None),
         )
 
     def read_prompt(self, payload: Payload, call: HookInput) -> HookInput:

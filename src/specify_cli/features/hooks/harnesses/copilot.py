@@ -68,13 +68,16 @@ class Copilot(Dialect):
         return _read_command_status(output) if runs_command(payload) else "ok"
 
     def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
-        from specify_cli.features.hooks.payload.patches import compose_change  # of edits alone
+        # of edits alone
+        from specify_cli.features.hooks.payload.patches import compose_change, spell_pieces
 
         # Its tool `create` makes no file where there is one.
         created = (
             isinstance(output, dict) and "text_result_for_llm" in output and "file_text" in args
         )
-        return compose_change(created=created, after=written)
+        return compose_change(
+            created=created, after=written, diff=None if written else spell_pieces(args)
+        )
 
     def read_turn(self, turn: Turn, line: Mapping[str, Any], number: int) -> Turn:
         data = line.get("data") or {}

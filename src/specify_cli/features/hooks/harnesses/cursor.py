@@ -63,6 +63,8 @@ class Cursor(Dialect):
     def read_edit(self, payload: Payload, call: HookInput) -> HookInput:
         """Return what Cursor says of a file its agent edited: the place and the pieces, not the
         file."""
+        from specify_cli.features.hooks.payload.patches import spell_pieces  # of edits alone
+
         path = find_path(payload)
         if path is None:
             return call
@@ -70,6 +72,8 @@ class Cursor(Dialect):
             (match_first(payload, "generation_id"), path, payload.get("edits"))
         )
         body: dict[str, object] = {"path": path, "kind": "modify", "ok": True}
+        diff = spell_pieces(payload)
+        body |= {} if diff is None else {"diff": diff}
         return call._replace(events=(HookEvent("patch_apply", body, "other", key),))
 
 

@@ -29,10 +29,12 @@ _READERS = """read grep glob ls list notebookread todoread todowrite
     semantic_search
     search_file_content write_todos view view_file find_by_name"""
 _EDITORS = """edit multiedit notebookedit replace replace_file_content multi_replace_file_content
-    replace_string_in_file insert_edit_into_file"""
+    replace_string_in_file insert_edit_into_file str_replace"""
+# Those whose argument `command` says what they do.
+EDITORS = frozenset(("str_replace_editor", "str_replace_based_edit_tool"))
 READING_TOOLS = frozenset(_READERS.split())
 WRITING_TOOLS = frozenset(("write", "write_file", "write_to_file", "create_file", "create"))
-EDITING_TOOLS = frozenset(_EDITORS.split())
+EDITING_TOOLS = frozenset(_EDITORS.split()) | EDITORS
 PATCHING_TOOLS = frozenset(("apply_patch", "patch"))
 
 _PATHS = ("file_path", "filePath", "notebook_path", "path", "TargetFile", "AbsolutePath")

@@ -19,6 +19,7 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.calls import (
     EDITING_TOOLS,
+    EDITORS,
     PATCHING_TOOLS,
     READING_TOOLS,
     WRITING_TOOLS,
@@ -179,26 +180,32 @@ class Dialect:
     def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
         """Return kind, texts and diff of the file that a tool changed; `written` is the whole of
         it, if known."""
-        from specify_cli.features.hooks.payload.patches import compose_change  # of edits alone
+        # of edits alone
+        from specify_cli.features.hooks.payload.patches import compose_change, spell_pieces
 
-        return compose_change(after=written)
+        return compose_change(after=written, diff=None if written else spell_pieces(args))
 
     def list_patches(
         self, payload: Payload, result: HookEvent, tool: str, args: object, output: object
     ) -> list[HookEvent]:
         """Return an event for each file that a call changed."""
         word, path = tool.lower(), find_path(args)
-        is_patch, is_written = word in self.patching_tools, word in self.writing_tools
-        if not (is_patch or (path is not None and (is_written or word in self.editing_tools))):
+        # what a tool does that does several things to a file
+        verb = args.get("command") if isinstance(args, dict) and word in EDITORS else None
+        is_patch = word in self.patching_tools
+        is_written = word in self.writing_tools or verb == "create"
+        edits = is_written or (word in self.editing_tools and verb != "view")
+        if not (is_patch or (path is not None and edits)):
             return []
         from specify_cli.features.hooks.payload import patches  # of edits alone
 
         if is_patch or not isinstance(args, dict):
             return patches.build_patches(result, patches.read_patch(args))
         written = patches.read_written_text(args) if is_written else None
-        return patches.build_patches(
-            result, [{"path": path, **self.read_change(args, output, written)}]
-        )
+        change = self.read_change(args, output, written)
+        if verb == "create" and written is not None:
+            change["kind"] = "create"
+        return patches.build_patches(result, [{"path": path, **change}])
 
     def read_turn(self, turn: Any, line: Mapping[str, Any], number: int) -> Any:
         """Return the turn after one more line of the session's transcript; a prompt begins another.

@@ -1,0 +1,66 @@
+"""Edits of which a payload holds the pieces alone: their whole lines, and those around them, from
+the file as the tool left it.
+
+A hook loads this only for the result of such an edit.
+"""
+
+from __future__ import annotations
+
+import os
+from difflib import unified_diff
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli import durable
+from specify_cli.errors import InvocationError
+
+if TYPE_CHECKING:
+    from specify_cli.features.hooks.payload.values import HookEvent, HookInput
+
+MAX_FILE = 256 * 1024
+
+
+def complete_diffs(call: HookInput, root: str, folder: str) -> HookInput:
+    """Return a call whose edits state their places, where the file below the project's `root` shows
+    them beyond doubt.
+
+    A relative path starts at `folder`.
+    """
+    return call._replace(events=tuple(_complete(event, root, folder) for event in call.events))
+
+
+def _complete(event: HookEvent, root: str, folder: str) -> HookEvent:
+    diff, path = event.payload.get("diff"), event.payload.get("path")
+    if (
+        event.event != "patch_apply"
+        or event.payload.get("ok") is not True
+        or not (isinstance(diff, str) and isinstance(path, str) and diff.startswith("@@"))
+    ):
+        return event
+    whole = os.path.normpath(os.path.join(folder, path))
+    if not whole.startswith(f"{root}/"):
+        return event
+    try:
+        data = durable.read_below(root, whole[len(root) + 1 :], MAX_FILE)
+        after = data.decode("utf-8") if len(data) <= MAX_FILE else ""
+    except (OSError, InvocationError, UnicodeDecodeError):
+        return event
+    before = undo_pieces(after, diff)
+    if before is None:
+        return event
+    old, new = (text.removesuffix("\n").split("\n") for text in (before, after))
+    lines = (f"{line}\n" for line in unified_diff(old, new, lineterm=""))
+    return event._replace(payload={**event.payload, "diff": "".join(lines)})
+
+
+def undo_pieces(after: str, diff: str) -> str | None:
+    """Return the text before a diff whose hunks state no numbers; None where one of them fits in no
+    place, or in two. [pure]"""
+    text = after
+    for hunk in reversed(f"\n{diff}".split("\n@@")[1:]):
+        lines = [line for line in hunk.split("\n")[1:] if line]
+        old = "\n".join(line[1:] for line in lines if line[0] in " -")
+        new = "\n".join(line[1:] for line in lines if line[0] in " +")
+        if not new.strip() or text.count(new) != 1:
+            return None
+        text = text.replace(new, old)
+    return text
