@@ -77,6 +77,10 @@ def repository_with_files(chartered: Path, home: Path) -> Path:
     return chartered
 
 
+def write(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
 def later(path: Path, text: str, seconds: float) -> None:
     """Write a file as if some time had passed."""
     path.write_text(text)
@@ -198,6 +202,37 @@ def test_where_no_hook_told_anything_no_file_is_named(cli: Cli, repository_with_
     assert close(cli, repository_with_files, run) == []
 
 
+def test_a_reading_tool_excuses_no_change_beside_it(cli: Cli, repository_with_files: Path, home: Path) -> None:
+    root = repository_with_files
+    run = begin(cli)
+    agent = Agent(root, home, SESSION)
+    agent.run("Bash", {"command": "ls"})
+    time.sleep(0.2)
+    (root / "b.py").write_text("x = 3\n")
+    time.sleep(0.2)
+    agent.run("Read", {"file_path": "a.py"})
+
+    assert close(cli, root, run) == ["b.py"]
+
+
+def test_a_change_that_another_record_explains_is_that_records(
+    cli: Cli, repository_with_files: Path, home: Path
+) -> None:
+    root = repository_with_files
+    run, other = begin(cli), begin(cli, "another")
+    agent, neighbour = Agent(root, home, SESSION), Agent(root, home, "another")
+    agent.run("Bash", {"command": "ls"})
+    time.sleep(0.2)
+    neighbour.run("Edit", {"file_path": str(root / "a.py")}, lambda: write(root / "a.py", "1"))
+    neighbour.run("Bash", {"command": "x"}, lambda: write(root / "b.py", "1"))
+    time.sleep(0.2)
+    (root / "c.py").write_text("by hand")
+    named = close(cli, root, run)
+
+    assert named == ["c.py"]
+    assert close(cli, root, other) == ["c.py"]
+
+
 @pytest.mark.stress
 def test_of_many_played_sessions_every_unseen_path_is_named_and_nothing_else(
     cli: Cli, repository_with_files: Path, home: Path
@@ -279,6 +314,9 @@ def test_hooks_that_a_setting_switches_off_are_named(
     status = cli("hooks", "status", "--json").json()["harnesses"]
     states = [place["state"] for row in status if row["harness"] == "claude-code" for place in row["places"]]
 
-    assert [gap["reason"] for gap in list_gaps(root, run)] == ["hooks_off"]
+    assert [(gap["reason"], gap["what"]) for gap in list_gaps(root, run)] == [
+        ("hooks_off", "claude-code"),
+        ("unseen_change", path),
+    ]
     assert states == ["disabled", "absent"]
     assert "HOOKS_OFF" in {item["code"] for item in cli("doctor", "--json").json()["findings"]}

@@ -1,0 +1,129 @@
+"""Which calls and edits of records can explain that a file changed at a moment.
+
+    activity = read_activity(fields_of(record), now)
+    activity.explains("src/login.py", moment)     # a call ran then, or an edit of this file says so
+
+Every moment here is in milliseconds.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from itertools import islice
+
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from specify_cli.errors import InvocationError
+from specify_cli.record.reading.views import fields_of, read_file
+from specify_cli.storage.index import Index
+from specify_cli.storage.store import FileRecordStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+# A file system's clock runs behind by a tick, and a hook begins and ends a moment beside its tool.
+SLACK_MILLIS = 100
+# How long a tool ran whose begin nobody told: most edits take less.
+_UNTOLD_MILLIS = 5000
+# How many of the newest records are asked whether they explain a change.
+_MAX_RECORDS = 200
+
+
+class Span(NamedTuple):
+    """When something happened that can change files."""
+
+    begin: int
+    end: int
+
+    def holds(self, moment: int, slack: int = SLACK_MILLIS) -> bool:
+        return self.begin - slack <= moment <= self.end + slack
+
+
+class Call(NamedTuple):
+    """A call of a tool that can change files; `begun` says whether its begin was told."""
+
+    call_id: str
+    tool: str
+    span: Span
+    begun: bool
+
+
+class Activity(NamedTuple):
+    """What the lines of a record tell of changes: its calls, and when each path was edited."""
+
+    calls: list[Call]
+    edits: Mapping[str, list[Span]]
+
+    def explains(self, path: str, moment: int) -> bool:
+        """Return whether a call ran at a moment, or an edit of the file tells it."""
+        return any(call.span.holds(moment) for call in self.calls) or self.edited(path, moment)
+
+    def edited(self, path: str, moment: int) -> bool:
+        """Return whether an edit of the file tells that it changed at a moment."""
+        return any(span.holds(moment) for span in self.edits.get(path, ()))
+
+
+def read_activity(
+    lines: Iterable[Mapping[str, object]], now: int, *, with_open: bool = True
+) -> Activity:
+    """Return when the tools of a record ran that can change files, and which files edits name.
+
+    With `with_open`, a call that nobody ended still runs at `now`. Of a result whose call was not
+    told, the end alone is known.
+    """
+    calls: list[Call] = []
+    begun: dict[str, tuple[int, str]] = {}
+    readers: set[str] = set()
+    spans: dict[str, Span] = {}
+    edits: dict[str, list[Span]] = {}
+    for line in lines:
+        moment, call_id = read_moment(line.get("at")), str(line.get("call_id"))
+        if moment is None:
+            continue
+        if line.get("event") == "tool_call":
+            if line.get("side_effect") == "none":
+                readers.add(call_id)
+            else:
+                begun[call_id] = moment, str(line.get("tool"))
+        elif line.get("event") == "tool_result":
+            begin, tool = begun.pop(call_id, (None, str(line.get("tool"))))
+            if line.get("status") == "denied" or (begin is None and call_id in readers):
+                continue
+            took = line.get("duration_ms")
+            start = moment - (took if type(took) is int else _UNTOLD_MILLIS)
+            spans[call_id] = Span(start if begin is None else begin, moment)
+            calls.append(Call(call_id, tool, spans[call_id], begin is not None))
+        elif line.get("event") == "patch_apply":
+            seen = read_moment(line.get("claimed_at"))
+            # an edit that no call tells of took as long as one whose begin is not known
+            span = spans.get(call_id) or Span(moment - _UNTOLD_MILLIS, moment)
+            span = span if seen is None else Span(seen, seen)
+            edits.setdefault(str(line.get("path")), []).append(span)
+    if with_open:
+        calls += [
+            Call(call_id, tool, Span(begin, now), True) for call_id, (begin, tool) in begun.items()
+        ]
+    return Activity(calls, edits)
+
+
+def read_others(root: str, invocation_id: str, since: int, now: int) -> Iterator[Activity]:
+    """Yield what other records of a project tell that were written to since a moment."""
+    index, store = Index(root), FileRecordStore(root)
+    for key in islice(index.newest(), _MAX_RECORDS):
+        try:
+            place = None if key.invocation_id == invocation_id else index.place(key)
+            if place is None or os.stat(f"{root}/{place.path}").st_mtime * 1000 < since:
+                continue
+            record = read_file(store.hold(place))
+        except (OSError, InvocationError):
+            continue
+        if record is not None:
+            yield read_activity(fields_of(record), now)
+
+
+def read_moment(value: object) -> int | None:
+    """Return a moment that a line states; None where it states none."""
+    try:
+        return round(datetime.fromisoformat(str(value)).timestamp() * 1000)
+    except ValueError:
+        return None
