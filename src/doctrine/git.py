@@ -62,8 +62,8 @@ def ask_git(top: str, *words: str) -> str | None:
     return None if output is None else output.decode("utf-8", "surrogateescape")
 
 
-def read_git(top: str, *words: str) -> bytes | None:
-    """Return the bytes a git command prints, as `ask_git` does."""
+def read_git(top: str, *words: str, given: bytes = b"") -> bytes | None:
+    """Return the bytes a git command prints that reads what is `given`, as `ask_git` does."""
     import subprocess  # slow to load, and most commands ask git nothing
 
     directory = own_git_directory(top)
@@ -82,7 +82,7 @@ def read_git(top: str, *words: str) -> bytes | None:
         answer = subprocess.run(
             argv,
             env=environment,
-            stdin=subprocess.DEVNULL,
+            input=given,
             capture_output=True,
             timeout=30,
             check=False,

@@ -38,6 +38,7 @@ PROMPTS = f"{LOCAL}/prompts"
 BEGUN = f"{LOCAL}/begun"
 ASKED = f"{LOCAL}/asked"
 TRANSCRIPTS = f"{LOCAL}/transcripts"
+TREE = f"{LOCAL}/tree"
 # Below the git directory: what a hook could not note in the project.
 LOST_IN_GIT = "kittify/hook-failures.jsonl"
 OLDER_RECORDS = "kitty-ops"

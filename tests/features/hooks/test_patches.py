@@ -151,8 +151,8 @@ def test_an_edit_in_pieces_has_its_whole_lines_from_the_file(cli: Cli, chartered
             "tool_result": {"result_type": "success", "text_result_for_llm": "updated"},
         }
         run_hook("copilot", json.dumps(body).encode(), str(chartered), str(home))
-    (path,) = (chartered / layout.RECORDS).glob(f"*{run}.jsonl")
-    patches = [line for line in map(json.loads, path.read_bytes().splitlines()) if line["event"] == "patch_apply"]
+    (record,) = (chartered / layout.RECORDS).glob(f"*{run}.jsonl")
+    patches = [line for line in map(json.loads, record.read_bytes().splitlines()) if line["event"] == "patch_apply"]
     came, went, around = map(
         digest_line, ("    return name.strip().lower()", "    return name.strip()", "def login(name):")
     )

@@ -54,7 +54,7 @@ def append_directly(at: Site, call: HookInput) -> bool:
     nothing depends on where the run stands.
     """
     root, harness, session = at.root, at.harness, call.session_id
-    place = None if session is None else _find_bound(root, harness, session, call)
+    place = None if session is None else find_bound(root, harness, session, call)
     if session is None or place is None:
         return False
     store = FileRecordStore(root)
@@ -115,7 +115,7 @@ def append_directly(at: Site, call: HookInput) -> bool:
     return not closed
 
 
-def _find_bound(root: str, harness: str, session: str, call: HookInput) -> Place | None:
+def find_bound(root: str, harness: str, session: str, call: HookInput) -> Place | None:
     """Return the record that a session is bound to; None where more than an append is to be done,
     or none is bound."""
     if call.started_invocation is not None or call.deadline is not None:

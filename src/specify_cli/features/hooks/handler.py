@@ -102,9 +102,10 @@ def run_hook(
         # 2. What only this harness makes necessary.
         if call.events:
             call = _tell_apart(at, source, call)
+            _look_before(at, call)
         if any(str(event.payload.get("diff")).startswith("@@") for event in call.events):
             # edits whose payload states no places
-            from specify_cli.features.hooks.payload.pieces import complete_diffs
+            from specify_cli.features.hooks.worktree.pieces import complete_diffs
 
             call = complete_diffs(call, at.root, at.folder)
         # 3. The ordinary case: a call in a session that is bound, and nothing but its record has to
@@ -173,6 +174,23 @@ def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
 
         call = number_twin(at.root, at.harness, source, call)
     return call
+
+
+def _look_before(at: Site, call: HookInput) -> None:
+    """Look at what calls changed, before one begins that can change files; what fails in that is
+    noted."""
+    begin = call.events[-1]
+    if begin.event != "tool_call" or begin.payload.get("side_effect") == "none":
+        return
+    try:
+        # not for calls that only read
+        from specify_cli.features.hooks.worktree.gate import look_before
+
+        look_before(at, call)
+    except Exception as error:
+        from specify_cli.features.hooks.losses import note_failure  # rare
+
+        note_failure(at.root, at.git_dir, at.harness, error)
 
 
 def _keep_from_git(root: str) -> None:

@@ -40,19 +40,28 @@ class Span(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call of a tool that can change files; `begun` says whether its begin was told."""
+    """A call of a tool that can change files, by the agent with this id."""
 
     call_id: str
     tool: str
     span: Span
-    begun: bool
+    agent: str | None
+
+
+class Edit(NamedTuple):
+    """When a path was edited, by which call; `has_lines` says whether its line tells which lines
+    came."""
+
+    span: Span
+    call_id: str
+    has_lines: bool
 
 
 class Activity(NamedTuple):
     """What the lines of a record tell of changes: its calls, and when each path was edited."""
 
     calls: list[Call]
-    edits: Mapping[str, list[Span]]
+    edits: Mapping[str, list[Edit]]
 
     def explains(self, path: str, moment: int) -> bool:
         """Return whether a call ran at a moment, or an edit of the file tells it."""
@@ -60,7 +69,7 @@ class Activity(NamedTuple):
 
     def edited(self, path: str, moment: int) -> bool:
         """Return whether an edit of the file tells that it changed at a moment."""
-        return any(span.holds(moment) for span in self.edits.get(path, ()))
+        return any(edit.span.holds(moment) for edit in self.edits.get(path, ()))
 
 
 def read_activity(
@@ -72,10 +81,10 @@ def read_activity(
     told, the end alone is known.
     """
     calls: list[Call] = []
-    begun: dict[str, tuple[int, str]] = {}
+    begun: dict[str, Mapping[str, object]] = {}
     readers: set[str] = set()
     spans: dict[str, Span] = {}
-    edits: dict[str, list[Span]] = {}
+    edits: dict[str, list[Edit]] = {}
     for line in lines:
         moment, call_id = read_moment(line.get("at")), str(line.get("call_id"))
         if moment is None:
@@ -84,26 +93,33 @@ def read_activity(
             if line.get("side_effect") == "none":
                 readers.add(call_id)
             else:
-                begun[call_id] = moment, str(line.get("tool"))
+                begun[call_id] = line
         elif line.get("event") == "tool_result":
-            begin, tool = begun.pop(call_id, (None, str(line.get("tool"))))
-            if line.get("status") == "denied" or (begin is None and call_id in readers):
+            call = begun.pop(call_id, None)
+            if line.get("status") == "denied" or (call is None and call_id in readers):
                 continue
             took = line.get("duration_ms")
-            start = moment - (took if type(took) is int else _UNTOLD_MILLIS)
-            spans[call_id] = Span(start if begin is None else begin, moment)
-            calls.append(Call(call_id, tool, spans[call_id], begin is not None))
+            begin = moment - (took if type(took) is int else _UNTOLD_MILLIS)
+            calls.append(_make_call(line if call is None else call, begin, moment))
+            spans[call_id] = calls[-1].span
         elif line.get("event") == "patch_apply":
             seen = read_moment(line.get("claimed_at"))
             # an edit that no call tells of took as long as one whose begin is not known
             span = spans.get(call_id) or Span(moment - _UNTOLD_MILLIS, moment)
-            span = span if seen is None else Span(seen, seen)
-            edits.setdefault(str(line.get("path")), []).append(span)
+            edit = Edit(span if seen is None else Span(seen, seen), call_id, "lines" in line)
+            edits.setdefault(str(line.get("path")), []).append(edit)
     if with_open:
-        calls += [
-            Call(call_id, tool, Span(begin, now), True) for call_id, (begin, tool) in begun.items()
-        ]
+        calls += [_make_call(call, now, now) for call in begun.values()]
     return Activity(calls, edits)
+
+
+def _make_call(line: Mapping[str, object], begin: int, end: int) -> Call:
+    """Return a call by its line; by that of its result alone it began at `begin`."""
+    if line.get("event") == "tool_call":
+        begin = read_moment(line.get("at")) or begin
+    agent = line.get("agent")
+    named = agent if isinstance(agent, str) else None
+    return Call(str(line.get("call_id")), str(line.get("tool")), Span(begin, end), named)
 
 
 def read_others(root: str, invocation_id: str, since: int, now: int) -> Iterator[Activity]:

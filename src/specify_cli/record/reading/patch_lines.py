@@ -9,12 +9,12 @@ invocation wrote.
 
 from __future__ import annotations
 
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     _Hunk = list[tuple[str, str]]
 
@@ -54,10 +54,23 @@ def lines_of_patch(
         hunks = _compare(before, after)
     else:
         return None
+    return _spell(((mark, digest_line(text)) for mark, text in hunk) for hunk in hunks)
+
+
+def lines_of_digests(before: list[str] | None, after: list[str]) -> str | None:
+    """Return the member `lines` of a change between the digests of lines; without those before, of
+    a new file."""
+    if before is None:
+        return _spell([[(ADDED, digest) for digest in after]])
+    return _spell(_match(before, after)) if len(before) * len(after) <= _MAX_COMPARED else None
+
+
+def _spell(hunks: Iterable[Iterable[tuple[str, str]]]) -> str | None:
     room, lines = MAX_LINES, []
     for hunk in hunks:
-        lines.append("".join(f"{mark}{digest_line(text)}" for mark, text in hunk[:room]))
-        room -= len(hunk)
+        part = list(islice(hunk, room))
+        lines.append("".join(f"{mark}{digest}" for mark, digest in part))
+        room -= len(part)
         if room <= 0:
             break
     return ",".join(filter(None, lines)) or None

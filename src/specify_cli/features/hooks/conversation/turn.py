@@ -33,6 +33,7 @@ from specify_cli.features.hooks.search import (
     find_recorder,
     is_first_telling,
 )
+from specify_cli.features.hooks.worktree.gate import look_after
 from specify_cli.invocation.bindings import digest_of_names, short_digest
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
@@ -78,6 +79,8 @@ def record_moment(
             _merge_transcript(*load_project(root, home), harness, call, moment, home)
         return False
     try:
+        if moment.kind in ("end", "ended"):
+            look_after(recorder, harness, session)
         facts = TurnFacts()
         if moment.kind not in ("compacted", "started"):
             facts = _read_facts(harness, moment)

@@ -1,0 +1,175 @@
+"""What stands in files, and stood: in the work tree now, in git before, with the digests of their
+masked lines."""
+
+from __future__ import annotations
+
+import os
+import stat
+from hashlib import sha1
+
+from doctrine.git import git_directory, read_git
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from specify_cli import durable
+from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.worktree.known import File
+from specify_cli.record.reading.patch_lines import digest_line
+from specify_cli.redaction.capture import RedactionError, redact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from specify_cli.invocation.events.event_body import Settings
+
+ABSENT = File(0, 0, 0, "", [])
+# Stands before the name of a blob in place of a digest: the file was as git has it.
+_AS_BLOB = "blob:"
+_MAX_TEXT = 256 * 1024
+_MAX_DIGESTED = 64 * 1024 * 1024
+# What git leaves while it brings what others wrote.
+_BRINGING = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "SQUASH_MSG")
+
+
+class Content(NamedTuple):
+    """A file as it is: what is kept of it, its text where it is one, and its name as a blob."""
+
+    file: File
+    text: str | None
+    blob: str
+
+
+class Reader:
+    """Reads a project's files, in the work tree and in git, which knows them with a prefix."""
+
+    def __init__(self, root: str, top: str, prefix: str, settings: Settings) -> None:
+        self._root, self._top, self._prefix = root, top, prefix
+        self._rules = settings.rules
+        self._keeps_lines = settings.capture.get("tool_args") in ("summary", "full")
+
+    def read(self, path: str, state: os.stat_result) -> Content:
+        """Return a file of the work tree; of one that is too large its times alone."""
+        file = File(state.st_ctime_ns, state.st_size, state.st_mode, "", None)
+        try:
+            if stat.S_ISLNK(state.st_mode):
+                data = os.fsencode(os.readlink(f"{self._root}/{path}"))
+                return Content(file._replace(digest=sha256(data).hexdigest()), None, "")
+            data = durable.read_below(self._root, path, _MAX_DIGESTED)
+        except (OSError, InvocationError):
+            return Content(file, None, "")
+        if len(data) > _MAX_DIGESTED:
+            return Content(file, None, "")
+        text, lines = self._read_lines(data)
+        blob = sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+        return Content(file._replace(digest=sha256(data).hexdigest(), lines=lines), text, blob)
+
+    def read_before(
+        self, files: Mapping[str, File | None], base: str, blobs: Sequence[str]
+    ) -> tuple[dict[str, File], set[str]]:
+        """Return how files stood, and which of these blobs git has; git is asked once.
+
+        A file None was as in the commit `base`, or not there.
+        """
+        asked: dict[str, str] = {}
+        before: dict[str, File] = {}
+        for path, file in files.items():
+            if file is None and "\n" not in path:
+                asked[path] = f"{base}:{self._prefix}{path}" if base else ""
+            elif file is not None and file.digest.startswith(_AS_BLOB):
+                asked[path] = file.digest.removeprefix(_AS_BLOB)
+            else:
+                before[path] = ABSENT._replace(lines=None) if file is None else file
+        names = [*(name or "0" * 40 for name in asked.values()), *blobs]
+        given = "".join(f"{name}\n" for name in names)
+        data = (
+            b""
+            if not names
+            else read_git(self._top, "cat-file", "--batch", given=os.fsencode(given))
+        )
+        answers: list[bytes | None] = []
+        at = 0
+        while data and at < len(data):
+            end = data.index(b"\n", at)
+            head = data[at:end].split(b" ")
+            at = end + 1
+            if len(head) == 3 and head[2].isdigit():
+                size = int(head[2])
+                answers.append(data[at : at + size])
+                at += size + 1
+            else:
+                answers.append(None)
+        answers += [None] * (len(names) - len(answers))
+        for path, answer in zip(asked, answers, strict=False):
+            file = files[path]
+            if answer is None:
+                before[path] = ABSENT if data is not None else ABSENT._replace(lines=None)
+            else:
+                stamp = File(1, len(answer), 0, "", None) if file is None else file
+                lines = self._read_lines(answer)[1]
+                before[path] = stamp._replace(digest=sha256(answer).hexdigest(), lines=lines)
+        there = zip(blobs, answers[len(asked) :], strict=True)
+        return before, {blob for blob, answer in there if answer is not None}
+
+    def _read_lines(self, data: bytes) -> tuple[str | None, list[str] | None]:
+        """Return the text of a file and the digests of its masked lines, None where it is none, or
+        long."""
+        if len(data) > _MAX_TEXT or b"\0" in data:
+            return None, None
+        try:
+            text = data.decode("utf-8")
+            masked = redact(text, self._rules).text if self._keeps_lines else ""
+        except (UnicodeDecodeError, RedactionError):
+            return None, None
+        if not self._keeps_lines:
+            return text, None
+        return text, [*map(digest_line, masked.removesuffix("\n").split("\n"))] if masked else []
+
+
+def name_blob(file: File, blob: str) -> File:
+    """Return what is kept of a file that is as git has it: its text is asked of git when needed."""
+    return file._replace(digest=f"{_AS_BLOB}{blob}", lines=None)
+
+
+def has_git_brought(own_dir: str, since: int) -> bool:
+    """Return whether git brought what others wrote since a moment (ms), as its own log of HEAD and
+    its marks say.
+
+    A commit brings nothing, and a branch that begins where HEAD is.
+    """
+    for line in _read_end(f"{own_dir}/logs/HEAD").split(b"\n"):
+        head, _, message = line.partition(b"\t")
+        words = head.split(b" ")
+        stamp = words[-2] if len(words) > 3 else b""
+        if (
+            stamp.isdigit()
+            and (int(stamp) + 1) * 1000 > since
+            and words[0] != words[1]
+            and not message.startswith(b"commit")
+        ):
+            return True
+    return any(_is_later(f"{own_dir}/{name}", since) for name in _BRINGING)
+
+
+def was_loose_before(top: str, blob: str, since: int) -> bool | None:
+    """Return whether a blob lay in git's store before a moment (ms); None where it lies in no file
+    of its own."""
+    directory = git_directory(top)
+    try:
+        state = os.lstat(f"{directory}/objects/{blob[:2]}/{blob[2:]}")
+    except OSError:
+        return None
+    return state.st_mtime * 1000 < since
+
+
+def _is_later(path: str, since: int) -> bool:
+    try:
+        return os.lstat(path).st_mtime * 1000 >= since
+    except OSError:
+        return False
+
+
+def _read_end(path: str, size: int = 8192) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - size))
+            return file.read(size)
+    except OSError:
+        return b""

@@ -1,0 +1,137 @@
+"""Whose a change of a file is, and what it was. [pure]
+
+    judge_change("a.py", moment, own, others, {"call_1": "own"}).whose     # "own"
+
+What two could have done is claimed for neither.
+"""
+
+from __future__ import annotations
+
+import re
+
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from specify_cli.features.hooks.harnesses import find_dialect
+from specify_cli.record.reading.patch_lines import lines_of_digests
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from specify_cli.features.hooks.worktree.known import File
+    from specify_cli.invocation.ends.activity import Activity, Call
+
+# The kinds of calls: what it changes is its own; git may bring what others wrote; it changes
+# nothing itself, though others do while it runs; its payload holds what it changes.
+OWN, BRINGS, WAITS, TELLS = "own", "brings", "waits", "tells"
+_BRINGING = re.compile(
+    r"\b(?:git|gh|jj|hg|svn)\b[^;|&\n]*\b(?:checkout|switch|restore|stash|merge|pull|rebase|"
+    r"cherry-pick|revert|reset|am|apply|show|cat-file|read-tree|clone|submodule|worktree|up|update|"
+    r"co|sw|cp|rb)\b"
+)
+_WAITING = ("agent", "task", "question", "ask_user", "plan", "fetch", "search", "skill", "todo")
+_EXECUTABLE = 0o100
+# By so much a file system's clock runs behind at most.
+_TICK_MILLIS = 10
+
+
+def judge_call(harness: str, tool: str, args: object) -> str:
+    """Return the kind of a call by its tool and arguments. [pure]"""
+    word, dialect = tool.lower(), find_dialect(harness)
+    if word in dialect.patching_tools | dialect.editing_tools | dialect.writing_tools:
+        return TELLS
+    if is_waiting(tool):
+        return WAITS
+    return BRINGS if _BRINGING.search(str(args)) else OWN
+
+
+def is_waiting(tool: str) -> bool:
+    """Return whether a tool changes nothing itself, though others may while it runs. [pure]"""
+    return any(part in tool.lower() for part in _WAITING)
+
+
+class Verdict(NamedTuple):
+    """Whose a change is: `own` of these calls, `told` by an edit, of a `hand`, or `unsure`.
+
+    `brings` says that one of the calls may have brought what others wrote.
+    """
+
+    whose: str
+    calls: tuple[Call, ...] = ()
+    brings: bool = False
+
+
+class Change(NamedTuple):
+    """What a change was: its kind, the member `lines` where it is known, whether the mode is what
+    changed."""
+
+    kind: str
+    lines: str | None
+    is_mode: bool = False
+
+
+def judge_change(
+    path: str, moment: int, own: Activity, others: Iterable[Activity], calls: Mapping[str, str]
+) -> Verdict:
+    """Return whose a change of a file at a moment (ms) is.
+
+    `calls` are those that were seen to begin, with their kinds.
+    """
+    others = list(others)
+    edits = own.edits.get(path, ())
+    told = [edit for edit in edits if edit.span.holds(moment, 0)]
+    if any(edit.has_lines for edit in told) or any(
+        edit.span.holds(moment, 1) for other in others for edit in other.edits.get(path, ())
+    ):
+        return Verdict("told")
+    untold = {edit.call_id for edit in told}
+    running = [call for call in own.calls if not is_waiting(call.tool)]
+    kinds = {call.call_id: _find_kind(calls, call.call_id) for call in running}
+    mine = tuple(
+        call
+        for call in running
+        if call.span.holds(moment, 0)
+        and (call.call_id in untold or kinds[call.call_id] in (OWN, BRINGS))
+    )
+    theirs = [call for other in others for call in other.calls if not is_waiting(call.tool)]
+    if mine and not any(call.span.holds(moment, _TICK_MILLIS) for call in theirs):
+        return Verdict("own", mine, any(kinds[call.call_id] == BRINGS for call in mine))
+    beside = [*edits, *running, *theirs]
+    return Verdict("unsure" if any(item.span.holds(moment) for item in beside) else "hand")
+
+
+def _find_kind(calls: Mapping[str, str], call_id: str) -> str | None:
+    # a call whose id is a stand-in has its number behind it on the record
+    return calls.get(call_id) or calls.get(call_id.partition("#")[0])
+
+
+def describe_change(before: File, after: File, source: File | None) -> Change | None:
+    """Return what a change was; None where nothing but the file's times changed.
+
+    `source` is the file that was moved here, if one was.
+    """
+    if before.changed and after.digest and before.digest == after.digest:
+        is_mode = bool(before.mode) and bool((before.mode ^ after.mode) & _EXECUTABLE)
+        return Change("modify", None, True) if is_mode else None
+    origin = before if source is None or before.changed else source
+    lines = None
+    if after.lines is not None and origin.lines is not None:
+        lines = lines_of_digests(origin.lines if origin.changed else None, after.lines)
+    return Change("modify" if before.changed else "create", lines)
+
+
+def find_source(after: File, gone: Sequence[File]) -> File | None:
+    """Return the file among those that are gone which was moved to where this one is.
+
+    Where one of them is not known, it may be that one: then so is the result.
+    """
+    if not gone or after.lines is None:
+        return None
+    new, best, most = set(after.lines), None, 0
+    for file in gone:
+        if file.lines is None:
+            best = best or file
+            continue
+        old = set(file.lines)
+        common = len(new & old)
+        if 2 * common >= max(1, min(len(new), len(old))) and common > most:
+            best, most = file, common
+    return best

@@ -1,0 +1,83 @@
+"""How the files of a work tree stood when they were looked at last.
+
+It lies in `.kittify/local/tree/`, a file for each record, under this clone's key: who has not the
+key cannot make a line be claimed. Of a text it keeps digests of its masked lines, and no word.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from specify_cli import durable
+from specify_cli.errors import InvocationError
+from specify_cli.record import layout
+
+if TYPE_CHECKING:
+    from typing import Any
+
+# What is not kept beyond this is not known at the next look.
+_MAX_KNOWN = 4 * 1024 * 1024
+_MAX_CALLS = 64
+
+
+class File(NamedTuple):
+    """One file: its time of change (ns, 0 where it is gone), size, mode, digest, and the digests of
+    its lines, None where they are not known."""
+
+    changed: int
+    size: int
+    mode: int
+    digest: str
+    lines: list[str] | None
+
+
+class Known(NamedTuple):
+    """What is known of a work tree: when it was looked at (ns), the commit that unlisted files are
+    as in, what the index was (`name_index`), the other files, folders and ignored paths beside the
+    index, and the calls seen to begin, each with its kind (`gate`)."""
+
+    at: int
+    base: str
+    indexed: str
+    files: dict[str, File]
+    folders: list[str]
+    ignored: list[str]
+    calls: dict[str, str]
+
+
+def read_known(folder_fd: int, name: str, secret: bytes) -> Known | None:
+    """Return what was known at the look before; None where nothing was kept, or not under this
+    key."""
+    try:
+        fd = durable.open_regular(folder_fd, name, os.O_RDONLY, f"{layout.TREE}/{name}")
+    except (OSError, InvocationError):
+        return None
+    try:
+        data = os.pread(fd, _MAX_KNOWN + 65, 0)
+    finally:
+        os.close(fd)
+    seal, text = data[:64], data[64:]
+    if len(text) > _MAX_KNOWN or not hmac.compare_digest(seal, _seal(secret, name, text)):
+        return None
+    value: dict[str, Any] = json.loads(text)
+    files = {path: File(*file) for path, file in value.pop("files").items()}
+    return Known(files=files, **value)
+
+
+def write_known(folder_fd: int, name: str, secret: bytes, known: Known) -> None:
+    """Keep what is known; the file's time says when that was. Raises OSError, InvocationError."""
+    calls = dict(list(known.calls.items())[-_MAX_CALLS:])
+    text = json.dumps(known._replace(calls=calls)._asdict()).encode("ascii")
+    if len(text) > _MAX_KNOWN:
+        files = {path: file._replace(lines=None) for path, file in known.files.items()}
+        text = json.dumps(known._replace(calls=calls, files=files)._asdict()).encode("ascii")
+    data = _seal(secret, name, text) + text
+    durable.replace(folder_fd, name, data, durable.PRIVATE, sync=False)
+    os.utime(name, ns=(known.at, known.at), dir_fd=folder_fd)
+
+
+def _seal(secret: bytes, name: str, text: bytes) -> bytes:
+    return hmac.new(secret, name.encode() + b"\0" + text, sha256).hexdigest().encode()

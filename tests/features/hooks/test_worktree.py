@@ -1,0 +1,340 @@
+"""What a call changes in the work tree is its own, though no payload holds it; what is not sure nobody claims."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specify_cli.features.hooks.handler import run_hook
+from specify_cli.record import layout
+from specify_cli.record.reading.patch_lines import digest_line, read_lines_member
+from support import Cli, git
+
+SESSION = "5f1d2c3b-0000-4000-8000-000000000001"
+
+
+class Agent:
+    """An agent of Claude Code in its session; what its tools do is really done between their hooks."""
+
+    def __init__(self, cli: Cli, root: Path, home: Path, session: str = SESSION) -> None:
+        self.cli, self.root, self.home, self.session = cli, root, home, session
+        self.env = {"CLAUDE_CODE_SESSION_ID": session}
+        self.run = str(cli("do", "implement WP03", "--json", env=self.env).json()["invocation_id"])
+        self.calls = 0
+
+    def tell(self, event: str, **payload: Any) -> None:
+        body = {"hook_event_name": event, "session_id": self.session, "cwd": str(self.root), **payload}
+        run_hook("claude-code", json.dumps(body).encode(), str(self.root), str(self.home))
+
+    def begin(self, tool: str, args: dict[str, Any]) -> dict[str, Any]:
+        self.calls += 1
+        call = {"tool_name": tool, "tool_input": args, "tool_use_id": f"call-{self.session[-1]}-{self.calls}"}
+        self.tell("PreToolUse", **call)
+        tick()
+        return call
+
+    def end(self, call: dict[str, Any], response: Any = "ok") -> None:
+        tick()
+        self.tell("PostToolUse", **call, tool_response=response)
+        tick()
+
+    def shell(self, command: str, act: Callable[[], object] | None = None) -> None:
+        call = self.begin("Bash", {"command": command})
+        if act is None:
+            subprocess.run(["sh", "-c", command], cwd=self.root, check=True, env={**os.environ, **AUTHOR})
+        else:
+            act()
+        self.end(call)
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        before = path.read_text() if path.exists() else None
+        call = self.begin("Write", {"file_path": str(path), "content": text})
+        path.write_text(text)
+        self.end(call, {"type": "create" if before is None else "update", "originalFile": before})
+
+    def stop(self) -> None:
+        self.tell("Stop", last_assistant_message="done", turn_id=f"{self.calls}")
+
+    def lines(self) -> list[dict[str, Any]]:
+        (path,) = (self.root / layout.RECORDS).glob(f"*{self.run}.jsonl")
+        return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+
+    def seen(self) -> list[tuple[str, str]]:
+        """The changes whose witness is the tree: kind and path."""
+        return [
+            (line["kind"], line["path"])
+            for line in self.lines()
+            if line["event"] == "patch_apply" and line.get("witness") == "tree"
+        ]
+
+    def unseen(self) -> list[str]:
+        return [line["what"] for line in self.lines() if line.get("reason") == "unseen_change"]
+
+    def came(self, path: str) -> set[str]:
+        """The digests of the lines that came with the newest change of a path."""
+        found = [line for line in self.lines() if line["event"] == "patch_apply" and line["path"] == path]
+        hunks = read_lines_member(found[-1].get("lines")) if found else []
+        return {line.digest for hunk in hunks for line in hunk if line.mark == "+"}
+
+
+AUTHOR = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+
+
+def tick() -> None:
+    """Wait until a file system's clock has gone on."""
+    time.sleep(0.012)
+
+
+def aside() -> None:
+    """Wait until nothing is beside the last call any more."""
+    time.sleep(0.15)
+
+
+@pytest.fixture
+def agent(cli: Cli, chartered: Path, home: Path) -> Agent:
+    for name in ("a.py", "b.py", "sub/c.py"):
+        (chartered / name).parent.mkdir(exist_ok=True)
+        (chartered / name).write_text("".join(f"{name} line {number}\n" for number in range(6)))
+    (chartered / ".gitignore").write_text("*.pyc\nbuild/\n")
+    git(chartered, "add", "-A", home=home)
+    git(chartered, "commit", "-qm", "start", home=home)
+    agent = Agent(cli, chartered, home)
+    agent.shell("true")
+    return agent
+
+
+def digests(*lines: str) -> set[str]:
+    return set(map(digest_line, lines))
+
+
+def test_what_a_shell_changed_creates_and_deletes_is_its_own(agent: Agent) -> None:
+    agent.shell("sed -i 's/line 3/three/' a.py; echo new > new.py; mkdir -p d/e; echo x > d/e/f.py; rm b.py")
+    agent.stop()
+
+    assert sorted(agent.seen()) == [
+        ("create", "d/e/f.py"),
+        ("create", "new.py"),
+        ("delete", "b.py"),
+        ("modify", "a.py"),
+    ]
+    assert agent.came("a.py") == digests("a.py three")
+    assert agent.came("d/e/f.py") == digests("x")
+    assert agent.unseen() == []
+    tells = [line for line in agent.lines() if line.get("witness") == "tree"]
+    assert {line["call_id"] for line in tells} == {"call-1-2"}
+    assert agent.cli("invocations", "verify", "--all").code == 0
+
+
+def test_a_change_of_a_changed_file_is_what_changed_since(agent: Agent) -> None:
+    agent.write("a.py", "one\ntwo\nthree\n")
+    agent.shell("echo four >> a.py")
+    agent.shell("sed -i s/one/uno/ a.py")
+    agent.stop()
+
+    assert agent.came("a.py") == digests("uno")
+    assert agent.seen() == [("modify", "a.py"), ("modify", "a.py")]
+
+
+def test_a_hand_between_two_calls_is_named_and_gives_the_next_call_none_of_its_lines(agent: Agent) -> None:
+    aside()
+    (agent.root / "a.py").write_text("by hand\n")
+    aside()
+    agent.shell("echo by the agent >> a.py")
+    agent.stop()
+
+    assert agent.unseen() == ["a.py"]
+    assert agent.came("a.py") == digests("by the agent")
+
+
+def test_a_hand_before_an_edit_of_the_same_file_is_named(agent: Agent) -> None:
+    aside()
+    (agent.root / "a.py").write_text("by hand\n")
+    aside()
+    agent.write("a.py", "by the agent\n")
+    agent.stop()
+
+    assert agent.unseen() == ["a.py"]
+    assert agent.seen() == []
+
+
+def test_a_shell_before_an_edit_of_the_same_file_has_its_change(agent: Agent) -> None:
+    agent.shell("echo seven >> a.py")
+    agent.write("a.py", "all new\n")
+    agent.stop()
+
+    assert agent.seen() == [("modify", "a.py")]
+    assert agent.unseen() == []
+
+
+def test_a_move_takes_no_line_and_what_changed_in_it_is_new(agent: Agent) -> None:
+    agent.shell("git mv a.py moved.py; mv b.py sub/b.py; echo eight >> sub/b.py")
+    agent.stop()
+
+    assert sorted(agent.seen()) == [
+        ("create", "moved.py"),
+        ("create", "sub/b.py"),
+        ("delete", "a.py"),
+        ("delete", "b.py"),
+    ]
+    assert agent.came("moved.py") == set()
+    assert agent.came("sub/b.py") == digests("eight")
+
+
+def test_what_git_ignores_and_what_only_got_new_times_is_no_change(agent: Agent) -> None:
+    agent.shell("touch a.py b.py; mkdir build; echo x > build/out; echo x > sub/c.pyc")
+    agent.shell("echo y > build/more; chmod -x a.py")
+    agent.stop()
+
+    assert (agent.seen(), agent.unseen()) == ([], [])
+
+
+def test_a_mode_is_a_change_without_lines(agent: Agent) -> None:
+    agent.shell("chmod +x a.py")
+    agent.stop()
+
+    assert agent.seen() == [("modify", "a.py")]
+    assert agent.came("a.py") == set()
+
+
+def test_a_binary_file_is_told_by_its_digest(agent: Agent) -> None:
+    data = b"\0\1\2" * 100
+    agent.shell("make picture", lambda: (agent.root / "picture.png").write_bytes(data))
+    agent.stop()
+    (line,) = [line for line in agent.lines() if line.get("witness") == "tree"]
+
+    assert line["after_hash"] == __import__("hashlib").sha256(data).hexdigest()
+    assert not {"after", "lines"} & set(line)
+
+
+def test_older_files_that_are_moved_or_copied_here_are_new(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / "old.py").write_text("old\n")
+    os.utime(tmp_path / "old.py", (1, 1))
+    agent.shell(f"cp -p {tmp_path}/old.py copied.py; mv {tmp_path}/old.py moved.py")
+    agent.stop()
+
+    assert agent.seen() == [("create", "copied.py"), ("create", "moved.py")]
+
+
+def test_what_git_brings_is_nobodys(agent: Agent) -> None:
+    """Of a branch, of the commit before, of the stash: others may have written it."""
+    root, home = agent.root, agent.home
+    git(root, "switch", "-qc", "other", home=home)
+    (root / "a.py").write_text("of another\n")
+    git(root, "commit", "-qam", "other", home=home)
+    git(root, "switch", "-q", "-", home=home)
+    tick()
+    agent.shell("true")
+    agent.shell("git merge -q other")
+    agent.shell("git checkout -q HEAD~1 -- a.py")
+    agent.shell("./switch.sh", lambda: git(root, "checkout", "-q", "other", "--", "a.py", home=home))
+    agent.shell("./reset.sh", lambda: git(root, "reset", "-q", "--hard", "HEAD~1", home=home))
+    agent.stop()
+
+    assert [line for line in agent.lines() if line["event"] == "patch_apply" and "lines" in line] == []
+
+
+def test_what_a_commit_hook_rewrote_is_of_the_call_that_committed(agent: Agent) -> None:
+    hook = agent.root / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\nsed -i 's/$/;/' a.py && git add a.py\n")
+    hook.chmod(0o755)
+    agent.shell("echo seven >> a.py")
+    agent.shell("git commit -qam more")
+    agent.stop()
+
+    assert agent.came("a.py") == digests("seven;", *(f"a.py line {number};" for number in range(6)))
+
+
+def test_calls_at_once_in_one_session_are_one_invocation_and_name_no_call(agent: Agent) -> None:
+    first, second = agent.begin("Bash", {"command": "one"}), agent.begin("Bash", {"command": "two"})
+    (agent.root / "a.py").write_text("of one of them\n")
+    agent.end(first)
+    agent.end(second)
+    agent.stop()
+    (line,) = [line for line in agent.lines() if line.get("witness") == "tree"]
+
+    assert (line["path"], "call_id" in line) == ("a.py", False)
+
+
+def test_what_another_record_tells_is_its_own_and_what_two_could_have_done_is_nobodys(
+    agent: Agent, cli: Cli, home: Path
+) -> None:
+    other = Agent(cli, agent.root, home, "5f1d2c3b-0000-4000-8000-000000000002")
+    other.shell("true")
+    long = agent.begin("Bash", {"command": "make"})
+    other.write("b.py", "of the other\n")
+    beside = other.begin("Bash", {"command": "x"})
+    (agent.root / "a.py").write_text("of either\n")
+    agent.end(long)
+    other.end(beside)
+    agent.stop()
+    other.stop()
+
+    assert (agent.seen(), other.seen()) == ([], [])
+    assert (agent.unseen(), other.unseen()) == ([], [])
+
+
+def test_a_subagents_call_in_a_long_one_claims_nothing_by_itself(agent: Agent) -> None:
+    task = agent.begin("Agent", {"prompt": "x"})
+    aside()
+    (agent.root / "a.py").write_text("by hand\n")
+    aside()
+    agent.shell("echo x > by_subagent.py")
+    agent.end(task)
+    agent.stop()
+
+    assert agent.unseen() == ["a.py"]
+    assert agent.seen() == [("create", "by_subagent.py")]
+
+
+def test_a_secret_in_a_file_is_masked_and_nothing_of_it_is_kept_beside(agent: Agent) -> None:
+    token = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+    agent.shell("make", lambda: (agent.root / ".env").write_text(f"TOKEN={token}\n"))
+    agent.stop()
+    kept = b"".join(path.read_bytes() for path in (agent.root / ".kittify").rglob("*") if path.is_file())
+
+    assert agent.seen() == [("create", ".env")]
+    assert token[4:16].encode() not in kept
+    assert digest_line(f"TOKEN={token}").encode() not in kept
+
+
+@pytest.mark.parametrize("harm", ["forged", "torn", "gone"])
+def test_what_is_known_of_the_tree_counts_only_as_this_clone_kept_it(agent: Agent, harm: str) -> None:
+    state = agent.root / layout.TREE / agent.run
+    call = agent.begin("Bash", {"command": "x"})
+    (agent.root / "a.py").write_text("new\n")
+    agent.end(call)
+    data = state.read_bytes()
+    if harm == "gone":
+        state.unlink()
+    else:
+        state.write_bytes(
+            data.replace(b'"files": {}', b'"files": {"a.py": [1, 0, 0, "", []]}') if harm == "forged" else data[:-9]
+        )
+    agent.stop()
+
+    assert (agent.seen(), agent.unseen()) == ([], [])
+
+
+def test_a_tree_of_too_many_files_is_compared_at_turns_alone_and_that_is_said(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specify_cli.features.hooks.worktree.look.MAX_FILES", 2)
+    (agent.root / layout.TREE / agent.run).unlink()
+    agent.shell("true")
+    agent.shell("echo seven >> a.py")
+    agent.shell("true")
+    before = agent.seen()
+    agent.stop()
+    said = [line["reason"] for line in agent.lines() if line["event"] == "capture_gap"]
+
+    assert (before, agent.seen(), said) == ([], [("modify", "a.py")], ["tree_too_large"])
+    assert agent.came("a.py") == set()
