@@ -18,6 +18,7 @@ from specify_cli import durable
 from specify_cli.errors import CallerError
 from specify_cli.features.hooks.direct import append_directly
 from specify_cli.features.hooks.harnesses import find_dialect, find_sender, translate
+from specify_cli.features.hooks.payload.calls import READING_TOOLS
 from specify_cli.features.hooks.payload.site import Site, find_site, place_events
 from specify_cli.features.hooks.payload.values import NOTHING, HookInput
 from specify_cli.invocation.bindings import asked_folder, find_session
@@ -102,7 +103,7 @@ def run_hook(
         # 2. What only this harness makes necessary.
         if call.events:
             call = _tell_apart(at, source, call)
-            _look_before(at, call)
+            _look_beside(at, call)
         if any(str(event.payload.get("diff")).startswith("@@") for event in call.events):
             # edits whose payload states no places
             from specify_cli.features.hooks.worktree.pieces import complete_diffs
@@ -176,17 +177,17 @@ def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
     return call
 
 
-def _look_before(at: Site, call: HookInput) -> None:
-    """Look at what calls changed, before one begins that can change files; what fails in that is
-    noted."""
-    begin = call.events[-1]
-    if begin.event != "tool_call" or begin.payload.get("side_effect") == "none":
+def _look_beside(at: Site, call: HookInput) -> None:
+    """Look at what calls changed, beside one that can change files; what fails in that is noted."""
+    begins, ends = call.events[-1].event == "tool_call", call.events[0].event == "tool_result"
+    reads = str(call.events[0].payload.get("tool")).lower() in READING_TOOLS
+    if reads or not (begins or (ends and os.path.isdir(f"{at.root}/{layout.TREE}"))):
         return
     try:
         # not for calls that only read
-        from specify_cli.features.hooks.worktree.gate import look_before
+        from specify_cli.features.hooks.worktree.gate import look_beside
 
-        look_before(at, call)
+        look_beside(at, call)
     except Exception as error:
         from specify_cli.features.hooks.losses import note_failure  # rare
 

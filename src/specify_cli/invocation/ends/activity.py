@@ -64,12 +64,13 @@ class Activity(NamedTuple):
     edits: Mapping[str, list[Edit]]
 
     def explains(self, path: str, moment: int) -> bool:
-        """Return whether a call ran at a moment, or an edit of the file tells it."""
-        return any(call.span.holds(moment) for call in self.calls) or self.edited(path, moment)
+        """Return whether a call ran at a moment, or an edit of the file tells it.
 
-    def edited(self, path: str, moment: int) -> bool:
-        """Return whether an edit of the file tells that it changed at a moment."""
-        return any(edit.span.holds(moment) for edit in self.edits.get(path, ()))
+        An edit that is later does, too: then the file with this time was moved or copied to there.
+        """
+        return any(call.span.holds(moment) for call in self.calls) or any(
+            edit.span.end + SLACK_MILLIS >= moment for edit in self.edits.get(path, ())
+        )
 
 
 def read_activity(
@@ -86,7 +87,8 @@ def read_activity(
     spans: dict[str, Span] = {}
     edits: dict[str, list[Edit]] = {}
     for line in lines:
-        moment, call_id = read_moment(line.get("at")), str(line.get("call_id"))
+        call_id = str(line.get("call_id"))
+        moment = read_moment(line.get("claimed_at", line.get("at")))
         if moment is None:
             continue
         if line.get("event") == "tool_call":
@@ -102,11 +104,12 @@ def read_activity(
             begin = moment - (took if type(took) is int else _UNTOLD_MILLIS)
             calls.append(_make_call(line if call is None else call, begin, moment))
             spans[call_id] = calls[-1].span
-        elif line.get("event") == "patch_apply":
-            seen = read_moment(line.get("claimed_at"))
+        elif line.get("event") == "patch_apply" and line.get("ok") is not False:
             # an edit that no call tells of took as long as one whose begin is not known
             span = spans.get(call_id) or Span(moment - _UNTOLD_MILLIS, moment)
-            edit = Edit(span if seen is None else Span(seen, seen), call_id, "lines" in line)
+            if line.get("witness") == "tree":
+                span = Span(moment, moment)
+            edit = Edit(span, call_id, "lines" in line)
             edits.setdefault(str(line.get("path")), []).append(edit)
     if with_open:
         calls += [_make_call(call, now, now) for call in begun.values()]
@@ -116,7 +119,7 @@ def read_activity(
 def _make_call(line: Mapping[str, object], begin: int, end: int) -> Call:
     """Return a call by its line; by that of its result alone it began at `begin`."""
     if line.get("event") == "tool_call":
-        begin = read_moment(line.get("at")) or begin
+        begin = read_moment(line.get("claimed_at", line.get("at"))) or begin
     agent = line.get("agent")
     named = agent if isinstance(agent, str) else None
     return Call(str(line.get("call_id")), str(line.get("tool")), Span(begin, end), named)

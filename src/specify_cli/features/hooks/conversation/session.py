@@ -24,6 +24,7 @@ from specify_cli.features.hooks.search import (
     find_recorder,
     mark_call,
 )
+from specify_cli.features.hooks.worktree.gate import look_after
 from specify_cli.invocation.bindings import opens_by_itself, unlink_below, unmark, write_small
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
@@ -106,6 +107,8 @@ def _find_and_append(at: Site, call: HookInput, since: int | None = None) -> Non
         append_call(recorder, at.harness, call)
         if begun and since is not None:
             take_in(recorder, at.harness, str(call.session_id), call.subagent, since)
+        if begun:
+            look_after(recorder, at.harness, str(call.session_id))
     finally:
         recorder.close()
 

@@ -7,6 +7,7 @@ something to look at.
 from __future__ import annotations
 
 import os
+import time
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
@@ -20,17 +21,24 @@ if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.values import HookInput
     from specify_cli.invocation.recorder import Recorder
 
+_AT_WORK_SECONDS = 15 * 60
 
-def look_before(at: Site, call: HookInput) -> None:
-    """Look at the work tree before a call runs that can change it. Raises what a write raises."""
-    begin = call.events[-1]
-    args = begin.payload.get("args")
-    kind = judge_call(at.harness, str(begin.payload.get("tool")), args)
-    session = call.session_id
+
+def look_beside(at: Site, call: HookInput) -> None:
+    """Look at the work tree before a call runs that can change it; behind one, too, where other
+    records are followed. Raises what a write raises."""
+    event, session = call.events[-1], call.session_id
+    kind = judge_call(at.harness, str(event.payload.get("tool")), event.payload.get("args"))
     place = None if session is None else find_bound(at.root, at.harness, session, call)
-    if place is None or kind == WAITS or at.git_dir is None:
+    if place is None or session is None or kind == WAITS or at.git_dir is None:
         return
-    path = find_path(args) if kind == TELLS else None
+    if event.event != "tool_call":
+        if kind != TELLS and _has_others(at.root):
+            from specify_cli.features.hooks.worktree.look import look  # for several agents at once
+
+            look(at, place, session)
+        return
+    path = find_path(event.payload.get("args")) if kind == TELLS else None
     if path is not None:
         # Its payload will tell its change: it is only asked whether others changed the file before.
         path = os.path.normpath(os.path.join(at.folder, path))
@@ -44,8 +52,17 @@ def look_before(at: Site, call: HookInput) -> None:
     # most calls that edit a file end above
     from specify_cli.features.hooks.worktree.look import look
 
-    call_id = str(begin.payload.get("call_id"))
-    look(at, place, session or "", call=(call_id, kind), only=path)
+    look(at, place, session, call=(str(event.payload.get("call_id")), kind), only=path)
+
+
+def _has_others(root: str) -> bool:
+    """Return whether several records are followed in a project: then another may change a file
+    before this one's next call."""
+    try:
+        states = [entry.stat().st_mtime for entry in os.scandir(f"{root}/{layout.TREE}")]
+    except OSError:
+        return False
+    return sum(time.time() - moment < _AT_WORK_SECONDS for moment in states) > 1
 
 
 def look_after(recorder: Recorder, harness: str, session: str) -> None:
@@ -56,6 +73,6 @@ def look_after(recorder: Recorder, harness: str, session: str) -> None:
     project = recorder.project
     at = Site(project.root, project.git_dir, harness, None, project.root)
     try:
-        look(at, recorder.place, session, recorder=recorder)
+        look(at, recorder.place, session, ends_turn=True, recorder=recorder)
     except (InvocationError, OSError, ValueError) as error:
         note_failure(at.root, at.git_dir, harness, error)

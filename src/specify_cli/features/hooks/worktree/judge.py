@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # nothing itself, though others do while it runs; its payload holds what it changes.
 OWN, BRINGS, WAITS, TELLS = "own", "brings", "waits", "tells"
 _BRINGING = re.compile(
-    r"\b(?:git|gh|jj|hg|svn)\b[^;|&\n]*\b(?:checkout|switch|restore|stash|merge|pull|rebase|"
+    r"\b(?:git|gh|jj|hg|svn)\b[^;|&\n]*\s(?:checkout|switch|restore|stash|merge|pull|rebase|"
     r"cherry-pick|revert|reset|am|apply|show|cat-file|read-tree|clone|submodule|worktree|up|update|"
     r"co|sw|cp|rb)\b"
 )
@@ -51,12 +51,14 @@ def is_waiting(tool: str) -> bool:
 class Verdict(NamedTuple):
     """Whose a change is: `own` of these calls, `told` by an edit, of a `hand`, or `unsure`.
 
-    `brings` says that one of the calls may have brought what others wrote.
+    `brings` says that one of the calls may have brought what others wrote, `is_named` that the
+    record tells the change already, without its lines.
     """
 
     whose: str
     calls: tuple[Call, ...] = ()
     brings: bool = False
+    is_named: bool = False
 
 
 class Change(NamedTuple):
@@ -93,7 +95,8 @@ def judge_change(
     )
     theirs = [call for other in others for call in other.calls if not is_waiting(call.tool)]
     if mine and not any(call.span.holds(moment, _TICK_MILLIS) for call in theirs):
-        return Verdict("own", mine, any(kinds[call.call_id] == BRINGS for call in mine))
+        brings = any(kinds[call.call_id] == BRINGS for call in mine)
+        return Verdict("own", mine, brings, bool(told))
     beside = [*edits, *running, *theirs]
     return Verdict("unsure" if any(item.span.holds(moment) for item in beside) else "hand")
 

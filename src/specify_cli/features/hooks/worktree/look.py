@@ -73,13 +73,14 @@ def look(
     session: str,
     *,
     call: tuple[str, str] | None = None,
+    ends_turn: bool = False,
     only: str | None = None,
     recorder: Recorder | None = None,
 ) -> None:
     """Look at a work tree, and record on a record what its calls changed and what nobody tells.
 
-    `call` is the one that begins, with its kind (`gate`); None at the end of a turn. With `only`,
-    one file is looked at. Raises what a write raises.
+    `call` is the one that begins, with its kind (`judge_call`). With `only`, one file is looked
+    at. Raises what a write raises.
     """
     now = time.time_ns()
     top, key = find_worktree(at.root), digest_key(at.git_dir)
@@ -96,7 +97,7 @@ def look(
             known = read_known(fd, place.invocation_id, key.secret)
             if known is None:
                 known = tree.begin(now)
-            elif tree.is_small or call is None:
+            elif tree.is_small or ends_turn:
                 known = tree.compare(known, now, only)
             if call is not None:
                 known.calls[call[0]] = call[1]
@@ -221,6 +222,8 @@ class Tree:
                 since = min(call.span.begin for call in verdict.calls)
                 is_sure = was_loose_before(self._top, content.blob, since) is False
             lines = change.lines if change is not None and is_sure else None
+            if lines is None and verdict.is_named:
+                continue
             kind = "delete" if change is None else change.kind
             body = self._compose(path, kind, verdict, content, lines)
             body["claimed_at"] = rfc3339(moments[path])
