@@ -378,6 +378,7 @@ EVENTS: Mapping[str, EventType] = {
             "diff": _optional("captured", side="tool_args", media_type="text/x-diff"),
             "ok": _optional("boolean", default=True),
             "call_id": _optional("name"),
+            "mode": Member("text"),
             "lines": Member("text"),
             **_INSIDE,
         },

@@ -202,6 +202,7 @@ def test_a_mode_is_a_change_without_lines(agent: Agent) -> None:
 
     assert agent.seen() == [("modify", "a.py")]
     assert agent.came("a.py") == set()
+    assert [line["mode"] for line in agent.lines() if "mode" in line] == ["100755"]
 
 
 def test_a_binary_file_is_told_by_its_digest(agent: Agent) -> None:

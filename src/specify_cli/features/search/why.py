@@ -169,8 +169,8 @@ def _find_edits(index: SearchIndex, lines: Sequence[str], path: str) -> Iterator
         seq = fields.get("seq")
         hunks = read_lines_member(fields.get("lines"))
         if fields.get("ok") is not False and type(seq) is int and hunks:
-            # The id tells when the invocation began; the line when the patch was made.
-            moment = str(fields.get("at") or "")
+            # The id tells when the invocation began; the line when the patch was made, or seen.
+            moment = str(fields.get("claimed_at") or fields.get("at") or "")
             yield Edit(place.invocation_id, seq, (moment, seq), str(fields.get("path")), hunks)
 
 

@@ -28,7 +28,7 @@ _BRINGING = re.compile(
     r"co|sw|cp|rb)\b"
 )
 _WAITING = ("agent", "task", "question", "ask_user", "plan", "fetch", "search", "skill", "todo")
-_EXECUTABLE = 0o100
+EXECUTABLE = 0o100
 # By so much a file system's clock runs behind at most.
 _TICK_MILLIS = 10
 
@@ -112,7 +112,7 @@ def describe_change(before: File, after: File, source: File | None) -> Change | 
     `source` is the file that was moved here, if one was.
     """
     if before.changed and after.digest and before.digest == after.digest:
-        is_mode = bool(before.mode) and bool((before.mode ^ after.mode) & _EXECUTABLE)
+        is_mode = bool(before.mode) and bool((before.mode ^ after.mode) & EXECUTABLE)
         return Change("modify", None, True) if is_mode else None
     origin = before if source is None or before.changed else source
     lines = None

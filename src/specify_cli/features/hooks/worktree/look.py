@@ -26,6 +26,7 @@ from specify_cli.features.hooks.worktree.contents import (
     was_loose_before,
 )
 from specify_cli.features.hooks.worktree.judge import (
+    EXECUTABLE,
     Verdict,
     describe_change,
     find_source,
@@ -227,6 +228,8 @@ class Tree:
             kind = "delete" if change is None else change.kind
             body = self._compose(path, kind, verdict, content, lines)
             body["claimed_at"] = rfc3339(moments[path])
+            if new is not None and change is not None and change.is_mode:
+                body["mode"] = "100755" if new.mode & EXECUTABLE else "100644"
             bodies.append((body, f"{path}\0{moments[path]}"))
         bodies += [(body, f"{body['what']}\0{body['message']}") for body in describe_unseen(hands)]
         left_out = len(moved.files) - len(as_git) - len(contents)
