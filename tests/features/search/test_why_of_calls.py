@@ -41,6 +41,7 @@ class Play:
         self.done: list[str] = []
         self.hands: Counter[str] = Counter()
         self.words = self.calls = 0
+        self.last_hand: tuple[Path, int] | None = None
 
     # --- texts
 
@@ -194,7 +195,9 @@ class Play:
         owner, _ = agent
         path = self.random.choice(self.files())
         before = self.read(path)
-        act = self.random.choice(("edit", "edit", "append", "new", "move", "move", "remove", "format", "commit", "two"))
+        act = self.random.choice(
+            ("edit", "edit", "append", "new", "move", "move", "remove", "format", "commit", "two", "copy")
+        )
         if act == "edit":
             self.shell(agent, "sed -i …", lambda: self.write(path, self.edit(before, owner)))
         elif act == "append":
@@ -210,6 +213,10 @@ class Play:
                 self.shell(agent, "mv …", lambda: path.rename(fresh))
             else:
                 self.shell(agent, "git mv …", lambda: git(self.root, "mv", str(path), str(fresh)))
+        elif act == "copy":
+            fresh = self.fresh()
+            fresh.parent.mkdir(parents=True, exist_ok=True)
+            self.shell(agent, "cp …", lambda: shutil.copy(path, fresh))
         elif act == "remove" and len(self.files()) > 3:
             self.shell(agent, "rm …", path.unlink)
         elif act == "format":
@@ -248,7 +255,10 @@ class Play:
         time.sleep(0.13)
         path = self.random.choice(self.files())
         self.write(path, self.edit(self.read(path), 0))
-        self.hands[str(path.relative_to(self.root))] += 1
+        # twice with nothing between is one change to whoever looks afterwards
+        if self.last_hand != (path, self.calls):
+            self.hands[str(path.relative_to(self.root))] += 1
+        self.last_hand = (path, self.calls)
         time.sleep(0.13)
 
     def person_commits(self) -> None:

@@ -7,7 +7,7 @@ import os
 import stat
 from hashlib import sha1
 
-from doctrine.git import git_directory, read_git
+from doctrine.git import git_directory, own_git_directory, read_git
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError
@@ -18,6 +18,7 @@ from specify_cli.redaction.capture import RedactionError, redact
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from specify_cli.features.hooks.worktree.listing import Index
     from specify_cli.invocation.events.event_body import Settings
 
 ABSENT = File(0, 0, 0, "", [])
@@ -38,10 +39,10 @@ class Content(NamedTuple):
 
 
 class Reader:
-    """Reads a project's files, in the work tree and in git, which knows them with a prefix."""
+    """Reads a project's files, in the work tree and in git."""
 
-    def __init__(self, root: str, top: str, prefix: str, settings: Settings) -> None:
-        self._root, self._top, self._prefix = root, top, prefix
+    def __init__(self, index: Index, settings: Settings) -> None:
+        self._root, self._top, self._prefix = index.root, index.top, index.prefix
         self._rules = settings.rules
         self._keeps_lines = settings.capture.get("tool_args") in ("summary", "full")
 
@@ -128,12 +129,13 @@ def name_blob(file: File, blob: str) -> File:
     return file._replace(digest=f"{_AS_BLOB}{blob}", lines=None)
 
 
-def has_git_brought(own_dir: str, since: int) -> bool:
+def has_git_brought(top: str, since: int) -> bool:
     """Return whether git brought what others wrote since a moment (ms), as its own log of HEAD and
     its marks say.
 
     A commit brings nothing, and a branch that begins where HEAD is.
     """
+    own_dir = own_git_directory(top)
     for line in _read_end(f"{own_dir}/logs/HEAD").split(b"\n"):
         head, _, message = line.partition(b"\t")
         words = head.split(b" ")

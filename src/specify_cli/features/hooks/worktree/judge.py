@@ -106,22 +106,25 @@ def _find_kind(calls: Mapping[str, str], call_id: str) -> str | None:
     return calls.get(call_id) or calls.get(call_id.partition("#")[0])
 
 
-def describe_change(before: File, after: File, source: File | None) -> Change | None:
-    """Return what a change was; None where nothing but the file's times changed.
+def describe_change(before: File, after: File | None, gone: Sequence[File]) -> Change | None:
+    """Return what a change was, `after` None for a file that is gone; None where nothing but its
+    times changed.
 
-    `source` is the file that was moved here, if one was.
+    A file can have come from one of those that are gone.
     """
+    if after is None:
+        return Change("delete", None)
     if before.changed and after.digest and before.digest == after.digest:
         is_mode = bool(before.mode) and bool((before.mode ^ after.mode) & EXECUTABLE)
-        return Change("modify", None, True) if is_mode else None
-    origin = before if source is None or before.changed else source
-    lines = None
+        return Change("modify", None, is_mode) if is_mode else None
+    source = None if before.changed else _find_source(after, gone)
+    origin, lines = source or before, None
     if after.lines is not None and origin.lines is not None:
         lines = lines_of_digests(origin.lines if origin.changed else None, after.lines)
     return Change("modify" if before.changed else "create", lines)
 
 
-def find_source(after: File, gone: Sequence[File]) -> File | None:
+def _find_source(after: File, gone: Sequence[File]) -> File | None:
     """Return the file among those that are gone which was moved to where this one is.
 
     Where one of them is not known, it may be that one: then so is the result.

@@ -62,9 +62,12 @@ def read_known(folder_fd: int, name: str, secret: bytes) -> Known | None:
     seal, text = data[:64], data[64:]
     if len(text) > _MAX_KNOWN or not hmac.compare_digest(seal, _seal(secret, name, text)):
         return None
-    value: dict[str, Any] = json.loads(text)
-    files = {path: File(*file) for path, file in value.pop("files").items()}
-    return Known(files=files, **value)
+    try:
+        value: dict[str, Any] = json.loads(text)
+        files = {path: File(*file) for path, file in value.pop("files").items()}
+        return Known(files=files, **value)
+    except (KeyError, TypeError):
+        return None  # of another version
 
 
 def write_known(folder_fd: int, name: str, secret: bytes, known: Known) -> None:

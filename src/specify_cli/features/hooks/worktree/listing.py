@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 
-from doctrine.git import read_git
+from doctrine.git import own_git_directory, read_git
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.record import layout
 
@@ -26,13 +26,17 @@ _ENTRY = 62
 _MAX_ASKED = 1000
 
 
-class Names(NamedTuple):
-    """The files below a project that git's index names, the index's bytes, and what it names before
-    each."""
+class Index(NamedTuple):
+    """What git's index names: the files below a project's `root`, each with `prefix` before it, the
+    index's bytes, how many files it names in all, and what tells it from another."""
 
+    root: str
+    top: str
+    prefix: str
     paths: list[bytes]
     data: bytes
-    prefix: bytes
+    total: int
+    stamp: str
 
 
 class Moved(NamedTuple):
@@ -45,32 +49,45 @@ class Moved(NamedTuple):
     ignored: list[str]
 
 
-def count_files(index: bytes) -> int:
-    """Return how many files an index names, by its first bytes."""
-    return int.from_bytes(index[8:12], "big")
-
-
-def read_names(top: str, prefix: str, index: bytes) -> Names:
-    """Return what an index names below `prefix`, which is empty or ends in a slash."""
-    below = os.fsencode(prefix)
-    paths = _parse(index)
+def read_index(root: str, top: str) -> Index:
+    """Return the index of the worktree at `top` for the project below it; an empty one where none
+    is there."""
+    data, stamp = b"", ""
+    try:
+        with open(f"{own_git_directory(top)}/index", "rb") as file:
+            data, state = file.read(), os.fstat(file.fileno())
+            stamp = f"{state.st_ino} {state.st_mtime_ns} {state.st_size}"
+    except OSError:
+        pass
+    below = os.path.relpath(root, top)
+    prefix = "" if below == "." else f"{below}/"
+    paths = _parse(data)
     if paths is None:
-        paths = (read_git(top, "ls-files", "-z") or b"").split(b"\0")[:-1]
-        index = b""
-    if below:
-        paths = [path[len(below) :] for path in paths if path.startswith(below)]
-    return Names(paths, index, below)
+        paths, data = _list_paths(top, "ls-files", "-z"), b""
+    return Index(root, top, prefix, _strip(paths, prefix), data, len(paths), stamp)
+
+
+def _list_paths(top: str, *words: str) -> list[bytes]:
+    return (read_git(top, *words) or b"").split(b"\0")[:-1]
+
+
+def _strip(paths: list[bytes], prefix: str) -> list[bytes]:
+    """Return the paths below a prefix, without it."""
+    below = os.fsencode(prefix)
+    return [path[len(below) :] for path in paths if path.startswith(below)] if prefix else paths
 
 
 def _parse(index: bytes) -> list[bytes] | None:
     """Return the paths of an index of version 2 or 3; None for another form, or one in parts (git's
     index-format.txt)."""
     version = int.from_bytes(index[4:8], "big")
+    if not index:
+        return []
     if index[:4] != b"DIRC" or version not in (2, 3):
         return None
     paths: list[bytes] = []
     at, find, add = 12, index.find, paths.append
-    for _ in range(count_files(index)):
+    for _ in range(int.from_bytes(index[8:12], "big")):
         begin = at + _ENTRY + (2 if version == 3 and index[at + 60] & 0x40 else 0)
         end = find(b"\0", begin)
         if end < 0:
@@ -89,12 +106,12 @@ class Entry(NamedTuple):
     is_current: bool
 
 
-def find_entry(names: Names, path: str, state: os.stat_result | None) -> Entry | None:
+def find_entry(index: Index, path: str, state: os.stat_result | None) -> Entry | None:
     """Return what the index says of a file; None where it does not name it."""
-    whole = names.prefix + os.fsencode(path) + b"\0"
-    at = names.data.find(whole)
+    whole = os.fsencode(f"{index.prefix}{path}") + b"\0"
+    at = index.data.find(whole)
     while at >= 0:
-        entry = names.data[at - _ENTRY : at]
+        entry = index.data[at - _ENTRY : at]
         if len(entry) == _ENTRY and int.from_bytes(entry[60:62], "big") & 0xFFF == len(whole) - 1:
             numbers = [int.from_bytes(entry[at : at + 4], "big") for at in (8, 12, 36)]
             seconds, nanos = divmod(0 if state is None else state.st_mtime_ns, 10**9)
@@ -104,22 +121,20 @@ def find_entry(names: Names, path: str, state: os.stat_result | None) -> Entry |
                 int.from_bytes(entry[24:28], "big"),
                 numbers == [seconds & 0xFFFFFFFF, nanos, size & 0xFFFFFFFF],
             )
-        at = names.data.find(whole, at + 1)
+        at = index.data.find(whole, at + 1)
     return None
 
 
-def find_moved(root: str, top: str, names: Names, known: Known, *, asks_base: bool) -> Moved:
-    """Return what moved since a work tree was looked at; with `asks_base` also files of its first
-    commit that are in the index no more."""
-    since = known.at - TICK
-    tracked = set(names.paths)
+def find_moved(index: Index, known: Known) -> Moved:
+    """Return what moved since a work tree was looked at."""
+    root, since = index.root, known.at - TICK
+    tracked = set(index.paths)
     others = {os.fsencode(path) for path in known.files}
-    if asks_base:
+    if known.base and index.stamp != known.indexed:
+        # What git itself moved or took away is in its index no more.
         words = ("ls-tree", "-r", "-z", "--name-only", "--full-tree", known.base)
-        listed = (read_git(top, *words) or b"").split(b"\0")[:-1]
-        others |= {p[len(names.prefix) :] for p in listed if p.startswith(names.prefix)}
-    beside = others - tracked
-    files, gone, folders = _find_moved_files(root, [*names.paths, *beside], since)
+        others |= {*_strip(_list_paths(index.top, *words), index.prefix)}
+    files, gone, folders = _find_moved_files(root, [*index.paths, *(others - tracked)], since)
     watched, ignored = set(known.folders), set(known.ignored)
     new = []
     for folder in sorted({*folders, *watched}):
@@ -139,27 +154,20 @@ def find_moved(root: str, top: str, names: Names, known: Known, *, asks_base: bo
             there = path in folders or path in watched or path in ignored or path in known.files
             if not (there or os.fsencode(path) in tracked or path in (layout.KITTIFY, ".git")):
                 new.append(path)
-    for path in _ask_untracked(top, os.fsdecode(names.prefix), new, watched, ignored, root):
+    for path in _ask_untracked(index, new, watched, ignored):
         try:
             files[path] = os.lstat(f"{root}/{path}")
         except OSError:
             continue
-    moments = {
-        path: _find_moment(root, path)
-        for path in gone
-        if path not in known.files or known.files[path].changed
-    }
-    moved = {
-        path: state
-        for path, state in files.items()
-        if path not in known.files or known.files[path].changed != state.st_ctime_ns
-    }
+    stood = {path: file.changed for path, file in known.files.items()}
+    moments = {path: _find_moment(root, path) for path in gone if stood.get(path) != 0}
+    moved = {path: now for path, now in files.items() if stood.get(path) != now.st_ctime_ns}
     return Moved(moved, moments, sorted(watched), sorted(ignored))
 
 
-def list_gone(root: str, names: Names) -> list[str]:
+def list_gone(index: Index) -> list[str]:
     """Return the files that an index names and that are not there."""
-    return _find_moved_files(root, names.paths, 2**63)[1]
+    return _find_moved_files(index.root, index.paths, 2**63)[1]
 
 
 def look_at_file(root: str, path: str, known: Known) -> Moved:
@@ -208,7 +216,7 @@ def _find_moved_files(
 
 
 def _ask_untracked(
-    top: str, prefix: str, new: Collection[str], watched: set[str], ignored: set[str], root: str
+    index: Index, new: Collection[str], watched: set[str], ignored: set[str]
 ) -> Iterator[str]:
     """Yield the files among and below new names that git does not ignore.
 
@@ -216,11 +224,10 @@ def _ask_untracked(
     """
     if not new:
         return
+    root, top, prefix = index.root, index.top, index.prefix
     asked = [f"{prefix}{path}" for path in new] if len(new) <= _MAX_ASKED else [prefix or "."]
     words = ("--literal-pathspecs", "ls-files", "-o", "--exclude-standard", "-z", "--", *asked)
-    found = {
-        os.fsdecode(path)[len(prefix) :] for path in (read_git(top, *words) or b"").split(b"\0")
-    }
+    found = set(map(os.fsdecode, _strip(_list_paths(top, *words), prefix)))
     yield from (path for path in found if path and not path.endswith("/"))
     for path in found:
         folder = path.rpartition("/")[0]

@@ -1,0 +1,260 @@
+"""What moved in a work tree, as lines of the record: whose it is, and what it was.
+
+A change is a call's where its time lies in that call and in no other record's, and where the call
+was seen to begin, so that what stood there before is known. It becomes a `patch_apply` whose
+witness is the tree. Which lines came is said only where nobody else can have written them: not
+where git may have brought them, nor where git held the same content before. A change in no call,
+and in no edit that a record tells, is a `capture_gap` *unseen_change*.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+from doctrine.git import read_git
+from doctrine.light_imports import TYPE_CHECKING
+from doctrine.text import make_encodable
+from specify_cli.features.hooks.direct import name_writer
+from specify_cli.features.hooks.worktree.contents import (
+    Reader,
+    has_git_brought,
+    name_blob,
+    was_loose_before,
+)
+from specify_cli.features.hooks.worktree.judge import (
+    EXECUTABLE,
+    Change,
+    Verdict,
+    describe_change,
+    judge_change,
+)
+from specify_cli.features.hooks.worktree.known import File, Known
+from specify_cli.features.hooks.worktree.listing import find_entry, list_gone
+from specify_cli.invocation.bindings import digest_of_names
+from specify_cli.invocation.ends.activity import Activity, read_activity, read_moment, read_others
+from specify_cli.invocation.ends.unseen import describe_unseen, mask_path
+from specify_cli.invocation.events.event_body import Composed, gap
+from specify_cli.invocation.recorder import Recorder
+from specify_cli.project.config import load_project
+from specify_cli.record import layout
+from specify_cli.record.ids import rfc3339
+from specify_cli.record.seal import open_line
+from specify_cli.storage.store import FileRecordStore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from specify_cli.features.hooks.payload.site import Site
+    from specify_cli.features.hooks.worktree.contents import Content
+    from specify_cli.features.hooks.worktree.listing import Index, Moved
+    from specify_cli.storage.store import Place
+
+_MAX_CHANGED = 200
+_TAIL = 1024 * 1024
+
+
+class Changes:
+    """The changes of one record's work tree."""
+
+    def __init__(
+        self,
+        at: Site,
+        place: Place,
+        session: str,
+        index: Index,
+        recorder: Recorder | None,
+        *,
+        is_small: bool,
+    ) -> None:
+        self._root, self._place, self._index = at.root, place, index
+        self._is_small, self._is_own = is_small, recorder is None
+        if recorder is None:
+            project, cache = load_project(at.root, at.home)
+            writer = name_writer(at.harness, session)
+            recorder = Recorder(project, place, cache=cache, writer=writer)
+        self._recorder, self._settings = recorder, recorder.settings
+        self._reader = Reader(index, recorder.settings)
+
+    def close(self) -> None:
+        """Let go of the record."""
+        if self._is_own:
+            self._recorder.close()
+
+    def begin(self, now: int) -> Known:
+        """Return how a work tree stands when a record is followed for the first time."""
+        if not self._is_small:
+            message = (
+                f"git's index names {self._index.total} files, so they are compared at the ends "
+                "of turns only, and which lines came is not told"
+            )
+            body = gap("tree_too_large", "changes of files", message=message)
+            self._append([(Composed(body, (), ()), "size")])
+            return Known(now, "", "", {}, [], [], {})
+        top, prefix = self._index.top, self._index.prefix
+        words = ("--porcelain", "-z", "-uall", "--no-renames", "--ignore-submodules=all")
+        base = (read_git(top, "rev-parse", "-q", "--verify", "HEAD") or b"").decode().strip()
+        status = read_git(top, "status", *words, "--", prefix or ".") or b""
+        files = {path: File(0, 0, 0, "", None) for path in list_gone(self._index)}
+        moved: dict[str, os.stat_result] = {}
+        for entry in status.split(b"\0"):
+            path = os.fsdecode(entry[3:])[len(prefix) :]
+            if path and not path.startswith(f"{layout.KITTIFY}/") and path not in files:
+                try:
+                    moved[path] = os.lstat(f"{self._root}/{path}")
+                except OSError:
+                    continue
+        files |= {path: _stamp(state) for path, state in moved.items()}
+        files |= {path: content.file for path, content in self._read(moved).items()}
+        return Known(now, base, self._index.stamp, files, [], [], {})
+
+    def record(self, moved: Moved, known: Known, now: int) -> None:
+        """Append what the changes are, and keep in `known` how their files stand."""
+        verdicts, moments = self._judge(moved, known, now)
+        began = [call.span.begin for verdict in verdicts.values() for call in verdict.calls]
+        brought = bool(began) and has_git_brought(self._index.top, min(began))
+        entries = {
+            path: find_entry(self._index, path, state) for path, state in moved.files.items()
+        }
+        # What git put there is in its commits: its text is asked for when it is needed.
+        as_git = {
+            path: name_blob(_stamp(moved.files[path]), entry.blob)
+            for path, entry in entries.items()
+            if entry is not None and entry.is_current and brought
+        }
+        contents = self._read({p: s for p, s in moved.files.items() if p not in as_git})
+        stood: dict[str, File | None] = {
+            path: known.files.get(path) for path in verdicts if path not in as_git
+        }
+        if not known.base:
+            stood = {path: file or self._guess_before(path) for path, file in stood.items()}
+        blobs = [content.blob for content in contents.values() if content.blob]
+        before, held = self._reader.read_before(stood, known.base, blobs)
+        gone = [before[path] for path in moved.gone]
+        stands = {path: content.file.digest for path, content in contents.items()}
+        digests = Counter(
+            ({path: file.digest for path, file in known.files.items()} | stands).values()
+        )
+        items: list[tuple[Composed, str]] = []
+        hands: dict[str, int] = {}
+        for path in sorted(before.keys() & (contents.keys() | moved.gone.keys())):
+            verdict, content, entry = verdicts[path], contents.get(path), entries.get(path)
+            old = before[path]
+            if entry is not None and not old.mode:
+                old = old._replace(mode=entry.mode)
+            change = describe_change(old, None if content is None else content.file, gone)
+            if change is None:
+                continue
+            if verdict.whose == "hand":
+                hands[mask_path(path, self._settings.rules)] = moments[path]
+            elif verdict.whose == "own":
+                is_copy = content is not None and digests[content.file.digest] > 1
+                if brought or is_copy or not self._is_sure(verdict, content, held):
+                    change = change._replace(lines=None)
+                if change.lines is not None or not verdict.is_named:
+                    item = self._compose(path, moments[path], change, verdict, content)
+                    items.append((item, f"{path}\0{moments[path]}"))
+        for body in describe_unseen(hands):
+            items.append((Composed(body, (), ()), f"{body['what']}\0{body['message']}"))
+        left_out = len(moved.files) - len(as_git) - len(contents)
+        if left_out > 0:
+            message = f"of more than {_MAX_CHANGED} files that changed at once these are not told"
+            body = gap("many_changes", "further files", count=left_out, message=message)
+            items.append((Composed(body, (), ()), str(now)))
+        self._append(items)
+        known.files.update({path: _stamp(state) for path, state in moved.files.items()})
+        known.files.update(as_git)
+        known.files.update({path: content.file for path, content in contents.items()})
+        for path in moved.gone:
+            known.files[path] = before[path]._replace(changed=0)
+
+    def _judge(
+        self, moved: Moved, known: Known, now: int
+    ) -> tuple[dict[str, Verdict], dict[str, int]]:
+        """Return whose each change is, and when it happened (ms)."""
+        own, covered = self._read_own(now)
+        moments = {path: state.st_ctime_ns // 1_000_000 for path, state in moved.files.items()}
+        moments |= {path: moment // 1_000_000 for path, moment in moved.gone.items()}
+        others: list[Activity] | None = None
+        verdicts: dict[str, Verdict] = {}
+        for path, moment in moments.items():
+            named = mask_path(path, self._settings.rules)
+            verdict = judge_change(named, moment, own, (), known.calls)
+            if verdict.whose in ("own", "hand"):
+                if others is None:
+                    since = min(moments.values()) - 1000
+                    others = list(read_others(self._root, self._place.invocation_id, since, now))
+                verdict = judge_change(named, moment, own, others, known.calls)
+            # Of a file that is gone the time is at most that of its folder.
+            late = path in moved.gone and any(
+                call.span.end * 1_000_000 >= known.at for call in own.calls
+            )
+            if verdict.whose == "hand" and (late or moment < covered):
+                verdict = Verdict("unsure")
+            verdicts[path] = verdict
+        return verdicts, moments
+
+    def _read_own(self, now: int) -> tuple[Activity, int]:
+        """Return what the end of the record tells, and the moment (ms) from which that is all."""
+        held = FileRecordStore(self._root).hold(self._place)
+        start = max(0, held.measure() - _TAIL)
+        raw = held(start, _TAIL).split(b"\n")
+        lines = [open_line(line).fields or {} for line in raw[1 if start else 0 : -1]]
+        first = read_moment(lines[0].get("at", lines[0].get("started_at"))) if lines else None
+        return read_activity(lines, now), now if first is None else first
+
+    def _is_sure(self, verdict: Verdict, content: Content | None, held: set[str]) -> bool:
+        """Return whether nobody else can have written what a call left: git did not hold it
+        before."""
+        if not self._is_small or verdict.brings:
+            return False
+        if content is None or content.blob not in held:
+            return True
+        since = min(call.span.begin for call in verdict.calls)
+        return was_loose_before(self._index.top, content.blob, since) is False
+
+    def _compose(
+        self, path: str, moment: int, change: Change, verdict: Verdict, content: Content | None
+    ) -> Composed:
+        """Return the line of a change that a call made."""
+        payload: dict[str, object] = {"path": make_encodable(path), "kind": change.kind}
+        if len(verdict.calls) == 1:
+            payload["call_id"] = verdict.calls[0].call_id
+        agents = {call.agent for call in verdict.calls}
+        if len(agents) == 1 and None not in agents:
+            payload["agent"] = agents.pop()
+        if content is not None and content.text is not None:
+            payload["after"] = content.text
+        done = self._recorder.compose("patch_apply", payload)
+        body = done.body | {"witness": "tree", "claimed_at": rfc3339(moment)}
+        body.pop("lines", None)
+        if change.lines is not None:
+            body["lines"] = change.lines
+        if content is not None and change.is_mode:
+            body["mode"] = "100755" if content.file.mode & EXECUTABLE else "100644"
+        keeps = self._settings.capture.get("tool_args") in ("summary", "full")
+        if content is not None and content.text is None and content.file.digest and keeps:
+            body["after_hash"] = content.file.digest
+        return done._replace(body=body)
+
+    def _read(self, moved: Mapping[str, os.stat_result]) -> dict[str, Content]:
+        """Return the first of the files that moved, as they are."""
+        return {
+            path: self._reader.read(path, state)
+            for path, state in sorted(moved.items())[:_MAX_CHANGED]
+        }
+
+    def _guess_before(self, path: str) -> File:
+        """Return what is known of a file where nobody looked before: whether git's index has it."""
+        there = find_entry(self._index, path, None) is not None
+        return File(1 if there else 0, 0, 0, "", None)
+
+    def _append(self, items: list[tuple[Composed, str]]) -> None:
+        """Append lines, each once by what tells it from others."""
+        if items:
+            keys = [digest_of_names("tree", item.event, key)[:32] for item, key in items]
+            self._recorder.append([item for item, _ in items], dedupe=keys, checkpoints=False)
+
+
+def _stamp(state: os.stat_result) -> File:
+    return File(state.st_ctime_ns, state.st_size, state.st_mode, "", None)
