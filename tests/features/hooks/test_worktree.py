@@ -339,3 +339,78 @@ def test_a_tree_of_too_many_files_is_compared_at_turns_alone_and_that_is_said(
 
     assert (before, agent.seen(), said) == ([], [("modify", "a.py")], ["tree_too_large"])
     assert agent.came("a.py") == set()
+
+
+def test_a_file_that_was_moved_and_then_edited_gives_its_lines_to_nobody(agent: Agent) -> None:
+    """The tool's own file alone is not enough to look at: where it came from is gone."""
+    agent.shell("git mv a.py moved.py")
+    agent.write("moved.py", (agent.root / "moved.py").read_text() + "more\n")
+    agent.stop()
+    (line, *_) = [line for line in agent.lines() if line.get("path") == "moved.py"]
+
+    assert (line["kind"], line["witness"], "lines" in line) == ("create", "tree", False)
+
+
+def test_a_copy_gives_its_lines_to_nobody(agent: Agent) -> None:
+    agent.shell("cp a.py copied.py; echo new > new.py")
+    agent.shell("cp new.py again.py")
+    agent.stop()
+
+    assert [agent.came(name) for name in ("copied.py", "again.py")] == [set(), set()]
+    assert agent.came("new.py") == digests("new")
+
+
+def test_of_many_files_that_change_at_once_the_rest_is_counted(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specify_cli.features.hooks.worktree.changes._MAX_CHANGED", 3)
+    agent.shell("for name in 1 2 3 4 5; do echo $name > new$name.py; done")
+    agent.shell("rm new5.py; echo more >> new4.py")
+    agent.stop()
+    (gap,) = [line for line in agent.lines() if line.get("reason") == "many_changes"]
+
+    assert gap["count"] == 2
+    assert agent.seen() == [
+        ("create", "new1.py"),
+        ("create", "new2.py"),
+        ("create", "new3.py"),
+        ("modify", "new4.py"),
+        ("delete", "new5.py"),
+    ]
+    assert agent.came("new4.py") == set()
+
+
+def test_a_long_text_is_an_object_of_the_record_where_texts_are_kept_whole(cli: Cli, agent: Agent, home: Path) -> None:
+    (agent.root / layout.CONFIG).write_text("audit:\n  capture_tool_io: full\n")
+    cli("accept", "--yes")
+    whole = Agent(cli, agent.root, home, "5f1d2c3b-0000-4000-8000-000000000003")
+    whole.shell("true")
+    whole.shell("make", lambda: (agent.root / "long.py").write_text("x = 1\n" * 9000))
+    whole.stop()
+    (line,) = [line for line in whole.lines() if line.get("path") == "long.py"]
+
+    assert isinstance(line["after"], dict)
+    assert cli("invocations", "verify", "--all").code == 0
+
+
+def test_a_shell_behind_a_closed_record_is_looked_at_by_nobody(agent: Agent) -> None:
+    agent.cli("profile-invocation", "complete", agent.run, env=agent.env)
+    agent.shell("echo x > after.py")
+    agent.stop()
+
+    assert agent.seen() == []
+    assert not (agent.root / layout.HOOK_FAILURES).exists()
+
+
+def test_a_project_below_the_top_of_its_worktree_is_looked_at_alone(cli: Cli, home: Path, project: Path) -> None:
+    inner = project / "inner"
+    (inner / ".kittify").mkdir(parents=True)
+    (inner / "a.py").write_text("one\n")
+    (project / "outer.py").write_text("one\n")
+    git(project, "add", "-A", home=home)
+    git(project, "commit", "-qm", "start", home=home)
+    agent = Agent(lambda *argv, **more: cli(*argv, cwd=inner, **more), inner, home)
+    agent.shell("true")
+    agent.shell("echo two >> a.py; echo new > new.py; echo two >> ../outer.py")
+    agent.stop()
+
+    assert agent.seen() == [("modify", "a.py"), ("create", "new.py")]
+    assert agent.came("a.py") == digests("two")

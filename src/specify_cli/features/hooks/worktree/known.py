@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # What is not kept beyond this is not known at the next look.
 _MAX_KNOWN = 4 * 1024 * 1024
 _MAX_CALLS = 64
+_MAX_AGE = 7 * 24 * 3600 * 10**9
 
 
 class File(NamedTuple):
@@ -80,6 +81,13 @@ def write_known(folder_fd: int, name: str, secret: bytes, known: Known) -> None:
     data = _seal(secret, name, text) + text
     durable.replace(folder_fd, name, data, durable.PRIVATE, sync=False)
     os.utime(name, ns=(known.at, known.at), dir_fd=folder_fd)
+
+
+def forget_old(folder_fd: int, now: int) -> None:
+    """Remove what was kept of records that nobody has worked on for a week."""
+    for name in os.listdir(folder_fd):
+        if now - os.stat(name, dir_fd=folder_fd, follow_symlinks=False).st_mtime_ns > _MAX_AGE:
+            os.unlink(name, dir_fd=folder_fd)
 
 
 def _seal(secret: bytes, name: str, text: bytes) -> bytes:

@@ -12,10 +12,11 @@ from doctrine.git import find_worktree
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.worktree.known import read_known, write_known
+from specify_cli.features.hooks.worktree.known import forget_old, read_known, write_known
 from specify_cli.features.hooks.worktree.listing import find_moved, look_at_file, read_index
 from specify_cli.invocation.events.settings import digest_key
 from specify_cli.record import layout
+from specify_cli.storage.store import FileRecordStore
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.site import Site
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 # Above this a look costs more than a call may be kept waiting for: then only turns are compared.
 MAX_FILES = 5000
 _WAIT_SECONDS = 0.5
+_LAST = 16 * 1024
 
 
 def look(
@@ -44,7 +46,7 @@ def look(
     """
     now = time.time_ns()
     top, key = find_worktree(at.root), digest_key(at.git_dir)
-    if top is None or key is None:
+    if top is None or key is None or not _is_open(at.root, place):
         return
     try:
         locked = durable.folder(at.root, layout.TREE, create=True, wait=_WAIT_SECONDS)
@@ -65,6 +67,8 @@ def look(
         if known is None or (moved is not None and (moved.files or moved.gone)):
             from specify_cli.features.hooks.worktree.changes import Changes  # as said above
 
+            if known is None:
+                forget_old(fd, now)
             changes = Changes(at, place, session, index, recorder, is_small=is_small)
             try:
                 if known is None or moved is None:
@@ -80,3 +84,13 @@ def look(
         if call is not None:
             known.calls[call[0]] = call[1]
         write_known(fd, place.invocation_id, key.secret, known)
+
+
+def _is_open(root: str, place: Place) -> bool:
+    """Return whether a record is there and its last line does not close it."""
+    try:
+        held = FileRecordStore(root).hold(place)
+    except (OSError, InvocationError):
+        return False
+    end = held(max(0, held.measure() - _LAST), _LAST).rstrip(b"\n").rpartition(b"\n")[2]
+    return b'"event":"completed"' not in end
