@@ -356,7 +356,11 @@ def test_a_copy_gives_its_lines_to_nobody(agent: Agent) -> None:
     agent.shell("cp new.py again.py")
     agent.stop()
 
-    assert [agent.came(name) for name in ("copied.py", "again.py")] == [set(), set()]
+    agent.shell("cp b.py later.py")
+    git(agent.root, "add", "-A", home=agent.home)  # gives the same blob a new time
+    agent.stop()
+
+    assert [agent.came(name) for name in ("copied.py", "again.py", "later.py")] == [set(), set(), set()]
     assert agent.came("new.py") == digests("new")
 
 

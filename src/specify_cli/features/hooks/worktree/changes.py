@@ -129,7 +129,7 @@ class Changes:
         if not known.base:
             stood = {path: file or self._guess_before(path) for path, file in stood.items()}
         blobs = [content.blob for content in contents.values() if content.blob]
-        before, held = self._reader.read_before(stood, known.base, blobs)
+        before, has = self._reader.read_before(stood, known.base, blobs)
         gone = [before[path] for path in moved.gone]
         stands = {path: content.file.digest for path, content in contents.items()}
         digests = Counter(
@@ -148,8 +148,11 @@ class Changes:
             if verdict.whose == "hand":
                 hands[mask_path(path, self._settings.rules)] = moments[path]
             elif verdict.whose == "own":
-                is_copy = content is not None and digests[content.file.digest] > 1
-                if brought or is_copy or not self._is_sure(verdict, content, held):
+                held = content is not None and (
+                    digests[content.file.digest] > 1
+                    or (content.blob in has and self._was_held(path, known, verdict, content.blob))
+                )
+                if brought or held or verdict.brings or not self._is_small:
                     change = change._replace(lines=None)
                 if change.lines is not None or not verdict.is_named:
                     item = self._compose(path, moments[path], change, verdict, content)
@@ -203,15 +206,21 @@ class Changes:
         first = read_moment(lines[0].get("at", lines[0].get("started_at"))) if lines else None
         return read_activity(lines, now), now if first is None else first
 
-    def _is_sure(self, verdict: Verdict, content: Content | None, held: set[str]) -> bool:
-        """Return whether nobody else can have written what a call left: git did not hold it
-        before."""
-        if not self._is_small or verdict.brings:
-            return False
-        if content is None or content.blob not in held:
-            return True
+    def _was_held(self, path: str, known: Known, verdict: Verdict, blob: str) -> bool:
+        """Return whether git held what a call left before: then others may have written it.
+
+        To store it again gives it a new time, so that alone does not tell.
+        """
+        top, own = self._index.top, find_entry(self._index, path, None)
+        others = self._index.data.count(bytes.fromhex(blob))
+        others -= own is not None and own.blob == blob
         since = min(call.span.begin for call in verdict.calls)
-        return was_loose_before(self._index.top, content.blob, since) is False
+        listed = read_git(top, "ls-tree", "-r", known.base) if known.base else None
+        return (
+            others > 0
+            or was_loose_before(top, blob, since) is not False
+            or blob.encode() in (listed or b"")
+        )
 
     def _compose(
         self, path: str, moment: int, change: Change, verdict: Verdict, content: Content | None
