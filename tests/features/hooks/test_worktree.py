@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from specify_cli.features.hooks.handler import run_hook
+from specify_cli.features.hooks.worktree.listing import read_index
 from specify_cli.record import layout
 from specify_cli.record.reading.patch_lines import digest_line, read_lines_member
 from support import Cli, git
@@ -418,3 +419,22 @@ def test_a_project_below_the_top_of_its_worktree_is_looked_at_alone(cli: Cli, ho
 
     assert agent.seen() == [("modify", "a.py"), ("create", "new.py")]
     assert agent.came("a.py") == digests("two")
+
+
+@pytest.mark.parametrize("form", ["version 2", "version 3", "version 4", "split", "sha256"])
+def test_an_index_of_each_form_names_its_files(tmp_path: Path, form: str) -> None:
+    git(tmp_path, "init", "-q", *(["--object-format=sha256"] if form == "sha256" else []))
+    for name in ("a.py", "sub/b.py", "sub/deep/c.py", "new.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    git(tmp_path, "add", "a.py", "sub")
+    git(tmp_path, "add", *(["--intent-to-add"] if form == "version 3" else []), "new.py")
+    if form == "version 4":
+        git(tmp_path, "update-index", "--index-version", "4")
+    if form == "split":
+        git(tmp_path, "update-index", "--split-index")
+    index = read_index(str(tmp_path), str(tmp_path))
+    below = read_index(str(tmp_path / "sub"), str(tmp_path))
+
+    assert (index.total, index.paths) == (4, [b"a.py", b"new.py", b"sub/b.py", b"sub/deep/c.py"])
+    assert (below.total, below.paths) == (4, [b"b.py", b"deep/c.py"])

@@ -94,7 +94,9 @@ def _parse(index: bytes) -> list[bytes] | None:
             return None
         add(index[begin:end])
         at += (end - at + 8) & ~7
-    return None if index[at : at + 4] in (b"link", b"sdir") else paths
+    # An index whose entries are longer names its blobs by SHA-256.
+    is_read = not paths or int.from_bytes(index[72:74], "big") & 0xFFF == min(len(paths[0]), 0xFFF)
+    return paths if is_read and index[at : at + 4] not in (b"link", b"sdir") else None
 
 
 class Entry(NamedTuple):
