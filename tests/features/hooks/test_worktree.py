@@ -284,17 +284,27 @@ def test_what_another_record_tells_is_its_own_and_what_two_could_have_done_is_no
     assert (agent.unseen(), other.unseen()) == ([], [])
 
 
-def test_a_subagents_call_in_a_long_one_claims_nothing_by_itself(agent: Agent) -> None:
+@pytest.mark.parametrize("told", [True, False])
+def test_a_long_call_of_a_subagent_explains_what_changed_in_it_only_where_its_own_calls_are_not_told(
+    agent: Agent, told: bool
+) -> None:
     task = agent.begin("Agent", {"prompt": "x"})
+    if told:
+        inner = {"tool_name": "Bash", "tool_input": {"command": "x"}, "tool_use_id": "inner", "agent_id": "agent-1"}
+        agent.tell("PreToolUse", **inner)
+        tick()
+        (agent.root / "by_subagent.py").write_text("x\n")
+        tick()
+        agent.tell("PostToolUse", **inner, tool_response="ok")
     aside()
     (agent.root / "a.py").write_text("by hand\n")
     aside()
-    agent.shell("echo x > by_subagent.py")
     agent.end(task)
     agent.stop()
 
-    assert agent.unseen() == ["a.py"]
-    assert agent.seen() == [("create", "by_subagent.py")]
+    assert agent.unseen() == (["a.py"] if told else [])
+    assert agent.seen() == ([("create", "by_subagent.py")] if told else [])
+    assert [line["agent"] for line in agent.lines() if "witness" in line] == (["agent-1"] if told else [])
 
 
 def test_a_secret_in_a_file_is_masked_and_nothing_of_it_is_kept_beside(agent: Agent) -> None:

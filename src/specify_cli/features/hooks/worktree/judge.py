@@ -38,14 +38,21 @@ def judge_call(harness: str, tool: str, args: object) -> str:
     word, dialect = tool.lower(), find_dialect(harness)
     if word in dialect.patching_tools | dialect.editing_tools | dialect.writing_tools:
         return TELLS
-    if is_waiting(tool):
+    if any(part in word for part in _WAITING):
         return WAITS
     return BRINGS if _BRINGING.search(str(args)) else OWN
 
 
-def is_waiting(tool: str) -> bool:
-    """Return whether a tool changes nothing itself, though others may while it runs. [pure]"""
-    return any(part in tool.lower() for part in _WAITING)
+def _list_running(activity: Activity) -> list[Call]:
+    """Return the calls that can have changed a file themselves: not one that waits for a subagent
+    whose own calls are told."""
+    begun = [call.span.begin for call in activity.calls if call.agent is not None]
+    return [
+        call
+        for call in activity.calls
+        if not ("agent" in call.tool.lower() or call.tool.lower() == "task")
+        or not any(call.span.holds(begin, 0) for begin in begun)
+    ]
 
 
 class Verdict(NamedTuple):
@@ -85,7 +92,7 @@ def judge_change(
     ):
         return Verdict("told")
     untold = {edit.call_id for edit in told}
-    running = [call for call in own.calls if not is_waiting(call.tool)]
+    running = _list_running(own)
     kinds = {call.call_id: _find_kind(calls, call.call_id) for call in running}
     mine = tuple(
         call
@@ -93,7 +100,7 @@ def judge_change(
         if call.span.holds(moment, 0)
         and (call.call_id in untold or kinds[call.call_id] in (OWN, BRINGS))
     )
-    theirs = [call for other in others for call in other.calls if not is_waiting(call.tool)]
+    theirs = [call for other in others for call in _list_running(other)]
     if mine and not any(call.span.holds(moment, _TICK_MILLIS) for call in theirs):
         brings = any(kinds[call.call_id] == BRINGS for call in mine)
         return Verdict("own", mine, brings, bool(told))
