@@ -375,6 +375,15 @@ def test_a_copy_gives_its_lines_to_nobody(agent: Agent) -> None:
     assert agent.came("new.py") == digests("new")
 
 
+def test_a_copy_of_a_file_that_changes_before_the_next_look_gives_its_lines_to_nobody(agent: Agent) -> None:
+    agent.write("a.py", "".join(f"one {number}\n" for number in range(9)))
+    agent.shell("cp a.py copied.py")
+    agent.write("a.py", "".join(f"one {number}\n" for number in range(1, 9)) + "more\n")
+    agent.stop()
+
+    assert agent.came("copied.py") == set()
+
+
 def test_of_many_files_that_change_at_once_the_rest_is_counted(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("specify_cli.features.hooks.worktree.changes._MAX_CHANGED", 3)
     agent.shell("for name in 1 2 3 4 5; do echo $name > new$name.py; done")

@@ -131,10 +131,12 @@ class Changes:
         blobs = [content.blob for content in contents.values() if content.blob]
         before, has = self._reader.read_before(stood, known.base, blobs)
         gone = [before[path] for path in moved.gone]
-        stands = {path: content.file.digest for path, content in contents.items()}
-        digests = Counter(
-            ({path: file.digest for path, file in known.files.items()} | stands).values()
-        )
+        lines_of: dict[str, set[str]] = {}
+        stands = {path: content.file for path, content in contents.items()}
+        for files in (known.files, before, stands):
+            for path, file in files.items():
+                lines_of.setdefault(path, set()).update(file.lines or ())
+        uses = Counter(line for lines in lines_of.values() for line in lines)
         items: list[tuple[Composed, str]] = []
         hands: dict[str, int] = {}
         for path in sorted(before.keys() & (contents.keys() | moved.gone.keys())):
@@ -142,15 +144,16 @@ class Changes:
             old = before[path]
             if entry is not None and not old.mode:
                 old = old._replace(mode=entry.mode)
-            change = describe_change(old, None if content is None else content.file, gone)
+            change = describe_change(old, stands.get(path), gone, uses)
             if change is None:
                 continue
             if verdict.whose == "hand":
                 hands[mask_path(path, self._settings.rules)] = moments[path]
             elif verdict.whose == "own":
-                held = content is not None and (
-                    digests[content.file.digest] > 1
-                    or (content.blob in has and self._was_held(path, known, verdict, content.blob))
+                held = (
+                    content is not None
+                    and content.blob in has
+                    and self._was_held(path, known, verdict, content.blob)
                 )
                 if brought or held or verdict.brings or not self._is_small:
                     change = change._replace(lines=None)

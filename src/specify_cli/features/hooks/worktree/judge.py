@@ -113,11 +113,14 @@ def _find_kind(calls: Mapping[str, str], call_id: str) -> str | None:
     return calls.get(call_id) or calls.get(call_id.partition("#")[0])
 
 
-def describe_change(before: File, after: File | None, gone: Sequence[File]) -> Change | None:
+def describe_change(
+    before: File, after: File | None, gone: Sequence[File], uses: Mapping[str, int]
+) -> Change | None:
     """Return what a change was, `after` None for a file that is gone; None where nothing but its
     times changed.
 
-    A file can have come from one of those that are gone.
+    A new file can have been moved from one of those that are gone. Where half of its lines stand or
+    stood in other files, which `uses` counts, it may be a copy, and they may be anybody's.
     """
     if after is None:
         return Change("delete", None)
@@ -126,7 +129,9 @@ def describe_change(before: File, after: File | None, gone: Sequence[File]) -> C
         return Change("modify", None, is_mode) if is_mode else None
     source = None if before.changed else _find_source(after, gone)
     origin, lines = source or before, None
-    if after.lines is not None and origin.lines is not None:
+    new = set(after.lines or ())
+    is_copy = not origin.changed and 2 * sum(uses[line] > 1 for line in new) > len(new)
+    if after.lines is not None and origin.lines is not None and not is_copy:
         lines = lines_of_digests(origin.lines if origin.changed else None, after.lines)
     return Change("modify" if before.changed else "create", lines)
 
