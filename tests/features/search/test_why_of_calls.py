@@ -41,7 +41,8 @@ class Play:
         self.done: list[str] = []
         self.hands: Counter[str] = Counter()
         self.words = self.calls = 0
-        self.last_hand: tuple[Path, int] | None = None
+        self.looks = 0
+        self.looked: dict[Path, int] = {}
 
     # --- texts
 
@@ -100,6 +101,8 @@ class Play:
     def call(self, agent: tuple[int, str], tool: str, args: dict[str, Any], act: Any, response: Any = "ok") -> None:
         owner, harness = agent
         self.calls += 1
+        self.looks += tool in ("Bash", "apply_patch")
+        self.looked.pop(Path(args.get("file_path", args.get("path", ""))), None)
         body: dict[str, Any] = {"tool_name": tool, "tool_input": args}
         if harness == "copilot":
             body["timestamp"] = f"2026-11-22T08:{self.calls // 60:02}:{self.calls % 60:02}.000Z"
@@ -255,10 +258,10 @@ class Play:
         time.sleep(0.13)
         path = self.random.choice(self.files())
         self.write(path, self.edit(self.read(path), 0))
-        # twice with nothing between is one change to whoever looks afterwards
-        if self.last_hand != (path, self.calls):
+        # twice between two looks is one change to whoever looks
+        if self.looked.get(path) != self.looks:
             self.hands[str(path.relative_to(self.root))] += 1
-        self.last_hand = (path, self.calls)
+        self.looked[path] = self.looks
         time.sleep(0.13)
 
     def person_commits(self) -> None:

@@ -10,7 +10,6 @@ and in no edit that a record tells, is a `capture_gap` *unseen_change*.
 from __future__ import annotations
 
 import os
-from collections import Counter
 
 from doctrine.git import read_git
 from doctrine.light_imports import TYPE_CHECKING
@@ -26,6 +25,7 @@ from specify_cli.features.hooks.worktree.judge import (
     EXECUTABLE,
     Change,
     Verdict,
+    count_uses,
     describe_change,
     judge_change,
 )
@@ -131,12 +131,8 @@ class Changes:
         blobs = [content.blob for content in contents.values() if content.blob]
         before, has = self._reader.read_before(stood, known.base, blobs)
         gone = [before[path] for path in moved.gone]
-        lines_of: dict[str, set[str]] = {}
         stands = {path: content.file for path, content in contents.items()}
-        for files in (known.files, before, stands):
-            for path, file in files.items():
-                lines_of.setdefault(path, set()).update(file.lines or ())
-        uses = Counter(line for lines in lines_of.values() for line in lines)
+        uses = count_uses(known.files, before, stands)
         items: list[tuple[Composed, str]] = []
         hands: dict[str, int] = {}
         for path in sorted(before.keys() & (contents.keys() | moved.gone.keys())):
@@ -169,10 +165,8 @@ class Changes:
             items.append((Composed(body, (), ()), str(now)))
         self._append(items)
         known.files.update({path: _stamp(state) for path, state in moved.files.items()})
-        known.files.update(as_git)
-        known.files.update({path: content.file for path, content in contents.items()})
-        for path in moved.gone:
-            known.files[path] = before[path]._replace(changed=0)
+        known.files.update(as_git | stands)
+        known.files.update({path: before[path]._replace(changed=0) for path in moved.gone})
 
     def _judge(
         self, moved: Moved, known: Known, now: int

@@ -8,6 +8,7 @@ What two could have done is claimed for neither.
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.features.hooks.harnesses import find_dialect
@@ -134,6 +135,15 @@ def describe_change(
     if after.lines is not None and origin.lines is not None and not is_copy:
         lines = lines_of_digests(origin.lines if origin.changed else None, after.lines)
     return Change("modify" if before.changed else "create", lines)
+
+
+def count_uses(*files: Mapping[str, File]) -> Mapping[str, int]:
+    """Return in how many of these files, by path, a line stands or stood."""
+    lines_of: dict[str, set[str]] = {}
+    for states in files:
+        for path, file in states.items():
+            lines_of.setdefault(path, set()).update(file.lines or ())
+    return Counter(line for lines in lines_of.values() for line in lines)
 
 
 def _find_source(after: File, gone: Sequence[File]) -> File | None:
