@@ -34,7 +34,8 @@ class Agent:
     def write(self, kind: str, content: Any, **more: Any) -> None:
         line = {"type": kind, "sessionId": SESSION, "cwd": str(self.root), "timestamp": self._now(), **more}
         with self.transcript.open("a") as file:
-            file.write(json.dumps({**line, "message": {"id": f"m{time.time_ns()}", "content": content}}) + "\n")
+            message = {"id": f"m{time.time_ns()}", "content": content, "usage": more.get("usage")}
+            file.write(json.dumps({**line, "message": message}) + "\n")
 
     def _now(self) -> str:
         return rfc3339(time.time_ns() // 1_000_000)
@@ -233,3 +234,20 @@ def test_a_record_in_a_worktree_that_the_agent_made_is_told_by_the_sessions_tran
 
     assert agent.list_calls() == [("t1", "transcript")]
     assert agent.texts("prompt") == ["work there"]
+
+
+def test_what_a_turn_used_is_counted_whole_though_it_was_read_in_the_middle(agent: Agent) -> None:
+    """A record that is closed in the middle of a turn has the transcript read there."""
+    used = {"input_tokens": 100, "output_tokens": 10}
+    for number in range(3):
+        agent.ask(f"turn {number}")
+        agent.write("assistant", [{"type": "text", "text": "one moment"}], usage=used)
+        agent.call(f"t{number}", "ls", "src")
+        closing = {"command": "spec-kitty profile-invocation complete --invocation-id 01M88"}
+        agent.tell("PreToolUse", tool_name="Bash", tool_input=closing, tool_use_id=f"c{number}")
+        agent.write("assistant", [{"type": "text", "text": f"Done {number}."}], usage=used)
+        agent.tell("Stop", last_assistant_message=f"Done {number}.")
+
+    turns = [line for line in agent.read() if line["event"] == "turn"]
+    assert [line["text"]["head"] for line in turns] == ["Done 0.", "Done 1.", "Done 2."]
+    assert [line.get("tokens") for line in turns] == [{"input": 200, "output": 20}] * 3

@@ -107,7 +107,7 @@ def assign_events(records: Sequence[SessionRecord], told: Sequence[Told]) -> lis
 
     A call that a record holds is that record's. Another event belongs to the newest record that was
     open then; else to the next one that began in the same turn; else to the one that was closed in
-    it.
+    it. A call goes whole where it begins.
     """
     holders = {
         call_id: place
@@ -119,7 +119,11 @@ def assign_events(records: Sequence[SessionRecord], told: Sequence[Told]) -> lis
     found: list[int | None] = []
     for item in told:
         place = holders.get(item.call_id)
-        found.append(_find_by_time(records, item, prompts) if place is None else place)
+        if place is None:
+            place = _find_by_time(records, item, prompts)
+            if place is not None and item.call_id:
+                holders[item.call_id] = place
+        found.append(place)
     return found
 
 

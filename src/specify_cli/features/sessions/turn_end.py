@@ -63,18 +63,33 @@ def merge_turn(project: Project, cache: ParseCache, over: TurnOver) -> None:
         return
     name = short_digest(harness, sought.session_id) + ".json"
     position = _read_position(project.root, name)
-    main, others, position = _read_new(transcript, position)
+    main, others, read_to = _read_new(transcript, position)
     session = read_session(harness, main, others, over.cwd)
     if session is not None:
+        if len(position.ends) > 1:
+            session = _leave_out_half_turn(session)
         merger = SessionMerger(project, cache, newest=_NEWEST)
         if not merger.merge(session, over).records:
             _merge_elsewhere(merger, project.root, session, over)
+    if over.is_closing:
+        return  # in the middle of a turn
     write_small(
         project.root,
         layout.TRANSCRIPTS,
         name,
-        {"ends": list(position.ends), "subagents": dict(position.subagents)},
+        {"ends": list(read_to.ends), "subagents": dict(read_to.subagents)},
     )
+
+
+def _leave_out_half_turn(session: Session) -> Session:
+    """Return a session without the answer before its first prompt: of that turn only the end was
+    read, so what it used is not known."""
+    asked = next(
+        (at for at, item in enumerate(session.events) if "prompt" in item.payload),
+        len(session.events),
+    )
+    kept = (item for at, item in enumerate(session.events) if at >= asked or item.facts is None)
+    return session._replace(events=tuple(kept))
 
 
 def _merge_elsewhere(merger: SessionMerger, root: str, session: Session, over: TurnOver) -> None:

@@ -132,8 +132,8 @@ def _merge_transcript(
         moment.transcript,
         call.cwd or project.root,
         home,
-        call.events[0].payload.get("call_id") if call.events else None,
-        moment.kind == "end",
+        moment.kind == "closing",
+        moment.kind in ("end", "closing"),
     )
     for fill in list_fills("turn_over", look=False):
         try:

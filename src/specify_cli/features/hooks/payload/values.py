@@ -53,8 +53,9 @@ class SessionMoment(NamedTuple):
 class TurnOver(NamedTuple):
     """What a hook knows of a session whose transcript can be held against its records now.
 
-    `transcript` is the path it names. What it tells itself in a moment is left to it: the call
-    `next_call`, and with `tells_turn` the answer of the turn that ends here.
+    `transcript` is the path it names. What hooks tell in a moment, or later, is left to them: with
+    `tells_turn` the answer of the turn that is under way, with `is_closing` calls
+    that have not ended.
     """
 
     harness: str
@@ -62,7 +63,7 @@ class TurnOver(NamedTuple):
     transcript: str | None
     cwd: str
     home: str | None
-    next_call: object = None
+    is_closing: bool = False
     tells_turn: bool = False
 
 
