@@ -39,6 +39,21 @@ _OTHERS = frozenset(split_cell("i'll we'll they he she it is are was has had"))
 _OWN_WORK = frozenset(split_cell("changes code implementation solution branch fix"))
 _SOFTENERS = frozenset(split_cell("me us up out down together please bitte mal moi"))
 _PLAIN_WH = frozenset(split_cell("why where when who why's where's who's"))
+_BEING = frozenset(split_cell("is are was were be been being gets get got becomes"))
+# Helping verbs of a statement; "must not" and "should not" are orders.
+_HELPING = frozenset(split_cell("is are was were do does did has have had can could will would"))
+# What a thing can only be by accident; "roses are red" says no fault.
+_SPOILT = frozenset(
+    split_cell("doubled duplicated broken ignored lost stuck truncated corrupted skipped hidden")
+)
+_ADVERBS = frozenset(
+    split_cell("always sometimes often still also only just now again already yesterday")
+)
+_FAULTS = frozenset(split_cell("bug crash error failure regression glitch leak"))
+_CIRCUMSTANCES = frozenset(split_cell("when while if before after although though despite instead"))
+_CONTRACTED = frozenset(
+    split_cell("it's that's what's there's here's let's he's she's who's where's")
+)
 
 
 class Reading(NamedTuple):
@@ -146,7 +161,20 @@ class _Text:
 
     def marks_object(self, i: int, end: int) -> bool:
         """Does an object begin at `i`, so that the word before it is a verb."""
-        return self.is_in(i, "objects_markers", "determiners") or self.is_name(i, end)
+        word = self.word(i)
+        owner = i < end and word.endswith(("'s", "s'")) and word not in _CONTRACTED
+        return owner or self.is_in(i, "objects_markers", "determiners") or self.is_name(i, end)
+
+    def is_adverb(self, i: int) -> bool:
+        """Does an adverb stand at `i`: "always", "randomly"."""
+        word = self.word(i)
+        return word in _ADVERBS or (word.endswith("ly") and len(word) > 4)
+
+    def is_subject(self, i: int, end: int) -> bool:
+        """Is what stands at `i` something of which a statement can be made."""
+        if i >= 0 and (self.is_name(i, end) or self.word(i) in ("it", "they")):
+            return True
+        return self.continues(i, end) and not self.is_in(i, "leadins")
 
     # negation
 
@@ -162,8 +190,7 @@ class _Text:
             if not start:
                 i = opener[1] if opener else i + 1
                 continue
-            subject = bool(self.word(i - 1)) and not self.is_in(i - 1, "leadins", "boundaries")
-            describes = subject or self.is_in(i - 1, "strict_aux")
+            describes = self._is_stated(i) or self.is_in(i - 1, "strict_aux")
             gerund = self.is_in(i, "gerund_negators")
             marked.update(range(i, start))
             i = start
@@ -173,6 +200,20 @@ class _Text:
                     self.described.add(i)
                 i += 1
         return frozenset(marked)
+
+    def _is_stated(self, i: int) -> bool:
+        """Does the negation at `i` follow a subject, so that it describes and forbids nothing."""
+        at = i - 1
+        while at > 0 and self.is_adverb(at):
+            at -= 1
+        if self.word(at) in _HELPING:
+            verb = self.find_verb(i + 1)  # "Paul can not review it" asks for no review
+            if verb and verb.action not in ("implement", "none"):
+                return False
+            at -= 1
+        if at >= 0 and self.is_name(at, i):
+            return self.word(i) not in ("do", "don't", "dont", "never", "without")
+        return bool(self.word(at)) and not self.is_in(at, "leadins", "boundaries")
 
     def _find_negator(self, i: int) -> int:
         """Return where the words under a negation at `i` begin, or 0."""
@@ -184,7 +225,9 @@ class _Text:
             word == "not" and following in ("only", "sure")
         )
         negates = negates or (self.is_in(i, "gerund_negators") and following.endswith("ing"))
-        return i + 1 if negates or (word == "no" and self.find_verb(i + 1)) else 0
+        # "With no use of the type" says what is, "no refactoring" what shall not be.
+        forbids = word == "no" and self.word(i - 1) not in ("with", "has", "have", "is", "are")
+        return i + 1 if negates or (forbids and self.find_verb(i + 1)) else 0
 
     def _ends_negation(self, i: int, gerund: bool) -> bool:
         """Does a clause, a word such as "but", or after a gerund another verb end the negation at
@@ -282,14 +325,17 @@ class _Text:
         if not self.find_verb(i):
             return False
         if word.endswith("ed") or word == "done":
-            return before in _SUBJECTS or self.is_name(i - 1, end)
+            # "MTM-46 added the page" is the title of a change, "WP05 done" a report.
+            object_follows = self.continues(i + 1, end) or self.marks_object(i + 1, end)
+            titled = object_follows and not self.is_adverb(i + 1)
+            return before in _SUBJECTS or (self.is_name(i - 1, end) and not titled)
         return before in ("it", "he", "she") and word.endswith("s") and word not in self.table.verbs
 
     def _names_thing(self, i: int, end: int) -> bool:
         """Does a noun stand at `i` that could be a verb, since the words after it say so.
 
         "Review queue: entries doubled" has a topic before its colon, "build cache" is a compound of
-        the table, and "test plan review" goes by its last word.
+        the table, "inventory bug" names a fault, and "test plan review" goes by its last word.
         """
         if self.find_phrase("compounds", i, end):
             return True
@@ -300,6 +346,10 @@ class _Text:
             self.continues(j, end) and self.word(j) not in _NEEDED for j in range(i + 1, end)
         ):
             return True
+        if self.word(i + 1) in _FAULTS and not self.is_in(i, "tracker_verbs"):
+            verb = self.find_verb(i)
+            if verb and verb.weight == "own" and not self.continues(i + 2, end):
+                return True
         last, phrase = self.find_head(i, end)[0], self.find_phrase("phrases", i, end)
         action = self.name_action(last) if last > i else ""
         return action in ("review", "analyze") and not (phrase and phrase[0].action == action)
@@ -320,7 +370,11 @@ class _Text:
             polite = word in ("can", "could", "would", "will", "shall") and self.is_in(
                 i + 1, "politely"
             )
-            asked = self.is_in(i, "strict_aux") or (question and not polite)
+            # "Doesn't hit the breakpoint" has no subject: a title and no question.
+            told = self.word(i).endswith("n't") and not (
+                question or self.is_in(i + 1, "determiners") or self.word(i + 1) in _SUBJECTS
+            )
+            asked = (self.is_in(i, "strict_aux") and not told) or (question and not polite)
         if not asked:
             return None
         idle = self.find_anywhere("idle_questions", i, end)
@@ -385,7 +439,7 @@ class _Text:
             return False
         if self.word(end - 1) in self.table.foreign and self.word(end - 1) not in self.table.verbs:
             return True
-        for j in range(i + 1, min(end, i + 5)):
+        for j in range(i + 1, min(end, i + 7)):
             state = self.is_in(j, "states") and not self.continues(j + 1, end)
             if self.is_in(j, "finite") or (
                 j > i + 1 and (state or self.is_in(j, "behaves") or self.word(j) == "not")
@@ -522,7 +576,18 @@ def read_request(request: str, table: RouterTable) -> Read:
                 if r.weight != "signal" or r.action not in forbidden
             ]
             readings = readings or _drop_doubles(usable)
-    return Read(readings, forbidden, words)
+    return Read(readings or _read_tag(tags, forbidden, table), forbidden, words)
+
+
+def _read_tag(
+    tags: re.Match[str] | None, forbidden: frozenset[str], table: RouterTable
+) -> tuple[Reading, ...]:
+    """Return the reading of a tag such as "[BUG]" before a title that says nothing else."""
+    name = fold(tags[1]) if tags else ""
+    action = table.actions("prefixes").get(name, "")
+    if not tags or not action or action in forbidden or name in table.words("neutral_labels"):
+        return ()
+    return (Reading(action, tags[1], "label", tags.start(1), name, "signal"),)
 
 
 def _split(
@@ -585,6 +650,8 @@ def _read_sentences(
         if end - start <= 2 and len(sentences) > 1 and parsed.is_in(start, "neutral_labels"):
             continue
         for first, last in _split(tokens, ",", start, end):
+            if _goes_on(parsed, start, first, end):
+                continue
             if (
                 parsed.is_in(first, "subordinators")
                 and last < end
@@ -598,6 +665,14 @@ def _read_sentences(
             if lead and not (asked and lead[0].lemma in parsed.table.words("verify_tail")):
                 return _combine(parsed, *lead, end)
     return (asked,) if asked else ()
+
+
+def _goes_on(parsed: _Text, start: int, first: int, end: int) -> bool:
+    """Does the clause at `first` only go on behind a bracket: "users (new ones) report that"."""
+    if first <= start or parsed.tokens[first - 1].word != ")":
+        return False
+    opening = (i for i in range(first - 2, start, -1) if parsed.tokens[i].word == "(")
+    return any(parsed.is_subject(i - 1, end) for i in opening)
 
 
 def _drop_doubles(readings: Iterable[Reading]) -> tuple[Reading, ...]:
@@ -692,31 +767,71 @@ def _find_signals(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
 def _find_defects(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
     """Yield what a subject does wrong or fails to do: "the button doesn't react", "the check
     rejects plus signs"."""
+    first = parsed.word(start)
+    opens = parsed.is_in(start, "strict_aux") or first in ("can't", "cannot", "couldn't", "won't")
+    told = parsed.is_subject(start + 1, end) and not parsed.is_in(start + 1, "no_defects")
+    if opens and told and parsed.is_in(start, "defects") and start + 2 < end:
+        rule = "what the subject fails to do"
+        yield parsed.make_reading(start, rule, "implement", weight="signal")
+        return
     for i in range(start + 1, end):
-        subject = (
-            i - 2 if parsed.word(i) == "not" and parsed.is_in(i - 1, "aux", "finite") else i - 1
-        )
-        named = parsed.continues(subject, end) and not parsed.is_in(subject, "leadins")
-        cannot = parsed.word(i) in ("can't", "cannot") and parsed.word(subject) in _SUBJECTS
-        if not (
-            named
-            or cannot
-            or parsed.is_name(subject, end)
-            or parsed.word(subject) in ("it", "they")
-        ):
-            continue
-        fails = parsed.is_in(i, "defects") and i + 1 < end and not parsed.is_in(i + 1, "no_defects")
-        if parsed.word(i)[:2] in ("is", "ar", "wa") or (
-            parsed.word(i) == "not" and parsed.word(i - 1) in _SUBJECTS
-        ):
-            fails = fails and any(
-                parsed.word(j).endswith(("ing", "ed", "ble", "wn")) for j in (i + 1, i + 2)
-            )
-        stuck = parsed.is_in(i, "states") and not parsed.continues(i + 1, end)
-        if fails or stuck or parsed.is_in(i, "behaves"):
-            rule = "what the subject fails to do" if fails else "what the subject does"
+        rule = _judge_statement(parsed, i, start, end)
+        if rule:
             yield parsed.make_reading(i, rule, "implement", weight="signal")
             return
+
+
+def _judge_statement(parsed: _Text, i: int, start: int, end: int) -> str:
+    """Return the rule by which the word at `i` says a fault of its subject, or the empty text."""
+    word = parsed.word(i)
+    state = parsed.is_in(i, "states") and (
+        not parsed.continues(i + 1, end) or parsed.word(i + 1).endswith("ing")
+    )
+    does = parsed.is_in(i, "behaves") or _is_behaving(parsed, i, end)
+    subject = i - 1
+    while subject > start and parsed.is_adverb(subject):
+        subject -= 1
+    while subject > start and (
+        parsed.is_in(subject, "aux", "finite")
+        if word == "not"
+        else (word in _SPOILT or word.endswith("ing")) and parsed.word(subject) in _BEING
+    ):
+        subject -= 1
+    while subject > start and parsed.is_adverb(subject):
+        subject -= 1
+    cannot = word in ("can't", "cannot") and parsed.word(subject) in _SUBJECTS
+    if not (cannot or parsed.is_subject(subject, end)):
+        return ""
+    harmless = parsed.is_in(i + 1, "no_defects")
+    if parsed.word(i + 1) == "get":  # "don't get hit", unlike "don't get it"
+        harmless = i + 2 >= end or parsed.marks_object(i + 2, end)
+    fails = parsed.is_in(i, "defects") and i + 1 < end and not harmless
+    if word[:2] in ("is", "ar", "wa") or (word == "not" and parsed.word(i - 1) in _SUBJECTS):
+        fails = fails and any(
+            parsed.word(j).endswith(("ing", "ed", "ble", "wn")) for j in (i + 1, i + 2)
+        )
+    if fails:
+        return "what the subject fails to do"
+    when = parsed.word(i + 1) in _CIRCUMSTANCES and parsed.word(i + 2).endswith("ing")
+    suffers = when and _is_participle(parsed, i)
+    return "what the subject does" if state or does or suffers else ""
+
+
+def _is_behaving(parsed: _Text, i: int, end: int) -> bool:
+    """Does a verb of behaviour stand at `i` in its progressive form: "is returning None"."""
+    if not parsed.word(i).endswith("ing") or parsed.word(i - 1) not in _BEING:
+        return False
+    told = parsed.continues(i + 1, end) or parsed.is_name(i + 1, end)
+    behaves = (parsed.table.words("behaves") & parsed.table.words("finite")) - {"shows"}
+    return told and any(form + "s" in behaves for form in list_lemmas(parsed.word(i)))
+
+
+def _is_participle(parsed: _Text, i: int) -> bool:
+    """Is the word at `i` the past form of a verb that changes files: "the connection closed"."""
+    verb = parsed.find_verb(i)
+    tracked = parsed.is_in(i - 1, "tracker", "review_objects") or not parsed.word(i - 1)
+    past = parsed.word(i).endswith("ed") and verb is not None and verb.action == "implement"
+    return past and not tracked
 
 
 def _find_mentions(parsed: _Text, start: int, end: int) -> Iterator[Reading]:

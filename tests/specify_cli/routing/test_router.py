@@ -79,6 +79,25 @@ def test_the_corpus_routes_the_same_with_the_shipped_profiles() -> None:
     assert wrong(list(AgentProfileRepository().all())) == []
 
 
+def test_what_something_does_not_do_is_a_fault_however_its_subject_is_written() -> None:
+    """A subject in code, a helping verb or an adverb between does not make a description an order."""
+    titles = [
+        "Flask.test_client does not close response when follow_redirects",
+        "session cookie is not refreshed when SESSION_REFRESH_EACH_REQUEST is set",
+        "A connection could not be closed before it is scheduled",
+        "Doesn't close the response",
+        "Command always shows an exit code of zero",
+    ]
+    orders = ["`parser.py` do not touch", "don't close the response", "Paul could not review the parser"]
+
+    routed = [outcome(route(title, EIGHT, TABLE, NO_FACTS)) for title in titles]
+    refusals = [outcome(route(order, EIGHT, TABLE, NO_FACTS)) for order in orders]
+
+    assert routed == ["implement"] * len(titles)
+    assert refusals[:2] == ["ROUTER_NO_MATCH"] * 2
+    assert refusals[2] != "review"
+
+
 @pytest.mark.parametrize("action", ACTIONS)
 def test_every_alias_alone_asks_for_the_action_of_its_row(action: str) -> None:
     aliases = TABLE.aliases[action]
