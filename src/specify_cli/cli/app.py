@@ -100,7 +100,9 @@ def _find_deeper(message: str) -> list[str]:
 
 
 def _reword(message: str) -> str:
-    """Return a usage error without the phrases of the validator that Typer uses."""
+    """Return a usage error on one line, without the phrases of the validator that Typer uses."""
+    # The list of choices stands on lines of its own.
+    message = re.sub(r"(Choose from:|,)\n\t", r"\1 ", message)
     message = re.sub(
         r"Input should be a valid (integer|number)[^.]*", r"expected a whole number", message
     )

@@ -82,6 +82,17 @@ def test_it_only_reads_and_every_answer_forbids_what_is_not_ours(client: httpx.C
     assert "frame-ancestors 'self'" in client.get(f"/invocations/{ids[0]}/page").headers["content-security-policy"]
 
 
+def test_all_pictures_are_of_the_same_invocations(
+    cli: Cli, client: httpx.Client, ids: list[str], chartered: Path
+) -> None:
+    """A replay that wrote a record is in none of them."""
+    cli("replay", ids[0], "--against", "current", cwd=chartered)
+
+    listed = client.get("/").text
+
+    assert "outcomes of 2 invocations by profile" in listed and "in how many of 2 invocations each rule was" in listed
+
+
 def test_list_search_filters_and_pictures(client: httpx.Client, ids: list[str]) -> None:
     listed, found = client.get("/").text, client.get("/", params={"q": "pytest", "tool": "Bash"}).text
     none = client.get("/", params={"profile": "nobody"}).text

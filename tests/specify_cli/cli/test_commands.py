@@ -417,6 +417,12 @@ def test_a_command_of_a_group_is_found_by_its_own_name(cli: Cli, word: str, told
     assert ran.code == 2 and told in ran.error()["message"] and ran.error()["suggestion"] == next_command
 
 
+def test_a_missing_choice_is_one_sentence(cli: Cli) -> None:
+    ran = cli("hooks", "test")
+
+    assert ran.code == 2 and "\\x0a" not in ran.err and "Choose from: claude-code, codex," in ran.err
+
+
 def test_schemas_are_printed_and_committed(cli: Cli) -> None:
     found = schemas()
 

@@ -58,7 +58,7 @@ def search(values: Values) -> int:
     limit = values["limit"]
     with open_index(project) as index:
         hits, unread = index.find(read_query(values), limit if isinstance(limit, int) else 20)
-    if unread:
+    if unread and limit != 0:
         write_note(
             f"note: the newest {count(len(hits), 'line')} that fit; {say_number(unread)} more "
             f"{'record holds' if unread == 1 else 'records hold'} what was looked for: --limit, "
@@ -68,7 +68,7 @@ def search(values: Values) -> int:
         write_json(hits)
         return 0
     if not hits:
-        write_text("nothing was found")
+        write_text("--limit 0 shows nothing" if limit == 0 else "nothing was found")
         return 0
     write_lines(_render_hits(hits))
     return 0

@@ -379,17 +379,23 @@ class SearchIndex:
             unread += len(hits) > limit
         return sorted(hits, key=lambda hit: hit.invocation_id, reverse=True)[:limit], unread
 
-    def count_rules(self, limit: int) -> tuple[list[tuple[str, int]], int]:
-        """Return the rules that were in front of most invocations, and how many invocations were
-        given any."""
+    def count_rules(
+        self, invocation_ids: Iterable[str], limit: int
+    ) -> tuple[list[tuple[str, int]], int]:
+        """Return the rules that were in front of most of these invocations, and how many of them
+        were given any."""
+        ids = orjson.dumps(list(invocation_ids)).decode()
+        given = (
+            "FROM mark JOIN record ON record.id = mark.record WHERE kind = 'rule' AND "
+            "invocation_id IN (SELECT value FROM json_each(?))"
+        )
         rows = self._base.execute(
-            "SELECT value, count(DISTINCT record) AS seen FROM mark WHERE kind = 'rule' AND "
-            "value LIKE '%://%' "
-            "GROUP BY value ORDER BY seen DESC, value LIMIT ?",
-            (limit,),
+            f"SELECT mark.value, count(DISTINCT invocation_id) AS seen {given} "
+            "AND mark.value LIKE '%://%' GROUP BY mark.value ORDER BY seen DESC, mark.value LIMIT ?",
+            (ids, limit),
         ).fetchall()
         (whole,) = self._base.execute(
-            "SELECT count(DISTINCT record) FROM mark WHERE kind = 'rule'"
+            f"SELECT count(DISTINCT invocation_id) {given}", (ids,)
         ).fetchone()
         return [(str(uri), int(seen)) for uri, seen in rows], int(whole)
 

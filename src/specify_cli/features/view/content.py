@@ -57,7 +57,7 @@ def show_list(project: Project, params: Mapping[str, str]) -> str:
             listing = index.list_rows(query, _ROWS)
         else:
             listing = list_invocations(project, filters, _ROWS)
-        shares, given_rules = index.count_rules(_SHARES)
+        shares, given_rules = index.count_rules((row.invocation_id for row in counted), _SHARES)
     return _PAGES.get_template("list.html").render(
         rows=listing.rows, hits=hits, unread=listing.unread, unread_hits=unread_hits,
         most=COUNTED, asked={**dict.fromkeys(("q", *_FIELDS), ""), **asked}, filtered=bool(asked),
