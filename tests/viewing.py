@@ -13,7 +13,7 @@ from support import PATIENCE, SPEC_KITTY, environment
 
 
 class Viewer(NamedTuple):
-    """A viewer that listens: the address that opens it once, and the one it answers under."""
+    """A viewer that listens: the address that opens it once, and the one its pages stand below."""
 
     opening: str
     base: str
@@ -27,7 +27,7 @@ def viewing(project: Path, home: Path, *argv: str) -> Iterator[Viewer]:
         assert process.stdout is not None
         told = json.loads(process.stdout.readline())
         try:
-            yield Viewer(told["url"], f"http://{told['host']}:{told['port']}")
+            yield Viewer(told["url"], told["url"].partition("/open?")[0])
         finally:
             process.terminate()
             assert process.wait(timeout=PATIENCE) == 0

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
 import pytest
@@ -70,6 +70,25 @@ def test_the_address_opens_once_and_only_under_this_machines_names(viewer: Viewe
     assert "fix the login" not in before.text + elsewhere.text + again.text
 
 
+def test_the_cookie_goes_to_no_path_that_another_port_can_guess(viewer: Viewer) -> None:
+    """Cookies know no ports: a page of another server of this machine is sent those of its own path."""
+    pages = urlsplit(viewer.base)
+    with httpx.Client(trust_env=False) as browser:
+        opened = browser.get(viewer.opening)
+        shown = browser.get(f"{viewer.base}/")
+        (cookie,) = browser.cookies.jar
+        sent = [
+            browser.build_request("GET", f"http://127.0.0.1:{pages.port + offset}{path}").headers.get("cookie")
+            for offset in (0, 1)
+            for path in ("/", "/open", "/invocations/x", "/style.css", f"{pages.path}x")
+        ]
+        bare = browser.get(f"http://{pages.netloc}/", headers={"Cookie": f"{cookie.name}={cookie.value}"})
+
+    assert (opened.status_code, shown.status_code, bare.status_code) == (303, 200, 403)
+    assert cookie.path == pages.path and len(pages.path) > 12
+    assert sent == [None] * 10
+
+
 def test_it_only_reads_and_every_answer_forbids_what_is_not_ours(client: httpx.Client, ids: list[str]) -> None:
     assert client.post("/", data={"a": "b"}).status_code == 405
     for path in ("/", f"/invocations/{ids[0]}", "/live.js", "/invocations/nothing", "/nowhere"):
@@ -113,7 +132,7 @@ def test_recorded_text_stays_text(client: httpx.Client, ids: list[str]) -> None:
 
     for page in pages:
         assert "<script>boom" not in page and "\x1b" not in page and "\u202e" not in page
-        assert re.findall(r"<script[^>]*>", page) in ([], ['<script src="/live.js" defer>'])
+        assert re.findall(r"<script[^>]*>", page) in ([], [f'<script src="{client.base_url.path}live.js" defer>'])
     assert "\\x1b" in pages[1]
 
 
@@ -123,7 +142,7 @@ def test_a_run_has_a_waterfall_and_the_page_that_export_writes(
     shown = client.get(f"/invocations/{ids[1][-8:]}").text
     cli("invocations", "export", ids[1], "--html", str(tmp_path / "a.html"))
 
-    assert "3 entries over" in shown and f'src="/invocations/{ids[1]}/page"' in shown
+    assert "3 entries over" in shown and f'src="{client.base_url.path}invocations/{ids[1]}/page"' in shown
     assert client.get(f"/invocations/{ids[1]}/page").content == (tmp_path / "a.html").read_bytes()
     assert client.get("/invocations/01JD4Q3S0000000000000000A1").status_code == 404
 
@@ -160,7 +179,7 @@ def test_an_id_is_opened_at_once_and_one_that_is_not_there_is_refused(
     with viewing(project, home, "last") as viewer, httpx.Client(follow_redirects=True, trust_env=False) as opened:
         shown = opened.get(viewer.opening)
 
-    assert shown.url.path == f"/invocations/{ids[1]}" and shown.status_code == 200
+    assert str(shown.url) == f"{viewer.base}/invocations/{ids[1]}" and shown.status_code == 200
     assert cli("view", "nothing", "--json").error()["error_code"] in ("INVALID_ID", "INVOCATION_NOT_FOUND")
 
 

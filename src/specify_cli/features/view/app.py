@@ -4,6 +4,11 @@ machine.
 Whoever opens the address with the one-time token gets a cookie, and the token is spent. Without the
 cookie, or under another host's name (a page elsewhere that points its own name at this machine),
 nothing is answered. It only reads.
+
+Browsers send the cookies of 127.0.0.1 to every port of it. So all pages stand below a path that
+nobody can guess, and the cookie is bound to that path: a server at another port can only be sent it
+by who asks that server for this very path. What remains: whoever reads the browser's history or
+memory, or the terminal, as this user reads the records too.
 """
 
 from __future__ import annotations
@@ -32,8 +37,9 @@ _POLICY = f"{POLICY}; script-src 'self'; connect-src 'self'"
 _NOT_FOUND = ("INVOCATION_NOT_FOUND", "INVOCATION_AMBIGUOUS", "INVALID_ID")
 
 
-def build_view(project: Project, port: int, token: str) -> ASGIApp:
-    """Return the application for a project, behind a token that opens it once."""
+def build_view(project: Project, port: int, root: str, token: str) -> ASGIApp:
+    """Return the application for a project below a path such as "/k3Jx", behind a token that opens
+    it once."""
 
     def show(make: Callable[[Request], str]) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
@@ -41,7 +47,7 @@ def build_view(project: Project, port: int, token: str) -> ASGIApp:
                 return Response(make(request), media_type="text/html")
             except InvocationError as error:
                 status = 404 if error.code in _NOT_FOUND else 400
-                return Response(content.show_problem(error), status, media_type="text/html")
+                return Response(content.show_problem(error, root), status, media_type="text/html")
 
         return answer
 
@@ -51,7 +57,10 @@ def build_view(project: Project, port: int, token: str) -> ASGIApp:
             page, _ = compose_page(project, place, proofs=False)
         except InvocationError as error:
             return Response(
-                content.show_problem(error), 404, media_type="text/html", headers=allow_framing()
+                content.show_problem(error, root),
+                404,
+                media_type="text/html",
+                headers=allow_framing(),
             )
         return Response(page, media_type="text/html", headers=allow_framing(read_policy()))
 
@@ -63,16 +72,19 @@ def build_view(project: Project, port: int, token: str) -> ASGIApp:
 
     script = (Path(__file__).parent / "live.js").read_bytes()
 
-    show_one = show(lambda request: content.show_run(project, request.path_params["invocation_id"]))
+    show_one = show(
+        lambda request: content.show_run(project, request.path_params["invocation_id"], root)
+    )
     compared = show(
         lambda request: content.show_comparison(
-            project, request.query_params.get("a", ""), request.query_params.get("b", "")
+            project, request.query_params.get("a", ""), request.query_params.get("b", ""), root
         )
     )
     app = Starlette(
         routes=[
             Route(
-                "/", show(lambda request: content.show_list(project, dict(request.query_params)))
+                "/",
+                show(lambda request: content.show_list(project, dict(request.query_params), root)),
             ),
             Route("/compare", compared),
             Route("/invocations/{invocation_id}", show_one),
@@ -83,14 +95,14 @@ def build_view(project: Project, port: int, token: str) -> ASGIApp:
         ]
     )
     app.router.redirect_slashes = False
-    return _Gate(app, port, token)
+    return _Gate(app, port, root, token)
 
 
 class _Gate:
     """Around everything: who may ask, under which name, and the headers every answer has."""
 
-    def __init__(self, app: ASGIApp, port: int, token: str) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, port: int, root: str, token: str) -> None:
+        self._app, self._root = app, root
         self._token: str | None = token
         self._cookie = secrets.token_urlsafe(32)
         self._cookie_name = f"spec-kitty-view-{port}"
@@ -101,7 +113,8 @@ class _Gate:
             return
 
         answer = self._refuse(Request(scope))
-        await (self._app if answer is None else answer)(scope, receive, add_headers(send, _POLICY))
+        below = {**scope, "root_path": self._root}
+        await (self._app if answer is None else answer)(below, receive, add_headers(send, _POLICY))
 
     def _refuse(self, request: Request) -> Response | None:
         """Return what to answer instead of a page; None for who may see it."""
@@ -111,24 +124,27 @@ class _Gate:
             )
         if request.method not in ("GET", "HEAD"):
             return PlainTextResponse("this address only reads\n", 405)
+        below = request.url.path == self._root or request.url.path.startswith(f"{self._root}/")
         token = request.query_params.get("token")
         # A HEAD shows nobody a page, so it does not spend the one opening there is.
-        asks = request.method == "GET" and request.url.path == "/open"
+        asks = request.method == "GET" and request.url.path == f"{self._root}/open"
         opens = asks and token is not None and self._token is not None
         if opens and hmac.compare_digest(str(token).encode(), str(self._token).encode()):
             self._token = None
             answer = RedirectResponse(self._find_target(request), 303)
             answer.set_cookie(
-                self._cookie_name, self._cookie, httponly=True, samesite="strict", path="/"
+                self._cookie_name, self._cookie, httponly=True, samesite="strict", path=self._root
             )
             return answer
         cookie = request.cookies.get(self._cookie_name, "")
-        if not hmac.compare_digest(cookie.encode(), self._cookie.encode()):
+        if not below or not hmac.compare_digest(cookie.encode(), self._cookie.encode()):
             return PlainTextResponse(
                 "open the address that `spec-kitty view` printed; each opens once\n", 403
             )
-        return RedirectResponse("/", 303) if request.url.path == "/open" else None
+        if request.url.path in (self._root, f"{self._root}/open"):
+            return RedirectResponse(f"{self._root}/", 303)
+        return None
 
     def _find_target(self, request: Request) -> str:
         asked_id = request.query_params.get("id", "")
-        return f"/invocations/{asked_id}" if asked_id.isalnum() else "/"
+        return f"{self._root}/" + (f"invocations/{asked_id}" if asked_id.isalnum() else "")

@@ -26,10 +26,11 @@ def view(values: Values) -> int:
             "ACCESS_FAILED", f"--port {port}: {error}", "leave it out: a free one is taken"
         ) from error
     token = secrets.token_urlsafe(24)
-    app = build_view(project, bound.getsockname()[1], token)
+    root = f"/{secrets.token_urlsafe(12)}"
+    app = build_view(project, bound.getsockname()[1], root, token)
 
     def announce(at: Listening) -> None:
-        url = f"{at.url}open?token={token}{f'&id={chosen}' if chosen else ''}"
+        url = f"{at.url}{root[1:]}/open?token={token}{f'&id={chosen}' if chosen else ''}"
         if values["json"]:
             write_json_lines([{"url": url, "host": at.host, "port": at.port}])
         else:

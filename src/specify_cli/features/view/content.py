@@ -34,9 +34,9 @@ _ROWS, _COUNTED, _SHARES = 50, 1000, 12
 _FIELDS = ("profile", "action", "outcome", "actor", "since", "path", "tool", "rule")
 
 
-def show_list(project: Project, params: Mapping[str, str]) -> str:
-    """Return the list, or what a search found, with the pictures of the newest records. Raises
-    CallerError."""
+def show_list(project: Project, params: Mapping[str, str], root: str = "") -> str:
+    """Return the list, or what a search found, with the pictures of the newest records; `root` is
+    the path in front of every link. Raises CallerError."""
     asked = {name: text for name in ("q", *_FIELDS) if (text := params.get(name, "").strip())}
     since = parse_moment(asked["since"]) if "since" in asked else None
     filters = Filters(
@@ -59,7 +59,7 @@ def show_list(project: Project, params: Mapping[str, str]) -> str:
             listing = list_invocations(project, filters, _ROWS)
         shares, given_rules = index.count_rules((row.invocation_id for row in counted), _SHARES)
     return _PAGES.get_template("list.html").render(
-        rows=listing.rows, hits=hits, unread=listing.unread, unread_hits=unread_hits,
+        root=root, rows=listing.rows, hits=hits, unread=listing.unread, unread_hits=unread_hits,
         most=COUNTED, asked={**dict.fromkeys(("q", *_FIELDS), ""), **asked}, filtered=bool(asked),
         searched="q" in asked, counted=len(counted), state=read_state(project, None),
         pictures=draw_overview(
@@ -68,19 +68,19 @@ def show_list(project: Project, params: Mapping[str, str]) -> str:
     )  # fmt: skip
 
 
-def show_run(project: Project, invocation_id: str) -> str:
+def show_run(project: Project, invocation_id: str, root: str = "") -> str:
     """Return one run: what it was, and its waterfall, above the page that proves itself. Raises
     InvocationError."""
     value = show_invocation(project, invocation_id)
     run = _read_run(project, value)
     return _PAGES.get_template("run.html").render(
-        value=value, waterfall=draw_waterfall(run), not_seen=run.not_seen,
+        root=root, value=value, waterfall=draw_waterfall(run), not_seen=run.not_seen,
         findings=value["findings"],
         took=say_span(run.end - run.begin), state=read_state(project, str(value["invocation_id"])),
     )  # fmt: skip
 
 
-def show_comparison(project: Project, one: str, two: str) -> str:
+def show_comparison(project: Project, one: str, two: str, root: str = "") -> str:
     """Return two runs side by side, and whether they match. Raises InvocationError."""
     sides = []
     for target, name in ((one, "original"), (two, "replay")):
@@ -92,13 +92,15 @@ def show_comparison(project: Project, one: str, two: str) -> str:
             chain = error
         run, state = _read_run(project, value), str(value["outcome"] or value["status"])
         head = value["request"], value["started_at"], value["profile_id"]
-        sides.append(Side(f"/invocations/{invocation_id}", invocation_id, *head, state, run, chain))
-    return _PAGES.get_template("compare.html").render(compare_sides(sides[0], sides[1]))
+        link = f"{root}/invocations/{invocation_id}"
+        sides.append(Side(link, invocation_id, *head, state, run, chain))
+    shown = compare_sides(sides[0], sides[1])
+    return _PAGES.get_template("compare.html").render(shown, root=root)
 
 
-def show_problem(error: InvocationError) -> str:
+def show_problem(error: InvocationError, root: str = "") -> str:
     """Return a page for what cannot be shown."""
-    return _PAGES.get_template("problem.html").render(error=error, state="")
+    return _PAGES.get_template("problem.html").render(root=root, error=error, state="")
 
 
 def read_state(project: Project, invocation_id: str | None) -> str:

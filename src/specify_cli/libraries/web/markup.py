@@ -63,5 +63,6 @@ def build_environment(folder: Path, brand: str) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(shown=shown, moment=_mark_moment)
-    environment.globals["brand"] = brand
+    # `root` is the path in front of every link; who serves pages below one renders with it.
+    environment.globals.update(brand=brand, root="")
     return environment
