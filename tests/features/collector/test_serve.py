@@ -557,6 +557,24 @@ def test_connections_that_send_no_whole_head_are_closed_and_others_answered(tmp_
     assert answered == 200
 
 
+def test_idle_connections_take_nobodys_place(tmp_path: Path) -> None:
+    """Where there are too many, the one that has asked for nothing for longest ends, and the newest is answered."""
+    with serving(tmp_path) as collector:
+        kept = HTTPConnection(collector.host, collector.port, timeout=PATIENCE)
+        kept.request("GET", "/healthz")
+        first = kept.getresponse()
+        first.read()
+        idle = [socket.create_connection((collector.host, collector.port)) for _ in range(300)]
+        answers = [collector.ask("GET", "/healthz", token=None).status for _ in range(5)]
+        stored = statuses(collector.post([started(1)]))
+        idle[0].settimeout(PATIENCE)
+        ended = idle[0].recv(1)
+        for one in (kept, *idle):
+            one.close()
+
+    assert (first.status, answers, stored, ended) == (200, [200] * 5, ["stored"], b"")
+
+
 HOSTILE_BODIES = {
     "empty arrays": b"[[" + b"[]," * 2_600_000 + b"[]]]",
     "numbers": b"[[" + b"1," * 4_000_000 + b"1]]",

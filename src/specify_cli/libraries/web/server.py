@@ -38,13 +38,20 @@ class Listening(NamedTuple):
 
 class _Protocol(H11Protocol):
     """uvicorn's HTTP/1.1, which closes a connection whose request head does not come whole in
-    time."""
+    time, and sooner where others need its place."""
 
     _head: asyncio.TimerHandle | None = None
+    _idle_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._idle_since = self.loop.time()
         self._wait_for_head()
+        self._make_room()
+
+    def on_response_complete(self) -> None:
+        self._idle_since = self.loop.time()
+        super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -58,6 +65,23 @@ class _Protocol(H11Protocol):
         if self._head is not None:
             self._head.cancel()
         super().connection_lost(exc)
+
+    def _make_room(self) -> None:
+        """Close the connection that has asked for nothing for longest, where there are too many to
+        answer one more."""
+        if len(self.connections) < _CONNECTIONS:
+            return
+        idle = [
+            one
+            for one in self.connections
+            if isinstance(one, _Protocol)
+            and one is not self
+            and (one.cycle is None or one.cycle.response_complete)
+        ]
+        if idle:
+            longest = min(idle, key=lambda one: one._idle_since)
+            longest.connections.discard(longest)
+            longest.transport.close()
 
     def _wait_for_head(self) -> None:
         if self._head is None:
