@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,7 +29,9 @@ def app_over(storage: MemoryStorage, **options: Any) -> ASGIApp:
     return build_app(storage, {TOKEN: Token("1", "ada")}.get, clock=lambda: NOW, **options)
 
 
-def ask(app: ASGIApp, method: str, path: str, body: list[bytes] | None = None, **headers: str) -> tuple[int, bytes]:
+def ask(
+    app: ASGIApp, method: str, path: str, body: list[bytes] | None = None, query: str = "", **headers: str
+) -> tuple[int, bytes]:
     """One request. A chunk `more` is followed by others, or by silence; `gone` is the sender hanging up."""
     chunks = [b""] if body is None else body
     said: list[Message] = []
@@ -50,7 +54,7 @@ def ask(app: ASGIApp, method: str, path: str, body: list[bytes] | None = None, *
         "method": method,
         "path": path,
         "raw_path": path.encode(),
-        "query_string": b"",
+        "query_string": query.encode(),
         "scheme": "http",
         "server": ("127.0.0.1", 80),
         "headers": [(name.encode(), value.encode()) for name, value in given.items()],
@@ -66,6 +70,25 @@ def test_received_at_is_the_collectors_own_clock() -> None:
     _, body = ask(app, "GET", f"/v1/invocations/{id_of(1)}")
 
     assert NOW == json.loads(body)["phases"]["started"]["received_at"]
+
+
+def test_a_clock_that_is_ahead_heads_no_list() -> None:
+    """The page says how many such there are and leads to them; where all are ahead they are shown."""
+    day = 24 * 3600
+    mine, ahead = started(1), started(73 * 365 * day, request_text="from 2099")
+    mixed, alone = app_over(MemoryStorage()), app_over(MemoryStorage())
+    ask(mixed, "POST", "/v1/events", [json.dumps([mine, ahead]).encode()])
+    ask(alone, "POST", "/v1/events", [json.dumps([ahead]).encode()])
+
+    page, only = (ask(app, "GET", "/")[1].decode() for app in (mixed, alone))
+    link = re.search(r'<a href="/(\?[^"]*)">1 invocation</a> of clocks that are ahead is not', page)
+    later = ask(mixed, "GET", "/", query=html.unescape(link[1][1:]) if link else "")[1].decode()
+    _, listed = ask(mixed, "GET", "/v1/invocations")
+
+    assert (id_of(1) in page, "from 2099" in page) == (True, False)
+    assert (id_of(1) in later, "from 2099" in later) == (False, True)
+    assert "from 2099" in only and "clocks that are ahead" not in only
+    assert [item["invocation_id"] for item in json.loads(listed)["items"]] == [id_of(73 * 365 * day), id_of(1)]
 
 
 def test_a_body_that_does_not_come_is_a_408() -> None:

@@ -8,7 +8,7 @@ logged.
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
@@ -452,17 +452,43 @@ async def _show_metrics(setting: Setting, request: Request) -> Response:
 async def _show_timeline(setting: Setting, request: Request) -> Response:
     """GET /: the list for people."""
     rows: list[Row] = []
+    ahead = pages.Ahead()
     following = problem = None
+    query = request.query_params.multi_items()
     try:
-        rows, following = await _list(setting, request, request.query_params.multi_items())
+        rows, following, ahead = await _list_begun(setting, request, query)
     except Refused as refused:
         problem = refused.problem
     totals = await run_in_threadpool(setting.storage.totals, request.state.token.projects)
     endpoint = f"{request.url.scheme}://{request.url.netloc}/v1/events"
-    page = pages.timeline(
-        request.query_params.multi_items(), rows, following, totals, endpoint, problem
-    )
+    page = pages.timeline(query, rows, following, totals, endpoint, problem, ahead)
     return Response(page, 200 if problem is None else problem.status, media_type="text/html")
+
+
+async def _list_begun(
+    setting: Setting, request: Request, query: Sequence[tuple[str, str]]
+) -> tuple[list[Row], str | None, pages.Ahead]:
+    """Return what `_list` does, without what clocks that are ahead would put at the head of it, and
+    how much that is.
+
+    A query that says where it begins to list is followed, and where all are ahead it is this
+    collector's clock that is behind.
+    """
+    rows, following = await _list(setting, request, query)
+    latest = datetime.fromisoformat(setting.clock()) + timedelta(days=1)
+    bound = latest.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if {name for name, value in query if value} & {"until", "cursor"} or not rows:
+        return rows, following, pages.Ahead()
+    wide = [(name, value) for name, value in query if name not in ("since", "limit", "until")]
+    later = [*wide, ("since", bound), ("limit", str(MAX_LIMIT))]
+    number = len((await _list(setting, request, later))[0])
+    if not number:
+        return rows, following, pages.Ahead()
+    begun = [pair for pair in query if pair[0] != "until"]
+    capped, after = await _list(setting, request, [*begun, ("until", bound)])
+    if not capped:
+        return rows, following, pages.Ahead()
+    return capped, after, pages.Ahead(number, bound)
 
 
 async def _show_detail(setting: Setting, request: Request) -> Response:
@@ -502,7 +528,7 @@ async def _show_pictures(setting: Setting, request: Request) -> Response:
         for name, value in request.query_params.multi_items()
         if name not in ("limit", "cursor")
     ]
-    rows, _ = await _list(setting, request, [*query, ("limit", str(MAX_LIMIT))])
+    rows, _, _ = await _list_begun(setting, request, [*query, ("limit", str(MAX_LIMIT))])
 
     def draw() -> str:
         return pages.pictures(

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
@@ -42,6 +43,13 @@ def level_of(stored: StoredEvent) -> str:
     return str(flat(stored.event)[f"{EXTENSION}.level"])
 
 
+class Ahead(NamedTuple):
+    """How many invocations begin after a time that is not yet, by the clock of who sent them."""
+
+    number: int = 0
+    since: str = ""
+
+
 def timeline(
     query: Sequence[tuple[str, str]],
     rows: Sequence[Row],
@@ -49,6 +57,7 @@ def timeline(
     totals: Totals,
     endpoint: str,
     problem: Problem | None = None,
+    ahead: Ahead = Ahead(),
 ) -> str:
     """Return the list of invocations with its filter form; without any, how to send the first."""
     filters = {name: value for name, value in query if value and name != "cursor"}
@@ -64,6 +73,8 @@ def timeline(
         + urlencode({name: value for name, value in filters.items() if name != "limit"}),
         endpoint=endpoint,
         problem=problem,
+        ahead=ahead.number,
+        later="/?" + urlencode({**filters, "since": ahead.since, "until": "9999-12-31"}),
     )
 
 
