@@ -15,6 +15,8 @@ import pytest
 
 from clusters import Cluster, dask_cluster, lets_dask_leave_sockets
 from doctrine.agent_profiles.profile import AgentProfile, parse_profile
+from specify_cli.features.archives.many import archive_each
+from specify_cli.libraries.work.sources import Source
 from specify_cli.record import layout
 from specify_cli.record.findings import RecordReport
 from specify_cli.storage import checking, frozen
@@ -167,6 +169,31 @@ def test_every_record_becomes_the_same_archive_on_every_engine(
     assert cli("invocations", "export", "--archives", str(tmp_path / "archives0"), "--json").error()["error_code"] == (
         "FILE_EXISTS"
     )
+
+
+def test_archiving_that_was_killed_goes_on(cli: Cli, chartered: Path, tmp_path: Path) -> None:
+    """Whole archives of unchanged records stay; cut ones, and those of records that grew, are written anew."""
+    ids = [cli("do", request, "--json").json()["invocation_id"] for request in REQUESTS]
+    folder, fresh = tmp_path / "archives", tmp_path / "fresh"
+    begun = archive_each([Source(".", str(chartered))], str(folder))
+    for _ in ids:
+        next(begun)
+    begun.close()  # as a kill does, it ends before the folder is finished
+    kept, cut, grown = (folder / f"{one}.tar" for one in ids)
+    cut.write_bytes(cut.read_bytes()[:-1024])
+    cli("profile-invocation", "complete", ids[2])
+    before = [path.stat().st_ino for path in (kept, grown)]
+
+    again = cli("invocations", "export", "--archives", str(folder), "--json")
+    anew = cli("invocations", "export", "--archives", str(fresh), "--json")
+    third = cli("invocations", "export", "--archives", str(folder), "--json")
+
+    assert (again.code, again.json()) == (0, anew.json())
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
+        path.name: path.read_bytes() for path in fresh.iterdir()
+    }
+    assert [path.stat().st_ino == inode for path, inode in zip((kept, grown), before, strict=True)] == [True, False]
+    assert third.error()["error_code"] == "FILE_EXISTS"
 
 
 def test_what_cannot_be_shared_out_is_refused(cli: Cli, chartered: Path, tmp_path: Path) -> None:

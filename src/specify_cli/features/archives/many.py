@@ -6,7 +6,10 @@ for row in archive_each(find_sources("."), "/backup/runs", Engine(workers=4)):
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -14,10 +17,17 @@ from typing import NamedTuple
 
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
-from specify_cli.libraries.archive.archive import export
+from specify_cli.libraries.archive.archive import MANIFEST, export
 from specify_cli.libraries.work.sharing import HERE, Engine, share_out
 from specify_cli.libraries.work.sources import Item, Source, group_items, iter_opened, list_items
 from specify_cli.project.config import Project, load_project
+from specify_cli.record.seal import seal_at_end
+from specify_cli.storage.checking import annex_files
+from specify_cli.storage.index import Index
+from specify_cli.storage.store import FileRecordStore
+
+# A folder that holds this is one that a run has not finished.
+UNFINISHED = ".unfinished"
 
 
 class Archived(NamedTuple):
@@ -39,11 +49,15 @@ def archive_each(
     """Write each record of these sources into a file of a new folder and yield what became of it,
     in their order.
 
-    The same records give the same files. Raises CallerError FILE_EXISTS, EnvironmentFault where the
-    engine does.
+    The same records give the same files. A run that was killed leaves its mark in the folder, and
+    the same run again goes on there: a whole archive of a record that is as it was stays. (Safe
+    ones are written anew, since what they may hold can have changed.) Raises CallerError
+    FILE_EXISTS, EnvironmentFault where the engine does.
     """
+    mark = os.path.join(folder, UNFINISHED)
     try:
-        os.makedirs(folder)
+        os.makedirs(folder, exist_ok=os.path.isfile(mark))
+        os.close(os.open(mark, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     except FileExistsError as error:
         raise CallerError(
             "FILE_EXISTS", f"--archives {folder}: it is there", "name a new folder"
@@ -55,6 +69,8 @@ def archive_each(
         engine, partial(_archive_items, os.path.abspath(folder), safe), items, _lose
     ):
         yield from rows
+    with suppress(OSError):
+        os.unlink(mark)
 
 
 def _archive_items(folder: str, safe: bool, items: Iterable[Item]) -> Iterator[list[Archived]]:
@@ -82,8 +98,11 @@ def _archive_one(
     name = os.path.normpath(f"{source.name.removesuffix('.tar')}/{invocation_id}.tar")
     try:
         os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)
-        with suppress(FileNotFoundError):
-            # of a worker that died; before this run there was no folder
+        if os.path.lexists(f"{folder}/{name}"):
+            # of a worker or a run that was killed
+            there = None if safe else _find_whole(project, invocation_id, f"{folder}/{name}")
+            if there is not None:
+                return Archived(source.name, invocation_id, name, *there)
             os.unlink(f"{folder}/{name}")
         done = export(project, [invocation_id], f"{folder}/{name}", safe=safe)
     except InvocationError as error:
@@ -93,6 +112,26 @@ def _archive_one(
             source.name, invocation_id, None, None, 0, "WRITE_FAILED", str(error.strerror)
         )
     return Archived(source.name, invocation_id, name, done.sha256, done.size)
+
+
+def _find_whole(project: Project, invocation_id: str, path: str) -> tuple[str, int] | None:
+    """Return the SHA-256 and the size of a whole archive of this record as it is now; None for
+    anything else."""
+    record = FileRecordStore(project.root).read(Index(project.root).resolve(invocation_id))
+    annexes = {name for name, _ in annex_files(project.root, invocation_id)}
+    try:
+        with open(path, "rb") as file, tarfile.open(fileobj=file, mode="r:") as archive:
+            files = {member.name for member in archive}
+            held = archive.extractfile(MANIFEST)
+            (row,) = json.loads(held.read() if held is not None else b"")["records"]
+            file.seek(0)
+            hashed = hashlib.file_digest(file, "sha256")
+            size = file.tell()
+    except (OSError, ValueError, LookupError, TypeError, tarfile.TarError):
+        return None
+    as_now = row["tip"] == seal_at_end(record) and annexes <= files
+    whole = size % tarfile.RECORDSIZE == 0
+    return (hashed.hexdigest(), size) if as_now and whole else None
 
 
 def _lose(item: Item, why: str) -> list[Archived]:
