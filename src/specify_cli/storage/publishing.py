@@ -113,6 +113,32 @@ def note_published(root: str, git_dir: str | None, path: str) -> None:
         return
 
 
+def _list_published(git_dir: str | None) -> list[str]:
+    """Return the path of every record that this clone published, below the top of its worktree."""
+    try:
+        data = (
+            None
+            if git_dir is None
+            else durable.read_own(f"{git_dir}/kittify", _PUBLISHED, _MAX_PUBLISHED)
+        )
+    except (OSError, InvocationError):
+        return []
+    return sorted({path for path in (data or b"").decode("utf-8", "replace").split("\n") if path})
+
+
+def find_never_published(root: str, git_dir: str | None, closed: list[str]) -> list[str]:
+    """Return those of some closed records, by their paths, that lie here alone and were never
+    published: of before the trail was committed.
+
+    The log that is published names them too.
+    """
+    published = {os.path.basename(path) for path in _list_published(git_dir)}
+    for _, _, names in os.walk(f"{root}/{layout.TRAIL}"):
+        published.update(names)
+    names = [os.path.basename(path) for path in closed if path.startswith(f"{layout.RECORDS}/")]
+    return [name for name in names if name not in published]
+
+
 def find_unpublished(root: str, git_dir: str | None) -> list[str]:
     """Return the ids of records that lie here and that this clone published, but no branch of it
     holds any more.
@@ -121,16 +147,11 @@ def find_unpublished(root: str, git_dir: str | None) -> list[str]:
     miss them.
     """
     top = find_worktree(root)
+    paths = _list_published(git_dir)
     try:
-        data = (
-            None
-            if git_dir is None
-            else durable.read_own(f"{git_dir}/kittify", _PUBLISHED, _MAX_PUBLISHED)
-        )
-        here = set(os.listdir(f"{root}/{layout.RECORDS}")) if data and top else set()
-    except (OSError, InvocationError):
+        here = set(os.listdir(f"{root}/{layout.RECORDS}")) if paths and top else set()
+    except OSError:
         return []
-    paths = sorted({path for path in (data or b"").decode("utf-8", "replace").split("\n") if path})
     lost = [
         path
         for path in paths

@@ -49,6 +49,31 @@ def test_a_dropped_commit_is_told_its_owner_and_no_alarm_in_a_clone(cli: Cli, ch
     assert list((tmp_path / "clone").glob(f".kittify/trail/*/*{dropped}.jsonl"))
 
 
+def test_records_of_before_the_trail_was_committed_are_told_their_owner(
+    cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    """A clone cannot tell them from deleted ones; who has them says which are shown."""
+
+    def told() -> list[str]:
+        findings = cli("doctor", "--json").json()["findings"]
+        return [item["repair"].rpartition(" ")[2] for item in findings if item["code"] == "NOT_PUBLISHED"]
+
+    private = work(cli)
+    before = told()
+    begin_committed(cli, chartered)
+    after = told()
+    git(tmp_path, "clone", "-q", str(chartered), str(tmp_path / "early"))
+    alarmed = cli("invocations", "verify", "--all", cwd=tmp_path / "early")
+    cli("profile-invocation", "complete", private)
+    commit(chartered)
+    git(tmp_path, "clone", "-q", str(chartered), str(tmp_path / "late"))
+    cloned = cli("invocations", "verify", "--all", cwd=tmp_path / "late")
+
+    assert (before, after, told()) == ([], [private], [])
+    assert alarmed.code == 3 and "or never published" in alarmed.out
+    assert cloned.code == 0, cloned.out
+
+
 def test_what_another_branch_holds_is_not_published_again(cli: Cli, chartered: Path) -> None:
     begin_committed(cli, chartered)
     git(chartered, "checkout", "-qb", "feature")

@@ -27,7 +27,7 @@ FINDINGS: Mapping[str, FindingKind] = {
     "LINK_MISSING": (
         ERROR,
         "a record that this one cites is not here",
-        "it was deleted: restore it from another clone or a backup",
+        "it was deleted, or never published: restore it from another clone or a backup",
     ),
     "LINK_BROKEN": (
         ERROR,
@@ -57,7 +57,7 @@ FINDINGS: Mapping[str, FindingKind] = {
     "LOGGED_RECORD_MISSING": (
         ERROR,
         "the log holds a line of a record that is not here",
-        "it was deleted: restore it from another clone or a backup",
+        "it was deleted, or never published: restore it from another clone or a backup",
     ),
     "LOGGED_ELSEWHERE": (
         INFO,
