@@ -569,7 +569,8 @@ def test_idle_connections_take_nobodys_place(tmp_path: Path) -> None:
         stored = statuses(collector.post([started(1)]))
         idle[0].settimeout(PATIENCE)
         ended = idle[0].recv(1)
-        for one in (kept, *idle):
+        kept.close()
+        for one in idle:
             one.close()
 
     assert (first.status, answers, stored, ended) == (200, [200] * 5, ["stored"], b"")

@@ -78,8 +78,8 @@ def test_the_cookie_goes_to_no_path_that_another_port_can_guess(viewer: Viewer) 
         shown = browser.get(f"{viewer.base}/")
         (cookie,) = browser.cookies.jar
         sent = [
-            browser.build_request("GET", f"http://127.0.0.1:{pages.port + offset}{path}").headers.get("cookie")
-            for offset in (0, 1)
+            browser.build_request("GET", f"http://127.0.0.1:{port}{path}").headers.get("cookie")
+            for port in (pages.port, 1)
             for path in ("/", "/open", "/invocations/x", "/style.css", f"{pages.path}x")
         ]
         bare = browser.get(f"http://{pages.netloc}/", headers={"Cookie": f"{cookie.name}={cookie.value}"})

@@ -178,7 +178,7 @@ def test_archiving_that_was_killed_goes_on(cli: Cli, chartered: Path, tmp_path: 
     begun = archive_each([Source(".", str(chartered))], str(folder))
     for _ in ids:
         next(begun)
-    begun.close()  # as a kill does, it ends before the folder is finished
+    del begun  # as a kill does, it ends before the folder is finished
     kept, cut, grown = (folder / f"{one}.tar" for one in ids)
     cut.write_bytes(cut.read_bytes()[:-1024])
     cli("profile-invocation", "complete", ids[2])
