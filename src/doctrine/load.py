@@ -206,6 +206,15 @@ class _Sources(list[SourceFile]):
 
     size = 0
 
+    @property
+    def exceeded(self) -> str | None:
+        """Return the limit after which no further file is read, or None."""
+        if len(self) >= MAX_FILES:
+            return f"more than {MAX_FILES} files"
+        if self.size >= MAX_TOTAL_BYTES:
+            return f"more than {MAX_TOTAL_BYTES >> 20} MiB in all"
+        return None
+
 
 def read_folder(
     root: str,
@@ -276,13 +285,9 @@ def _read_below(
         try:
             if is_folder:
                 if level >= MAX_FOLDER_DEPTH:
+                    where = _escape_path(inner_path)
                     problems.append(
-                        Problem(
-                            _escape_path(inner_path),
-                            None,
-                            "nested too deep to be read",
-                            "move it up",
-                        )
+                        Problem(where, None, "nested too deep to be read", "move it up")
                     )
                     continue
                 inner = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
@@ -291,29 +296,11 @@ def _read_below(
                 finally:
                     os.close(inner)
             elif name.endswith(names[0]) and not name.endswith(names[1]):
-                if len(files) >= MAX_FILES:
-                    reason = f"more than {MAX_FILES} files; this one and the rest are not read"
+                if files.exceeded:
+                    where = _escape_path(inner_path)
+                    reason = f"{files.exceeded}; this one and the rest are not read"
                     problems.append(
-                        Problem(
-                            _escape_path(inner_path),
-                            None,
-                            reason,
-                            "remove files that are not needed",
-                        )
-                    )
-                    return
-                if files.size >= MAX_TOTAL_BYTES:
-                    reason = (
-                        f"more than {MAX_TOTAL_BYTES >> 20} MiB in all; this one and the "
-                        "rest are not read"
-                    )
-                    problems.append(
-                        Problem(
-                            _escape_path(inner_path),
-                            None,
-                            reason,
-                            "remove files that are not needed",
-                        )
+                        Problem(where, None, reason, "remove files that are not needed")
                     )
                     return
                 source = _read_at(folder, name, inner_path, max_bytes)

@@ -80,6 +80,13 @@ def _rank(mode: str) -> int:
     return MODES.index(mode)
 
 
+def _summarize(text: str) -> dict[str, object]:
+    """Return the begin and the end of a text; a short one whole, as `head` alone."""
+    if len(text) > _HEAD + _TAIL:
+        return {"head": text[:_HEAD], "tail": text[-_TAIL:]}
+    return {"head": text}
+
+
 def apply_mode(
     name: str,
     value: object,
@@ -123,11 +130,7 @@ def apply_mode(
     if media_type == _JSON and isinstance(value, str):  # the string that the JSON text stands for
         head = escaped_surrogates(str(json.loads(text)))
     if mode == "summary":
-        summary: dict[str, object] = {"size": len(data)}
-        if len(head) > _HEAD + _TAIL:
-            summary |= {"head": head[:_HEAD], "tail": head[-_TAIL:]}
-        else:
-            summary["head"] = head
+        summary = {"size": len(data), **_summarize(head)}
         return CapturedSide({**fields, name: summary}, (), counts, text)
     stored = (
         data if len(data) <= MAX_KEPT else data[:MAX_KEPT].decode("utf-8", "ignore").encode("utf-8")

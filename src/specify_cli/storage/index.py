@@ -208,21 +208,10 @@ class Index:
                 [key for key in keys if key.invocation_id.endswith(sought)] or keys
             )
         if not places:
-            from specify_cli.storage.worktrees import find_left_behind  # for an id that is not here
-
-            left = (
-                "spec-kitty invocations reindex, which takes in the records that removed "
-                "worktrees left; then "
-            )
-            named = (
+            raise self._describe_missing(
                 f"stands at {text} of the list"
                 if ordinal
                 else f"has the id {sought}{'…' * (len(sought) < 26)}"
-            )
-            raise CallerError(
-                "INVOCATION_NOT_FOUND",
-                f"no record {named} in {self.root}",
-                f"{left if find_left_behind(self.root) else ''}spec-kitty invocations list",
             )
         if len({place.invocation_id for place in places}) > 1:
             raise CallerError(
@@ -244,6 +233,20 @@ class Index:
                 candidates=[{"name": place.path} for place in places],
             )
         return own[0] if len(places) > 1 else places[0]
+
+    def _describe_missing(self, what: str) -> CallerError:
+        """Return the error that no record is what was asked for, and where one may have gone."""
+        from specify_cli.storage.worktrees import find_left_behind  # for an id that is not here
+
+        left = (
+            "spec-kitty invocations reindex, which takes in the records that removed "
+            "worktrees left; then "
+        )
+        return CallerError(
+            "INVOCATION_NOT_FOUND",
+            f"no record {what} in {self.root}",
+            f"{left if find_left_behind(self.root) else ''}spec-kitty invocations list",
+        )
 
     def _find_listed(self, number: int) -> Iterator[Key]:
         """Yield the row at this place of the list, which holds no replays."""

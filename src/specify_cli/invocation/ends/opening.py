@@ -441,9 +441,15 @@ def _compose_started(
         "capture": dict(asked.capture),
         "redaction_rules": rules.digest,
     }
-    session = caller.session
+    stated = _compose_optional(routed, asked, request_object)
+    return {**started, **{name: value for name, value in stated.items() if value is not None}}
+
+
+def _compose_optional(routed: Routed, asked: Asked, request_object: bytes | None) -> Body:
+    """Return the fields of `started` that are left out where they are None."""
+    rules, terms, session = routed.project.config.redaction, asked.terms, asked.caller.session
     tools = {_redact_tool_name(name, rules): value for name, value in terms.tools.items()}
-    stated: Body = {
+    return {
         "limits": None if terms.limits is None else dict(terms.limits),
         "tools": tools or None,
         "program": terms.program,
@@ -458,7 +464,6 @@ def _compose_started(
         "narrowed": "; ".join(routed.project.config.narrowed) or None,
         "decisions": None if routed.decisions is None else mask_outside(routed.decisions, rules),
     }
-    return {**started, **{name: value for name, value in stated.items() if value is not None}}
 
 
 def _compose_retrieval(

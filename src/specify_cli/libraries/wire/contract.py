@@ -211,17 +211,25 @@ def compose(
     event: dict[str, object] = {}
     for field in FIELDS:
         if phase in field.phases and level in field.levels:
-            name = field.path.rpartition(".")[2]
-            # What is not derived stands under its own name in the line, or in its actor.
-            own = actor if field.path.startswith(_ACTOR) else line
-            value = values[field.source] if field.source in values else own.get(name)
-            if value is not None or not field.path.startswith(_OMIT_NULL):
-                _put(event, field.path.split("."), value)
+            _fill(event, field, values, actor if field.path.startswith(_ACTOR) else line)
     data = event["data"]
     assert isinstance(data, dict)
     data.setdefault("payload", {})
     event[EXTENSION] = canonical(event[EXTENSION])
     return event
+
+
+def _fill(
+    event: dict[str, object],
+    field: Field,
+    values: Mapping[str, object],
+    own: Mapping[str, object],
+) -> None:
+    """Put a field into an event: its derived value, else what stands under its name in `own`."""
+    name = field.path.rpartition(".")[2]
+    value = values[field.source] if field.source in values else own.get(name)
+    if value is not None or not field.path.startswith(_OMIT_NULL):
+        _put(event, field.path.split("."), value)
 
 
 def _put(event: dict[str, object], path: list[str], value: object) -> None:

@@ -204,12 +204,7 @@ def _run_on_cluster(address: str, act: Act[T, R], items: Sequence[T]) -> Found:
             if not threads:
                 raise _describe_outage(address, "it has no worker")
             run = partial(_run_checked, read_build()[0], act)
-            try:
-                found_builds = client.run(read_build)
-            except Exception as error:  # whatever a worker raises that cannot even load this module
-                why = f"a worker cannot run spec-kitty: {type(error).__name__}: {error}"
-                raise _describe_outage(address, why[:300]) from error
-            _require_same_build(found_builds)
+            _require_same_build(_ask_builds(client, address))
 
             def get_results(future: Any) -> Any:
                 # A worker that died is started again by its nanny, mostly within two seconds.
@@ -275,6 +270,17 @@ def read_build() -> tuple[str, str]:
             return file.read().strip(), os.uname().nodename
     except OSError:
         return f"the checkout in {folder}", os.uname().nodename
+
+
+def _ask_builds(client: Any, address: str) -> dict[str, tuple[str, str]]:
+    """Return what each worker of a cluster says it runs. Raises EnvironmentFault
+    ENGINE_UNAVAILABLE."""
+    try:
+        builds: dict[str, tuple[str, str]] = client.run(read_build)
+    except Exception as error:  # whatever a worker raises that cannot even load this module
+        why = f"a worker cannot run spec-kitty: {type(error).__name__}: {error}"
+        raise _describe_outage(address, why[:300]) from error
+    return builds
 
 
 def _require_same_build(found: dict[str, tuple[str, str]]) -> None:
