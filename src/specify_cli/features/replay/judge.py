@@ -10,7 +10,7 @@ putting it into words is `report`'s.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
@@ -544,6 +544,16 @@ class Rerun(NamedTuple):
     findings: tuple[Finding, ...]
 
 
+def _list_states_unknown(past: SortedRecord) -> Iterator[NotEvaluated]:
+    """Yield the checkpoints after a line that was left out: a state depends on every line before
+    it."""
+    hidden = [get_seq(fields) for fields in past.withheld]
+    for point in past.points if hidden else ():
+        if point.seq > min(hidden):
+            reason = f"the line at seq {min(hidden)}, before it, was left out"
+            yield NotEvaluated(point.seq, f"state at checkpoint {point.label or point.seq}", reason)
+
+
 def list_not_evaluated(
     past: SortedRecord,
     reruns: Sequence[Rerun],
@@ -599,13 +609,7 @@ def list_not_evaluated(
             f"line {say(fields.get('seq'))}",
             f"a safe export left the line out: {say(fields.get('withheld'))}",
         )
-    hidden = [get_seq(fields) for fields in past.withheld]
-    for point in past.points if hidden else ():
-        if point.seq > min(hidden):
-            reason = f"the line at seq {min(hidden)}, before it, was left out"
-            parts.append(
-                NotEvaluated(point.seq, f"state at checkpoint {point.label or point.seq}", reason)
-            )
+    parts += _list_states_unknown(past)
     return tuple(sorted(parts, key=lambda item: -1 if item.seq is None else item.seq))
 
 

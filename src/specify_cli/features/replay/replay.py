@@ -13,7 +13,7 @@ import importlib
 import itertools
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +27,7 @@ from specify_cli.cli.tables.points import call_fill, list_fills
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.features.replay.judge import (
     DEFAULT_EPSILON,
+    Asked,
     Integrity,
     Replayed,
     Rerun,
@@ -193,12 +194,7 @@ def replay_bytes(
     with network_denied():
         # 1. Refuse what cannot be replayed, before anything is run.
         opened = open_past(data, file, objects)
-        start, end, last = (
-            None if text is None else _find_point(opened, text)
-            for text in (as_of, compare_to, until)
-        )
-        if last is not None:
-            opened = _cut_after(opened, last)
+        opened, start, end, last = _find_points(opened, as_of, compare_to, until)
         past = opened.past
         units = _parse_epsilon(epsilon)
         load_rules(rules_module)
@@ -208,17 +204,11 @@ def replay_bytes(
         reruns = tuple(
             _rerun(opened, item, start, end, units, code, corpora) for item in past.retrievals
         )
-        registry = gates.RULES if rules is None else rules
-        rules_of = ((fields, registry.find(str(fields.get("rule_ref")))) for fields in past.gates)
-        asked = tuple(ask_gate(fields, rule, opened.objects.get) for fields, rule in rules_of)
+        asked = _ask_gates(opened, gates.RULES if rules is None else rules)
         applied = apply_patches(past.patches, opened.objects.get)
         states, of_states = _fold_states(opened)
     # 3. Hold everything against what is recorded.
-    findings: list[Finding] = [
-        *judge_router(recorded, again, code),
-        *_judge_binding(opened),
-        *of_states,
-    ]
+    findings = [*judge_router(recorded, again, code), *_judge_binding(opened), *of_states]
     findings += [item for rerun in reruns for item in rerun.findings]
     findings += [item for gate in asked for item in judge_gate(gate)]
     findings += [item for patch in applied for item in judge_patch(patch)]
@@ -245,6 +235,14 @@ def replay_bytes(
         not_evaluated=list_not_evaluated(past, reruns, asked, applied, tools, opened.objects.get),
         held=opened.held,
     )
+
+
+def _ask_gates(opened: Opened, registry: gates.RuleRegistry) -> tuple[Asked, ...]:
+    """Ask every gate of a record again, by the rules of a registry."""
+    rules_of = (
+        (fields, registry.find(str(fields.get("rule_ref")))) for fields in opened.past.gates
+    )
+    return tuple(ask_gate(fields, rule, opened.objects.get) for fields, rule in rules_of)
 
 
 def _fold_states(opened: Opened) -> tuple[int, list[Finding]]:
@@ -285,43 +283,19 @@ def open_past(
     # 1. Nothing of it may have been changed.
     report, record = read_intact(data, file)
     reached = list(Reach(store).of(report.objects))
-    altered = next((item for item in reached if item.code == "OBJECT_ALTERED"), None)
-    if altered is not None:
-        what = (
-            f"the file of its {altered.field} {altered.digest} holds other bytes than the "
-            "record names"
-        )
-        raise refusal("tampered", f"{file}: its own lines are intact, but {what}")
+    _check_unaltered(reached, file)
     past = read_past(fields_of(record))
     # 2. A replay is not replayed against today; its origin is.
-    kind = str(past.started.get("run_kind") or "live")
-    if against and kind != "live":
-        parent = str(past.started.get("parent_invocation_id"))
-        raise refusal(
-            "nested_replay",
-            f"{past.invocation_id} is of kind {kind}; its parent is {parent}",
-            f"spec-kitty replay {parent} --against current (or give --from-root)",
-            candidates=[{"invocation_id": parent}],
-        )
+    if against:
+        _check_live(past)
     # 3. What was in force has to be kept.
     missing = {item.digest: item for item in reached if item.code in ("OBJECT_MISSING", "WITHHELD")}
     named = _require_snapshot(past, missing)
     # 4. The snapshot has to agree with itself.
-    wrong = next((item for item in reached if item.code == "SNAPSHOT_INVALID"), None)
-    if wrong is not None:
-        raise refusal("invalid_snapshot", f"{wrong.field} {wrong.digest} does not have its form")
-    try:
-        manifest = mapping_of(store.get(named), f"snapshot {named}")
-    except StoredDataError as error:
-        raise refusal("invalid_snapshot", error.message) from error
+    manifest = _read_manifest(named, reached, store)
     _check_snapshot(past, manifest, store)
     # 5. Everything else it needs.
-    lost = next((item for item in missing.values() if item.field not in _OUTPUTS), None)
-    if lost is not None:
-        why = "is not in the store" if lost.why is None else f"was withheld: {lost.why}"
-        raise refusal(
-            "missing_input", f"{lost.field} {lost.digest}, named at seq {lost.seq}, {why}"
-        )
+    _check_inputs(missing.values())
     try:
         frozen = frozen_decision(store, manifest)
         inputs_of_corpus(store, str(manifest["corpus"]), cache=cache)
@@ -331,9 +305,8 @@ def open_past(
     profile_id = past.started.get("profile_id")
     profile = next((item for item in frozen.profiles if item.profile_id == profile_id), None)
     if profile is None:
-        raise refusal(
-            "invalid_snapshot", f"snapshot {named}: profiles: expected {profile_id} among them"
-        )
+        why = f"snapshot {named}: profiles: expected {profile_id} among them"
+        raise refusal("invalid_snapshot", why)
     notes = [(item.code, item.severity, item.seq, item.message) for item in report.findings]
     notes += [
         ("OBJECT_MISSING", "warning", item.seq, f"{item.field} {item.digest}")
@@ -352,6 +325,42 @@ def open_past(
         integrity,
         present,
     )
+
+
+def _check_unaltered(reached: Sequence[Reached], file: str) -> None:
+    """Raise StoredDataError unreplayable.tampered for an object with other bytes than its name
+    says."""
+    altered = next((item for item in reached if item.code == "OBJECT_ALTERED"), None)
+    if altered is not None:
+        what = (
+            f"the file of its {altered.field} {altered.digest} holds other bytes than the "
+            "record names"
+        )
+        raise refusal("tampered", f"{file}: its own lines are intact, but {what}")
+
+
+def _check_live(past: SortedRecord) -> None:
+    """Raise StoredDataError unreplayable.nested_replay for a record that is itself a replay."""
+    kind = str(past.started.get("run_kind") or "live")
+    if kind != "live":
+        parent = str(past.started.get("parent_invocation_id"))
+        raise refusal(
+            "nested_replay",
+            f"{past.invocation_id} is of kind {kind}; its parent is {parent}",
+            f"spec-kitty replay {parent} --against current (or give --from-root)",
+            candidates=[{"invocation_id": parent}],
+        )
+
+
+def _check_inputs(missing: Iterable[Reached]) -> None:
+    """Raise StoredDataError unreplayable.missing_input for what is missing, unless a replay does
+    without."""
+    lost = next((item for item in missing if item.field not in _OUTPUTS), None)
+    if lost is not None:
+        why = "is not in the store" if lost.why is None else f"was withheld: {lost.why}"
+        raise refusal(
+            "missing_input", f"{lost.field} {lost.digest}, named at seq {lost.seq}, {why}"
+        )
 
 
 def _read_request(past: SortedRecord, store: ReadOnceObjects) -> str:
@@ -391,6 +400,19 @@ def _require_snapshot(past: SortedRecord, missing: Mapping[str, Reached]) -> str
     if gone is not None:
         raise refusal("missing_policy_snapshot", f"{gone.field} {gone.digest} is not in the store")
     return named
+
+
+def _read_manifest(
+    named: str, reached: Sequence[Reached], store: ReadOnceObjects
+) -> Mapping[str, object]:
+    """Return what a snapshot lists. Raises StoredDataError unreplayable.invalid_snapshot."""
+    wrong = next((item for item in reached if item.code == "SNAPSHOT_INVALID"), None)
+    if wrong is not None:
+        raise refusal("invalid_snapshot", f"{wrong.field} {wrong.digest} does not have its form")
+    try:
+        return mapping_of(store.get(named), f"snapshot {named}")
+    except StoredDataError as error:
+        raise refusal("invalid_snapshot", error.message) from error
 
 
 def read_intact(data: Source, file: str) -> tuple[RecordReport, Record]:
@@ -514,6 +536,16 @@ def refusal(
     """Return the error that says why a record cannot be replayed; its code is
     unreplayable.<kind>."""
     return StoredDataError(f"unreplayable.{kind}", message, suggestion, candidates=candidates)
+
+
+def _find_points(
+    opened: Opened, as_of: str | None, compare_to: str | None, until: str | None
+) -> tuple[Opened, Point | None, Point | None, Point | None]:
+    """Return a record cut after the checkpoint `until` names, and the three checkpoints."""
+    start, end, last = (
+        None if text is None else _find_point(opened, text) for text in (as_of, compare_to, until)
+    )
+    return opened if last is None else _cut_after(opened, last), start, end, last
 
 
 def _find_point(opened: Opened, text: str) -> Point:

@@ -22,9 +22,7 @@ class PatchError(ValueError):
 
 def apply_diff(before: str, diff: str) -> str:
     """Return the text a unified diff of one file makes of `before`. Raises PatchError."""
-    lines = diff.split("\n")
-    if lines and not lines[-1]:
-        lines.pop()
+    lines, _ = _split_lines(diff)
     old, ended = _split_lines(before)
     out: list[str] = []
     copied = at = files = hunks = 0
@@ -32,11 +30,7 @@ def apply_diff(before: str, diff: str) -> str:
     while at < len(lines):
         match = _HUNK.match(lines[at])
         if match is None:
-            files += (
-                lines[at].startswith("--- ")
-                and at + 1 < len(lines)
-                and lines[at + 1].startswith("+++ ")
-            )
+            files += _begins_file(lines, at)
             if files > 1:
                 raise PatchError(
                     f"line {at + 1}: a second file begins; expected the diff of one file"
@@ -49,9 +43,8 @@ def apply_diff(before: str, diff: str) -> str:
         # A hunk that takes no line stands behind line `start`, any other begins with it.
         begin = start if size == 0 else start - 1
         if not copied <= begin <= len(old):
-            raise PatchError(
-                f"line {at + 1}: the hunk begins at line {start}, the text has {len(old)} lines"
-            )
+            why = f"the hunk begins at line {start}, the text has {len(old)} lines"
+            raise PatchError(f"line {at + 1}: {why}")
         out += old[copied:begin]
         copied = begin
         at += 1
@@ -63,12 +56,7 @@ def apply_diff(before: str, diff: str) -> str:
             if kind not in " +-":
                 break
             if kind != "+":
-                if copied >= len(old) or old[copied] != text:
-                    found_there = repr(old[copied]) if copied < len(old) else "the end"
-                    raise PatchError(
-                        f"line {at + 1}: expected {text!r} at line {copied + 1}, found "
-                        f"{found_there}"
-                    )
+                _check_line(text, old, copied, at)
                 copied += 1
             if kind != "-":
                 out.append(text)
@@ -92,6 +80,21 @@ def apply_diff(before: str, diff: str) -> str:
     ended_after = not marked_new if (not rest and marked) else ended or not before
     text = "\n".join([*out, *rest])
     return text + "\n" if ended_after and (out or rest) else text
+
+
+def _begins_file(lines: list[str], at: int) -> bool:
+    """Return whether the two lines that name a file stand here."""
+    return lines[at].startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ ")
+
+
+def _check_line(text: str, old: list[str], copied: int, at: int) -> None:
+    """Raise PatchError where the next line of the old text is not what line `at` of the diff
+    says."""
+    if copied >= len(old) or old[copied] != text:
+        found_there = repr(old[copied]) if copied < len(old) else "the end"
+        raise PatchError(
+            f"line {at + 1}: expected {text!r} at line {copied + 1}, found {found_there}"
+        )
 
 
 def _split_lines(text: str) -> tuple[list[str], bool]:

@@ -30,29 +30,7 @@ def page_of(value: Mapping[str, Any]) -> str:
     ]
     lines += _render_findings(value["findings"])
     lines += _render_gaps(value["model_steps"]["not_reconstructable"])
-    lines += ["## What was replayed", ""]
-    lines += [
-        f"- Request: {_render_text(about['request'], REQUEST)}",
-        f"- Routed to profile {_render_text(about['profile_id'])}, action "
-        f"{_render_text(about['action'])}"
-        f" (asked with {_render_text(about['verb'])}; kind {_render_text(about['run_kind'])})",
-        f"- Begun {_render_text(about['started_at'])}; {_describe_end(about)}",
-        *(
-            []
-            if value["until"] is None
-            else [f"- Only what came up to checkpoint seq {value['until']['seq']}"]
-        ),
-        f"- Retrievals on {_describe_ground(value['as_of'], 'the corpus each was made on')},"
-        f" held against {_describe_ground(value['compare_to'], 'what is recorded')}; epsilon "
-        f"{value['epsilon']}",
-        f"- Decided by code {_render_versions(value['code']['recorded'])}; replayed by code"
-        f" {_render_versions(value['code']['current'])}",
-        "",
-        "The router, the retrievals and the gates were run again on what the record kept, with "
-        "the network denied;"
-        " recorded tool and model results were taken as they are. Nothing live was read.",
-        "",
-    ]
+    lines += _render_subject(value)
     lines += _render_integrity(value["integrity"])
     lines += ["## Decisions", ""]
     lines += _render_table(
@@ -124,6 +102,35 @@ def first_screen(value: Mapping[str, Any]) -> list[str]:
         for item in value["integrity"]["notes"]
     ]
     return lines
+
+
+def _render_subject(value: Mapping[str, Any]) -> list[str]:
+    """Return the section that says which run was replayed, on what, and by which code."""
+    about = value["invocation"]
+    return [
+        "## What was replayed",
+        "",
+        f"- Request: {_render_text(about['request'], REQUEST)}",
+        f"- Routed to profile {_render_text(about['profile_id'])}, action "
+        f"{_render_text(about['action'])}"
+        f" (asked with {_render_text(about['verb'])}; kind {_render_text(about['run_kind'])})",
+        f"- Begun {_render_text(about['started_at'])}; {_describe_end(about)}",
+        *(
+            []
+            if value["until"] is None
+            else [f"- Only what came up to checkpoint seq {value['until']['seq']}"]
+        ),
+        f"- Retrievals on {_describe_ground(value['as_of'], 'the corpus each was made on')},"
+        f" held against {_describe_ground(value['compare_to'], 'what is recorded')}; epsilon "
+        f"{value['epsilon']}",
+        f"- Decided by code {_render_versions(value['code']['recorded'])}; replayed by code"
+        f" {_render_versions(value['code']['current'])}",
+        "",
+        "The router, the retrievals and the gates were run again on what the record kept, with "
+        "the network denied;"
+        " recorded tool and model results were taken as they are. Nothing live was read.",
+        "",
+    ]
 
 
 def _render_findings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
