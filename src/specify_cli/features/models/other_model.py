@@ -39,6 +39,7 @@ from specify_cli.features.replay.replay import read_intact
 from specify_cli.invocation.caller import Caller
 from specify_cli.project.config import Project
 from specify_cli.record.reading.views import fields_of
+from specify_cli.record.record import Record
 from specify_cli.redaction.json_values import foreign_text, parse_foreign
 from specify_cli.redaction.redact import RuleSet, redact
 from specify_cli.storage.index import Index
@@ -116,8 +117,7 @@ def ask_other_model(
     dialect = _find_dialect(project, endpoint)
     place = Index(project.root).resolve(invocation_id)
     _, record = read_intact(FileRecordStore(project.root).hold(place), place.path)
-    lines = [fields for fields in fields_of(record) if fields.get("event") == "model_call"]
-    _check_events(events, lines, place.invocation_id)
+    lines = _select_calls(record, events, place.invocation_id)
     history, rules = History((), FileObjectStore(project.root).get), project.config.redaction
     run: Run | None = None
     compared: list[AnswerCompared] = []
@@ -125,52 +125,43 @@ def ask_other_model(
     # 2. One question after another; the child begins with the first that can be asked.
     for fields in lines:
         seq, name = int(str(fields.get("seq"))), str(fields.get("model"))
-        if events and seq not in events:
-            continue
         due = stopped or _prepare(fields, history, model, dialect, rules)
         if isinstance(due, str):
             compared.append(AnswerCompared(seq, name, NOT_EVALUATED, due, None, None))
             continue
         if run is None:
-            run = Run(
-                *open_child(
-                    project.root, record.started, place.invocation_id, caller=caller, home=home
-                )
+            opened = open_child(
+                project.root, record.started, place.invocation_id, caller=caller, home=home
             )
+            run = Run(*opened)
         began = time.monotonic()
         try:
             answer, masked = _read_sent(send(due.body), rules)
         except (InvocationError, UnknownFormError) as error:
-            why = redact(
-                error.message if isinstance(error, InvocationError) else str(error), rules
-            ).text
+            message = error.message if isinstance(error, InvocationError) else str(error)
+            why = redact(message, rules).text
             compared.append(AnswerCompared(seq, name, NOT_EVALUATED, why, None, None))
             stopped = f"not asked, for the endpoint failed at seq {seq}"
             continue
-        payload = {
-            "model": name,
-            "prompt": due.prompt,
-            "response": masked,
-            "tokens": dict(answer.tokens),
-        }
+        tokens = dict(answer.tokens)
+        payload = {"model": name, "prompt": due.prompt, "response": masked, "tokens": tokens}
         other = name_other_model(masked, model)
         child_seq = _record(run, payload, f"{other or model} at {endpoint}", began)
-        compared.append(
-            _judge(due, answer, other, rules)._replace(seq=seq, model=name, child_seq=child_seq)
-        )
+        judged = _judge(due, answer, other, rules)
+        compared.append(judged._replace(seq=seq, model=name, child_seq=child_seq))
     # 3. What all of it comes to.
     if run is not None:
         run.close("failed" if stopped else "done")
-    verdicts = {call.verdict for call in compared}
-    match = (
-        False
-        if DIFFERS in verdicts
-        else None
-        if NOT_EVALUATED in verdicts or not compared
-        else True
-    )
+    match = _judge_match({call.verdict for call in compared})
     child = None if run is None else run.invocation_id
     return ModelReplay(place.invocation_id, child, model, endpoint, match, tuple(compared))
+
+
+def _judge_match(verdicts: set[str]) -> bool | None:
+    """Return whether all answers are the same; None where that is not known of each."""
+    if DIFFERS in verdicts:
+        return False
+    return None if NOT_EVALUATED in verdicts or not verdicts else True
 
 
 def _judge(due: _Due, answer: Answer, other: str | None, rules: RuleSet) -> AnswerCompared:
@@ -220,9 +211,12 @@ def _find_dialect(project: Project, endpoint: str) -> str:
     return dialect
 
 
-def _check_events(
-    events: Sequence[int], lines: Sequence[Mapping[str, object]], invocation_id: str
-) -> None:
+def _select_calls(
+    record: Record, events: Sequence[int], invocation_id: str
+) -> list[Mapping[str, object]]:
+    """Return the model calls of a record, or those of these seqs. Raises CallerError
+    INVALID_VALUE."""
+    lines = [fields for fields in fields_of(record) if fields.get("event") == "model_call"]
     known = [fields.get("seq") for fields in lines]
     unknown = sorted(seq for seq in events if seq not in known)
     if unknown:
@@ -232,6 +226,7 @@ def _check_events(
             f"--event: expected the seq of a model call ({listed}), found {unknown[0]}",
             f"spec-kitty invocations show {invocation_id}",
         )
+    return [fields for fields in lines if not events or fields.get("seq") in events]
 
 
 def _prepare(

@@ -218,29 +218,15 @@ def resume(
     opened = _open(repo, invocation_id, home, program, request, limits, tools, caller)
     plan, recorder = opened.plan, opened.recorder
     try:
-        if plan.changed:
-            raise CallerError(
-                "EXECUTION_HASH_MISMATCH",
-                f"{plan.invocation_id} cannot be resumed: {', '.join(plan.changed)} changed "
-                "since it began",
-                "restore what changed, or begin another invocation",
-            )
+        _check_unchanged(plan)
         _check_consent(rerun, opened)
         # 2. Go on: same record, same trace, the seam before the first new line.
-        seam: dict[str, object] = {
-            "event": "resumed",
-            "from_seq": plan.state.seq,
-            "state_hash": plan.state.state_hash,
-            "program": program_digest(program),
-            "in_doubt": [item.call_id for item in plan.in_doubt],
-            "rerun": sorted({item.partition(":")[0] for item in rerun}),
-        }
         past = Past(
             history=opened.history,
             trace_id=str(opened.record.started.get("trace_id", "")),
             spent_seconds=spent_seconds(opened.record),
             rerun=frozenset(rerun),
-            seam=seam,
+            seam=_compose_seam(plan, program, rerun),
         )
         refused = [call for call in plan.in_doubt if not past.allows(call)]
         if refused:
@@ -260,6 +246,29 @@ def resume(
             run.release()
     finally:
         recorder.close()
+
+
+def _check_unchanged(plan: ResumePlan) -> None:
+    """Raise CallerError EXECUTION_HASH_MISMATCH where what the run depends on has changed."""
+    if plan.changed:
+        raise CallerError(
+            "EXECUTION_HASH_MISMATCH",
+            f"{plan.invocation_id} cannot be resumed: {', '.join(plan.changed)} changed "
+            "since it began",
+            "restore what changed, or begin another invocation",
+        )
+
+
+def _compose_seam(plan: ResumePlan, program: Program, rerun: Sequence[str]) -> dict[str, object]:
+    """Return the event that stands before the first line a resumed run adds."""
+    return {
+        "event": "resumed",
+        "from_seq": plan.state.seq,
+        "state_hash": plan.state.state_hash,
+        "program": program_digest(program),
+        "in_doubt": [item.call_id for item in plan.in_doubt],
+        "rerun": sorted({item.partition(":")[0] for item in rerun}),
+    }
 
 
 def _check_consent(rerun: Sequence[str], opened: _Opened) -> None:

@@ -404,13 +404,7 @@ def _judge_retrieval(
                 name, f"{earlier.action}->{later.action}", uri, earlier.action, later.action, cause
             )
         elif before.get(uri) != after.get(uri):
-            kind = (
-                "rule gained"
-                if uri not in before
-                else "rule lost"
-                if uri not in after
-                else "rule changed"
-            )
+            kind = _name_change(uri in before, uri in after)
             ours = unchanged.get(uri) == after.get(uri)
             cause = (
                 "code"
@@ -433,6 +427,12 @@ def _judge_retrieval(
         yield Transition(
             name, "context changed", retrieval.request_id, *pair, "config", show_difference(*texts)
         )
+
+
+def _name_change(was_there: bool, is_there: bool) -> str:
+    if not was_there:
+        return "rule gained"
+    return "rule changed" if is_there else "rule lost"
 
 
 def _list_rules(outcome: Outcome) -> dict[str, str]:

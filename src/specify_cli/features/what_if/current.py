@@ -102,11 +102,7 @@ def replay_against(
         place = _find_root(project, place)
     objects = FileObjectStore(project.root, project.config.trail)
     records = FileRecordStore(project.root, project.config.trail)
-    opened = open_past(records.hold(place), place.path, objects, against=True)
-    if str(opened.past.started.get("verb")) not in tiers.MODE_OF_VERB:
-        raise refusal(
-            "invalid_snapshot", f"started: verb: expected {', '.join(tiers.MODE_OF_VERB)}"
-        )
+    opened = _open_original(records, objects, place)
     # 2. What was answered before under this key is the answer.
     known = None if key is None or not trail else claimed(project, opened.past.invocation_id, key)
     if known is not None:
@@ -126,9 +122,8 @@ def replay_against(
     # before the next.
     for _ in range(_DRAWS):
         millis = clock() // 1_000_000
-        child = _compose_child(
-            opened, retrieval, today, new_ulid(millis, entropy(10)), millis, caller
-        )
+        name = new_ulid(millis, entropy(10))
+        child = _compose_child(opened, retrieval, today, name, millis, caller)
         if not os.path.lexists(f"{project.root}/{layout.RECORDS}/{child.name}"):
             break
     answer = {**envelope, "replay_invocation_id": child.invocation_id, "recorded": True}
@@ -141,6 +136,16 @@ def replay_against(
     except (InvocationError, OSError) as error:
         return {**envelope, "reason": _explain_error(error)}
     return _write_child(project, records, objects, child, answer)
+
+
+def _open_original(records: FileRecordStore, objects: FileObjectStore, place: Place) -> Opened:
+    """Return a record that can be replayed against today. Raises StoredDataError unreplayable.*."""
+    opened = open_past(records.hold(place), place.path, objects, against=True)
+    if str(opened.past.started.get("verb")) not in tiers.MODE_OF_VERB:
+        raise refusal(
+            "invalid_snapshot", f"started: verb: expected {', '.join(tiers.MODE_OF_VERB)}"
+        )
+    return opened
 
 
 def _make_envelope(
