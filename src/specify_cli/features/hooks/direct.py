@@ -40,10 +40,30 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from specify_cli.features.hooks.payload.site import Site
+    from specify_cli.invocation.events.event_body import Composed, Settings
     from specify_cli.redaction.capture import RuleSet
     from specify_cli.storage.store import Place
 
 _MAX_CONFIG = 256 * 1024
+
+
+def _compose_items(
+    call: HookInput, settings: Settings, millis: int, trace_id: str
+) -> list[Composed] | None:
+    """Return the events of a call in the form of lines; None where one needs more than its line."""
+    items = []
+    for event in call.events:
+        item = compose_event(
+            event.event,
+            event.payload,
+            settings,
+            new_id=lambda: new_ulid(millis, os.urandom(10)),
+            trace_id=trace_id,
+        )
+        if item.objects or item.gaps:
+            return None
+        items.append(item)
+    return items
 
 
 def append_directly(at: Site, call: HookInput) -> bool:
@@ -68,18 +88,9 @@ def append_directly(at: Site, call: HookInput) -> bool:
     settings = settings_of(fields, *_read_limits(root, at.git_dir, at.home), at.git_dir)
     millis = durable.read_clock(time.time_ns)
     trace_id = str(fields.get("trace_id", ""))
-    items = []
-    for event in call.events:
-        item = compose_event(
-            event.event,
-            event.payload,
-            settings,
-            new_id=lambda: new_ulid(millis, os.urandom(10)),
-            trace_id=trace_id,
-        )
-        if item.objects or item.gaps:
-            return False
-        items.append(item)
+    items = _compose_items(call, settings, millis, trace_id)
+    if items is None:
+        return False
     keys = [dedupe_key(harness, session, event) for event in call.events]
     other = other_writer(fields, name_writer(harness, session), settings.rules)
     by = {} if other is None else {"by": other}

@@ -75,10 +75,7 @@ def run_hook(
     """
     at: Site | None = None
     source = f"{harness} {source}"
-    # What stands in a command line may be anything; it is written down only if it has the form of a
-    # name.
-    named = harness.islower() and harness.replace("-", "").isalnum() and len(harness) <= 32
-    harness = harness if named else "unknown"
+    harness = _check_name(harness)
     try:
         # 1. What happened, and in which project: an agent may look around elsewhere.
         payload = _parse_payload(data)
@@ -86,29 +83,18 @@ def run_hook(
         call = translate(harness, payload)
         at = find_site(harness, call, call.cwd or cwd, (cwd, project), home)
         if at is not None and call.parent_agent is not None and call.subagent is not None:
-            call = call._replace(
-                session_id=find_session(at.root, harness, call.subagent, call.parent_agent)
-            )
+            session = find_session(at.root, harness, call.subagent, call.parent_agent)
+            call = call._replace(session_id=session)
             at = find_site(harness, call, call.cwd or cwd, (cwd, project), home)
         if at is None:
             return
         if not call.hook_event:
-            what = "is no JSON object that names its event"
-            if len(data) > MAX_INPUT:
-                what = f"is larger than {MAX_INPUT // 1024**2} MiB"
-            raise CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
+            raise _describe_invalid(data)
         if not (call.events or call.moment or call.permission_request or call.is_unknown):
             return
         _keep_from_git(at.root)
         # 2. What only this harness makes necessary.
-        if call.events:
-            call = _tell_apart(at, source, call)
-            _look_beside(at, call)
-        if any(str(event.payload.get("diff")).startswith("@@") for event in call.events):
-            # edits whose payload states no places
-            from specify_cli.features.hooks.worktree.pieces import complete_diffs
-
-            call = complete_diffs(call, at.root, at.folder)
+        call = _complete_call(at, source, call)
         # 3. The ordinary case: a call in a session that is bound, and nothing but its record has to
         # be read.
         large, ordinary, failed = len(data) > LARGE, _is_ordinary(at, call), None
@@ -120,10 +106,7 @@ def run_hook(
                 failed = error
         # 4. Else what the session does, and which record a call belongs to.
         # a third of what an ordinary call costs
-        from specify_cli.features.hooks.conversation.session import (
-            record_session,
-            record_unbound,
-        )
+        from specify_cli.features.hooks.conversation.session import record_session, record_unbound
 
         if ordinary and not large:
             record_unbound(at, call, failed)
@@ -136,6 +119,35 @@ def run_hook(
             from specify_cli.features.hooks.losses import note_failure  # rare, and as heavy
 
             note_failure(at.root, at.git_dir, at.harness, error)
+
+
+def _check_name(harness: str) -> str:
+    """Return the name of a harness, `unknown` where it has not the form of one.
+
+    What stands in a command line may be anything, and the name is written down.
+    """
+    named = harness.islower() and harness.replace("-", "").isalnum() and len(harness) <= 32
+    return harness if named else "unknown"
+
+
+def _describe_invalid(data: bytes) -> CallerError:
+    what = "is no JSON object that names its event"
+    if len(data) > MAX_INPUT:
+        what = f"is larger than {MAX_INPUT // 1024**2} MiB"
+    return CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
+
+
+def _complete_call(at: Site, source: str, call: HookInput) -> HookInput:
+    """Return a call with what its payload alone does not say, and look at what calls changed."""
+    if call.events:
+        call = _tell_apart(at, source, call)
+        _look_beside(at, call)
+    if any(str(event.payload.get("diff")).startswith("@@") for event in call.events):
+        # edits whose payload states no places
+        from specify_cli.features.hooks.worktree.pieces import complete_diffs
+
+        call = complete_diffs(call, at.root, at.folder)
+    return call
 
 
 def _parse_payload(data: bytes) -> object:

@@ -48,7 +48,7 @@ from specify_cli.storage.store import FileRecordStore, Place, place_of
 from specify_cli.storage.worktrees import find_worktrees
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _SEARCHED = 50
 
@@ -127,16 +127,13 @@ def find_recorder(root: str, harness: str, call: HookInput, home: str | None) ->
         return Recorder(project, place, cache=cache, writer=writer)
     # 2. What is bound: to the subagent, else to the session it works in.
     # 3. Else the one open record that this agent, or the session, began.
-    agents = (subagent, None) if subagent is not None else (None,)
-    for find in (_find_by_binding, _find_by_record):
-        for agent in agents:
-            for number, binding in enumerate(find(project, harness, session, agent)):
-                place = open_place(binding.invocation_id)
-                if place is None:
-                    continue
-                if number or binding.profile_id is None:
-                    _remember(root, harness, session, agent, place, binding.source)
-                return Recorder(project, place, cache=cache, writer=writer)
+    for agent, number, binding in _list_candidates(project, harness, session, subagent):
+        place = open_place(binding.invocation_id)
+        if place is None:
+            continue
+        if number or binding.profile_id is None:
+            _remember(root, harness, session, agent, place, binding.source)
+        return Recorder(project, place, cache=cache, writer=writer)
     raise Orphan(why, closed)
 
 
@@ -217,6 +214,18 @@ def _has_all(root: str, place: Place, keys: Sequence[str | None]) -> bool:
             return all(key is not None and durable.holds(fd, dedupe_bytes(key)) for key in keys)
         finally:
             os.close(fd)
+
+
+def _list_candidates(
+    project: Project, harness: str, session: str, subagent: str | None
+) -> Iterator[tuple[str | None, int, Binding]]:
+    """Yield the agent, a number from 0 and the binding of each record that may be meant, in order
+    of trust."""
+    agents = (subagent, None) if subagent is not None else (None,)
+    for find in (_find_by_binding, _find_by_record):
+        for agent in agents:
+            for number, binding in enumerate(find(project, harness, session, agent)):
+                yield agent, number, binding
 
 
 def _find_by_binding(
