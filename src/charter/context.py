@@ -252,17 +252,23 @@ def assemble_context(
     # 2. Without a policy decision nothing is shown.
     if inputs.policy_state == "unreadable":
         return bare._replace(text=_describe_withheld(action, inputs), error=inputs.policy_error)
+    return _fill_context(bare, profile)
+
+
+def _fill_context(bare: CharterContextResult, profile: AgentProfile | None) -> CharterContextResult:
+    """Return a context with what its inputs give: the text, and the account of it."""
+    inputs, action, config, warnings = bare.inputs, bare.action, bare.config, bare.warnings
     # 3. Candidates are scored, filtered and cut.
-    collection, settings = _collect_artifacts(inputs), _read_retrieval_config(full)
+    collection, settings = _collect_artifacts(inputs), _read_retrieval_config(config)
     if not inputs.charter.sections:
         warnings = (*warnings, "the charter has no sections: it states no rules")
-    seeds = _find_seeds(inputs, profile, action, depth)
+    seeds = _find_seeds(inputs, profile, action, bare.depth)
     retrieval = retrieve(
-        collection, query=query, seeds=seeds, config=settings, policy=inputs.policy
+        collection, query=bare.query, seeds=seeds, config=settings, policy=inputs.policy
     )
     # 4. What fits the budget becomes the text.
     page, in_full, omitted = _write_page(
-        inputs, collection, retrieval, profile, action, full["budget"]
+        inputs, collection, retrieval, profile, action, config["budget"]
     )
     return bare._replace(
         text=page,

@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from specify_cli.project.config import Project
     from specify_cli.record.record import Record
     from specify_cli.record.snapshot import Snapshot
-    from specify_cli.redaction.capture import RuleSet
 
 _DRAWS = 100
 HOOKS_OFF = "hooks_off"
@@ -111,17 +110,7 @@ class ProfileInvocationExecutor:
         if not terms.trail:
             _check_no_trail(caller, project)
         # 3. Assemble the governance context; an invocation never marks the first load.
-        context = build_charter_context(
-            project.root,
-            profile=routed.profile,
-            action=decision.action,
-            request=routed.request.text,
-            mark_loaded=False,
-            cache=routed.cache,
-            settings=project.config.document,
-            secrets=project.secrets,
-            beside=routed.registry.files,
-        )
+        context = _assemble_governance(routed)
         asked = Asked(
             invocation_id,
             millis,
@@ -132,13 +121,7 @@ class ProfileInvocationExecutor:
             capture_modes(project, terms.capture),
         )
         # 4. Fix what the decision depended on.
-        used = {"retrieval": context.config, "capture": dict(asked.capture)}
-        config = {
-            "settings": dict(context.inputs.settings),
-            "redaction": project.config.redaction.digest,
-            **used,
-        }
-        frozen = snapshot_of(routed, context.inputs, config)
+        frozen = _freeze_inputs(routed, context, asked)
         # 5. Objects first: durable before a line names them.
         records = FileRecordStore(project.root, project.config.trail)
         objects = FileObjectStore(project.root, project.config.trail)
@@ -294,10 +277,8 @@ class ProfileInvocationExecutor:
         from specify_cli.invocation.ends import closing  # a `do` closes nothing
 
         # 1. Find the record and see whether there is anything to close.
-        if outcome not in OUTCOMES:
-            raise bad_value("outcome", OUTCOMES, outcome)
-        if closed_by not in closing.CLOSED_BY:
-            raise bad_value("closed_by", closing.CLOSED_BY, closed_by)
+        _check_word("outcome", OUTCOMES, outcome)
+        _check_word("closed_by", closing.CLOSED_BY, closed_by)
         project, _ = load_project(self._start, self._home)
         refuse_tracked_private(project.root)
         records = FileRecordStore(project.root, project.config.trail)
@@ -323,22 +304,12 @@ class ProfileInvocationExecutor:
         # 3. The evidence object is durable before a line names it.
         if named.evidence is not None:
             objects.put((), (named.evidence,))
-        # 4. What changed and no event explains, links and the closing line, in one write under the
-        # record's lock.
-        by = (
-            None
-            if caller is None
-            else _find_other_writer(before.started, caller, project.config.redaction)
-        )
+        # 4. Unexplained changes, links and the closing line, in one write under the record's lock.
+        by = {} if caller is None else _find_other_writer(project, before, caller)
         now = rfc3339(self._read_millis())
         bodies = [{**body, "at": now} for body in _find_unseen(project, before, self._describe_off)]
         bodies += closing.compose_closing(named, outcome=outcome, closed_by=closed_by, at=now)
-        won = _append_closing(
-            project,
-            records,
-            place,
-            bodies if by is None else [{**body, "by": by} for body in bodies],
-        )
+        won = _append_closing(project, records, place, [{**body, **by} for body in bodies])
         # 5. Projections of what is now durable; calling complete again makes up for a crash here.
         closed = read_file(records.hold(place) if won else records.hold_durably(place))
         assert closed is not None and closed.completed is not None
@@ -351,6 +322,38 @@ class ProfileInvocationExecutor:
 
     def _make_ulid(self, millis: int) -> str:
         return new_ulid(millis, self._entropy(10))
+
+
+def _check_word(name: str, expected: Sequence[str], word: str) -> None:
+    if word not in expected:
+        raise bad_value(name, expected, word)
+
+
+def _assemble_governance(routed: Routed) -> CharterContextResult:
+    """Return the governance context of what was decided, without marking a first load."""
+    project = routed.project
+    return build_charter_context(
+        project.root,
+        profile=routed.profile,
+        action=routed.decision.action,
+        request=routed.request.text,
+        mark_loaded=False,
+        cache=routed.cache,
+        settings=project.config.document,
+        secrets=project.secrets,
+        beside=routed.registry.files,
+    )
+
+
+def _freeze_inputs(routed: Routed, context: CharterContextResult, asked: Asked) -> Snapshot:
+    """Return the snapshot of everything the decision and its context depended on."""
+    config = {
+        "settings": dict(context.inputs.settings),
+        "redaction": routed.project.config.redaction.digest,
+        "retrieval": context.config,
+        "capture": dict(asked.capture),
+    }
+    return snapshot_of(routed, context.inputs, config)
 
 
 def _read_settled(records: FileRecordStore, place: Place) -> Record:
@@ -459,13 +462,12 @@ def _find_hooks_off(
     ]
 
 
-def _find_other_writer(
-    started: Mapping[str, object], caller: Caller, rules: RuleSet
-) -> dict[str, str] | None:
-    """Return who closes a record, where that is not who opened it."""
+def _find_other_writer(project: Project, record: Record, caller: Caller) -> Body:
+    """Return the member `by`, who closes a record, where that is not who opened it."""
     from specify_cli.invocation.events.event_body import other_writer  # a `do` composes no event
 
-    return other_writer(started, caller.writer, rules)
+    by = other_writer(record.started, caller.writer, project.config.redaction)
+    return {} if by is None else {"by": by}
 
 
 def _describe_planted(objects: FileObjectStore) -> str:

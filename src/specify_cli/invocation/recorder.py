@@ -331,22 +331,17 @@ class Recorder:
             # under the lock, so that no line is older than the one before
             now = rfc3339(read_clock(self._clock))
             self._require_open(locked.tip, items, after)
-            looked_up = any(
-                item.event in _PLACED and _PLACED[item.event] not in item.body for item in items
-            )
-            if self._follow or grounds is not None or looked_up:
+            if self._follow or grounds is not None or _needs_state(items):
                 self._catch_up(locked.read)
             if check is not None:
                 check(self.fold)
-            named = (
-                tell_apart(locked.read(0), items, str(self.started.get("trace_id", "")))
-                if unnamed
-                else items
-            )
+            named = items
+            if unnamed:
+                trace_id = str(self.started.get("trace_id", ""))
+                named = tell_apart(locked.read(0), items, trace_id)
             known = find_known(locked.holds, locked.read, named, dedupe, self._change)
-            for body in self._compose_bodies(
-                known, named, (*gaps, *known.conflicts), dedupe, grounds
-            ):
+            all_gaps = (*gaps, *known.conflicts)
+            for body in self._compose_bodies(known, named, all_gaps, dedupe, grounds):
                 # Each is applied before the next is made: a checkpoint holds the state its
                 # predecessors left.
                 line = Written(locked.tip.seq + 1 + len(lines), {**body, "at": now, **self._by})
@@ -355,8 +350,21 @@ class Recorder:
             duplicates = sum(known.events)
             return [line.body for line in lines]
 
+        tip = self._append_composed(compose, at, sync)
+        if "late" in tips:
+            return self._append_late(items, tips["late"])
+        self._pending.clear()
+        self._fix_tip(tips.get("before"), tip, lines)
+        if self._fold is not None and lines:
+            self._known = self._writer.size
+        return Batch(self.invocation_id, tuple(lines), duplicates, sync, (), ())
+
+    def _append_composed(
+        self, compose: Callable[[LockedRecord], list[Body]], at: str, sync: bool
+    ) -> Tip:
+        """Write once under the record's lock what `compose` makes there; the new tip."""
         try:
-            tip = self._writer.append(compose, at, sync=sync)
+            return self._writer.append(compose, at, sync=sync)
         except BaseException as error:
             # What the fold took was not written; it is made anew from the file.
             self._fold, self._known = None, 0
@@ -367,13 +375,6 @@ class Recorder:
                     "spec-kitty invocations list",
                 ) from error
             raise
-        if "late" in tips:
-            return self._append_late(items, tips["late"])
-        self._pending.clear()
-        self._fix_tip(tips.get("before"), tip, lines)
-        if self._fold is not None and lines:
-            self._known = self._writer.size
-        return Batch(self.invocation_id, tuple(lines), duplicates, sync, (), ())
 
     def _fix_tip(self, before: Tip | None, after: Tip, lines: Sequence[Written]) -> None:
         """Fix the tip outside the record where that is due."""
@@ -544,6 +545,11 @@ class Recorder:
 
     def _make_id(self) -> str:
         return new_ulid(read_clock(self._clock), self._entropy(10))
+
+
+def _needs_state(items: Sequence[Composed]) -> bool:
+    """Return whether an event says of the run's state what its caller has not given."""
+    return any(item.event in _PLACED and _PLACED[item.event] not in item.body for item in items)
 
 
 def _describe_rule(rule: object) -> dict[str, object]:
