@@ -215,6 +215,25 @@ def _drop_replaced(
     ]
 
 
+def _rate_standing(
+    s: _Standing, table: RouterTable, role: str, lemma: str, own: bool
+) -> tuple[int, ...]:
+    """Return what a profile counts by each of `_CRITERIA`; `own` where the project has profiles."""
+    p = s.profile
+    home, general = int(p.origin == "project"), _rate_generality(p, table)
+    touched = (s.request > 0) - (s.request < 0)
+    lean, priority = s.facts, p.routing_priority
+    if not home:
+        # Shipped profiles fill the gaps of a project: beside its own they are not preferred,
+        # and outside its field a shipped specialist does not outrank a generalist.
+        if own:
+            lean = min(lean, 0)
+        if own or (general < 2 and touched <= 0 and lean <= 0):
+            priority = min(priority, _ORDINARY_PRIORITY)
+    claims, first = int(_claims_verb(p, lemma, table)), int(role in p.roles[:1])
+    return (touched, home * (touched > 0), s.request, lean, priority, claims, general, first, home)
+
+
 def choose_profile(
     pool: Sequence[AgentProfile],
     evidence: Evidence,
@@ -230,33 +249,7 @@ def choose_profile(
         for p in sorted(remaining, key=lambda p: p.profile_id)
     ]
     own = any(p.origin == "project" for p in pool)
-
-    def key(s: _Standing) -> tuple[int, ...]:
-        p = s.profile
-        home, general = int(p.origin == "project"), _rate_generality(p, table)
-        touched = (s.request > 0) - (s.request < 0)
-        lean, priority = s.facts, p.routing_priority
-        if not home:
-            # Shipped profiles fill the gaps of a project: beside its own they are not preferred,
-            # and outside its field a shipped specialist does not outrank a generalist.
-            if own:
-                lean = min(lean, 0)
-            if own or (general < 2 and touched <= 0 and lean <= 0):
-                priority = min(priority, _ORDINARY_PRIORITY)
-        claims, first = int(_claims_verb(p, lemma, table)), int(role in p.roles[:1])
-        return (
-            touched,
-            home * (touched > 0),
-            s.request,
-            lean,
-            priority,
-            claims,
-            general,
-            first,
-            home,
-        )
-
-    keyed = [(key(s), s) for s in standings]
+    keyed = [(_rate_standing(s, table, role, lemma, own), s) for s in standings]
     best = max(score for score, _ in keyed)
     winners = [s for score, s in keyed if score == best]
     second = max((score for score, _ in keyed if score != best), default=None)

@@ -267,6 +267,23 @@ def _check_worktrees(project: Project) -> Iterator[Finding]:
         yield Finding("GOES_WITH_WORKTREE", WARNING, layout.RECORDS, what, repair)
 
 
+def _check_long_open(report: RecordReport, now: int) -> Iterator[Finding]:
+    """Yield a warning for a record that has been open for longer than a day."""
+    name = report.invocation_id or ""
+    if not report.sealed or report.status != "open" or not is_invocation_id(name):
+        return
+    hours = (now - ULID.from_str(name).milliseconds) // 3_600_000
+    if hours >= STALE_OPEN_HOURS:
+        close = f"spec-kitty profile-invocation complete --invocation-id {name}"
+        yield Finding(
+            "LONG_OPEN",
+            WARNING,
+            report.file,
+            f"open for {count(hours, 'hour')}",
+            f"{close} --outcome abandoned",
+        )
+
+
 def _check_records(project: Project, now: int, rooms: Rooms) -> Iterator[Finding]:
     reach = Reach(FileObjectStore(project.root))
     reached: set[str] = set()
@@ -303,24 +320,7 @@ def _check_records(project: Project, now: int, rooms: Rooms) -> Iterator[Finding
             )
             for name, check in rooms.of_records:
                 yield from _guard(name, check, report)
-            if (
-                report.sealed
-                and report.status == "open"
-                and is_invocation_id(report.invocation_id or "")
-            ):
-                hours = (now - ULID.from_str(str(report.invocation_id)).milliseconds) // 3_600_000
-                if hours >= STALE_OPEN_HOURS:
-                    close = (
-                        "spec-kitty profile-invocation complete --invocation-id "
-                        f"{report.invocation_id}"
-                    )
-                    yield Finding(
-                        "LONG_OPEN",
-                        WARNING,
-                        report.file,
-                        f"open for {count(hours, 'hour')}",
-                        f"{close} --outcome abandoned",
-                    )
+            yield from _check_long_open(report, now)
         for finding in [finding for stream in rooms.streams for finding in stream.findings()]:
             # A record that lies elsewhere, or nowhere, may lead to objects that are here.
             partial = partial or finding.code.endswith(("_MISSING", "_ELSEWHERE"))

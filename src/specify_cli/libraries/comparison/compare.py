@@ -63,6 +63,10 @@ _ABOUT: Mapping[str, str] = {
     "action": "ACTION_MISMATCH",
     "outcome": "OUTCOME_MISMATCH",
 }
+_RULES_UNKNOWN = (
+    "which rules masked the runs is not known; outputs masked by different rules "
+    "differ for that alone"
+)
 _DECIDED = frozenset(
     {"PROFILE_MISMATCH", "ACTION_MISMATCH", "OUTCOME_MISMATCH", "DECISION_MISMATCH"}
 )
@@ -223,9 +227,7 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     if len(one.receipts) != len(two.receipts) and not cut:
         counts = len(one.receipts), len(two.receipts)
         mismatches.append(_differ("STEP_COUNT_MISMATCH", None, "step_count", *counts))
-    other_rules = (
-        one.redaction is not None and two.redaction is not None and one.redaction != two.redaction
-    )
+    other_rules = None not in (one.redaction, two.redaction) and one.redaction != two.redaction
     _compare_about(one, two, other_rules, mismatches, warnings)
     pairs = min(len(one.receipts), len(two.receipts))
     drifted: list[Warned] = []
@@ -244,19 +246,10 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
         ]
         warnings += [_warn_of_part(part, number) for part, number in wider.not_comparable.items()]
     if not compared and not mismatches:
-        why = (
-            "of no step the outputs could be compared"
-            if pairs
-            else "there is no step that both runs have"
-        )
-        warnings.append(Warned("NOTHING_COMPARED", None, why))
+        warnings.append(_warn_of_nothing(pairs))
     codes = {item["code"] for item in mismatches}
     if "OUTPUT_MISMATCH" in codes and None in (one.redaction, two.redaction):
-        why = (
-            "which rules masked the runs is not known; outputs masked by different rules "
-            "differ for that alone"
-        )
-        warnings.append(Warned("REDACTION_UNKNOWN", None, why))
+        warnings.append(Warned("REDACTION_UNKNOWN", None, _RULES_UNKNOWN))
     half_known = any(_is_known_of_one(one, two, name) for name in _ABOUT if name != "request")
     details = Details(
         step_count_match=_answer("STEP_COUNT_MISMATCH" in codes, cut),
@@ -275,6 +268,14 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     parts = (*_OF_RECEIPTS, *(part for part in PARTS if part != "events"))
     return ReplayResult(
         match, message, details, tuple(warnings), parts, (*shown, *wider.differences)
+    )
+
+
+def _warn_of_nothing(pairs: int) -> Warned:
+    """Return the warning that nothing was compared, of so many steps that both runs have."""
+    why = "of no step the outputs could be compared"
+    return Warned(
+        "NOTHING_COMPARED", None, why if pairs else "there is no step that both runs have"
     )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import ipaddress
 import os
+import socket
 import stat
 import time
+from functools import partial
 
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import write_json_lines, write_note, write_text
@@ -59,38 +61,12 @@ def serve(values: Values) -> int:
             "… --project all"
         )
     witness = _open_witness(home, address, shell.get_text(values, "witness"))
-
-    def announce(at: Listening) -> None:
-        if as_json:
-            write_json_lines(
-                [
-                    {
-                        "url": at.url,
-                        "host": at.host,
-                        "port": at.port,
-                        "endpoint": f"{at.url}v1/events",
-                    }
-                ]
-            )
-        else:
-            write_text(f"listening on {at.url} (events: {at.url}v1/events)")
-
     try:
-        try:
-            bound = bind(host, port)
-        except OSError as error:
-            in_use = error.errno == errno.EADDRINUSE
-            raise EnvironmentFault(
-                "ACCESS_FAILED",
-                f"--listen {values['listen']}: "
-                f"{'another program listens there' if in_use else error.strerror}",
-                "give another port; with port 0 a free one is taken",
-            ) from error
         collector.serve(
             storage,
             tokens,
-            bound,
-            announce,
+            _bind(host, port, str(values["listen"])),
+            partial(_announce, as_json=as_json),
             secret=secret,
             max_body=max_body,
             witness=witness,
@@ -101,6 +77,28 @@ def serve(values: Values) -> int:
         if witness is not None:
             witness.close()
     return 0
+
+
+def _announce(at: Listening, *, as_json: bool) -> None:
+    """Print where a collector listens."""
+    endpoint = f"{at.url}v1/events"
+    if as_json:
+        write_json_lines([{"url": at.url, "host": at.host, "port": at.port, "endpoint": endpoint}])
+    else:
+        write_text(f"listening on {at.url} (events: {endpoint})")
+
+
+def _bind(host: str, port: int, listen: str) -> socket.socket:
+    """Return the socket that requests come in by. Raises EnvironmentFault ACCESS_FAILED."""
+    try:
+        return bind(host, port)
+    except OSError as error:
+        in_use = error.errno == errno.EADDRINUSE
+        raise EnvironmentFault(
+            "ACCESS_FAILED",
+            f"--listen {listen}: {'another program listens there' if in_use else error.strerror}",
+            "give another port; with port 0 a free one is taken",
+        ) from error
 
 
 def _await_ledger(address: str) -> Ledger:
