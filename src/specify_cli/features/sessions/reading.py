@@ -159,6 +159,12 @@ class SessionReader:
         """Read one line."""
         raise NotImplementedError
 
+    def note_session(self, line: Line) -> None:
+        """Note what the first line to say so says of the session: id, folder, program's version."""
+        self.session_id = self.session_id or str(line.get("sessionId") or "")
+        self.cwd = self.cwd or str(line.get("cwd") or "")
+        self.version = self.version or str(line.get("version") or "")
+
     def add_event(
         self, event: str, at: int | None = None, *, status: str | None = None, **payload: Any
     ) -> None:

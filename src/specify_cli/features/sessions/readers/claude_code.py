@@ -59,9 +59,7 @@ class ClaudeReader(SessionReader):
     """Reads the lines of one file."""
 
     def read(self, line: Line, raw: bytes) -> None:
-        self.session_id = self.session_id or str(line.get("sessionId") or "")
-        self.cwd = self.cwd or str(line.get("cwd") or "")
-        self.version = self.version or str(line.get("version") or "")
+        self.note_session(line)
         if line.get("subtype") == "compact_boundary":
             self.add_event("PreCompact", trigger=(line.get("compactMetadata") or {}).get("trigger"))
         if line.get("isSidechain") is True and not self.agent:

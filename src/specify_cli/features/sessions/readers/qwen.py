@@ -60,9 +60,7 @@ class QwenReader(SessionReader):
     """Reads the lines of one file."""
 
     def read(self, line: Line, raw: bytes) -> None:
-        self.session_id = self.session_id or str(line.get("sessionId") or "")
-        self.cwd = self.cwd or str(line.get("cwd") or "")
-        self.version = self.version or str(line.get("version") or "")
+        self.note_session(line)
         parts = (line.get("message") or {}).get("parts") or []
         kind = line.get("type")
         if kind == "user" and line.get("subtype") == "notification":
