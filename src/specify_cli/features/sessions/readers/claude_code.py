@@ -26,12 +26,8 @@ if TYPE_CHECKING:
 
 # What Claude Code writes under a person's name that no person typed.
 _NOT_TYPED = ("<local-command-", "<command-", "Caveat: The messages below")
-# How it tells that a command in the background ended: which call it was, and how at the very end.
-_NOTIFIED = re.compile(
-    r"<task-notification>.*?<tool-use-id>([^<]+)</tool-use-id>.*?<status>(\w+)</status>"
-    r".*?<summary>.*?(?:exit code (\d+)\)?)?\s*</summary>",
-    re.DOTALL,
-)
+# How the summary of a command that ended in the background ends.
+_EXIT_CODE = re.compile(r"exit code (\d+)\)?\s*$")
 
 
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
@@ -97,11 +93,11 @@ class ClaudeReader(SessionReader):
 
     def _read_notification(self, text: str) -> None:
         """Read how a command in the background ended; nothing of another agent's."""
-        match = _NOTIFIED.match(text)
-        call = None if match is None else self.calls.get(match[1])
-        if match is None or call is None:
+        call = self.calls.get(_read_tag(text, "tool-use-id"))
+        if call is None:
             return
-        is_good = match[2] == "completed" and (match[3] or "0") == "0"
+        code = _EXIT_CODE.search(_read_tag(text, "summary")[-40:])
+        is_good = _read_tag(text, "status") == "completed" and (code is None or code[1] == "0")
         self.add_event("PostToolUse", status="ok" if is_good else "error", **call)
 
     def _read_result(self, part: Line, line: Line) -> None:
@@ -119,6 +115,11 @@ class ClaudeReader(SessionReader):
                 call_id,
                 tool_response=part.get("content") if result is None else result,
             )
+
+
+def _read_tag(text: str, name: str) -> str:
+    """Return what stands in the first element of this name; empty where there is none."""
+    return text.partition(f"<{name}>")[2].partition(f"</{name}>")[0]
 
 
 TRANSCRIPTS = KeptSessions(find_transcripts, ClaudeReader, locate_transcript)
