@@ -57,3 +57,27 @@ def test_where_hooks_are_installed_a_session_without_a_record_is_a_warning(
 
     assert dead["severity"] == "warning"
     assert find(cli) == [], "sessions of long ago are not missed"
+
+
+def test_a_transcript_that_does_not_say_where_it_worked_is_of_no_project(
+    chartered: Path, cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play_with_transcript("claude-code", chartered, cli, home, now=True)
+    forget(chartered)
+    for path in home.rglob("*.jsonl"):
+        path.write_text(path.read_text().replace('"cwd"', '"was"'))
+    touch(home, 1)
+    monkeypatch.chdir(chartered)
+
+    assert find(cli) == []
+
+
+def test_a_store_that_cannot_be_read_keeps_no_record_from_being_swept(chartered: Path, cli: Cli, home: Path) -> None:
+    database = home / ".local/share/opencode/opencode.db"
+    database.parent.mkdir(parents=True)
+    database.write_bytes(b"no database")
+    run = cli("do", "fix it", "--json", env={"CLAUDE_CODE_SESSION_ID": "s1"}).json()["invocation_id"]
+    (record,) = chartered.rglob(f"*{run}.jsonl")
+    os.utime(record, (time.time() - 3 * 24 * 3600,) * 2)
+
+    assert [item["invocation_id"] for item in cli("doctor", "--sweep", "--json").json()["swept"]] == [run]

@@ -13,6 +13,7 @@ from specify_cli.features.hooks.silence import find_installed
 from specify_cli.features.sessions.importer import AT_WORK_MILLIS
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import find_transcripts, list_names, read_session
+from specify_cli.features.sessions.transcripts import is_of_project
 from specify_cli.project.checks import Finding
 from specify_cli.record.findings import INFO, WARNING
 
@@ -38,18 +39,11 @@ def check_sessions(project: Project, home: str | None) -> Iterator[Finding]:
     now = time.time_ns() // 1_000_000
     installed = find_installed(project.root, home)
     for harness in list_names():
-        missing: list[Transcript] = []
-        try:
-            for transcript in find_transcripts(harness, home, os.environ):
-                is_recent = AT_WORK_MILLIS < now - transcript.changed < _DAYS * _DAY_MILLIS
-                if (
-                    is_recent
-                    and _is_of(project, transcript)
-                    and not _has_record(merger, harness, transcript)
-                ):
-                    missing.append(transcript)
-        except InvocationError:
-            continue  # `import sessions` names what cannot be read
+        missing = [
+            transcript
+            for transcript in _iter_recent(project, harness, home, now)
+            if not _has_record(merger, harness, transcript)
+        ]
         if missing:
             newest = max(missing, key=lambda transcript: transcript.changed)
             what = (
@@ -73,18 +67,23 @@ def merge_sessions(project: Project, cache: ParseCache, home: str | None) -> Non
     merger = SessionMerger(project, cache)
     now = time.time_ns() // 1_000_000
     for harness in list_names():
-        for transcript in find_transcripts(harness, home, os.environ):
-            is_over = AT_WORK_MILLIS < now - transcript.changed < _DAYS * _DAY_MILLIS
-            if not is_over or not _is_of(project, transcript):
-                continue
+        for transcript in _iter_recent(project, harness, home, now):
             main, others = transcript.read()
             session = read_session(harness, main, others, transcript.cwd)
             if session is not None:
                 merger.merge(session)
 
 
-def _is_of(project: Project, transcript: Transcript) -> bool:
-    return f"{os.path.realpath(transcript.cwd)}/".startswith(f"{os.path.realpath(project.root)}/")
+def _iter_recent(project: Project, harness: str, home: str, now: int) -> Iterator[Transcript]:
+    """Yield the sessions of a project that were over at `now` (ms), of the last 30 days; none where
+    they cannot be read, which `import sessions` names."""
+    try:
+        for transcript in find_transcripts(harness, home, os.environ):
+            is_recent = AT_WORK_MILLIS < now - transcript.changed < _DAYS * _DAY_MILLIS
+            if is_recent and is_of_project(transcript.cwd, project.root):
+                yield transcript
+    except InvocationError:
+        return
 
 
 def _has_record(merger: SessionMerger, harness: str, transcript: Transcript) -> bool:

@@ -26,6 +26,7 @@ from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import read_session
 from specify_cli.features.sessions.reading import parse_time
 from specify_cli.features.sessions.telling import iter_events
+from specify_cli.features.sessions.transcripts import is_of_project
 from specify_cli.invocation.ends.opening import (
     capture_modes,
     choose_advisor,
@@ -103,7 +104,6 @@ class SessionImporter:
         key = digest_key(project.git_dir)
         self._settings = Settings(capture_modes(project, None), project.config.redaction, key)
         self._choose = choose_advisor(project, cache)
-        self._root = os.path.realpath(project.root)
         # Asked for once: each record that is written here changes what an index has to be compared
         # with.
         self._known = {key.invocation_id: key for key in self._index.newest()}
@@ -112,7 +112,7 @@ class SessionImporter:
     def take(self, transcript: Transcript, harness: str) -> ImportResult:
         """Import one transcript, unless it is here, of another project, or still being written.
         Raises nothing."""
-        if not self._is_here(transcript.cwd):
+        if not is_of_project(transcript.cwd, self._project.root):
             return ImportResult("elsewhere")
         if transcript.changed < self._since:
             return ImportResult("earlier")
@@ -132,13 +132,6 @@ class SessionImporter:
             return self._take_session(session, sha256(main).hexdigest())
         except (InvocationError, OSError) as error:
             return ImportResult("refused", why=f"{transcript.name}: {error}")
-
-    def _is_here(self, cwd: str) -> bool:
-        if not os.path.isabs(cwd):
-            return False
-        return f"{os.path.normpath(cwd)}/".startswith(f"{self._project.root}/") or (
-            f"{os.path.realpath(cwd)}/".startswith(f"{self._root}/")
-        )
 
     def _take_session(self, session: Session, digest: str) -> ImportResult:
         """Import what of a session no record holds: all of it, or what was told since its newest

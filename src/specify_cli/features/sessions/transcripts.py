@@ -71,9 +71,20 @@ class Sought(NamedTuple):
     environment: Mapping[str, str]
 
 
-def locate_file(sought: Sought) -> Transcript | None:
-    """Return the transcript at the path that a hook named; None where it named none."""
-    return None if sought.path is None else describe_transcript(sought.path, "", {})
+def locate_with(
+    find_subagents: Callable[[str], Mapping[str, str]],
+) -> Callable[[Sought], Transcript | None]:
+    """Return what finds the transcript at the path that a hook named, with those of its subagents;
+    None where it named none."""
+
+    def locate(sought: Sought) -> Transcript | None:
+        path = sought.path
+        return None if path is None else describe_transcript(path, "", find_subagents(path))
+
+    return locate
+
+
+locate_file = locate_with(lambda _: {})
 
 
 class KeptSessions(NamedTuple):
@@ -99,6 +110,16 @@ def describe_transcript(
     except OSError:
         changed = 0
     return Transcript(path, cwd, changed, subagents, session_id=session_id)
+
+
+def is_of_project(cwd: str, root: str) -> bool:
+    """Return whether a session that worked in `cwd` is of the project at `root`, as either is named
+    or as it lies; never where its transcript does not say where it worked."""
+    if not os.path.isabs(cwd):
+        return False
+    return f"{os.path.normpath(cwd)}/".startswith(f"{root}/") or (
+        f"{os.path.realpath(cwd)}/".startswith(f"{os.path.realpath(root)}/")
+    )
 
 
 def list_files(folder: str, depth: int, ending: str) -> list[str]:
