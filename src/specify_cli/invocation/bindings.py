@@ -209,8 +209,7 @@ def asked_folder(harness: str, session: str) -> str:
 
 
 def opens_by_itself(root: str, harness: str) -> bool:
-    """Return whether sessions of a harness get records by themselves in this clone: `hooks install
-    --open`."""
+    """Return whether sessions of a harness get records by themselves in this clone."""
     return os.path.lexists(f"{root}/{layout.OPEN}/{harness}")
 
 

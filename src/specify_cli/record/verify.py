@@ -30,6 +30,7 @@ from specify_cli.record.findings import (
     finding,
 )
 from specify_cli.record.reading.contradictions import STATING, find_contradictions
+from specify_cli.record.reading.evidence import CONTRADICTIONS
 from specify_cli.record.reading.hash_table import HashTable
 from specify_cli.record.record import Tip, genesis_tip, integer_at, is_stand_in, skips, tip_of
 from specify_cli.record.seal import (
@@ -154,10 +155,6 @@ def verify_record(
         if walk.gaps:
             walk.follow(raw)
     return walk.report()
-
-
-# What a capture_gap calls two things that were told and differ; older writers used the latter.
-_CONTRADICTIONS = ("contradiction", "conflicting_duplicate")
 
 
 class _Calls:
@@ -500,7 +497,7 @@ class _Walk:
             self._add_finding("TIMES_CLAIMED", seq, offset, _describe_import(fields["imported"]))
         elif event == "tool_result":
             self._check_result(fields, seq, offset)
-        elif event == "capture_gap" and fields.get("reason") in _CONTRADICTIONS:
+        elif event == "capture_gap" and fields.get("reason") in CONTRADICTIONS:
             self._add_finding("CONTRADICTION_TOLD", seq, offset, say(fields.get("what")))
         if event in OBJECT_MEMBERS or dict in map(type, fields.values()):
             self.objects += named_objects(fields, seq, offset)

@@ -6,8 +6,8 @@
 
 Reading order: `handler.py` (the command `hook`, in steps), `harnesses/` and `payload/` (what
 programs send), `direct.py` (the ordinary call), `conversation/` (the rest of a session),
-`search.py` (which record), `losses.py` (what could not be recorded), `settings/` (install, status);
-`rehearsal.py`, `checks.py`, `silence.py`, `commands.py`.
+`search.py` (which record), `worktree/` (what calls changed), `losses.py` (what could not be
+recorded), `settings/` (install, status); `rehearsal.py`, `checks.py`, `silence.py`, `commands.py`.
 
 A hook never disturbs the agent: exit code 0, no output, a bounded wait. What is not recorded is
 kept where doctor finds it. Its ordinary way loads no table and no package. The rooms sessions,

@@ -6,12 +6,13 @@ annexes of closed ones.
     merged.rest        # what no record of the session's turns is there for
 
 A transcript is a file that the agent's user can write: each line that comes of it names it as its
-`witness`. Merging twice adds nothing, and so does merging after being killed in between.
+`witness`. Merging twice adds nothing.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import cached_property
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli import durable
@@ -63,6 +64,14 @@ class Merged(NamedTuple):
     rest: Session | None
 
 
+class _Sessions(NamedTuple):
+    """The sessions that records' first lines name: those that were `begun` here, each with its
+    records, and those that were imported."""
+
+    begun: dict[str, list[str]]
+    imported: set[str]
+
+
 class SessionMerger:
     """Merges sessions into the records of one project.
 
@@ -73,8 +82,6 @@ class SessionMerger:
         self._project, self._cache, self._newest = project, cache, newest
         self._index = Index(project.root)
         self._store = FileRecordStore(project.root, project.config.trail)
-        self._owners: dict[str, list[str]] | None = None
-        self._imported: set[str] = set()
 
     def merge(self, session: Session, over: TurnOver | None = None) -> Merged:
         """Hold a session against its records and write what they lack, but for what a hook tells in
@@ -91,17 +98,15 @@ class SessionMerger:
             for place, record in enumerate(records):
                 own = [item for item, owner in zip(told, owners, strict=True) if owner == place]
                 added += self._merge_record(session, record, own)
-        rest = {item.place for item, owner in zip(told, owners, strict=True) if owner is None}
-        left = tuple(item for at, item in enumerate(session.events) if at in rest)
-        works = any(
-            owner is None and item.event.event == "tool_call"
-            for item, owner in zip(told, owners, strict=True)
-        )
-        self.forget_orphans(
-            session, [told[at].event for at, own in enumerate(owners) if own is not None]
-        )
+        free = [item for item, owner in zip(told, owners, strict=True) if owner is None]
+        held = [item.event for item, owner in zip(told, owners, strict=True) if owner is not None]
+        self.forget_orphans(session, held)
         names = tuple(record.invocation_id for record in records)
-        return Merged(names, added, session._replace(events=left) if works else None)
+        if not any(item.event.event == "tool_call" for item in free):
+            return Merged(names, added, None)
+        rest = {item.place for item in free}
+        left = tuple(item for at, item in enumerate(session.events) if at in rest)
+        return Merged(names, added, session._replace(events=left))
 
     def _list_told(self, session: Session) -> list[Told]:
         places = {id(item): place for place, item in enumerate(session.events)}
@@ -128,9 +133,7 @@ class SessionMerger:
     def find_records(self, session: Session) -> list[str]:
         """Return the ids of the records that hooks or a `do` began for a session, the oldest
         first."""
-        if self._owners is None:
-            self._owners = self._read_owners()
-        ids = set(self._owners.get(session.session_id, ()))
+        ids = set(self._sessions.begun.get(session.session_id, ()))
         ids |= set(self._list_begun(session))
         agents = {item.payload.get("agent_id") for item in session.events}
         for agent in (None, *(agent for agent in agents if isinstance(agent, str))):
@@ -140,14 +143,13 @@ class SessionMerger:
 
     def is_known(self, harness: str, session_id: str) -> bool:
         """Return whether a session was bound to a record, or the first line of one names it."""
-        if self._owners is None:
-            self._owners = self._read_owners()
         bound = list_bindings(self._project.root, harness, session_id, None)
-        return bool(bound) or session_id in self._owners or session_id in self._imported
+        known = self._sessions
+        return bool(bound) or session_id in known.begun or session_id in known.imported
 
-    def _read_owners(self) -> dict[str, list[str]]:
-        """Return the records by the session that their first lines name."""
-        owners: dict[str, list[str]] = {}
+    @cached_property
+    def _sessions(self) -> _Sessions:
+        sessions = _Sessions({}, set())
         for number, key in enumerate(self._index.newest()):
             if self._newest is not None and number >= self._newest:
                 break
@@ -155,10 +157,11 @@ class SessionMerger:
             fields = {} if place is None else open_line(self._store.head(place)).fields or {}
             owner = fields.get("session")
             if isinstance(owner, dict) and "imported" in fields:
-                self._imported.add(str(owner.get("session_id")))
+                sessions.imported.add(str(owner.get("session_id")))
             elif isinstance(owner, dict):
-                owners.setdefault(str(owner.get("session_id")), []).append(key.invocation_id)
-        return owners
+                begun = sessions.begun.setdefault(str(owner.get("session_id")), [])
+                begun.append(key.invocation_id)
+        return sessions
 
     def _list_begun(self, session: Session) -> Iterator[str]:
         """Yield the records that a call of the session printed and that were begun while it ran:

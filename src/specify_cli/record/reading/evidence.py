@@ -15,7 +15,7 @@ from doctrine.text import count
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# Gaps that say that somebody told otherwise.
+# What a capture_gap calls two things that were told and differ; older writers used the latter.
 CONTRADICTIONS = ("contradiction", "conflicting_duplicate")
 
 

@@ -5,8 +5,8 @@ open by themselves.
     list_taken({})
 
 Reading order: `session.py` (which of the others a payload is for), `turn.py` (prompts, ends, calls
-that nobody ended), `permission.py`, `session_record.py` (`hooks install --open`), `take_in.py`
-(calls made together with a `do`).
+that nobody ended), `permission.py`, `session_record.py` (records that a prompt begins),
+`take_in.py` (calls of a turn from before its `do`).
 
 A call without a result gets an inferred one, marked as such, when the turn ends. A permission is
 recorded as a claim of the harness, not as an approval. Only `features/hooks` imports it.

@@ -1,9 +1,8 @@
 """Records that open and close by themselves, where a person did not say no: `hooks install`.
 
 The first prompt of a session that works on no record begins one: advice, for no agent read its
-context. A `do` in it begins a record of its own; when that is
-closed, this one goes on. It ends with the session. Whoever removes the mark switches this off, and
-nothing else.
+context. A `do` in it begins a record of its own; when that is closed, this one goes on. It ends
+with the session. Whoever removes the mark switches this off, and nothing else.
 """
 
 from __future__ import annotations

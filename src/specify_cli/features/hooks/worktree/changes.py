@@ -29,7 +29,7 @@ from specify_cli.features.hooks.worktree.judge import (
     describe_change,
     judge_change,
 )
-from specify_cli.features.hooks.worktree.known import File, Known
+from specify_cli.features.hooks.worktree.known import File, Known, stamp
 from specify_cli.features.hooks.worktree.listing import find_entry, list_gone
 from specify_cli.invocation.bindings import digest_of_names
 from specify_cli.invocation.ends.activity import Activity, read_activity, read_moment, read_others
@@ -104,7 +104,7 @@ class Changes:
                     moved[path] = os.lstat(f"{self._root}/{path}")
                 except OSError:
                     continue
-        files |= {path: _stamp(state) for path, state in moved.items()}
+        files |= {path: stamp(state) for path, state in moved.items()}
         files |= {path: content.file for path, content in self._read(moved).items()}
         return Known(now, base, self._index.stamp, files, [], [], {})
 
@@ -118,7 +118,7 @@ class Changes:
         }
         # What git put there is in its commits: its text is asked for when it is needed.
         as_git = {
-            path: name_blob(_stamp(moved.files[path]), entry.blob)
+            path: name_blob(stamp(moved.files[path]), entry.blob)
             for path, entry in entries.items()
             if entry is not None and entry.is_current and brought
         }
@@ -164,7 +164,7 @@ class Changes:
             body = gap("many_changes", "further files", count=left_out, message=message)
             items.append((Composed(body, (), ()), str(now)))
         self._append(items)
-        known.files.update({path: _stamp(state) for path, state in moved.files.items()})
+        known.files.update({path: stamp(state) for path, state in moved.files.items()})
         known.files.update(as_git | stands)
         known.files.update({path: before[path]._replace(changed=0) for path in moved.gone})
 
@@ -260,7 +260,3 @@ class Changes:
         if items:
             keys = [digest_of_names("tree", item.event, key)[:32] for item, key in items]
             self._recorder.append([item for item, _ in items], dedupe=keys, checkpoints=False)
-
-
-def _stamp(state: os.stat_result) -> File:
-    return File(state.st_ctime_ns, state.st_size, state.st_mode, "", None)

@@ -11,7 +11,7 @@ from doctrine.git import git_directory, own_git_directory, read_git
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.worktree.known import File
+from specify_cli.features.hooks.worktree.known import File, stamp
 from specify_cli.record.reading.patch_lines import digest_line
 from specify_cli.redaction.capture import RedactionError, redact
 
@@ -48,7 +48,7 @@ class Reader:
 
     def read(self, path: str, state: os.stat_result) -> Content:
         """Return a file of the work tree; of one that is too large its times alone."""
-        file = File(state.st_ctime_ns, state.st_size, state.st_mode, "", None)
+        file = stamp(state)
         try:
             if stat.S_ISLNK(state.st_mode):
                 data = os.fsencode(os.readlink(f"{self._root}/{path}"))

@@ -35,6 +35,11 @@ class File(NamedTuple):
     lines: list[str] | None
 
 
+def stamp(state: os.stat_result) -> File:
+    """Return what the file system says of a file, before it is read."""
+    return File(state.st_ctime_ns, state.st_size, state.st_mode, "", None)
+
+
 class Known(NamedTuple):
     """What is known of a work tree: when it was looked at (ns), the commit that unlisted files are
     as in, what the index was (`name_index`), the other files, folders and ignored paths beside the

@@ -15,6 +15,7 @@ from specify_cli.features.sessions.transcripts import (
     describe_transcript,
     find_cwd,
     list_files,
+    locate_with,
     read_head,
 )
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from specify_cli.features.sessions.reading import Line
-    from specify_cli.features.sessions.transcripts import Sought, Transcript
+    from specify_cli.features.sessions.transcripts import Transcript
 
 # What Claude Code writes under a person's name that no person typed.
 _NOT_TYPED = ("<local-command-", "<command-", "Caveat: The messages below")
@@ -37,13 +38,6 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
         # Most are of other projects, and say so in their first lines.
         cwd = find_cwd(read_head(path, FIRST_BYTES)) or find_cwd(read_head(path))
         yield describe_transcript(path, cwd, _find_subagents(path), Path(path).stem)
-
-
-def locate_transcript(sought: Sought) -> Transcript | None:
-    """Return the transcript at the path that a hook named, with those of its subagents."""
-    if sought.path is None:
-        return None
-    return describe_transcript(sought.path, "", _find_subagents(sought.path))
 
 
 def _find_subagents(path: str) -> dict[str, str]:
@@ -122,4 +116,4 @@ def _read_tag(text: str, name: str) -> str:
     return text.partition(f"<{name}>")[2].partition(f"</{name}>")[0]
 
 
-TRANSCRIPTS = KeptSessions(find_transcripts, ClaudeReader, locate_transcript)
+TRANSCRIPTS = KeptSessions(find_transcripts, ClaudeReader, locate_with(_find_subagents))

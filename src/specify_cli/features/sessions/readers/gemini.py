@@ -15,6 +15,7 @@ from specify_cli.features.sessions.transcripts import (
     KeptSessions,
     describe_transcript,
     list_files,
+    locate_with,
     read_head,
 )
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from specify_cli.features.sessions.reading import Line
-    from specify_cli.features.sessions.transcripts import Sought, Transcript
+    from specify_cli.features.sessions.transcripts import Transcript
 
 
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
@@ -37,13 +38,6 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
             *list_files(f"{folder}/chats", 0, ".json"),
         ]:
             yield describe_transcript(path, cwd, _find_subagents(path), _find_session(path))
-
-
-def locate_transcript(sought: Sought) -> Transcript | None:
-    """Return the transcript at the path that a hook named, with those of its subagents."""
-    if sought.path is None:
-        return None
-    return describe_transcript(sought.path, "", _find_subagents(sought.path))
 
 
 def _find_session(path: str) -> str:
@@ -108,4 +102,4 @@ class GeminiReader(SessionReader):
         self.end_call("PostToolUse", str(call["id"]), at, tool_response=members)
 
 
-TRANSCRIPTS = KeptSessions(find_transcripts, GeminiReader, locate_transcript)
+TRANSCRIPTS = KeptSessions(find_transcripts, GeminiReader, locate_with(_find_subagents))

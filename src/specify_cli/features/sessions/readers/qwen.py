@@ -15,6 +15,7 @@ from specify_cli.features.sessions.transcripts import (
     describe_transcript,
     find_cwd,
     list_files,
+    locate_with,
     read_head,
 )
 
@@ -22,32 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from specify_cli.features.sessions.reading import Line
-    from specify_cli.features.sessions.transcripts import Sought, Transcript
+    from specify_cli.features.sessions.transcripts import Transcript
 
 
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
     """Yield the transcripts below Qwen Code's folder."""
     del environment
-    for folder in list_folders(f"{home}/.qwen/projects"):
-        for path in list_files(f"{folder}/chats", 0, ".jsonl"):
+    for path in list_files(f"{home}/.qwen/projects", 2, ".jsonl"):
+        if path.split("/")[-2] == "chats":
             cwd = find_cwd(read_head(path, FIRST_BYTES))
             yield describe_transcript(path, cwd, _find_subagents(path), Path(path).stem)
-
-
-def locate_transcript(sought: Sought) -> Transcript | None:
-    """Return the transcript at the path that a hook named, with those of its subagents."""
-    if sought.path is None:
-        return None
-    return describe_transcript(sought.path, "", _find_subagents(sought.path))
-
-
-def list_folders(top: str) -> list[str]:
-    """Return the folders in a folder, by name; links are not followed."""
-    try:
-        entries = sorted(os.scandir(top), key=lambda entry: entry.name)
-    except OSError:
-        return []
-    return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
 def _find_subagents(path: str) -> dict[str, str]:
@@ -98,4 +83,4 @@ class QwenReader(SessionReader):
             self.end_call("PostToolUse", call_id, None, status, tool_response=members)
 
 
-TRANSCRIPTS = KeptSessions(find_transcripts, QwenReader, locate_transcript)
+TRANSCRIPTS = KeptSessions(find_transcripts, QwenReader, locate_with(_find_subagents))
