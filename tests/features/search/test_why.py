@@ -3,155 +3,33 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from line_histories import History
 from specify_cli.features.programs.run import open_invocation
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.search.why import explain_file
 from specify_cli.project.config import load_project
-from support import FULL, Cli, git, valid
+from support import FULL, Cli, valid
 
 # `make stress` plays 1,000.
 HISTORIES = 1000 if FULL else 5
-COMMON = ("", "", "}", "    return None", "    else:", "    pass", "import os", ")")
 
 
-class History:
-    """A random history of one repository: invocations and people edit files, and git does to them what people do.
-
-    Who wrote a line stands behind it in blanks, which git keeps and `why` does not look at: the nth invocation writes
-    n of them, a person none.
-    """
-
-    def __init__(self, root: Path, seed: int) -> None:
-        self.root = root
-        self.random = random.Random(seed)
-        self.ids: list[str] = []
-        self.words = 0
-        self.branches = ["main"]
-        self.said: list[str] = []
-
-    def line(self, owner: int) -> str:
-        if self.random.random() < 0.2:  # as many lines without a word of their own as our own source has
-            return self.random.choice(COMMON) + " " * owner
-        self.words += 1
-        return f"    value_{self.words} = compute({self.random.choice('abcdef')}, {self.words})" + " " * owner
-
-    def edit(self, lines: list[str], owner: int) -> list[str]:
-        new = list(lines)
-        for _ in range(self.random.randint(1, 3)):
-            at = self.random.randint(0, len(new))
-            cut = self.random.choice((0, 0, 1, 2, 4))
-            new[at : at + cut] = [self.line(owner) for _ in range(self.random.choice((0, 1, 2, 3, 8)))]
-        return new or [self.line(owner)]
-
-    def files(self) -> list[Path]:
-        return sorted(self.root.glob("src/*.py"))
-
-    def work(self) -> None:
-        """An invocation edits one or two files, through patches that tell a diff or the texts."""
-        with open_invocation(self.root, f"fix number {len(self.ids)}") as run:
-            self.ids.append(run.invocation_id)
-            owner = len(self.ids)
-            for path in self.random.sample(self.files(), min(len(self.files()), self.random.choice((1, 1, 2)))):
-                before = path.read_text().removesuffix("\n").split("\n")
-                after = self.edit(before, owner)
-                path.write_text("\n".join(after) + "\n")
-                run.patch(f"src/{path.name}", "modify", before="\n".join([*before, ""]), after=path.read_text())
-            if self.random.random() < 0.2:
-                path = self.root / f"src/new{owner}.py"
-                path.write_text("\n".join(self.line(owner) for _ in range(self.random.randint(3, 20))) + "\n")
-                run.patch(f"src/{path.name}", "create", after=path.read_text())
-        self.commit(f"work {owner}")
-
-    def person(self) -> None:
-        path = self.random.choice(self.files())
-        path.write_text("\n".join(self.edit(path.read_text().removesuffix("\n").split("\n"), 0)) + "\n")
-        self.commit("by hand")
-
-    def commit(self, message: str) -> None:
-        git(self.root, "add", "src")
-        git(self.root, "commit", "-qm", message, "--allow-empty")
-
-    def git(self, *argv: str) -> bool:
-        """Run git; what it cannot do is taken back."""
-        try:
-            git(self.root, *argv)
-        except AssertionError:
-            for command in ("rebase", "cherry-pick", "revert", "merge"):
-                try:
-                    git(self.root, command, "--abort")
-                except AssertionError:
-                    continue
-            git(self.root, "reset", "-q", "--hard")
-            return False
-        self.said.append(" ".join(argv))
-        return True
-
-    def amend(self) -> None:
-        self.person()
-        self.git("reset", "-q", "--soft", "HEAD~1")
-        self.git("commit", "-q", "--amend", "-m", "amended", "--allow-empty")
-
-    def branch(self) -> None:
-        name = f"b{len(self.branches)}"
-        if self.git("switch", "-qc", name):
-            self.branches.append(name)
-
-    def switch(self) -> None:
-        self.git("switch", "-q", self.random.choice(self.branches))
-
-    def merge(self) -> None:
-        other = self.random.choice(self.branches)
-        way = self.random.choice(("merge", "squash", "rebase", "pick"))
-        if way == "merge":
-            self.git("merge", "-q", "--no-edit", other)
-        elif way == "rebase":
-            self.git("rebase", "-q", other)
-        elif way == "pick":
-            self.git("cherry-pick", "--allow-empty", "--keep-redundant-commits", other)
-        elif self.git("merge", "-q", "--squash", other):
-            self.git("commit", "-qm", "squashed", "--allow-empty")
-
-    def revert(self) -> None:
-        count = len(git(self.root, "rev-list", "--no-merges", "HEAD").split())
-        if count > 2:
-            self.git("revert", "--no-edit", f"HEAD~{self.random.randint(0, min(3, count - 2))}")
-
-    def autosquash(self) -> None:
-        self.person()
-        self.git("commit", "-q", "--amend", "-m", "fixup! by hand")
-        self.git("-c", "sequence.editor=true", "rebase", "-q", "-i", "--autosquash", "HEAD~2")
-
-    def move(self) -> None:
-        path = self.random.choice(self.files())
-        self.git("mv", f"src/{path.name}", f"src/m{self.random.randint(0, 10_000)}_{path.name}")
-        self.commit("moved")
-
-    def play(self) -> None:
-        for name in ("a.py", "b.py"):
-            (self.root / "src" / name).write_text("\n".join(self.line(0) for _ in range(30)) + "\n")
-        self.commit("start")
-        steps = (self.work, self.work, self.work, self.person, self.amend, self.branch, self.switch, self.merge)
-        for _ in range(14):
-            self.random.choice((*steps, self.merge, self.revert, self.autosquash, self.move))()
-
-    def judge(self, home: Path) -> Iterator[tuple[bool, str | None, str | None]]:
-        """Yield of every line whether it has words of its own, who wrote it, and who is said to have."""
-        project, _ = load_project(str(self.root), str(home))
-        with SearchIndex(project) as index:
-            index.update()
-            for path in self.files():
-                told = explain_file(project, index, str(path))
-                found = [part.invocation_id for part in told.ranges for _ in range(part.first, part.last + 1)]
-                lines = path.read_text().removesuffix("\n").split("\n")
-                for line, said in zip(lines, found, strict=True):
-                    owner = len(line) - len(line.rstrip())
-                    yield "value" in line, (self.ids[owner - 1] if owner else None), said
+def judge(history: History, home: Path) -> Iterator[tuple[bool, str | None, str | None]]:
+    """Yield of every line whether it has words of its own, who wrote it, and who is said to have."""
+    project, _ = load_project(str(history.root), str(home))
+    with SearchIndex(project) as index:
+        index.update()
+        for path in history.files():
+            told = explain_file(project, index, str(path))
+            found = [part.invocation_id for part in told.ranges for _ in range(part.first, part.last + 1)]
+            lines = path.read_text().removesuffix("\n").split("\n")
+            for line, said in zip(lines, found, strict=True):
+                yield "value" in line, history.owner(line), said
 
 
 @pytest.mark.stress
@@ -166,7 +44,7 @@ def test_random_histories_lead_to_who_wrote_a_line_and_to_nobody_else(repository
         (root / ".gitignore").write_text(".kittify/\n")
         history = History(root, seed)
         history.play()
-        for worded, truth, said in history.judge(tmp_path):
+        for worded, truth, said in judge(history, tmp_path):
             right[worded] += said == truth
             unknown[worded] += said is None and truth is not None
             if said not in (None, truth):

@@ -44,13 +44,14 @@ _BARE = frozenset(
 
 class Edit(NamedTuple):
     """One patch of a record. `order` is when it was made: the invocation's time and the line's
-    number in it."""
+    number in it. `fields` are the whole line of the record, where it is read for more."""
 
     invocation_id: str
     seq: int
     order: tuple[str, int]
     path: str
     hunks: Sequence[Sequence[LineMark]]
+    fields: Mapping[str, object] = {}
 
 
 class _Claim(NamedTuple):
@@ -110,7 +111,18 @@ _NOW = ("~", 0)  # after every time of RFC 3339
 
 
 def attribute(lines: Sequence[str], names: Set[str], edits: Iterable[Edit]) -> list[Edit | None]:
-    """Return for each line of a file the edit that wrote it; None where that is not known.
+    """Return for each line of a file the edit that wrote it; None where that is not known, or
+    where two invocations could have written it."""
+    return [
+        writers[0] if len(writers) == 1 else None for writers in find_writers(lines, names, edits)
+    ]
+
+
+def find_writers(
+    lines: Sequence[str], names: Set[str], edits: Iterable[Edit]
+) -> list[tuple[Edit, ...]]:
+    """Return for each line of a file the edits that may have written it, one of each invocation;
+    none where no record tells.
 
     `names` are the file's paths: its own, and those it may have had before. In a file of another
     name only lines that agree with many around them are from an edit.
@@ -130,23 +142,23 @@ def attribute(lines: Sequence[str], names: Set[str], edits: Iterable[Edit]) -> l
                 for hunk in laid:
                     views += _claim_lines(hunk, edit.path in names, view, claims)
     removed = _find_removals(ordered)
-    edits_of_lines = [
+    writers = [
         _choose(claim, digest, removed) for claim, digest in zip(claims, digests, strict=True)
     ]
-    _drop_equal(edits_of_lines, digests)
-    return edits_of_lines
+    _drop_equal(writers, digests)
+    return writers
 
 
-def _drop_equal(edits_of_lines: list[Edit | None], digests: Sequence[str]) -> None:
-    """Take the edit from equal lines in a row, unless it wrote those around too: nothing tells
+def _drop_equal(writers: list[tuple[Edit, ...]], digests: Sequence[str]) -> None:
+    """Take the edits from equal lines in a row, unless they wrote those around too: nothing tells
     which of them came."""
-    before = [edit and edit.invocation_id for edit in edits_of_lines]
+    before = [tuple(edit.invocation_id for edit in edits) for edits in writers]
     for _, group in groupby(range(len(digests)), key=digests.__getitem__):
         equal = list(group)
         around = before[max(0, equal[0] - 1) : equal[-1] + 2]
         if len(equal) > 1 and len(set(around)) > 1:
             for at in equal:
-                edits_of_lines[at] = None
+                writers[at] = ()
 
 
 def _find_hunks(edit: Edit) -> list[_Hunk]:
@@ -331,17 +343,18 @@ def _find_removals(edits: Sequence[Edit]) -> Mapping[str, list[tuple[tuple[str, 
 
 def _choose(
     claims: Sequence[_Claim], digest: str, removed: Mapping[str, list[tuple[tuple[str, int], str]]]
-) -> Edit | None:
-    """Return the edit that the lines around speak for most; None where they speak for two
-    invocations alike."""
+) -> tuple[Edit, ...]:
+    """Return the edit that the lines around speak for most; one of each invocation where they
+    speak for several alike."""
     best = max((claim.score for claim in claims if claim.sure), default=0)
     edits = [claim.edit for claim in claims if claim.sure and claim.score == best]
-    if not edits or any(not claim.sure and claim.edit.order > edits[-1].order for claim in claims):
-        return None
-    if len({edit.invocation_id for edit in edits}) == 1:
-        return edits[-1]
-    # The line was taken away after all but the last of them had written it.
+    if not edits:
+        return ()
     last = edits[-1]
+    unsure = [claim.edit for claim in claims if not claim.sure and claim.edit.order > last.order]
+    if unsure:
+        return _keep_last([*edits, *unsure])
+    # The line was taken away after all but the last of them had written it.
     gone = [
         any(
             edit.order < order < last.order and path == edit.path
@@ -350,4 +363,9 @@ def _choose(
         for edit in edits
         if edit.invocation_id != last.invocation_id
     ]
-    return last if all(gone) else None
+    return (last,) if all(gone) else _keep_last(edits)
+
+
+def _keep_last(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+    """Return the last edit of each invocation, in the order of the invocations."""
+    return tuple(edit for _, edit in sorted({edit.invocation_id: edit for edit in edits}.items()))

@@ -400,16 +400,16 @@ class SearchIndex:
         return [(str(uri), int(seen)) for uri, seen in rows], int(whole)
 
     def find_patches(
-        self, digests: Iterable[str], path: str
+        self, digests: Iterable[str], paths: Iterable[str]
     ) -> Iterator[tuple[Place, dict[str, object]]]:
-        """Yield every patch of a file and every one that added a line of these digests, as the
+        """Yield every patch of these files and every one that added a line of these digests, as the
         record has it now.
 
         A line that many patches added says nothing of any of them. The patches of the files that
         are found so are yielded too: in one of them a line may have been taken away again.
         """
         places: set[tuple[int, int]] = set()
-        waiting, seen = [f"path:{path}", *set(digests)], set[str]()
+        waiting, seen = [*(f"path:{path}" for path in paths), *set(digests)], set[str]()
         while waiting:
             key = waiting.pop()
             seen.add(key)

@@ -10,7 +10,7 @@ Told by content alone (`blame`). What no record tells is unknown, never a guess.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from doctrine.text import make_encodable
@@ -93,7 +93,7 @@ def explain_file(
             f"{name} has {len(lines)} lines, and no line {line}",
             f"spec-kitty why {name}",
         )
-    edits = list(_find_edits(index, lines, name))
+    edits = list(find_edits(index, lines, [name]))
     asked_lines = range(len(lines)) if line is None else range(line - 1, line)
     # A file that is gone may be this one before it was moved.
     gone = {
@@ -164,14 +164,16 @@ def _read_lines(project: Project, name: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _find_edits(index: SearchIndex, lines: Sequence[str], path: str) -> Iterator[Edit]:
-    for place, fields in index.find_patches({digest_line(line) for line in lines}, path):
+def find_edits(index: SearchIndex, lines: Iterable[str], paths: Sequence[str]) -> Iterator[Edit]:
+    """Yield the edits of files of these paths, and of any file to which one of these lines came."""
+    for place, fields in index.find_patches({digest_line(line) for line in lines}, paths):
         seq = fields.get("seq")
         hunks = read_lines_member(fields.get("lines"))
         if fields.get("ok") is not False and type(seq) is int and hunks:
             # The id tells when the invocation began; the line when the patch was made, or seen.
             moment = str(fields.get("claimed_at") or fields.get("at") or "")
-            yield Edit(place.invocation_id, seq, (moment, seq), str(fields.get("path")), hunks)
+            path = str(fields.get("path"))
+            yield Edit(place.invocation_id, seq, (moment, seq), path, hunks, fields)
 
 
 def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
-from specify_cli.record.reading.checks import FAILED, PASSED, judge_check, name_change
+from specify_cli.record.reading.checks import FAILED, NOT_KNOWN, PASSED, judge_check, name_change
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.record import is_stand_in
 
@@ -51,6 +51,38 @@ def note_done(
         (line.get("outcome") for line in reversed(lines) if line.get("event") == "completed"), None
     )
     return tuple(_iter_remarks(_Shown(make_timeline(lines), commands))) if outcome == "done" else ()
+
+
+class CheckState(NamedTuple):
+    """How the work of a record was tested after its last change, and the lines that show it.
+
+    `state` is `passed`, `failed`, `not run` (none ran after the last change), `no change` (there is
+    nothing to test) or `not known` (command lines, or whole lines, are not kept).
+    """
+
+    state: str
+    command: str = ""
+    seqs: tuple[int, ...] = ()
+
+
+def judge_tests(lines: Sequence[Mapping[str, object]], commands: Sequence[str] = ()) -> CheckState:
+    """Return how the work was tested after its last change.
+
+    `commands` are the test commands that count beside those that everybody knows.
+    """
+    shown = _Shown(make_timeline(lines), commands)
+    withheld = any(map(is_stand_in, lines))
+    if not shown.changes and not withheld:
+        return CheckState("no change")
+    last = shown.changes[-1].seq if shown.changes else -1
+    later = [check for check in shown.checks if check.seq > last]
+    if withheld or (shown.calls and not shown.told):
+        return CheckState(NOT_KNOWN)
+    if not later:
+        return CheckState("not run", "", (last,))
+    check = later[-1]
+    state = check.shows if check.shows in (PASSED, FAILED, NOT_KNOWN) else "not run"
+    return CheckState(state, _cut(check.entry.about), (last, check.seq))
 
 
 def judge_end(events: Sequence[Mapping[str, object]]) -> str:

@@ -1,0 +1,189 @@
+"""Decide which invocation wrote each changed line of a file. [pure]
+
+    stretches = attribute_file(file, edits, kept_texts)
+
+A line is given by content (`search.blame`). Where a formatter changed it, the text that a record
+keeps of its patch is compared without blanks, quotes and commas; such a line is *reformatted*.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+from specify_cli.features.origin.git_range import ChangedFile
+from specify_cli.features.search.blame import Edit, find_writers
+from specify_cli.record.reading.patch_lines import ADDED, REMOVED, digest_line
+
+# What formatters change: blanks, quotes, commas and semicolons.
+_FORM = re.compile(r"[\s,;'\"`()]+")
+# How much text a line or a row of lines must have in common with a patch, without its form.
+_ENOUGH = 16
+
+
+class KeptText(NamedTuple):
+    """A piece of text that a record keeps of the lines that an edit added."""
+
+    edit: Edit
+    text: str
+
+
+class Stretch(NamedTuple):
+    """Lines `first` to `last` of a file, counted from 1, that came in one commit and from the same
+    writers.
+
+    `uris` name the lines of the records that tell it: none where no record does, several where
+    each of them could have written it. `reformatted`: they were found in another form.
+    """
+
+    first: int
+    last: int
+    commit: str | None
+    invocation_ids: tuple[str, ...]
+    uris: tuple[str, ...]
+    reformatted: bool = False
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+
+def attribute_file(
+    file: ChangedFile, names: Collection[str], edits: Sequence[Edit], kept: Sequence[KeptText]
+) -> tuple[Stretch, ...]:
+    """Return where the changed lines of a file come from, in their order.
+
+    `names` are the paths that the file has and may have had; `kept` are the texts of its edits.
+    """
+    if not file.changed:
+        return ()
+    writers = find_writers(file.lines, frozenset(names), edits)
+    _follow_commits(file, writers, edits)
+    left = [at for at in file.changed if not writers[at]]
+    reformatted = _find_reformatted(file.lines, left, kept)
+    return tuple(_join(file, {**dict(enumerate(writers)), **reformatted}, reformatted.keys()))
+
+
+def _follow_commits(
+    file: ChangedFile, writers: list[tuple[Edit, ...]], edits: Sequence[Edit]
+) -> None:
+    """Give a line to the writer of the line beside it where both came in one commit, and one patch
+    of that writer added both beside each other.
+
+    A line without words, at the edge of what a patch added, says too little by its content alone.
+    A line that a patch added is given once: another line of the same content is somebody else's.
+    """
+    changed, digests = set(file.changed), list(map(digest_line, file.lines))
+    pairs = _find_pairs(edits)
+
+    def find_places(at: int, beside: int) -> set[_Added]:
+        """Return the lines of patches that this one can be, by the one beside it."""
+        if not 0 <= beside < len(digests) or len(writers[beside]) != 1:
+            return set()
+        one, two = sorted((at, beside))
+        key = (writers[beside][0].invocation_id, digests[one], digests[two])
+        return {place._replace(line=place.line + (at > beside)) for place in pairs.get(key, ())}
+
+    def find_candidates(at: int) -> tuple[set[_Added], tuple[Edit, ...]]:
+        """Return the lines of patches that a line without a writer can be, and that writer."""
+        beside = [
+            other
+            for other in (at - 1, at + 1)
+            if other in changed and file.commits.get(at) == file.commits.get(other)
+        ]
+        found = [(find_places(at, other), writers[other]) for other in beside]
+        return max(found, key=lambda one: len(one[0]), default=(set(), ()))
+
+    while True:
+        used = Counter(
+            place
+            for at in range(len(digests))
+            if writers[at]
+            for place in find_places(at, at - 1) | find_places(at, at + 1)
+        )
+        left = {at: find_candidates(at) for at in file.changed if not writers[at]}
+        used.update(place for places, _ in left.values() for place in places)
+        given = {
+            at: by
+            for at, (places, by) in left.items()
+            if places and all(used[place] == 1 for place in places)
+        }
+        if not given:
+            return
+        for at, by in given.items():
+            writers[at] = by
+
+
+class _Added(NamedTuple):
+    """A line that a patch added: the number of the edit, of the hunk, and of the line in it."""
+
+    edit: int
+    hunk: int
+    line: int
+
+
+def _find_pairs(edits: Sequence[Edit]) -> dict[tuple[str, str, str], list[_Added]]:
+    """Return where each invocation added two lines beside each other, by the first of both."""
+    pairs: dict[tuple[str, str, str], list[_Added]] = {}
+    for number, edit in enumerate(edits):
+        for place, hunk in enumerate(edit.hunks):
+            after = [line for line in hunk if line.mark != REMOVED]
+            for at, (one, two) in enumerate(pairwise(after)):
+                if one.mark == two.mark == ADDED:
+                    key = (edit.invocation_id, one.digest, two.digest)
+                    pairs.setdefault(key, []).append(_Added(number, place, at))
+    return pairs
+
+
+def _join(
+    file: ChangedFile, writers: Mapping[int, tuple[Edit, ...]], reformatted: Collection[int]
+) -> Iterator[Stretch]:
+    """Yield the changed lines as stretches that have the same commit and the same writers."""
+
+    def describe(at: int) -> tuple[object, ...]:
+        ids = tuple(edit.invocation_id for edit in writers[at])
+        return file.commits.get(at), ids, at in reformatted
+
+    numbered = enumerate(file.changed)
+    for _, group in groupby(numbered, key=lambda item: (item[1] - item[0], describe(item[1]))):
+        lines = [at for _, at in group]
+        edits = writers[lines[0]]
+        yield Stretch(
+            lines[0] + 1,
+            lines[-1] + 1,
+            file.commits.get(lines[0]),
+            tuple(edit.invocation_id for edit in edits),
+            tuple(f"inv://{edit.invocation_id}/event/{edit.seq}" for edit in edits),
+            lines[0] in reformatted,
+        )
+
+
+def _find_reformatted(
+    lines: Sequence[str], left: Sequence[int], kept: Sequence[KeptText]
+) -> dict[int, tuple[Edit, ...]]:
+    """Return the edits whose text holds lines in another form, whole rows of lines before single
+    ones."""
+    texts = [(item.edit, _strip_form(item.text)) for item in kept]
+    found: dict[int, tuple[Edit, ...]] = {}
+    rows = [
+        [at for _, at in group]
+        for _, group in groupby(enumerate(left), key=lambda item: item[1] - item[0])
+    ]
+    for row in rows if texts else ():
+        for part in (row, *([at] for at in row)):
+            sought = "".join(_strip_form(lines[at]) for at in part)
+            edits = {
+                edit.invocation_id: edit
+                for edit, text in texts
+                if len(sought) >= _ENOUGH and sought in text
+            }
+            if edits and not found.keys() & part:
+                found |= dict.fromkeys(part, tuple(edit for _, edit in sorted(edits.items())))
+    return found
+
+
+def _strip_form(text: str) -> str:
+    return _FORM.sub("", text)

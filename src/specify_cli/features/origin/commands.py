@@ -1,0 +1,95 @@
+"""origin: from a range of commits to the invocations behind its lines."""
+
+from __future__ import annotations
+
+import os
+
+from doctrine.git import find_worktree
+from specify_cli.cli import shell
+from specify_cli.cli.terminal.output import write_json, write_lines, write_text
+from specify_cli.errors import CallerError
+from specify_cli.features.origin.git_range import ChangedFile, ChangeRange, read_range
+from specify_cli.features.origin.origin import Origin, trace_range
+from specify_cli.features.origin.rendering import make_csv, render_origin
+from specify_cli.features.search.commands import open_index
+from specify_cli.libraries.archive.archive import create_file
+from specify_cli.project.config import Project
+from specify_cli.room import Values
+
+
+def origin(values: Values) -> int:
+    """Tell where the lines of a range come from."""
+    given, release = shell.get_text(values, "range"), shell.get_text(values, "release")
+    if (given is None) == (release is None):
+        raise CallerError(
+            "USAGE", "expected either a range or --release A..B", "spec-kitty origin main..HEAD"
+        )
+    if release is not None and ".." not in release:
+        raise CallerError("USAGE", f"--release: expected A..B, found {release!r}", "v1.4..v1.5")
+    project = shell.read_project()
+    top = find_top(project)
+    changes = read_changes(top, str(given or release))
+    with open_index(project) as index:
+        report = trace_range(project, index, changes, top)
+    text = _format(report, str(values["format"]))
+    output = shell.get_text(values, "output")
+    if output is not None:
+        create_file(output, text.encode("utf-8", "surrogateescape"))
+        write_text(f"{output}: {report.lines.changed} lines")
+    elif values["json"]:
+        write_json(report)
+    elif values["format"] == "text":
+        write_lines(render_origin(report))
+    else:
+        write_text(text)
+    return 0
+
+
+def find_top(project: Project) -> str:
+    """Return the top of the worktree. Raises CallerError INVALID_VALUE outside git."""
+    top = find_worktree(project.root)
+    if top is None:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"{project.root} lies in no git repository",
+            "git init, or spec-kitty why FILE",
+        )
+    return top
+
+
+def read_changes(top: str, given: str) -> ChangeRange:
+    """Return the changes that a range, a commit, or a file of the last commit stands for."""
+    path, colon, number = given.rpartition(":")
+    line = int(number) if colon and number.isdecimal() and len(number) < 10 else None
+    name = path if line is not None else given
+    if ".." in given or not os.path.isfile(os.path.join(shell.here(), name)):
+        return read_range(top, given)
+    whole = os.path.realpath(os.path.join(shell.here(), name))
+    relative = os.path.relpath(whole, os.path.realpath(top))
+    changes = read_range(top, "HEAD", (relative,), whole=True)
+    if not changes.files:
+        raise CallerError(
+            "INVALID_VALUE", f"{name} is not in the last commit", f"spec-kitty why {name}"
+        )
+    return changes if line is None else _narrow(changes, name, line)
+
+
+def _narrow(changes: ChangeRange, name: str, line: int) -> ChangeRange:
+    file: ChangedFile = changes.files[0]
+    if not 1 <= line <= len(file.lines):
+        raise CallerError(
+            "INVALID_VALUE",
+            f"{name} has {len(file.lines)} lines in the last commit, and no line {line}",
+            f"spec-kitty origin {name}",
+        )
+    return changes._replace(files=(file._replace(changed=(line - 1,)),))
+
+
+def _format(report: Origin, form: str) -> str:
+    if form == "csv":
+        return make_csv(report)
+    if form == "html":
+        from specify_cli.features.origin.page import make_page  # of the extra `view`
+
+        return make_page(report)
+    return "".join(f"{line}\n" for line in render_origin(report))

@@ -1,0 +1,332 @@
+"""Read from git which lines a range of commits added or changed, and in which commit each came.
+
+    changes = read_range("/work/shop", "main..HEAD")
+    for file in changes.files:
+        print(file.path, [file.lines[at] for at in file.changed])
+
+Everything read is hostile: attributes, names and contents are the branch's. Git is asked without
+filters, attributes' diff drivers or replaced objects, and only for so many files of so many bytes;
+what is left out is named.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from doctrine.git import read_git
+from specify_cli.errors import CallerError
+
+# So many files and commits of a range are looked at, and so many bytes of one file.
+MAX_FILES, MAX_COMMITS, MAX_FILE = 2_000, 5_000, 2 * 1024 * 1024
+_MAX_BYTES = 128 * 1024 * 1024
+# So many files are asked for with one command.
+_AT_ONCE = 200
+_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+_KINDS = {"A": "created", "D": "deleted", "R": "renamed"}
+_BLOBS = re.compile(rb"^index ([0-9a-f]+)\.\.([0-9a-f]+)", re.M)
+_HUNK = re.compile(rb"^@@ -[0-9]+(?:,([0-9]+))? \+([0-9]+)(?:,([0-9]+))? @@", re.M)
+_Hunks = Sequence[tuple[int, int, int]]
+_BLAMED = re.compile(rb"^([0-9a-f]{40,64}) [0-9]+ ([0-9]+)(?: [0-9]+)?$")
+# How agents sign commits: in trailers, and as authors.
+_AGENTS = re.compile(
+    r"noreply@anthropic\.com|noreply@openai\.com|cursoragent@cursor\.com|copilot@users\.noreply|"
+    r"copilot-swe-agent|devin-ai-integration|gemini-code-assist|google-labs-jules|"
+    r"^(claude|codex|cursor|copilot|gemini|qwen|opencode|aider)\b",
+    re.I,
+)
+
+
+class Commit(NamedTuple):
+    """One commit of the range. `agents` are the names and addresses in it that are an agent's; like
+    the author, a commit claims them."""
+
+    sha: str
+    author: str
+    at: str
+    subject: str
+    agents: tuple[str, ...]
+
+
+class ChangedFile(NamedTuple):
+    """One file of the range, as it is at its end.
+
+    `changed` are the numbers of its lines, from 0, that came in the range; `commits` names for some
+    of them the commit. `removed` counts the lines that went. `problem` says why its lines are not
+    known.
+    """
+
+    path: str
+    old_path: str | None
+    kind: str
+    blob: str
+    lines: tuple[str, ...] = ()
+    changed: tuple[int, ...] = ()
+    commits: Mapping[int, str] = {}
+    removed: int = 0
+    problem: str | None = None
+
+
+class ChangeRange(NamedTuple):
+    """The commits between `base` and `head`, the newest first, and the files that they changed.
+
+    `paths` are all paths at the end of the range. `problems` say what was not looked at.
+    """
+
+    base: str
+    head: str
+    commits: tuple[Commit, ...]
+    files: tuple[ChangedFile, ...]
+    paths: frozenset[str]
+    problems: tuple[str, ...] = ()
+
+
+def read_range(
+    top: str, range_text: str, paths: Sequence[str] = (), *, whole: bool = False
+) -> ChangeRange:
+    """Return what a range `A..B` changed since the point where B left A, or what one commit did.
+
+    `paths` narrow it; `whole` means everything that one commit holds. Raises CallerError
+    INVALID_VALUE for what is no range of this repository.
+    """
+    if whole:
+        base, head, since = _EMPTY_TREE, find_commit(top, range_text), ""
+    else:
+        base, head, since = _resolve(top, range_text)
+    commits, problems = _read_commits(top, since, head)
+    rows = list(_list_files(top, base, head, paths))
+    if len(rows) > MAX_FILES:
+        problems.append(
+            f"{len(rows) - MAX_FILES} of {len(rows)} files were not looked at (at most {MAX_FILES})"
+        )
+    known = {commit.sha for commit in commits}
+    files = list(_read_files(top, (base, head), rows[:MAX_FILES]))
+    files = [
+        file._replace(commits=_blame(top, since, head, file, known)) if file.changed else file
+        for file in files
+    ]
+    problems += [f"{file.path}: {file.problem}" for file in files if file.problem is not None]
+    listed = _ask(top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", head)
+    names = frozenset(map(_decode, listed.split(b"\0")))
+    return ChangeRange(base, head, tuple(commits), tuple(files), names, tuple(problems))
+
+
+def find_commit(top: str, name: str) -> str:
+    """Return the id of the commit that a name stands for. Raises CallerError INVALID_VALUE."""
+    found = None
+    if name and not name.startswith("-"):
+        found = read_git(top, "rev-parse", "--verify", "-q", f"{name}^{{commit}}")
+    if found is None:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"{name!r} is no commit of this repository",
+            f"git fetch origin {name.removeprefix('origin/') or 'main'}",
+        )
+    return found.decode().strip()
+
+
+def find_base(top: str, base: str, head: str) -> str:
+    """Return the commit where `head` left `base`. Raises CallerError INVALID_VALUE."""
+    found = read_git(top, "merge-base", base, head)
+    if found is None:
+        shallow = read_git(top, "rev-parse", "--is-shallow-repository") == b"true\n"
+        raise CallerError(
+            "INVALID_VALUE",
+            f"{base[:12]} and {head[:12]} have no commit in common"
+            + (": this clone is shallow" if shallow else ""),
+            "git fetch --unshallow" if shallow else "git log --graph --oneline --all",
+        )
+    return found.decode().strip()
+
+
+def read_blobs(top: str, blobs: Iterable[str], limit: int = MAX_FILE) -> dict[str, bytes | None]:
+    """Return the bytes of blobs by id or `commit:path`; None for one that is not there, larger than
+    `limit`, or beyond what is read at once."""
+    names = list(dict.fromkeys(blobs))
+    given = "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
+    sizes: list[int | None] = []
+    listed = _ask(top, "cat-file", "--batch-check=%(objecttype) %(objectsize)", given=given)
+    for row in listed.removesuffix(b"\n").split(b"\n") if names else ():
+        kind, _, digits = row.rpartition(b" ")
+        sizes.append(int(digits) if kind == b"blob" else None)
+    chosen, left = [], _MAX_BYTES
+    for name, size in zip(names, sizes, strict=True):
+        if size is not None and size <= min(limit, left):
+            chosen.append((name, size))
+            left -= size
+    given = "".join(f"{name}\n" for name, _ in chosen).encode("utf-8", "surrogateescape")
+    data = _ask(top, "cat-file", "--batch=", given=given) if chosen else b""
+    found: dict[str, bytes | None] = dict.fromkeys(names)
+    at = 0
+    for name, length in chosen:
+        found[name] = data[at + 1 : at + 1 + length]  # an empty line stands before each
+        at += length + 2
+    return found
+
+
+def split_text(data: bytes) -> tuple[str, ...]:
+    """Return the lines of a file's bytes."""
+    text = data.decode("utf-8", "surrogateescape")
+    return tuple(text.removesuffix("\n").split("\n")) if text else ()
+
+
+def _ask(top: str, *words: str, given: bytes = b"") -> bytes:
+    output = read_git(top, "--no-replace-objects", *words, given=given)
+    if output is None:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"git {words[0]} failed or took more than 30 seconds",
+            f"git {words[0]} --help; git fsck",
+        )
+    return output
+
+
+def _resolve(top: str, range_text: str) -> tuple[str, str, str]:
+    """Return the tree to compare with, the end, and what commits are listed since."""
+    left, dots, right = range_text.partition("..")
+    if not dots:
+        head = find_commit(top, left)
+        parent = read_git(top, "rev-parse", "--verify", "-q", f"{head}^")
+        if parent is None:
+            return _EMPTY_TREE, head, ""
+        return parent.decode().strip(), head, parent.decode().strip()
+    tip, head = find_commit(top, left or "HEAD"), find_commit(top, right.lstrip(".") or "HEAD")
+    return find_base(top, tip, head), head, tip
+
+
+def _read_commits(top: str, since: str, head: str) -> tuple[list[Commit], list[str]]:
+    """Return the commits of a range, and what is not known of them."""
+    form = "%H%x00%an <%ae>%x00%cn <%ce>%x00%aI%x00%s%x00%(trailers:key=Co-authored-by,valueonly)"
+    revisions = [head, f"^{since}"] if since else [head]
+    output = _ask(
+        top, "log", f"--max-count={MAX_COMMITS + 1}", f"--format=format:{form}%x00%x1e%x00",
+        *revisions, "--",
+    )  # fmt: skip
+    commits = []
+    for entry in _decode(output).split("\0\x1e\0"):
+        fields = entry.lstrip("\n").split("\0")
+        if len(fields) != 6:
+            continue
+        sha, author, committer, at, subject, trailers = fields
+        named = dict.fromkeys((author, committer, *trailers.split("\n")))
+        agents = tuple(name for name in named if any(map(_AGENTS.search, re.split("[<>]", name))))
+        commits.append(Commit(sha, author, at, subject, agents))
+    more = len(commits) > MAX_COMMITS
+    return commits[:MAX_COMMITS], [f"only the newest {MAX_COMMITS} commits are named"] * more
+
+
+class _Row(NamedTuple):
+    """One file as git lists it: its kind, paths, the mode at the end, and both blobs."""
+
+    kind: str
+    path: str
+    old_path: str | None
+    mode: str
+    old_blob: str
+    blob: str
+
+
+def _list_files(top: str, base: str, head: str, paths: Sequence[str]) -> Iterator[_Row]:
+    words = ["diff", "--raw", "-z", "--no-abbrev", "-M", "--no-ext-diff", base, head, "--"]
+    fields = iter(map(_decode, _ask(top, *words, *map(_literal, paths)).split(b"\0")))
+    for line in fields:
+        if not line.startswith(":"):
+            continue
+        _, mode, old_blob, blob, status = line.split(" ")
+        first = next(fields)
+        kind = _KINDS.get(status[0], "modified")
+        if status[0] in "RC":
+            yield _Row(kind, next(fields), first, mode, old_blob, blob)
+        else:
+            yield _Row(kind, first, None, mode, old_blob, blob)
+
+
+def _read_files(top: str, ends: tuple[str, str], rows: Sequence[_Row]) -> Iterator[ChangedFile]:
+    """Yield the files with their lines and which of them changed."""
+    for at in range(0, len(rows), _AT_ONCE):
+        part = rows[at : at + _AT_ONCE]
+        data = read_blobs(top, (row.blob for row in part if row.mode.startswith("100")))
+        sought = [row for row in part if row.kind == "deleted" or data.get(row.blob) is not None]
+        hunks = _read_hunks(top, ends, sought)
+        for row in part:
+            file = ChangedFile(row.path, row.old_path, row.kind, row.blob)
+            yield _add_lines(file, row, data.get(row.blob), hunks.get((row.old_blob, row.blob), ()))
+
+
+def _add_lines(file: ChangedFile, row: _Row, data: bytes | None, hunks: _Hunks) -> ChangedFile:
+    removed = sum(gone for gone, _, _ in hunks)
+    if row.kind == "deleted":
+        return file._replace(removed=removed)
+    if not row.mode.startswith("100"):
+        return file._replace(problem="it is a link or another repository, not a file")
+    if data is None:
+        return file._replace(problem=f"it is larger than {MAX_FILE} bytes")
+    if b"\0" in data[:8192]:
+        return file._replace(problem="it is no text")
+    changed = tuple(
+        number for _, first, size in hunks for number in range(first - 1, first - 1 + size)
+    )
+    return file._replace(lines=split_text(data), changed=changed, removed=removed)
+
+
+def _read_hunks(
+    top: str, ends: tuple[str, str], rows: Sequence[_Row]
+) -> dict[tuple[str, str], _Hunks]:
+    """Return for each pair of blobs its hunks: how many lines went, the first that came, and how
+    many came.
+
+    Attributes of the branch can call any file binary, so every file is compared as text.
+    """
+    if not rows:
+        return {}
+    names = dict.fromkeys(name for row in rows for name in (row.old_path, row.path) if name)
+    words = ["diff", "-U0", "-M", "--text", "--full-index", "--no-ext-diff", "--no-textconv"]
+    words += ["--no-color", "--diff-algorithm=histogram"]
+    found = _parse_hunks(_ask(top, *words, *ends, "--", *map(_literal, names)))
+    for row in rows:
+        pair = (row.old_blob, row.blob)
+        if pair not in found and set("".join(pair)) != {"0"} and "0" * 40 not in pair:
+            # git took another file for the one that this one was before
+            found |= _parse_hunks(_ask(top, *words, *pair, "--"))
+    return found
+
+
+def _parse_hunks(output: bytes) -> dict[tuple[str, str], _Hunks]:
+    found: dict[tuple[str, str], _Hunks] = {}
+    for text in re.split(rb"^diff --git ", output, flags=re.M)[1:]:
+        blobs = _BLOBS.search(text)
+        if blobs is not None:
+            found[blobs[1].decode(), blobs[2].decode()] = [
+                (int(hunk[1] or 1), int(hunk[2]), int(hunk[3] or 1))
+                for hunk in _HUNK.finditer(text)
+            ]
+    return found
+
+
+def _blame(top: str, since: str, head: str, file: ChangedFile, known: set[str]) -> dict[int, str]:
+    """Return for the changed lines of a file the commit of the range that each came in."""
+    revision = f"{since}..{head}" if since else head
+    words = ["blame", "--porcelain", "--no-textconv", revision, "--", file.path]
+    try:
+        output = read_git(top, "--no-replace-objects", *words)
+    except OSError:
+        output = None
+    found: dict[int, str] = {}
+    changed = set(file.changed)
+    for line in (output or b"").split(b"\n"):
+        match = None if line.startswith(b"\t") else _BLAMED.match(line)
+        if match is not None:
+            number, sha = int(match[2]) - 1, match[1].decode()
+            if number in changed and sha in known:
+                found[number] = sha
+    return found
+
+
+def _literal(path: str) -> str:
+    return f":(top,literal){path}"
+
+
+def _decode(data: bytes) -> str:
+    return os.fsdecode(data)

@@ -1,0 +1,200 @@
+"""Trace the changed lines of a range to the invocations that wrote them.
+
+with open_index(project) as index:
+    report = trace_range(project, index, read_range(top, "main..HEAD"), top)
+print(report.lines.recorded, "of", report.lines.changed)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from doctrine.text import make_encodable
+from specify_cli.errors import InvocationError, StoredDataError
+from specify_cli.features.origin.attributing import KeptText, Stretch, attribute_file
+from specify_cli.features.origin.git_range import ChangedFile, ChangeRange, Commit
+from specify_cli.features.origin.writers import Writer, describe_writer
+from specify_cli.features.search.blame import Edit
+from specify_cli.features.search.database import SearchIndex
+from specify_cli.features.search.why import find_edits
+from specify_cli.libraries.ssh.signatures import Signers
+from specify_cli.project.config import Project
+from specify_cli.record.reading.checks import read_commands
+from specify_cli.record.reading.patch_lines import ADDED, digest_line
+from specify_cli.storage.checking import verify_place
+from specify_cli.storage.index import Index
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.queries import annex_events, read_record
+from specify_cli.storage.store import Place
+
+# A record larger than this is not read: a branch can bring one of any size.
+MAX_RECORD = 64 * 1024 * 1024
+
+
+class LineCounts(NamedTuple):
+    """How many lines came: from one invocation, one of several, or a person or unrecorded."""
+
+    changed: int
+    recorded: int
+    several: int
+    unrecorded: int
+
+
+class TracedFile(NamedTuple):
+    """One file of the range, and where its changed lines come from."""
+
+    path: str
+    old_path: str | None
+    kind: str
+    removed: int
+    problem: str | None
+    stretches: tuple[Stretch, ...]
+
+
+class Origin(NamedTuple):
+    """Where the lines of a range come from. The JSON shape `docs/schemas/origin.json`.
+
+    `not_known` says what could not be looked at.
+    """
+
+    base: str
+    head: str
+    lines: LineCounts
+    commits: tuple[Commit, ...]
+    writers: tuple[Writer, ...]
+    files: tuple[TracedFile, ...]
+    not_known: tuple[str, ...]
+
+
+class Reading(NamedTuple):
+    """How records are read: the test commands that count beside those an agent was given, and
+    whose approvals do. Without `commands` those of each record's own charter count."""
+
+    commands: tuple[str, ...] | None = None
+    signers: Signers | None = None
+
+
+def trace_range(
+    project: Project,
+    index: SearchIndex,
+    changes: ChangeRange,
+    top: str,
+    reading: Reading = Reading(),
+) -> Origin:
+    """Return where the changed lines of a range come from.
+
+    Raises EnvironmentFault without ssh-keygen where `reading` names signers.
+    """
+    prefix = _find_prefix(project.root, top)
+    traced = [(file, _trace_file(index, changes, file, prefix)) for file in changes.files]
+    every = [part for _, stretches in traced for part in stretches]
+    ids = sorted({name for part in every for name in part.invocation_ids})
+    problems = list(changes.problems)
+    writers = list(_read_writers(project, ids, reading, problems))
+    files = tuple(
+        TracedFile(
+            make_encodable(file.path),
+            None if file.old_path is None else make_encodable(file.old_path),
+            file.kind,
+            file.removed,
+            file.problem,
+            stretches,
+        )
+        for file, stretches in traced
+    )
+    return Origin(
+        changes.base,
+        changes.head,
+        count_lines(every),
+        changes.commits,
+        tuple(writers),
+        files,
+        tuple(map(make_encodable, (*problems, *index.problems))),
+    )
+
+
+def count_lines(stretches: Iterable[Stretch]) -> LineCounts:
+    """Return how many lines came from whom."""
+    sizes = [0, 0, 0]
+    for part in stretches:
+        sizes[min(2, len(part.invocation_ids))] += part.size
+    unrecorded, recorded, several = sizes
+    return LineCounts(sum(sizes), recorded, several, unrecorded)
+
+
+def count_by(
+    stretches: Iterable[Stretch], key: Callable[[Stretch], Iterable[str]]
+) -> dict[str, int]:
+    """Return the number of lines by each key of a stretch."""
+    sizes: dict[str, int] = {}
+    for part in stretches:
+        for name in key(part):
+            sizes[name] = sizes.get(name, 0) + part.size
+    return sizes
+
+
+def _find_prefix(root: str, top: str) -> str:
+    """Return what paths of the repository have before paths of the project."""
+    relative = os.path.relpath(os.path.realpath(root), os.path.realpath(top))
+    return "" if relative == "." else f"{relative}/"
+
+
+def _trace_file(
+    index: SearchIndex, changes: ChangeRange, file: ChangedFile, prefix: str
+) -> tuple[Stretch, ...]:
+    names = [name for name in (file.path, file.old_path) if name is not None]
+    own = [make_encodable(name.removeprefix(prefix)) for name in names if name.startswith(prefix)]
+    if not file.changed or not own:
+        return attribute_file(file, names, (), ())
+    edits = list(find_edits(index, file.lines, own))
+    gone = {edit.path for edit in edits if f"{prefix}{edit.path}" not in changes.paths}
+    kept = list(_list_texts(edit for edit in edits if edit.path in own))
+    return attribute_file(file, {*own, *gone}, edits, kept)
+
+
+def _list_texts(edits: Iterable[Edit]) -> Iterator[KeptText]:
+    """Yield the pieces of text that records keep of the lines which their patches added."""
+    for edit in edits:
+        added = {line.digest for hunk in edit.hunks for line in hunk if line.mark == ADDED}
+        pieces = [text.replace("\n+", "\n") for text in _read_pieces(edit.fields.get("diff"))]
+        for text in (*pieces, *_read_pieces(edit.fields.get("after"))):
+            lines = [line for line in text.split("\n") if digest_line(line) in added]
+            yield KeptText(edit, "\n".join(lines))
+
+
+def _read_pieces(value: object) -> Iterator[str]:
+    """Yield the texts that a captured value holds: the whole, or its head and tail."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from (text for key in ("head", "tail") if isinstance(text := value.get(key), str))
+
+
+def _read_writers(
+    project: Project, ids: Sequence[str], reading: Reading, problems: list[str]
+) -> Iterator[Writer]:
+    for invocation_id in ids:
+        try:
+            place = Index(project.root).resolve(invocation_id)
+            yield read_writer(project, place, reading)
+        except (OSError, InvocationError) as error:
+            problems.append(f"{invocation_id}: {error}")
+
+
+def read_writer(project: Project, place: Place, reading: Reading = Reading()) -> Writer:
+    """Return what the record at a place says of its invocation. Raises InvocationError."""
+    record = read_record(project.root, place)
+    if record is None:
+        raise StoredDataError(
+            "RECORD_DAMAGED",
+            f"{place.path}: no started line can be read",
+            f"spec-kitty invocations verify {place.invocation_id}",
+        )
+    commands = reading.commands
+    if commands is None:
+        commands = read_commands(record.started, FileObjectStore(project.root).get)
+    annexes: Sequence[Mapping[str, object]] = annex_events(project.root, place.invocation_id)
+    report = verify_place(project, place)
+    return describe_writer(place, record, annexes, commands, report, reading.signers)

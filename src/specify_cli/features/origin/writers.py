@@ -1,0 +1,171 @@
+"""Tell what a record says of the invocation behind some lines: who asked, who did it, under which
+rules, how it was tested, approved and proven. [pure]
+
+    writer = describe_writer(place, record, commands, report)
+    print(writer.request, writer.tests.state)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from doctrine.text import say
+from specify_cli.features.approvals.approvals import judge_approvals
+from specify_cli.libraries.ssh.signatures import Signers
+from specify_cli.record.findings import ERROR, RecordReport
+from specify_cli.record.reading.done_note import CheckState, judge_tests
+from specify_cli.record.reading.timeline import Entry, make_timeline
+from specify_cli.record.reading.views import fields_of, join
+from specify_cli.record.record import Record, is_stand_in
+from specify_cli.storage.store import Place
+
+CLAIMED, DAMAGED, SEALED = "claimed", "damaged", "sealed"
+
+
+class ApprovedBy(NamedTuple):
+    """One approval: who gave it of what, and whether a key that the reader trusts signed it.
+
+    `problem` is the code of what speaks against it.
+    """
+
+    approver: str
+    refers_to: str
+    allows: bool
+    signed: bool
+    problem: str | None
+
+
+class Writer(NamedTuple):
+    """What the record of an invocation says of it.
+
+    `rules` were in front of the agent, `opened` are those that a call of it named. `unseen` are
+    paths that changed while no recorded tool ran, `refused` the calls that were denied and the
+    policies that were violated. `proof` is `sealed`, `claimed` (a transcript says it, parts of it
+    are withheld, or it has no seals) or `damaged`. `withheld` counts lines that were left out.
+    """
+
+    invocation_id: str
+    request: str | None
+    asked_by: str | None
+    asker_type: str | None
+    harness: str | None
+    model: str | None
+    profile_id: str | None
+    action: str | None
+    started_at: str | None
+    completed_at: str | None
+    outcome: str
+    mode_of_work: str | None
+    rules: tuple[str, ...]
+    opened: tuple[str, ...]
+    tests: CheckState
+    approvals: tuple[ApprovedBy, ...]
+    unseen: tuple[str, ...]
+    refused: tuple[str, ...]
+    proof: str
+    withheld: int
+    findings: tuple[str, ...]
+
+
+def describe_writer(
+    place: Place,
+    record: Record,
+    annexes: Sequence[Mapping[str, object]],
+    commands: Sequence[str],
+    report: RecordReport,
+    signers: Signers | None = None,
+) -> Writer:
+    """Return what a record says of its invocation.
+
+    `commands` are the test commands that count; `signers` say whose approvals do. Raises
+    EnvironmentFault without ssh-keygen where signatures have to be checked.
+    """
+    started, completed = record.started, record.completed or {}
+    lines = join(fields_of(record), annexes)
+    entries = make_timeline(lines)
+    actor, session = _as_mapping(started.get("actor")), _as_mapping(started.get("session"))
+    rules = tuple(_list_rules(lines))
+    withheld = sum(map(is_stand_in, lines))
+    claimed = "imported" in started or withheld or not record.sealed
+    errors = [item.code for item in report.findings if item.severity == ERROR]
+    return Writer(
+        place.invocation_id,
+        _get_text(started, "request_text"),
+        _get_text(actor, "actor_id"),
+        _get_text(actor, "actor_type"),
+        _get_text(session, "harness") or _get_text(actor, "tool"),
+        _get_text(actor, "model") or _find_model(lines),
+        _get_text(started, "profile_id"),
+        _get_text(started, "action"),
+        _get_text(started, "started_at"),
+        _get_text(completed, "completed_at"),
+        _get_text(completed, "outcome") or "open",
+        _get_text(started, "mode_of_work"),
+        rules,
+        tuple(_list_opened(entries, rules)),
+        judge_tests(lines, commands),
+        tuple(_list_approvals(record, signers)),
+        tuple(dict.fromkeys(_list_unseen(lines))),
+        tuple(dict.fromkeys(_list_refused(entries))),
+        DAMAGED if errors else CLAIMED if claimed else SEALED,
+        withheld,
+        tuple(dict.fromkeys(errors)),
+    )
+
+
+def _list_rules(lines: Sequence[Mapping[str, object]]) -> Iterator[str]:
+    for line in lines:
+        found = line.get("hits") if line.get("event") == "retrieval_response" else None
+        for hit in found if isinstance(found, list) else ():
+            if isinstance(hit, dict) and "uri" in hit:
+                yield say(hit["uri"])
+
+
+def _list_opened(entries: Sequence[Entry], rules: Sequence[str]) -> Iterator[str]:
+    """Yield the rules whose address a call of the agent holds."""
+    called = "\n".join(entry.about for entry in entries if entry.kind == "tool_call")
+    for uri in rules:
+        if uri in called:
+            yield uri
+
+
+def _list_approvals(record: Record, signers: Signers | None) -> Iterator[ApprovedBy]:
+    if not any(entry.event == "approval" for entry in record.entries):
+        return
+    for item in judge_approvals(list(record.entries), signers):
+        yield ApprovedBy(
+            say(item.fields.get("approver")),
+            say(item.fields.get("refers_to")),
+            item.allows,
+            item.signed and signers is not None and item.problem is None,
+            item.problem,
+        )
+
+
+def _list_unseen(lines: Sequence[Mapping[str, object]]) -> Iterator[str]:
+    for line in lines:
+        if line.get("event") == "capture_gap" and line.get("reason") == "unseen_change":
+            yield say(line.get("what"))
+
+
+def _list_refused(entries: Sequence[Entry]) -> Iterator[str]:
+    for entry in entries:
+        if entry.kind == "tool_call" and entry.status == "denied":
+            yield f"{entry.name}: {entry.about}" if entry.about else entry.name
+        elif entry.kind == "policy_violation" and entry.fields.get("allowed") is not True:
+            yield say(entry.fields.get("rule_id"))
+
+
+def _find_model(lines: Sequence[Mapping[str, object]]) -> str | None:
+    models = (line.get("model") for line in lines if line.get("event") in ("turn", "model_call"))
+    return next((say(model) for model in models if model), None)
+
+
+def _as_mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _get_text(values: Mapping[str, object], key: str) -> str | None:
+    value = values.get(key)
+    return None if value is None else say(value)

@@ -1,0 +1,181 @@
+"""origin: each line of a range leads to who wrote it, whatever git did between; never to another."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from line_histories import History
+from specify_cli.features.origin.git_range import read_range
+from specify_cli.features.origin.origin import Origin, trace_range
+from specify_cli.features.programs.run import open_invocation
+from specify_cli.features.search.database import SearchIndex
+from specify_cli.project.config import load_project
+from support import FULL, Cli, git, valid
+
+# `make stress` plays 400.
+HISTORIES = 400 if FULL else 4
+
+
+def trace(root: Path, home: Path, given: str) -> Origin:
+    project, _ = load_project(str(root), str(home))
+    with SearchIndex(project) as index:
+        index.update()
+        return trace_range(project, index, read_range(str(root), given), str(root))
+
+
+def judge(history: History, home: Path, given: str) -> Iterator[tuple[str | None, tuple[str, ...]]]:
+    """Yield of every line that came in a range who wrote it, and who is said to have."""
+    report = trace(history.root, home, given)
+    for file in report.files:
+        path = history.root / file.path
+        lines = path.read_text().removesuffix("\n").split("\n") if path.exists() else []
+        for part in file.stretches:
+            for line in lines[part.first - 1 : part.last]:
+                yield history.owner(line), part.invocation_ids
+
+
+@pytest.mark.stress
+def test_random_histories_lead_to_who_wrote_a_line_of_a_range(repository: Path, tmp_path: Path) -> None:
+    right = lines = several = 0
+    wrong: list[object] = []
+    for seed in range(HISTORIES):
+        root = Path(shutil.copytree(repository, tmp_path / f"h{seed}"))
+        (root / "src").mkdir()
+        (root / ".gitignore").write_text(".kittify/\n")
+        history = History(root, 10_000 + seed)
+        history.play()
+        first = git(root, "rev-list", "--max-parents=0", "HEAD").split()[-1]
+        for truth, said in judge(history, tmp_path, f"{first}..HEAD"):
+            lines += 1
+            right += said == (() if truth is None else (truth,))
+            several += len(said) > 1 and truth in said
+            if said and truth not in said:
+                wrong.append((seed, truth, said, history.said))
+        shutil.rmtree(root)
+
+    print(
+        f"\norigin: {HISTORIES} histories, {lines:,} lines: {right / lines:.2%} right, {several} of several, "
+        f"{len(wrong)} wrong"
+    )
+    assert not wrong, f"{len(wrong)} lines are given to an invocation that did not write them: {wrong[0]}"
+    assert right / lines >= 0.99
+
+
+def test_what_a_formatter_rewrote_is_said_as_such(repository: Path, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(repository, tmp_path / "formatted"))
+    (root / "src").mkdir()
+    (root / ".gitignore").write_text(".kittify/\n")
+    history = History(root, 1)
+    history.commit("start")
+    before = git(root, "rev-parse", "HEAD").strip()
+    path = root / "src/new.py"
+    with open_invocation(root, "write a new module") as run:
+        path.write_text("def price_of(order):\n    return sum(line['price'] for line in order.lines)\n")
+        run.patch("src/new.py", "create", after=path.read_text())
+    path.write_text('def price_of(order):\n    return sum(\n        line["price"] for line in order.lines\n    )\n')
+    history.commit("work")
+
+    (file,) = trace(root, tmp_path, f"{before}..HEAD").files
+
+    told = [(part.first, part.last, part.invocation_ids, part.reformatted) for part in file.stretches]
+    assert told == [(1, 1, (run.invocation_id,), False), (2, 4, (run.invocation_id,), True)]
+
+
+@pytest.fixture
+def branch(project: Path) -> str:
+    """A project whose branch holds one commit of an agent and one by hand."""
+    (project / "src").mkdir()
+    path = project / "src/login.py"
+    path.write_text("def login(name):\n    return name.strip()\n\n\ndef logout():\n    return None\n")
+    for command in (("init", "-qb", "main"), ("add", "."), ("commit", "-qm", "start"), ("switch", "-qc", "topic")):
+        git(project, *command)
+    with open_invocation(project, "fix the login test") as run:
+        before = path.read_text()
+        path.write_text(before.replace("strip()", "strip().casefold()"))
+        run.patch("src/login.py", "modify", before=before, after=path.read_text())
+        with run.tool("Bash", {"command": "pytest -q tests"}) as call:
+            call.result = "4 passed in 0.01s"
+    git(project, "commit", "-qam", "Fold case")
+    path.write_text(path.read_text() + "\n\ndef renew_the_session(user):\n    return user.renew()\n")
+    git(project, "commit", "-qam", "=By hand")
+    return run.invocation_id
+
+
+def test_a_range_is_told_by_invocation_commit_and_file(cli: Cli, branch: str) -> None:
+    value = cli("origin", "main..HEAD", "--json").json()
+    page = cli("origin", "main..HEAD").out
+
+    valid(value, "origin")
+    assert value["lines"] == {"changed": 5, "recorded": 1, "several": 0, "unrecorded": 4}
+    (writer,) = value["writers"]
+    assert (writer["invocation_id"], writer["tests"]["state"], writer["proof"]) == (branch, "passed", "sealed")
+    tests = "tests passed after the last change (pytest -q tests)"
+    for text in ("fix the login test", tests, "4 from a person or unrecorded", "Fold case", branch[-6:]):
+        assert text in page
+
+
+def test_one_line_of_a_file_leads_to_its_commit_and_writer(cli: Cli, branch: str) -> None:
+    value = cli("origin", "src/login.py:2", "--json").json()
+
+    (part,) = value["files"][0]["stretches"]
+    assert (part["first"], part["last"], part["invocation_ids"]) == (2, 2, [branch])
+    assert value["commits"][1]["sha"] == part["commit"]
+
+
+def test_a_csv_names_every_stretch_and_no_cell_is_a_formula(cli: Cli, branch: str) -> None:
+    rows = list(csv.DictReader(io.StringIO(cli("origin", "main..HEAD", "--format", "csv").out)))
+
+    assert [(row["first"], row["last"], row["source"], row["invocation_ids"]) for row in rows] == [
+        ("2", "2", "recorded", branch), ("7", "10", "unrecorded", ""),
+    ]  # fmt: skip
+    assert rows[1]["subject"] == "'=By hand"
+
+
+def test_a_page_asks_nobody_for_anything_and_shows_markup_as_text(cli: Cli, project: Path, branch: str) -> None:
+    with open_invocation(project, "<script>alert(1)</script> fix it") as run:
+        run.patch("src/hostile.py", "create", after="value = compute_the_answer_of_everything(42)\n")
+    (project / "src/hostile.py").write_text("value = compute_the_answer_of_everything(42)\n")
+    git(project, "add", "src")
+    git(project, "commit", "-qm", "hostile")
+    cli("origin", "--release", "main..HEAD", "--format", "html", "-o", "page.html")
+
+    page = (project / "page.html").read_text()
+    assert "default-src 'none'" in page and "<script" not in page and "&lt;script" in page
+    assert branch in page and run.invocation_id in page
+
+
+def test_attributes_of_the_branch_hide_no_line(cli: Cli, project: Path, branch: str) -> None:
+    (project / ".gitattributes").write_text("*.py -diff binary\n")
+    git(project, "add", ".gitattributes")
+    git(project, "commit", "-qm", "hide")
+
+    value = cli("origin", "main..HEAD", "--json").json()
+
+    assert value["lines"]["recorded"] == 1 and branch
+    assert value["lines"]["changed"] == 6
+
+
+@pytest.mark.parametrize("given", ["nothing..HEAD", "--output=x", "HEAD..nothing", "nothing.py"])
+def test_what_is_no_range_is_an_error_that_says_what_to_do(cli: Cli, branch: str, given: str) -> None:
+    ran = cli("origin", "--json", "--", given)
+
+    assert (ran.code, ran.error()["error_code"]) == (1, "INVALID_VALUE")
+    assert branch and "git" in ran.error()["suggestion"]
+
+
+def test_a_binary_file_and_a_link_are_named_as_not_known(cli: Cli, project: Path, branch: str) -> None:
+    (project / "picture.png").write_bytes(b"\x89PNG\0\0\1")
+    (project / "link").symlink_to("src")
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "others")
+
+    told = cli("origin", "main..HEAD", "--json").json()["not_known"]
+
+    assert branch and any("picture.png: it is no text" in text for text in told)
+    assert any("link: it is a link" in text for text in told)
