@@ -45,10 +45,19 @@ def build_app() -> typer.Typer:
     ) -> None:
         """A flight recorder for AI agents' governed work."""
 
+    words = {" ".join(command.path) for command in list_commands()}
     groups = {
-        path: typer.Typer(help=text, no_args_is_help=True) for path, text in list_groups().items()
+        path: typer.Typer(help=text, no_args_is_help=path not in words)
+        for path, text in list_groups().items()
     }
     for command in list_commands():
+        own = groups.get(" ".join(command.path))
+        if own is not None:
+            # A word that is a command and has others behind it, such as `gate`.
+            own.callback(invoke_without_command=True, help=_render_help(command))(
+                _make_callback(command, leads=True)
+            )
+            continue
         parent = app if len(command.path) == 1 else groups[" ".join(command.path[:-1])]
         parent.command(command.path[-1], help=_render_help(command), short_help=command.help)(
             _make_callback(command)
@@ -121,8 +130,12 @@ def _render_help(command: Command) -> str:
     return f"{command.help}\n\n\b\nExamples:\n{examples}\n\n\b\nExit codes: {command.exits}"
 
 
-def _make_callback(command: Command) -> Callable[..., int]:
+def _make_callback(command: Command, *, leads: bool = False) -> Callable[..., int]:
+    """Return what runs a command; where it `leads` others, only if none of them is asked for."""
+
     def call(**arguments: Any) -> int:
+        if leads and arguments.pop("context").invoked_subcommand is not None:
+            return 0
         values = {
             key: list(map(_get_plain, value)) if isinstance(value, list) else _get_plain(value)
             for key, value in arguments.items()
@@ -145,6 +158,9 @@ def _make_callback(command: Command) -> Callable[..., int]:
         return run(command, values)
 
     parameters = [each for param in command.params for each in _make_parameters(param)]
+    if leads:
+        kind = inspect.Parameter.KEYWORD_ONLY
+        parameters.insert(0, inspect.Parameter("context", kind, annotation=typer.Context))
     call.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     call.__name__ = "_".join(command.path).replace("-", "_")

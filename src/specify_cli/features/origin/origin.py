@@ -8,6 +8,7 @@ print(report.lines.recorded, "of", report.lines.changed)
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -29,6 +30,11 @@ from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import annex_events, read_record
 from specify_cli.storage.store import Place
 
+_EVIDENCE = re.compile(
+    r"\.kittify/(trail/(\.git\w+|[0-9]{4}-[0-9]{2}/[^/]+\.jsonl|log/[^/]+/[^/]+)"
+    r"|events/(\.git\w+|objects/[0-9a-f]{2}/[0-9a-f]{62}|annexes/[^/]+/[^/]+\.jsonl)"
+    r"|gate-waivers/[0-9a-f]+\.json)"
+)
 # A record larger than this is not read: a branch can bring one of any size.
 MAX_RECORD = 64 * 1024 * 1024
 
@@ -87,8 +93,9 @@ def trace_range(
 
     Raises EnvironmentFault without ssh-keygen where `reading` names signers.
     """
-    prefix = _find_prefix(project.root, top)
-    traced = [(file, _trace_file(index, changes, file, prefix)) for file in changes.files]
+    prefix = find_prefix(project.root, top)
+    work = [file for file in changes.files if not _is_evidence(file.path, prefix)]
+    traced = [(file, _trace_file(index, changes, file, prefix)) for file in work]
     every = [part for _, stretches in traced for part in stretches]
     ids = sorted({name for part in every for name in part.invocation_ids})
     problems = list(changes.problems)
@@ -135,7 +142,12 @@ def count_by(
     return sizes
 
 
-def _find_prefix(root: str, top: str) -> str:
+def _is_evidence(path: str, prefix: str) -> bool:
+    """Return whether a file is a record, what it leads to, or a waiver, and no work by itself."""
+    return path.startswith(prefix) and _EVIDENCE.fullmatch(path.removeprefix(prefix)) is not None
+
+
+def find_prefix(root: str, top: str) -> str:
     """Return what paths of the repository have before paths of the project."""
     relative = os.path.relpath(os.path.realpath(root), os.path.realpath(top))
     return "" if relative == "." else f"{relative}/"

@@ -30,7 +30,14 @@ from charter.retrieval import deciding
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepository
 from doctrine.artifact import Artifact
-from doctrine.load import ParseCache, ShippedBundle, SourceError, read_source, shipped_bundle
+from doctrine.load import (
+    ParseCache,
+    ShippedBundle,
+    SourceError,
+    read_source,
+    shipped_artifacts,
+    shipped_bundle,
+)
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.features.replay.judge import ask_gate, recorded_outcome
 from specify_cli.features.replay.outcomes import Outcome, Retrieval
@@ -448,10 +455,12 @@ class _Ruled(NamedTuple):
 
 
 def _judge_policy(inputs: ContextInputs) -> dict[str, _Ruled]:
-    """Return what the policy says of each rule there is."""
+    """Return what the policy says of each rule there is; the project's own stand over shipped
+    ones."""
+    shipped = shipped_artifacts(inputs.bundle)
     return {
         item.uri: _ask_policy(inputs, item)
-        for item in (*inputs.charter.sections, *inputs.artifacts)
+        for item in (*shipped, *inputs.charter.sections, *inputs.artifacts)
     }
 
 
@@ -614,7 +623,7 @@ def _judge_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Answer]]
                         if _is_wanted(item._replace(places=(place,)), terms.since)
                     ]
                     if failure is None:
-                        answers += [_judge_place(root, place, sights) for place in due]
+                        answers += [judge_place(root, place, sights) for place in due]
                     elif places:
                         reason = f"{failure.code}: {failure.message}"
                         answers += [
@@ -628,7 +637,7 @@ def _judge_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Answer]]
             yield [answer for answer in answers if answer is not None]
 
 
-def _judge_place(root: str, place: Place, sights: Sights) -> Answer | None:
+def judge_place(root: str, place: Place, sights: Sights) -> Answer | None:
     """Return what would have come out otherwise for a record; None for a replay, which nobody asks
     again."""
     try:

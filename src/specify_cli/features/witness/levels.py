@@ -39,6 +39,7 @@ from specify_cli.record import layout
 from specify_cli.record.findings import (
     ERROR,
     LAST_OPENING_SEQ,
+    LEVELS,
     Finding,
     RecordReport,
     SetReport,
@@ -74,12 +75,13 @@ from specify_cli.trail.log.signing import read_keys, require_cryptography
 
 class Trust(NamedTuple):
     """Whom the verifier trusts beside this clone: a policy, people by their SSH keys, states of
-    logs it remembers."""
+    logs it remembers. Where this clone itself is not trusted, `own` is False."""
 
     policy: Policy | None = None
     remembered: tuple[Checkpoint, ...] = ()
     memory: str = ""
     signers: Signers | None = None
+    own: bool = True
 
 
 _SEAL = re.compile(rb',"~":"([0-9a-f]{64})"}\n')
@@ -348,6 +350,21 @@ class TrailWatch:
             missing.append(say_untouched(self._untouched))
         return Assessed(reached.level, tuple(missing))
 
+    def rank_records(self, invocation_ids: Iterable[str], judged: SetReport) -> dict[str, str]:
+        """Return how far each of some whole records is proven, once all findings are there."""
+        watch = self._watch
+        errors = [item for item in judged.findings if item.severity == ERROR]
+        forked = any(item.code.startswith("LOG_") for item in errors)
+        apart = {item.invocation_id for item in self._unknown}
+        apart |= {name for name in invocation_ids for item in errors if name in item.file}
+        ranks = {}
+        for name in invocation_ids:
+            linked = name not in watch.unlinked and name not in apart
+            logged = linked and bool(self.views) and name not in watch.unsigned and not forked
+            witnessed = logged and name not in watch.unseen
+            ranks[name] = LEVELS[1 + linked + logged + witnessed]
+        return ranks
+
     def _say_unlogged(self, unlogged: set[str]) -> str:
         if not self.views:
             return " (no log of them is here)"
@@ -398,13 +415,18 @@ class TrailWatch:
         )
         checkpoints += self._read_published_checkpoints(generation.name)
         keys = [key for key, _ in read_keys(generation)]
-        self._note_vouchers(generation.name, f"{generation.path}", "enrolled", keys)
+        vouched = self._note_vouchers(generation.name, f"{generation.path}", "enrolled", keys)
+        if not self._trust.own:
+            policy = self._trust.policy
+            listed = set(policy.logs if policy is not None else ())
+            keys = [key for key in keys if key in listed or key in vouched]
         leaves = self._parse(relative, enumerate(generation.read_lines()))
         ended = any(
             other.home == generation.home and other.number > generation.number
             for other in self._generations
         )
-        witnesses = read_witnesses(generation.home) if self._trust.policy is None else {}
+        own = self._trust.own and self._trust.policy is None
+        witnesses = read_witnesses(generation.home) if own else {}
         view = self._judge(
             LogView(generation.name, relative, True, leaves, ended=ended),
             checkpoints,

@@ -1,0 +1,123 @@
+"""gate: may this range be merged, and what puts that question in its place."""
+
+from __future__ import annotations
+
+import time
+
+from doctrine.git import read_git
+from specify_cli.cli import shell
+from specify_cli.cli.terminal.output import plain, write_json, write_lines, write_text
+from specify_cli.durable import read_clock
+from specify_cli.errors import CallerError
+from specify_cli.features.gate.evidence import GateRange, judge_project
+from specify_cli.features.gate.formats import make_junit, make_sarif
+from specify_cli.features.gate.installing import install_files
+from specify_cli.features.gate.judging import Judged
+from specify_cli.features.gate.rendering import make_comment, render_gate
+from specify_cli.features.gate.rules import Rules, render_defaults
+from specify_cli.features.gate.waivers import Waiver, write_waiver
+from specify_cli.features.origin.commands import find_top
+from specify_cli.features.origin.git_range import find_commit
+from specify_cli.features.origin.origin import find_prefix
+from specify_cli.features.search.commands import open_index
+from specify_cli.libraries.archive.archive import create_file
+from specify_cli.project.config import load_project
+from specify_cli.record.ids import rfc3339
+from specify_cli.record.record import is_invocation_id
+from specify_cli.record.seal import canonical
+from specify_cli.room import Values
+
+_EXITS = {"pass": 0, "fail": 1, "damaged": 3}
+_DEFAULT_BASES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
+
+
+def gate(values: Values) -> int:
+    """Judge a range; 1 where a rule fails, 3 where a record of it is damaged."""
+    project = shell.read_project()
+    top = find_top(project)
+    base = shell.get_text(values, "base") or _find_base(top)
+    asked = GateRange(top, base, str(values["head"]))
+    today = rfc3339(read_clock(time.time_ns))[:10]
+    with open_index(project) as index:
+        judged = judge_project(project, index, asked, today)
+    _write(judged, values)
+    return _EXITS[judged.verdict]
+
+
+def _find_base(top: str) -> str:
+    for name in _DEFAULT_BASES:
+        if read_git(top, "rev-parse", "--verify", "-q", f"{name}^{{commit}}") is not None:
+            return name
+    raise CallerError(
+        "USAGE", "--base is missing, and there is no origin/HEAD, main or master", "--base REF"
+    )
+
+
+def _write(judged: Judged, values: Values) -> None:
+    form, output = str(values["format"]), shell.get_text(values, "output")
+    if values["json"] and output is None:
+        write_json(judged)
+        return
+    if form == "markdown":
+        text = make_comment(judged)
+    elif form == "sarif":
+        text = canonical(plain(make_sarif(judged))).decode("utf-8") + "\n"
+    elif form == "junit":
+        text = make_junit(judged)
+    else:
+        text = "".join(f"{line}\n" for line in render_gate(judged))
+    if output is not None:
+        create_file(output, text.encode("utf-8", "surrogateescape"))
+    elif form != "text":
+        write_text(text.removesuffix("\n"))
+    if form == "text" or output is not None:
+        write_lines(render_gate(judged))
+
+
+def show_rules(values: Values) -> int:
+    """Print the defaults as a file to begin with."""
+    write_json({"text": render_defaults()}) if values["json"] else write_text(
+        render_defaults().removesuffix("\n")
+    )
+    return 0
+
+
+def waive(values: Values) -> int:
+    """Sign a waiver and write its file."""
+    project, _ = load_project(shell.here(), shell.home())
+    rule, subject = str(values["rule"]), str(values["subject"])
+    if rule not in Rules.model_fields:
+        names = ", ".join(name for name in Rules.model_fields)
+        raise CallerError("INVALID_VALUE", f"there is no rule {rule!r}", f"one of {names}")
+    if not is_invocation_id(subject):
+        top = find_top(project)
+        commit, prefix = find_commit(top, str(values["head"])), find_prefix(project.root, top)
+        blob = read_git(top, "rev-parse", "--verify", "-q", f"{commit}:{prefix}{subject}")
+        if blob is None:
+            raise CallerError(
+                "INVALID_VALUE",
+                f"{subject} is no invocation's id and no file of {commit[:10]}",
+                "spec-kitty gate --json shows the `subject` of each finding",
+            )
+        subject = f"{prefix}{subject}@{blob.decode().strip()}"
+    waiver = Waiver(rule, subject, str(values["reason"]), str(values["until"]))
+    path = write_waiver(project, waiver, str(values["key"]))
+    if values["json"]:
+        write_json({"files": [path]})
+    else:
+        write_lines([f"{path}: {rule} for {subject} until {waiver.until}", f"git add {path}"])
+    return 0
+
+
+def install(values: Values) -> int:
+    """Write the files that put the gate in place."""
+    kinds = [name for name in ("github", "gitlab", "pre_push") if values[name]]
+    if not kinds:
+        raise CallerError("USAGE", "expected --github, --gitlab or --pre-push", "gate install -h")
+    project, _ = load_project(shell.here(), shell.home())
+    written = install_files(find_top(project), kinds, shell.get_text(values, "package"))
+    if values["json"]:
+        write_json({"files": [path for path, _ in written]})
+    else:
+        write_lines(f"{path}: {said}" for path, said in written)
+    return 0

@@ -1,0 +1,342 @@
+"""Read everything that a gate judges: rules, keys and charter of the base; lines, records and
+changed rules of the branch.
+
+    judged = judge_project(project, index, GateRange("/srv/shop", "origin/main"), "2026-11-25")
+
+What comes from the branch is data. Nothing of it is run, and what of it cannot be read, or is too
+large, is named in `judged.origin.not_known`.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, NamedTuple
+
+from charter.inputs import CHARTER_MARKDOWN
+from doctrine.git import read_git
+from doctrine.text import make_encodable
+from doctrine.yaml_reader import YamlError, read_yaml
+from specify_cli.cli.tables.points import call_fill, list_fills
+from specify_cli.errors import InvocationError, StoredDataError
+from specify_cli.features.gate.judging import Evidence, Judged, Secret, Weakening, judge_range
+from specify_cli.features.gate.rules import GATE, MAX_GATE, GateFile, list_weaker, parse_gate
+from specify_cli.features.gate.waivers import apply_waivers, read_waivers
+from specify_cli.features.origin.git_range import (
+    ChangedFile,
+    ChangeRange,
+    find_commit,
+    read_blobs,
+    read_range,
+)
+from specify_cli.features.origin.origin import Origin, Reading, find_prefix, trace_range
+from specify_cli.features.replay.replay import load_rules
+from specify_cli.features.search.database import SearchIndex
+from specify_cli.features.what_if.backtest import Sights, judge_place, read_project
+from specify_cli.features.witness.levels import TrailWatch, Trust
+from specify_cli.libraries.ssh.signatures import Signers
+from specify_cli.libraries.work.records import verify_shared
+from specify_cli.libraries.work.sharing import HERE
+from specify_cli.project.config import Config, Project, parse_config
+from specify_cli.project.protection import list_narrowed, resolve_protections
+from specify_cli.record import layout
+from specify_cli.record.findings import judge_set
+from specify_cli.record.ids import millis_of
+from specify_cli.record.reading.checks import find_commands
+from specify_cli.redaction.redact import RuleSet, redact
+from specify_cli.storage.checking import strays
+from specify_cli.storage.index import Index
+from specify_cli.storage.queries import read_record
+from specify_cli.trail.log.notes import NoteError, Policy, parse_policy
+
+# Changes of these mean that past decisions are made again.
+_DECIDING = ("charter/", "doctrine/", "profiles/", "config.yaml", "packs.lock")
+# So many past records are asked again, and so many of a time are looked at for a missing trail.
+_MOST_ASKED, _MOST_LOOKED_AT = 1_000, 2_000
+_MAX_KEY_FILE = 1024 * 1024
+_HANDLER = b"spec-kitty hook"
+
+
+class GateRange(NamedTuple):
+    """What is judged: the top of the worktree, the branch to merge into, the end of the range."""
+
+    top: str
+    base: str
+    head: str = "HEAD"
+
+
+class _Base(NamedTuple):
+    """What the base says: its rules, its config and whom it trusts."""
+
+    tip: str
+    gate: GateFile
+    has_file: bool
+    config: Config
+    commands: tuple[str, ...]
+    policy: Policy | None
+    signers: Signers | None
+
+
+def judge_project(project: Project, index: SearchIndex, asked: GateRange, today: str) -> Judged:
+    """Return the verdict on a range, with its waivers applied. `today` is a day as `2026-11-25`.
+
+    Raises CallerError INVALID_VALUE for what is no range, StoredDataError GATE_INVALID where the
+    base's rules cannot be read, EnvironmentFault without ssh-keygen where signatures matter.
+    """
+    tip = find_commit(asked.top, asked.base)
+    prefix = find_prefix(project.root, asked.top)
+    with _read_base(asked.top, tip, prefix) as base:
+        changes = read_range(asked.top, f"{tip}...{asked.head}")
+        evidence = _gather_evidence(project, index, asked.top, base, changes)
+        waivers = list(read_waivers(asked.top, changes, prefix))
+        return apply_waivers(judge_range(evidence), waivers, base.signers, today)
+
+
+def _gather_evidence(
+    project: Project, index: SearchIndex, top: str, base: _Base, changes: ChangeRange
+) -> Evidence:
+    """Return what the rules look at."""
+    prefix = find_prefix(project.root, top)
+    reading = Reading(base.commands, base.signers)
+    origin = trace_range(project, index, changes, top, reading)
+    return Evidence(
+        base.gate,
+        base.has_file,
+        base.tip,
+        origin,
+        _prove_records(project, origin, base),
+        base.policy is not None or base.signers is not None,
+        _list_older(top, base.tip, prefix),
+        tuple(_list_untold(project, top, changes)),
+        tuple(_find_secrets(changes.files, base.config.redaction)),
+        _find_weakening(project, top, base, changes, prefix),
+        {make_encodable(file.path): file.blob for file in changes.files},
+        dict(_ask_custom(base.gate, origin)),
+    )
+
+
+# --- the base
+
+
+@contextmanager
+def _read_base(top: str, tip: str, prefix: str) -> Iterator[_Base]:
+    """Read what the base says; its files of signers lie in a folder of their own meanwhile."""
+    read = _Reader(top, tip, prefix)
+    data = read.get(GATE, MAX_GATE)
+    gate = parse_gate(data)
+    config = _parse_config(read.get(layout.CONFIG))
+    charter = (read.get(CHARTER_MARKDOWN) or b"").decode("utf-8", "replace")
+    commands = (*gate.rules.tests.commands, *find_commands(charter))
+    policy = None
+    if gate.keys.policy is not None:
+        try:
+            policy = parse_policy(read.require(gate.keys.policy))
+        except NoteError as error:
+            raise _refuse(f"keys.policy: {gate.keys.policy}: {error}") from error
+    with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
+        paths: list[str | None] = []
+        for name in (gate.keys.allowed_signers, gate.keys.revoked):
+            paths.append(None if name is None else f"{folder}/{len(paths)}")
+            if name is not None:
+                with open(f"{folder}/{len(paths) - 1}", "wb") as file:
+                    file.write(read.require(name))
+        signers = None if paths[0] is None else Signers(paths[0], paths[1])
+        yield _Base(tip, gate, data is not None, config, commands, policy, signers)
+
+
+class _Reader(NamedTuple):
+    """Reads files of the project in one commit."""
+
+    top: str
+    commit: str
+    prefix: str
+
+    def get(self, path: str, limit: int = _MAX_KEY_FILE) -> bytes | None:
+        """Return the bytes of a file; None where it is not there or too large."""
+        name = f"{self.commit}:{self.prefix}{path}"
+        return None if "\n" in path else read_blobs(self.top, [name], limit)[name]
+
+    def require(self, path: str) -> bytes:
+        """Return the bytes of a file that gate.yaml names. Raises StoredDataError GATE_INVALID."""
+        data = self.get(path)
+        if data is None:
+            raise _refuse(f"keys: {path} is not at the base ({self.commit[:12]})")
+        return data
+
+
+def _refuse(why: str) -> StoredDataError:
+    return StoredDataError("GATE_INVALID", f"{GATE}: {why}", f"correct {GATE} at the base")
+
+
+def _parse_config(data: bytes | None) -> Config:
+    """Return a config; where it cannot be used, the defaults, which protect most."""
+    try:
+        return parse_config(read_yaml(data or b"{}", name=layout.CONFIG) or {}, data)
+    except (YamlError, StoredDataError):
+        return parse_config({}, None)
+
+
+# --- records
+
+
+def _prove_records(project: Project, origin: Origin, base: _Base) -> Mapping[str, str]:
+    """Return how far the record of each writer is proven under the keys of the base."""
+    proofs = {writer.invocation_id: writer.proof for writer in origin.writers}
+    sealed = [name for name, proof in proofs.items() if proof == "sealed"]
+    if not sealed or (base.policy is None and base.signers is None):
+        return proofs
+    watch = TrailWatch(project, Trust(base.policy, signers=base.signers, own=False))
+    reports = list(watch.follow(verify_shared(project, HERE)))
+    judged = judge_set(reports, (*strays(project), *watch.findings()))
+    watch.assess(judged)
+    imported = {
+        report.invocation_id for report in reports if report.file.startswith(f"{layout.IMPORTED}/")
+    }
+    ranks = watch.rank_records([name for name in sealed if name not in imported], judged)
+    return proofs | {name: rank.replace("intact", "sealed") for name, rank in ranks.items()}
+
+
+def _list_older(top: str, tip: str, prefix: str) -> frozenset[str]:
+    """Return the invocations whose records the base has already."""
+    listed = read_git(top, "ls-tree", "-r", "-z", "--name-only", tip, f"{prefix}{layout.TRAIL}/")
+    names = (os.fsdecode(name).rpartition("/")[2] for name in (listed or b"").split(b"\0"))
+    return frozenset(ids[1] for name in names if (ids := layout.parse_record_name(name)))
+
+
+def _list_untold(project: Project, top: str, changes: ChangeRange) -> Iterator[str]:
+    """Yield the invocations between the base and the head of which only the fact is recorded."""
+    moments = [
+        int(text) * 1000
+        for commit in (changes.base, changes.head)
+        if (text := (read_git(top, "log", "-1", "--format=%ct", commit, "--") or b"").strip())
+    ]
+    if len(moments) < 2:
+        return
+    index = Index(project.root)
+    for key in islice(index.newest(), _MOST_LOOKED_AT):
+        begun = millis_of(key.invocation_id)
+        if begun < moments[0]:
+            return
+        place = index.place(key) if begun < moments[1] + 1_000 else None
+        try:
+            record = None if place is None else read_record(project.root, place)
+        except (OSError, InvocationError):
+            continue  # `origin` and verify name what cannot be read
+        if record is not None and record.started.get("tombstone") is True:
+            yield key.invocation_id
+
+
+# --- what the branch wrote
+
+
+def _find_secrets(files: Sequence[ChangedFile], rules: RuleSet) -> Iterator[Secret]:
+    """Yield the lines of a range that hold what records mask."""
+    for file in files:
+        if not file.changed:
+            continue
+        text = "\n".join(file.lines[at] for at in file.changed)
+        if not redact(text, rules).counts:
+            continue
+        for at in file.changed:
+            for rule_id in redact(file.lines[at], rules).counts:
+                yield Secret(make_encodable(file.path), at + 1, rule_id)
+
+
+def _find_weakening(
+    project: Project, top: str, base: _Base, changes: ChangeRange, prefix: str
+) -> Weakening:
+    """Return what the branch changes of the rules that it is under."""
+    touched = [file for file in changes.files if file.path.startswith(f"{prefix}.kittify/")]
+    names = {file.path.removeprefix(f"{prefix}.kittify/") for file in touched}
+    head = _Reader(top, changes.head, prefix)
+    rules: list[str] = []
+    if "gate.yaml" in names:
+        try:
+            rules += list_weaker(base.gate, parse_gate(head.get(GATE, MAX_GATE)))
+        except StoredDataError as error:
+            rules.append(f"the branch's file cannot be used: {error.message}")
+    if "config.yaml" in names:
+        stated = _parse_config(head.get(layout.CONFIG)).stated
+        rules += [f"config: {text}" for text in resolve_protections(stated, base.config.stated)[1]]
+        rules += [f"config: {text}" for text in list_narrowed(stated, base.config.stated)]
+    rules += _find_lost_hooks(top, changes)
+    if not any(name.startswith(_DECIDING) for name in names):
+        return Weakening(tuple(rules))
+    allowed, not_asked = _ask_again(project, top, changes, prefix)
+    return Weakening(tuple(rules), allowed, not_asked)
+
+
+def _find_lost_hooks(top: str, changes: ChangeRange) -> Iterator[str]:
+    """Yield the settings files that run fewer of our hooks than before."""
+    files = [file for file in changes.files if ("." in file.path and "settings" in file.path)
+             or "hooks" in file.path]  # fmt: skip
+    for file in files[:100]:
+        old, new = (
+            f"{changes.base}:{file.old_path or file.path}",
+            f"{changes.head}:{file.path}",
+        )
+        data = read_blobs(top, [name for name in (old, new) if "\n" not in name])
+        before, after = ((data.get(name) or b"").count(_HANDLER) for name in (old, new))
+        if after < before:
+            yield f"hooks: {make_encodable(file.path)} runs {after} of {before} handlers"
+
+
+def _ask_again(
+    project: Project, top: str, changes: ChangeRange, prefix: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Make past decisions again under the branch's rules: what would be allowed now, and what could
+    not be asked."""
+    with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
+        _lay_out(top, changes, prefix, folder)
+        sights = Sights(read_project(folder))
+        load_rules(None)
+        index = Index(project.root)
+        keys = list(islice(index.newest(), _MOST_ASKED + 1))
+        allowed: dict[str, list[str]] = {}
+        not_asked = ["older records were not asked"] * (len(keys) > _MOST_ASKED)
+        for key in keys[:_MOST_ASKED]:
+            place = index.place(key)
+            answer = None if place is None else judge_place(project.root, place, sights)
+            for item in () if answer is None else answer.found:
+                if item.kind in ("deny->allow", "redact->allow"):
+                    allowed.setdefault(f"{item.name} ({item.kind})", []).append(key.invocation_id)
+            for skipped in () if answer is None else answer.skipped:
+                not_asked.append(f"{skipped.invocation_id}: {skipped.reason}")
+    said = (f"{name}, in {len(ids)} of {len(keys)} records, first {min(ids)}"
+            for name, ids in sorted(allowed.items()))  # fmt: skip
+    return tuple(said), tuple(not_asked[:20])
+
+
+def _lay_out(top: str, changes: ChangeRange, prefix: str, folder: str) -> None:
+    """Write the branch's rules into a folder, to be read as those of a project."""
+    below = f"{prefix}.kittify/"
+    paths = [
+        path
+        for path in sorted(changes.paths)
+        if path.startswith(below)
+        and path[len(below) :].startswith(_DECIDING)
+        and "\n" not in path
+        and ".." not in path.split("/")
+    ]
+    data = read_blobs(top, (f"{changes.head}:{path}" for path in paths))
+    for path in paths:
+        content = data[f"{changes.head}:{path}"]
+        if content is None:
+            continue
+        target = os.path.join(folder, path.removeprefix(prefix))
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "xb") as file:
+            file.write(content)
+
+
+def _ask_custom(
+    gate: GateFile, origin: Origin
+) -> Iterator[tuple[str, Sequence[Mapping[str, object]] | None]]:
+    """Yield what the rules of other packages find, by their names."""
+    fills = {fill.name: fill for fill in list_fills("merge_rules")}
+    for name in gate.rules.custom:
+        found: Any = call_fill(fills[name], origin) if name in fills else None
+        yield name, None if found is None else [item for item in found if isinstance(item, dict)]

@@ -1,0 +1,387 @@
+"""What the rules of a gate say of a range. [pure]
+
+judged = judge_range(evidence)
+print(judged.verdict)        # pass, fail or damaged
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from doctrine.text import count
+from specify_cli.features.gate.findings import KINDS, GateFinding
+from specify_cli.features.gate.rules import GateFile, Rule
+from specify_cli.features.origin.attributing import Stretch
+from specify_cli.features.origin.origin import Origin, TracedFile
+from specify_cli.features.origin.writers import Writer
+
+# From nothing to all: a claim is what a transcript, or a record without seals, says.
+PROOFS = ("damaged", "claimed", "sealed", "linked", "logged", "witnessed")
+
+
+class Secret(NamedTuple):
+    """A line that holds what the rule `rule_id` of redaction masks."""
+
+    path: str
+    line: int
+    rule_id: str
+
+
+class Weakening(NamedTuple):
+    """What the branch changes of the rules: gate rules that are weaker, past decisions that would
+    be allowed now, and why not every one could be asked."""
+
+    rules: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+    not_asked: tuple[str, ...] = ()
+
+
+class Evidence(NamedTuple):
+    """Everything that the gate looks at.
+
+    `proofs` names for each invocation how far its record is proven under the keys of the base.
+    `older` are invocations whose records the base has already. `untold` are those of this time
+    without a trail. `blobs` are the ids of the files' contents. `custom` are findings of other
+    packages, by the name of their rule; None where the rule could not be asked.
+    """
+
+    gate: GateFile
+    from_base: bool
+    base_tip: str
+    origin: Origin
+    proofs: Mapping[str, str]
+    has_keys: bool
+    older: frozenset[str] = frozenset()
+    untold: tuple[str, ...] = ()
+    secrets: tuple[Secret, ...] = ()
+    weakening: Weakening = Weakening()
+    blobs: Mapping[str, str] = {}
+    custom: Mapping[str, Sequence[Mapping[str, object]] | None] = {}
+
+
+class WaiverUsed(NamedTuple):
+    """A waiver that answers for findings: who signed it, why, until when, for how many."""
+
+    rule: str
+    by: str
+    reason: str
+    until: str
+    findings: int
+
+
+class Judged(NamedTuple):
+    """The verdict. The JSON shape `docs/schemas/gate.json`.
+
+    `proven` counts the invocations of the range by how far their records are proven; `claims` is
+    the sentence that says what that means.
+    """
+
+    verdict: str
+    base: str
+    head: str
+    base_tip: str
+    rules_from: str
+    claims: str
+    proven: Mapping[str, int]
+    findings: tuple[GateFinding, ...]
+    waivers: tuple[WaiverUsed, ...]
+    refused_waivers: tuple[str, ...]
+    origin: Origin
+
+    def count(self, level: str) -> int:
+        """Return how many findings of a level nobody answers for."""
+        return sum(item.level == level and item.waived_by is None for item in self.findings)
+
+
+def judge_range(evidence: Evidence) -> Judged:
+    """Return what the rules say. Waivers are applied afterwards, by `waivers.apply_waivers`."""
+    finder = _Finder(evidence)
+    findings = sorted(
+        (item for judge in _JUDGES for item in judge(finder)),
+        key=lambda item: (item.level != "fail", item.rule, item.place, item.code, item.message),
+    )
+    writers = evidence.origin.writers
+    proven = dict.fromkeys(PROOFS, 0)
+    for writer in writers:
+        proven[evidence.proofs.get(writer.invocation_id, "claimed")] += 1
+    origin = evidence.origin
+    return settle(
+        Judged(
+            "",
+            origin.base,
+            origin.head,
+            evidence.base_tip,
+            ".kittify/gate.yaml at the base" if evidence.from_base else "the defaults, which warn",
+            _say_claims(evidence, proven),
+            {name: number for name, number in proven.items() if number},
+            tuple(findings),
+            (),
+            (),
+            origin,
+        )
+    )
+
+
+def settle(judged: Judged) -> Judged:
+    """Return the same with the verdict that its findings give."""
+    damaged = any(item.code == "RECORD_DAMAGED" for item in judged.findings)
+    verdict = "damaged" if damaged else "fail" if judged.count("fail") else "pass"
+    return judged._replace(verdict=verdict)
+
+
+def _say_claims(evidence: Evidence, proven: Mapping[str, int]) -> str:
+    """Return what is proven, and what only says so."""
+    number = sum(proven.values())
+    if not number:
+        return "no recorded invocation wrote a line of this range"
+    if not evidence.has_keys:
+        return (
+            f"nothing is proven: the base names no keys, so what {count(number, 'record')} "
+            f"{'says' if number == 1 else 'say'} is a claim of whoever made the branch"
+        )
+    vouched = proven["logged"] + proven["witnessed"]
+    return f"keys that the base trusts vouch for {vouched} of {count(number, 'record')}" + (
+        "" if vouched == number else "; what the others say is a claim"
+    )
+
+
+class _Finder:
+    """Makes findings of one range."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.rules = evidence.gate.rules
+        self.origin = evidence.origin
+        self.writers = {writer.invocation_id: writer for writer in self.origin.writers}
+        self.commits = {commit.sha: commit for commit in self.origin.commits}
+        self.paths: dict[str, list[str]] = {}
+        self.authors: dict[str, set[str]] = {}
+        for file, part in self.iter_stretches():
+            for name in part.invocation_ids:
+                self.paths.setdefault(name, []).append(file.path)
+                if part.commit in self.commits:
+                    self.authors.setdefault(name, set()).add(self.commits[part.commit].author)
+
+    def iter_stretches(self) -> Iterator[tuple[TracedFile, Stretch]]:
+        """Yield the files with their stretches of lines."""
+        return ((file, part) for file in self.origin.files for part in file.stretches)
+
+    def list_writers(self, rule: Rule) -> Iterator[Writer]:
+        """Yield the invocations that wrote a file which a rule is about."""
+        for writer in self.origin.writers:
+            if any(rule.covers(path) for path in self.paths.get(writer.invocation_id, ())):
+                yield writer
+
+    def find_in_lines(
+        self, code: str, rule: Rule, file: TracedFile, part: Stretch | None, detail: str = ""
+    ) -> Iterator[GateFinding]:
+        """Yield a finding of some lines of a file, where the rule counts."""
+        first, last = (None, None) if part is None else (part.first, part.last)
+        subject = f"{file.path}@{self.evidence.blobs.get(file.path, '')}"
+        yield from _make(code, rule, subject, (file.path, first, last, None), detail)
+
+    def find_of(self, code: str, rule: Rule, writer: Writer, detail: str) -> Iterator[GateFinding]:
+        """Yield a finding of an invocation, where the rule counts."""
+        name = writer.invocation_id
+        yield from _make(code, rule, name, (None, None, None, name), detail)
+
+
+def _make(
+    code: str,
+    rule: Rule,
+    subject: str,
+    place: tuple[str | None, int | None, int | None, str | None],
+    detail: str,
+) -> Iterator[GateFinding]:
+    kind = KINDS[code]
+    level = rule.get_level(known=kind.known)
+    if level != "off":
+        message = f"{kind.meaning}: {detail}" if detail else kind.meaning
+        yield GateFinding(code, kind.rule, level, kind.known, *place, message, kind.next, subject)
+
+
+def _judge_records(finder: _Finder) -> Iterator[GateFinding]:
+    """Every line that an agent wrote has a record."""
+    rule = finder.rules.records
+    for file in finder.origin.files:
+        if file.problem is not None and rule.covers(file.path):
+            yield from finder.find_in_lines("LINES_NOT_KNOWN", rule, file, None, file.problem)
+    for file, part in finder.iter_stretches():
+        if part.invocation_ids or not rule.covers(file.path):
+            continue
+        commit = finder.commits.get(part.commit or "")
+        if commit is not None and commit.agents:
+            said = f"{commit.sha[:8]} names {commit.agents[0]}"
+            yield from finder.find_in_lines("LINES_UNRECORDED", rule, file, part, said)
+        elif rule.of == "all":
+            said = "every line has to have one"
+            yield from finder.find_in_lines("LINES_UNRECORDED", rule, file, part, said)
+    left_out = [text for text in finder.origin.not_known if "were not looked at" in text]
+    for text in left_out:
+        place = (None, None, None, None)
+        yield from _make("LINES_NOT_KNOWN", rule, "the range", place, text)
+
+
+def _judge_tests(finder: _Finder) -> Iterator[GateFinding]:
+    """Tests ran green after the last edit of each invocation."""
+    rule = finder.rules.tests
+    for writer in finder.list_writers(rule):
+        state, command = writer.tests.state, writer.tests.command
+        if writer.invocation_id in finder.evidence.older:
+            said = "its record is older than this range, so its tests ran on another state"
+            yield from finder.find_of("TESTS_NOT_KNOWN", rule, writer, said)
+        elif state == "not known":
+            yield from finder.find_of("TESTS_NOT_KNOWN", rule, writer, command or "not kept")
+        elif state in ("failed", "not run"):
+            said = f"{state} ({command})" if command else state
+            yield from finder.find_of("TESTS_NOT_GREEN", rule, writer, said)
+
+
+def _judge_ends(finder: _Finder) -> Iterator[GateFinding]:
+    """No invocation of the range is open or ended as failed."""
+    rule = finder.rules.ended
+    for writer in finder.list_writers(rule):
+        if writer.outcome == "open":
+            yield from finder.find_of("INVOCATION_OPEN", rule, writer, writer.request or "")
+        elif writer.outcome != "done":
+            yield from finder.find_of(
+                "INVOCATION_FAILED", rule, writer, f"ended as {writer.outcome}"
+            )
+
+
+def _judge_approvals(finder: _Finder) -> Iterator[GateFinding]:
+    """Somebody else than who asked has approved each invocation, for all files or for some."""
+    for rule in finder.rules.approval:
+        for writer in finder.list_writers(rule):
+            asked = {writer.asked_by or ""} | finder.authors.get(writer.invocation_id, set())
+            said = _find_fault(writer, rule.by, asked)
+            if said is not None:
+                yield from finder.find_of("APPROVAL_MISSING", rule, writer, said)
+        for file, part in finder.iter_stretches():
+            if not part.invocation_ids and rule.covers(file.path):
+                yield from finder.find_in_lines("APPROVAL_NOT_KNOWN", rule, file, part)
+
+
+def _find_fault(writer: Writer, by: Sequence[str], asked: set[str]) -> str | None:
+    """Return why no approval of an invocation counts; None where one does."""
+    said = "there is none"
+    for item in writer.approvals:
+        if item.problem is not None or not item.allows:
+            said = f"that of {item.approver}: {item.problem or 'it denies'}"
+        elif not item.signed:
+            said = f"that of {item.approver} is signed by no key that the base trusts"
+        elif any(item.approver and item.approver in name for name in asked):
+            said = f"{item.approver} asked for it or made its commit"
+        elif by and item.approver not in by:
+            said = f"{item.approver} is not one of {', '.join(by)}"
+        else:
+            return None
+    return said
+
+
+def _judge_unseen(finder: _Finder) -> Iterator[GateFinding]:
+    """No file of the range changed while no recorded tool ran."""
+    rule = finder.rules.unseen
+    files = {file.path: file for file in finder.origin.files}
+    for writer in finder.origin.writers:
+        for what in writer.unseen:
+            path = next(
+                (path for path in files if what == path or what.startswith(f"{path}:")), None
+            )
+            if path is not None and rule.covers(path):
+                said = f"{what}, in the session of {writer.invocation_id}"
+                yield from finder.find_in_lines("CHANGE_UNSEEN", rule, files[path], None, said)
+
+
+def _judge_proofs(finder: _Finder) -> Iterator[GateFinding]:
+    """Each record is whole, and reaches a level of proof."""
+    rule = finder.rules.proof
+    damaged = Rule(level="fail")
+    for writer in finder.origin.writers:
+        proof = finder.evidence.proofs.get(writer.invocation_id, "claimed")
+        if proof == "damaged":
+            said = ", ".join(writer.findings)
+            yield from finder.find_of("RECORD_DAMAGED", damaged, writer, said)
+        elif PROOFS.index(proof) < PROOFS.index(rule.reach) and any(
+            map(rule.covers, finder.paths.get(writer.invocation_id, ()))
+        ):
+            said = f"{proof}, where {rule.reach} is asked"
+            yield from finder.find_of("PROOF_TOO_LOW", rule, writer, said)
+
+
+def _judge_trail(finder: _Finder) -> Iterator[GateFinding]:
+    """No record of the time of the range was made without a trail."""
+    for name in finder.evidence.untold:
+        yield from _make("NO_TRAIL", finder.rules.trail, name, (None, None, None, name), "")
+
+
+def _judge_secrets(finder: _Finder) -> Iterator[GateFinding]:
+    """Nothing that is masked as a secret was written into a file."""
+    rule = finder.rules.secrets
+    for item in finder.evidence.secrets:
+        if rule.covers(item.path):
+            subject = f"{item.path}@{finder.evidence.blobs.get(item.path, '')}"
+            place = (item.path, item.line, item.line, None)
+            yield from _make("SECRET_WRITTEN", rule, subject, place, item.rule_id)
+
+
+def _judge_weakening(finder: _Finder) -> Iterator[GateFinding]:
+    """No rule became weaker: of the gate, and of what past invocations were denied."""
+    rule, found = finder.rules.weakened, finder.evidence.weakening
+    place = (".kittify/gate.yaml", None, None, None)
+    for text in found.rules:
+        yield from _make("RULES_WEAKENED", rule, text, place, text)
+    for code, texts in (
+        ("DENY_BECAME_ALLOW", found.allowed), ("WEAKENING_NOT_KNOWN", found.not_asked),
+    ):  # fmt: skip
+        for text in texts:
+            yield from _make(code, rule, text, (None, None, None, None), text)
+
+
+def _judge_allowed(finder: _Finder) -> Iterator[GateFinding]:
+    """Only allowed harnesses, models and profiles wrote a file."""
+    for rule in finder.rules.allowed:
+        for writer in finder.list_writers(rule):
+            for what, allowed, own in (
+                ("harness", rule.harnesses, writer.harness),
+                ("model", rule.models, writer.model),
+                ("profile", rule.profiles, writer.profile_id),
+            ):
+                if allowed and own not in allowed:
+                    said = f"{what} {own or 'unknown'}, where {', '.join(allowed)} may"
+                    yield from finder.find_of("NOT_ALLOWED", rule, writer, said)
+
+
+def _judge_custom(finder: _Finder) -> Iterator[GateFinding]:
+    """What the rules of other packages say."""
+    for name, rule in sorted(finder.rules.custom.items()):
+        found = finder.evidence.custom.get(name)
+        if found is None:
+            place = (None, None, None, None)
+            yield from _make("CUSTOM_NOT_KNOWN", rule, name, place, f"{name}: it is not installed")
+            continue
+        for item in found:
+            path, line = item.get("path"), item.get("line")
+            where = str(path) if isinstance(path, str) else None
+            number = line if isinstance(line, int) and where is not None else None
+            owner = item.get("invocation_id")
+            of = str(owner) if isinstance(owner, str) else None
+            subject = of or f"{where}@{finder.evidence.blobs.get(where or '', '')}"
+            said = f"{name}: {item.get('message', '')}"
+            yield from _make("CUSTOM_RULE", rule, subject, (where, number, number, of), said)
+
+
+_JUDGES: tuple[Callable[[_Finder], Iterable[GateFinding]], ...] = (
+    _judge_records,
+    _judge_tests,
+    _judge_ends,
+    _judge_approvals,
+    _judge_unseen,
+    _judge_proofs,
+    _judge_trail,
+    _judge_secrets,
+    _judge_weakening,
+    _judge_allowed,
+    _judge_custom,
+)

@@ -1,0 +1,213 @@
+"""The rules of a gate: `.kittify/gate.yaml` as the base has it. [pure]
+
+    rules = parse_rules(data)
+    rules.tests.level        # "fail"
+
+A rule is off, warns or fails. `not_known` says the same for what cannot be known; without it the
+rule's own level counts.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from doctrine.yaml_reader import YamlError, read_yaml
+from specify_cli.errors import StoredDataError
+
+GATE = ".kittify/gate.yaml"
+Level = Literal["off", "warn", "fail"]
+_ORDER = ("off", "warn", "fail")
+MAX_GATE = 256 * 1024
+
+
+class Rule(BaseModel):
+    """One rule: how much it counts, for which files (patterns of fnmatch), and how much it counts
+    where nothing can be known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    level: Level = "fail"
+    not_known: Level | None = None
+    paths: tuple[str, ...] = ()
+
+    def get_level(self, *, known: bool = True) -> Level:
+        """Return how much a finding counts. What is not known never counts more than what is."""
+        if known or self.not_known is None:
+            return self.level
+        return min(self.level, self.not_known, key=_ORDER.index)
+
+    def covers(self, path: str) -> bool:
+        """Return whether the rule is about a file."""
+        return not self.paths or any(fnmatchcase(path, pattern) for pattern in self.paths)
+
+
+class RecordsRule(Rule):
+    """Lines have a record: those of commits that an agent signed, or all."""
+
+    of: Literal["agents", "all"] = "agents"
+
+
+class TestsRule(Rule):
+    """Tests ran green after the last edit; `commands` count beside the charter's and the known."""
+
+    __test__ = False
+    commands: tuple[str, ...] = ()
+
+
+class ApprovalRule(Rule):
+    """Somebody else than who asked has approved, under a key that the base trusts."""
+
+    by: tuple[str, ...] = ()
+
+
+class ProofRule(Rule):
+    """Records reach a level of proof, under keys that the base names."""
+
+    reach: Literal["sealed", "linked", "logged", "witnessed"] = "sealed"
+
+
+class AllowedRule(Rule):
+    """Only these harnesses, models and profiles may write these files; an empty list allows any."""
+
+    harnesses: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
+
+
+def _spell_out(value: Any) -> Any:
+    """Return a rule that is given as its level alone as a whole one."""
+    return {"level": "off" if value is False else value} if isinstance(value, str | bool) else value
+
+
+def _list_out(value: Any) -> Any:
+    return [_spell_out(item) for item in (value if isinstance(value, list) else [value])]
+
+
+_Simple = Annotated[Rule, BeforeValidator(_spell_out)]
+_WARN = Rule(level="warn")
+
+
+class Rules(BaseModel):
+    """The rules. What is not named has the default that stands here; `custom` are those of other
+    packages, by name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    records: Annotated[RecordsRule, BeforeValidator(_spell_out)] = RecordsRule(level="warn")
+    tests: Annotated[TestsRule, BeforeValidator(_spell_out)] = TestsRule(level="warn")
+    ended: _Simple = _WARN
+    approval: Annotated[tuple[ApprovalRule, ...], BeforeValidator(_list_out)] = ()
+    unseen: _Simple = _WARN
+    proof: Annotated[ProofRule, BeforeValidator(_spell_out)] = ProofRule(level="warn")
+    trail: _Simple = _WARN
+    secrets: _Simple = _WARN
+    weakened: _Simple = _WARN
+    allowed: Annotated[tuple[AllowedRule, ...], BeforeValidator(_list_out)] = ()
+    custom: dict[str, _Simple] = Field(default_factory=dict)
+
+
+class Keys(BaseModel):
+    """Whom the base trusts: files of its own tree."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    allowed_signers: str | None = None
+    revoked: str | None = None
+    policy: str | None = None
+
+
+class GateFile(BaseModel):
+    """The whole file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: Literal[1] = 1
+    rules: Rules = Rules()
+    keys: Keys = Keys()
+
+
+def parse_gate(data: bytes | None) -> GateFile:
+    """Return the rules of a file; without one the defaults, which only warn.
+
+    Raises StoredDataError GATE_INVALID, which names the place, what was expected and what stands
+    there.
+    """
+    if data is None:
+        return GateFile()
+    try:
+        return GateFile.model_validate(read_yaml(data, name=GATE, max_bytes=MAX_GATE) or {})
+    except YamlError as error:
+        why = str(error)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        why = f"{GATE}: {place}: {first['msg']}, found {str(first['input'])[:80]!r}"
+    raise StoredDataError(
+        "GATE_INVALID",
+        why,
+        f"spec-kitty gate rules prints a whole file; correct {GATE} at the base",
+    )
+
+
+def list_weaker(base: GateFile, branch: GateFile) -> list[str]:
+    """Return in which rules the file of a branch is weaker than that of the base, as sentences'
+    beginnings."""
+    weaker: list[str] = []
+    for name in Rules.model_fields:
+        before, after = getattr(base.rules, name), getattr(branch.rules, name)
+        if name == "custom":
+            pairs = [(f"{key}", rule, after.get(key)) for key, rule in before.items()]
+        elif isinstance(before, tuple):
+            pairs = [(name, rule, rule if rule in after else None) for rule in before]
+        else:
+            pairs = [(name, before, after)]
+        weaker += [
+            f"{key}: {_describe(old)} becomes {_describe(new)}"
+            for key, old, new in pairs
+            if old.level != "off" and (new is None or _is_weaker(old, new))
+        ]
+    if base.keys != branch.keys:
+        weaker.append("keys: other files say whom to trust")
+    return weaker
+
+
+def _is_weaker(old: Rule, new: Rule) -> bool:
+    lower = any(
+        _ORDER.index(new.get_level(known=known)) < _ORDER.index(old.get_level(known=known))
+        for known in (True, False)
+    )
+    others = {"level", "not_known"}
+    return lower or old.model_dump(exclude=others) != new.model_dump(exclude=others)
+
+
+def _describe(rule: Rule | None) -> str:
+    if rule is None:
+        return "nothing"
+    said = rule.model_dump(exclude_defaults=True, exclude={"level"})
+    return rule.level + "".join(f", {key} {value}" for key, value in said.items())
+
+
+def render_defaults() -> str:
+    """Return a whole gate.yaml with the defaults, as a place to begin."""
+    lines = [
+        "# What a merge has to meet. Each rule is off, warn or fail; docs/gate.md explains them.",
+        "version: 1",
+        "rules:",
+    ]
+    for name in Rules.model_fields:
+        value = getattr(GateFile().rules, name)
+        if isinstance(value, Rule):
+            lines.append(f"  {name}: {value.level}")
+    lines += [
+        "#  tests: {level: fail, not_known: warn}",
+        "#  approval: {level: fail, paths: ['migrations/*']}",
+        "#  proof: {level: fail, reach: logged}",
+        "#  allowed: {level: fail, paths: ['src/payments/*'], profiles: [builder-bea]}",
+        "#keys:",
+        "#  allowed_signers: .kittify/allowed_signers",
+        "#  policy: .kittify/trail-policy",
+    ]
+    return "".join(f"{line}\n" for line in lines)

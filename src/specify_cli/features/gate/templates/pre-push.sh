@@ -1,0 +1,12 @@
+#!/bin/sh
+# Written by `spec-kitty gate install --pre-push`: judges what is pushed before it leaves.
+# git push --no-verify goes past it.
+remote=$1
+base=$(git rev-parse --verify -q "refs/remotes/$remote/HEAD") ||
+  base=$(git rev-parse --verify -q "refs/remotes/$remote/main") ||
+  base=$(git rev-parse --verify -q "refs/remotes/$remote/master") || exit 0
+while read -r _ local_sha remote_ref _; do
+  case "$local_sha" in *[!0]*) ;; *) continue ;; esac
+  case "$remote_ref" in refs/heads/*) ;; *) continue ;; esac
+  spec-kitty gate --base "$base" --head "$local_sha" >&2 || exit 1
+done

@@ -1,0 +1,338 @@
+"""A range is judged by the rules and keys of the base; what is not known is said, and nothing made up is proven."""
+
+from __future__ import annotations
+
+import json
+import random
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from gating import ADA, ALL_FAIL, Shop, draw_clean_branch, read_record
+from keys import make_key
+from support import FULL, git, run_main, valid
+
+CLEAN = 200 if FULL else 3
+KEYS = "keys:\n  allowed_signers: .kittify/allowed_signers\n"
+
+
+def test_what_was_recorded_tested_and_ended_well_passes(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, ALL_FAIL)
+    writer = shop.work()
+    ran = shop.gate()
+    value = shop.judge()
+
+    valid(value, "gate")
+    assert ran.code == 0 and ran.out.startswith("PASS")
+    assert value["origin"]["lines"] == {"changed": 3, "recorded": 3, "several": 0, "unrecorded": 0}
+    assert [one["invocation_id"] for one in value["origin"]["writers"]] == [writer]
+    assert "nothing is proven: the base names no keys" in ran.out
+
+
+@pytest.mark.stress
+def test_clean_branches_never_fail(tmp_path: Path) -> None:
+    for seed in range(CLEAN):
+        (tmp_path / str(seed)).mkdir()
+        shop = Shop(tmp_path / str(seed), ALL_FAIL)
+        draw_clean_branch(shop, random.Random(seed))
+        judged = shop.judge()
+
+        assert judged["verdict"] == "pass" and not judged["findings"], (seed, judged["findings"])
+
+
+def test_a_branch_that_weakens_the_rules_is_judged_by_the_old_ones_and_told_so(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  tests: fail\n  weakened: fail\n  ended: fail")
+    invocation_id = shop.begin()
+    shop.edit(invocation_id)
+    shop.end(invocation_id)
+    shop.set_rules("  tests: off\n  weakened: off\n  ended: {level: fail, not_known: warn}")
+    shop.commit()
+
+    findings = shop.judge()["findings"]
+    weaker = [item["message"] for item in findings if item["code"] == "RULES_WEAKENED"]
+    assert shop.gate().code == 1
+    assert "TESTS_NOT_GREEN" in {item["code"] for item in findings}
+    assert any("tests: fail becomes off" in text for text in weaker) and len(weaker) == 3
+
+
+@pytest.mark.parametrize(
+    ("output", "status", "code"),
+    [
+        ("1 failed, 3 passed in 0.1s", "error", "TESTS_NOT_GREEN"),
+        ("no tests ran in 0.01s", "ok", "TESTS_NOT_GREEN"),
+        ("4 passed in 0.01s", "error", "TESTS_NOT_GREEN"),
+        ("it went well", "ok", "TESTS_NOT_KNOWN"),
+    ],
+)
+def test_only_a_green_run_after_the_last_edit_counts(tmp_path: Path, output: str, status: str, code: str) -> None:
+    shop = Shop(tmp_path, "  tests: fail")
+    invocation_id = shop.begin()
+    shop.edit(invocation_id)
+    command = "pytest -q | cat" if code == "TESTS_NOT_KNOWN" else "pytest -q"
+    shop.test(invocation_id, output, command, status)
+    shop.end(invocation_id)
+    shop.commit()
+
+    assert shop.codes() == [code]
+
+
+def test_tests_before_the_last_edit_do_not_count(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  tests: fail")
+    invocation_id = shop.begin()
+    shop.edit(invocation_id)
+    shop.test(invocation_id)
+    shop.edit(invocation_id)
+    shop.end(invocation_id)
+    shop.commit()
+
+    assert shop.codes() == ["TESTS_NOT_GREEN"]
+
+
+def test_the_charter_of_the_base_names_the_test_commands_and_not_that_of_the_branch(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  tests: fail")
+    shop.write(".kittify/charter/charter.md", "# Charter\n\n## Testing\n\nRun `true`.\n")
+    invocation_id = shop.begin()
+    shop.edit(invocation_id)
+    shop.test(invocation_id, "", "true")
+    shop.end(invocation_id)
+    shop.commit()
+    other = shop.begin("fix the other test")
+    shop.edit(other, "src/other.py")
+    shop.test(other, "", "scripts/check")
+    shop.end(other)
+    shop.commit()
+
+    findings = shop.judge()["findings"]
+    assert [(item["code"], item["invocation_id"]) for item in findings if item["rule"] == "tests"] == [
+        ("TESTS_NOT_GREEN", invocation_id)
+    ]
+
+
+@pytest.mark.parametrize(("outcome", "code"), [(None, "INVOCATION_OPEN"), ("failed", "INVOCATION_FAILED")])
+def test_an_invocation_that_is_open_or_failed_is_found(tmp_path: Path, outcome: str | None, code: str) -> None:
+    shop = Shop(tmp_path, "  ended: fail\n  proof: off")
+    invocation_id = shop.begin()
+    shop.edit(invocation_id)
+    shop.test(invocation_id)
+    if outcome is not None:
+        shop.end(invocation_id, outcome)
+    shop.commit()
+
+    assert shop.codes() == [code]
+
+
+def test_lines_of_a_commit_that_an_agent_signed_need_a_record(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  records: fail")
+    shop.write("src/new.py", "def nobody_knows_who_wrote_it(order):\n")
+    shop.commit("new\n\nCo-Authored-By: Claude <noreply@anthropic.com>")
+    shop.write("src/hand.py", "def written_by_a_person(order):\n")
+    shop.commit("by hand")
+
+    (found,) = shop.judge()["findings"]
+    assert (found["code"], found["path"], found["first"]) == ("LINES_UNRECORDED", "src/new.py", 1)
+
+
+def test_an_approval_of_somebody_else_under_a_key_of_the_base_counts(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  approval: [{{level: fail, paths: ['src/*']}}]\n{KEYS}")
+    unapproved, approved, own = shop.begin(), shop.begin("fix another"), shop.begin("fix a third")
+    for name, path in ((unapproved, "src/a.py"), (approved, "src/b.py"), (own, "src/c.py")):
+        shop.edit(name, path)
+        shop.test(name)
+    shop.approve(approved)
+    shop.approve(own, make_key(tmp_path, "stranger"))
+    for name in (unapproved, approved, own):
+        shop.end(name)
+    shop.commit()
+
+    found = {item["invocation_id"]: item["message"] for item in shop.judge()["findings"] if item["rule"] == "approval"}
+    assert approved not in found
+    assert "there is none" in found[unapproved] and "APPROVAL_UNVERIFIED" in found[own]
+
+
+def test_who_made_the_commit_does_not_approve_it(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  approval: fail\n{KEYS}")
+    invocation_id = shop.begin()
+    shop.edit(invocation_id)
+    shop.approve(invocation_id)
+    shop.end(invocation_id)
+    shop.author = ADA
+    shop.commit()
+
+    found = [item for item in shop.judge()["findings"] if item["rule"] == "approval"]
+    assert [item["code"] for item in found] == ["APPROVAL_MISSING"] and "made its commit" in found[0]["message"]
+
+
+def test_lines_without_a_record_in_a_guarded_folder_are_not_known_to_be_approved(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  approval: {{level: fail, not_known: warn, paths: ['migrations/*']}}\n{KEYS}")
+    shop.write("migrations/1.sql", "drop table users;\n")
+    shop.commit("by hand")
+
+    (found,) = shop.judge()["findings"]
+    assert (found["code"], found["level"], found["known"]) == ("APPROVAL_NOT_KNOWN", "warn", False)
+
+
+def waive(shop: Shop, *argv: str, key: Path | None = None, until: str = "2999-12-31") -> None:
+    ran = run_main(
+        ["gate", "waive", *argv, "--reason", "words only", "--until", until, "--key", str(key or shop.key), "--json"],
+        cwd=shop.root,
+        home=shop.home,
+    )
+    assert ran.code == 0, ran.err
+    valid(ran.json(), "gate-files")
+    shop.commit("waive")
+
+
+def test_a_waiver_that_the_base_trusts_answers_for_one_invocation_and_stands_in_the_verdict(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  tests: fail\n{KEYS}")
+    names = [shop.begin(), shop.begin("fix another")]
+    for name in names:
+        shop.edit(name, f"src/{name}.py")
+        shop.end(name)
+    shop.commit()
+    waive(shop, "tests", names[0])
+    value, page = shop.judge(), shop.gate().out
+
+    left = [item["invocation_id"] for item in value["findings"] if item["waived_by"] is None]
+    assert left == [names[1]] and value["verdict"] == "fail"
+    assert value["waivers"] == [
+        {"rule": "tests", "by": ADA, "reason": "words only", "until": "2999-12-31", "findings": 1}
+    ]
+    assert f"waived by {ADA} until 2999-12-31" in page
+
+
+@pytest.mark.parametrize("fault", ["stranger", "ended", "edited"])
+def test_a_waiver_that_does_not_hold_counts_for_nothing_and_is_named(tmp_path: Path, fault: str) -> None:
+    shop = Shop(tmp_path, f"  tests: fail\n{KEYS}")
+    invocation_id = shop.begin()
+    shop.edit(invocation_id)
+    shop.end(invocation_id)
+    shop.commit()
+    key = make_key(tmp_path, "stranger") if fault == "stranger" else None
+    waive(shop, "tests", invocation_id, key=key, until="2020-01-01" if fault == "ended" else "2999-12-31")
+    if fault == "edited":
+        (path,) = (shop.root / ".kittify/gate-waivers").iterdir()
+        path.write_text(path.read_text().replace("words only", "anything"))
+        shop.commit("edit it")
+    value = shop.judge()
+
+    assert value["verdict"] == "fail" and value["waivers"] == []
+    assert len(value["refused_waivers"]) == 1
+
+
+def test_a_waiver_for_a_file_ends_with_its_content(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  approval: fail\n{KEYS}")
+    shop.write("src/new.py", "def by_hand(order):\n")
+    shop.commit("by hand")
+    waive(shop, "approval", "src/new.py")
+    first = shop.codes()
+    shop.write("src/new.py", "def by_hand(order):\ndef and_more_of_it(order):\n")
+    shop.commit("more")
+
+    assert first == [] and shop.codes() == ["APPROVAL_NOT_KNOWN"]
+
+
+def test_a_secret_and_a_record_without_a_trail_and_an_unseen_change_are_found(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  secrets: fail\n  trail: fail\n  unseen: fail")
+    invocation_id = shop.begin()
+    shop.edit(invocation_id)
+    gap = {"reason": "unseen_change", "what": "src/new.py", "count": 1, "message": "it changed between tools"}
+    shop.record(invocation_id, ("capture_gap", gap))
+    shop.test(invocation_id)
+    shop.end(invocation_id)
+    shop.write("src/key.py", "TOKEN = 'ghp_2ZxW7vTn4RbL8mYc1JdPs6HgUf3EoXiVkQ9a'\n")
+    run_main(["do", "fix the login test", "--no-trail"], cwd=shop.root, home=shop.home)
+    shop.commit()
+
+    assert {"CHANGE_UNSEEN", "SECRET_WRITTEN", "NO_TRAIL"} <= set(shop.codes())
+
+
+def test_only_allowed_profiles_and_harnesses_write_a_guarded_file(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  allowed: {level: fail, paths: ['src/pay/*'], profiles: [critic-cato], harnesses: [codex]}")
+    shop.work(path="src/pay/a.py")
+    shop.work("fix another", path="src/free.py")
+
+    messages = [item["message"] for item in shop.judge()["findings"]]
+    assert len(messages) == 2 and "builder-bea" in messages[1] and "claude-code" in messages[0]
+
+
+def test_a_policy_that_allows_what_it_denied_is_found_by_past_decisions(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  weakened: fail")
+    policy = "rules: [{id: none, match: {kind: [directive, tactic]}, action: deny}]\n"
+    shop.on_base(lambda: shop.write(".kittify/charter/policy.yaml", policy))
+    shop.work()
+    shop.write(".kittify/charter/policy.yaml", "rules: []\n")
+    shop.commit("loosen")
+
+    assert "DENY_BECAME_ALLOW" in shop.codes()
+
+
+def test_a_record_that_was_changed_is_damage_and_nobody_can_waive_it(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  tests: fail\n{KEYS}")
+    invocation_id = shop.work()
+    path, _ = read_record(shop, invocation_id)
+    path.chmod(0o644)
+    path.write_text(path.read_text().replace("fix the login test", "fix the login Test"))
+    (shop.root / ".kittify/events/profile-invocations" / path.name).unlink()
+    shop.commit("change")
+    waive(shop, "proof", invocation_id)
+    ran = shop.gate("--json")
+
+    assert ran.code == 3 and ran.json()["verdict"] == "damaged"
+
+
+def test_the_same_inputs_give_the_same_bytes_in_every_form(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, ALL_FAIL)
+    shop.work("fix <b>it</b> \x1b[31m| `x` [y](http://z) \u202e")
+    for form in ("text", "markdown", "sarif", "junit"):
+        assert shop.gate("--format", form).out == shop.gate("--format", form).out
+    comment = shop.gate("--format", "markdown").out
+    sarif = json.loads(shop.gate("--format", "sarif").out)
+
+    assert ET.fromstring(shop.gate("--format", "junit").out.split("?>", 1)[1]).get("failures") == "0"
+    assert sarif["version"] == "2.1.0" and sarif["runs"][0]["tool"]["driver"]["name"] == "spec-kitty gate"
+    assert "<b>" not in comment and "\x1b" not in comment and "](" not in comment and "\u202e" not in comment
+
+
+def test_a_comment_has_at_most_sixty_lines_beside_what_is_folded(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  records: {level: fail, of: all}")
+    for number in range(60):
+        shop.write(f"src/f{number}.py", f"def by_hand_{number}(order):\n")
+    shop.commit("by hand")
+    comment = shop.gate("--format", "markdown").out
+
+    shown, folded = [], False
+    for line in comment.splitlines():
+        folded = folded or line.startswith("<details>")
+        shown += [] if folded else [line]
+        folded = folded and line != "</details>"
+    assert len(shown) <= 60 and "48 more findings" in comment
+
+
+def test_rules_that_cannot_be_read_name_the_place(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.on_base(lambda: shop.set_rules("  tests: sometimes"))
+    ran = shop.gate("--json")
+
+    assert (ran.code, ran.error()["error_code"]) == (1, "GATE_INVALID")
+    assert "rules.tests.level" in ran.error()["message"] and "sometimes" in ran.error()["message"]
+
+
+def test_a_shallow_clone_names_the_command_that_fetches_the_rest(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.work()
+    git(tmp_path, "clone", "-q", "--depth", "1", "--no-single-branch", f"file://{shop.root}", "clone")
+    ran = run_main(
+        ["gate", "--base", "origin/main", "--head", "origin/topic", "--json"], cwd=tmp_path / "clone", home=shop.home
+    )
+
+    error = json.loads(ran.err[ran.err.index("{") :])
+    assert ran.code == 1 and error["suggestion"] == "git fetch --unshallow"
+
+
+def test_the_defaults_are_a_file_that_can_be_used(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    text = run_main(["gate", "rules"], cwd=shop.root, home=shop.home).out
+    shop.on_base(lambda: shop.write(".kittify/gate.yaml", text))
+
+    assert shop.gate().code == 0

@@ -1,0 +1,153 @@
+"""A repository with a base and a branch: agents and people write lines, and a gate judges them."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from approving import AGENT, PERSON
+from keys import allow, make_key
+from specify_cli.features.approvals.approving import Wish, approve
+from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.project.config import load_project
+from support import Ran, accept, git, run_main
+
+DAVE, ADA = "dave@example.org", "ada@example.org"
+CHARTER = "# Charter\n\n## Testing\n\nRun `scripts/check` before you end.\n"
+GREEN = "4 passed in 0.01s"
+
+
+class Shop:
+    """A project with `main`, and a branch `topic` that is checked out.
+
+    Dave makes the commits, Ada's key is allowed by the base.
+    """
+
+    def __init__(self, folder: Path, rules: str = "", trail: str = "committed") -> None:
+        self.root, self.home, self.author = folder / "shop", folder / "home", DAVE
+        self.home.mkdir()
+        (self.root / "src").mkdir(parents=True)
+        (self.root / ".kittify/charter").mkdir(parents=True)
+        git(self.root, "init", "-q", "-b", "main")
+        self.key = make_key(folder, "ada")
+        self.write(".kittify/config.yaml", f"trail: {trail}\n")
+        self.write(".kittify/charter/charter.md", CHARTER)
+        self.write(".kittify/allowed_signers", Path(allow(folder, self.key)).read_text())
+        self.set_rules(rules)
+        self.write("src/login.py", "def login(name):\n    return name.strip()\n")
+        self.write("src/old.py", "def tell_the_time_of_day(clock):\n    return clock.read()\n")
+        accept(self.root)
+        self.commit("start")
+        git(self.root, "switch", "-qc", "topic")
+        self.executor = ProfileInvocationExecutor(self.root)
+        self.number = 0
+
+    def set_rules(self, rules: str) -> None:
+        self.write(".kittify/gate.yaml", f"version: 1\nrules:\n{rules}\n" if rules else "version: 1\n")
+
+    def write(self, path: str, text: str) -> None:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text)
+
+    def commit(self, message: str = "work") -> str:
+        git(self.root, "add", "-A")
+        git(self.root, "commit", "-qm", message, "--author", f"Somebody <{self.author}>")
+        return git(self.root, "rev-parse", "HEAD").strip()
+
+    def on_base(self, act: Callable[[], object]) -> None:
+        """Do something on the base, and put the branch upon it."""
+        git(self.root, "switch", "-q", "main")
+        act()
+        self.commit("the base")
+        git(self.root, "switch", "-q", "topic")
+        git(self.root, "rebase", "-q", "main")
+
+    def begin(self, request: str = "fix the login test") -> str:
+        return self.executor.invoke(request, profile="builder-bea", caller=AGENT).invocation_id
+
+    def record(self, invocation_id: str, *events: tuple[str, dict[str, Any]]) -> None:
+        self.executor.record(invocation_id, list(events), caller=AGENT)
+
+    def edit(self, invocation_id: str, path: str = "src/new.py", lines: int = 3) -> None:
+        """Have the agent add lines at the end of a file."""
+        before = (self.root / path).read_text() if (self.root / path).exists() else None
+        self.number += 1
+        new = [f"def step_{self.number}_{at}_of_it(order):\n" for at in range(lines)]
+        after = (before or "") + "".join(new)
+        self.write(path, after)
+        kind = "create" if before is None else "modify"
+        patch = {"path": path, "kind": kind, "after": after, "ok": True}
+        self.record(invocation_id, ("patch_apply", patch | ({} if before is None else {"before": before})))
+
+    def test(self, invocation_id: str, output: str = GREEN, command: str = "pytest -q", status: str = "ok") -> None:
+        self.number += 1
+        call = {"call_id": f"c{self.number}", "tool": "Bash"}
+        self.record(
+            invocation_id,
+            ("tool_call", {**call, "args": {"command": command}}),
+            ("tool_result", {"call_id": call["call_id"], "status": status, "output": output}),
+        )
+
+    def approve(self, invocation_id: str, key: Path | None = None) -> None:
+        project, _ = load_project(str(self.root), str(self.home))
+        git(self.root, "config", "user.email", ADA)
+        approve(project, invocation_id, PERSON, Wish(key=str(key or self.key)))
+
+    def end(self, invocation_id: str, outcome: str = "done") -> None:
+        self.executor.complete(invocation_id, outcome=outcome)
+
+    def work(self, request: str = "fix the login test", path: str = "src/new.py") -> str:
+        """Have an agent write lines, test them and end; commit it all."""
+        invocation_id = self.begin(request)
+        self.edit(invocation_id, path)
+        self.test(invocation_id)
+        self.end(invocation_id)
+        self.commit(request[:60].replace("\0", " "))
+        return invocation_id
+
+    def gate(self, *argv: str) -> Ran:
+        return run_main(["gate", "--base", "main", *argv], cwd=self.root, home=self.home)
+
+    def judge(self) -> Any:
+        return self.gate("--json").json()
+
+    def codes(self) -> list[str]:
+        """Return the codes of the findings that nobody answers for, each once."""
+        return sorted({item["code"] for item in self.judge()["findings"] if item["waived_by"] is None})
+
+
+ALL_FAIL = "".join(
+    f"  {name}: fail\n" for name in ("records", "tests", "ended", "unseen", "proof", "trail", "secrets", "weakened")
+)
+
+
+def draw_clean_branch(shop: Shop, dice: random.Random) -> None:
+    """Let people and agents do what they may do."""
+    for _ in range(dice.randint(1, 4)):
+        path = dice.choice(("src/login.py", "src/new.py", "src/other.py"))
+        if dice.random() < 0.3:
+            text = (shop.root / path).read_text() if (shop.root / path).exists() else ""
+            shop.write(path, f"{text}def by_hand_{dice.randint(0, 10**6)}(order):\n")
+            shop.commit("by hand")
+            continue
+        invocation_id = shop.begin(dice.choice(("fix the login test", "add a step", "rename it")))
+        for _ in range(dice.randint(1, 3)):
+            shop.edit(invocation_id, path, dice.randint(1, 5))
+            if dice.random() < 0.4:
+                shop.test(invocation_id, "1 failed, 3 passed in 0.1s", status="error")
+        shop.test(invocation_id, command=dice.choice(("pytest -q", "scripts/check", "go test ./...")))
+        shop.end(invocation_id)
+        shop.commit("work")
+
+
+def read_record(shop: Shop, invocation_id: str) -> tuple[Path, list[dict[str, Any]]]:
+    (path,) = (shop.root / ".kittify/trail").glob(f"*/*{invocation_id}.jsonl")
+    return path, [json.loads(line) for line in path.read_text().splitlines()]
+
+
+if __name__ == "__main__":
+    print(Shop(Path(sys.argv[1])).root)
