@@ -12,7 +12,8 @@ import pytest
 
 from line_histories import History
 from specify_cli.features.origin.git_range import read_range
-from specify_cli.features.origin.origin import Origin, trace_range
+from specify_cli.features.origin.origin import trace_range
+from specify_cli.features.origin.report import Origin
 from specify_cli.features.programs.run import open_invocation
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import load_project

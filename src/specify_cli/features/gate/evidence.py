@@ -25,14 +25,9 @@ from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.gate.judging import Evidence, Judged, Secret, Weakening, judge_range
 from specify_cli.features.gate.rules import GATE, MAX_GATE, GateFile, list_weaker, parse_gate
 from specify_cli.features.gate.waivers import apply_waivers, read_waivers
-from specify_cli.features.origin.git_range import (
-    ChangedFile,
-    ChangeRange,
-    find_commit,
-    read_blobs,
-    read_range,
-)
-from specify_cli.features.origin.origin import Origin, Reading, find_prefix, trace_range
+from specify_cli.features.origin.git_range import find_commit, read_blobs, read_range
+from specify_cli.features.origin.origin import Reading, find_prefix, trace_range
+from specify_cli.features.origin.report import ChangedFile, ChangeRange, Origin
 from specify_cli.features.replay.replay import load_rules
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.what_if.backtest import Sights, judge_place, read_project

@@ -91,5 +91,5 @@ FEATURE = Feature(
     ),
     errors={"GATE_INVALID": "`.kittify/gate.yaml` at the base cannot be used."},
     shapes="shapes",
-    pure=("rules", "findings", "judging", "rendering", "formats"),
+    pure=("rules", "findings", "judging", "formats"),
 )

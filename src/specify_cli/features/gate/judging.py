@@ -12,8 +12,7 @@ from typing import NamedTuple
 from doctrine.text import count
 from specify_cli.features.gate.findings import KINDS, GateFinding
 from specify_cli.features.gate.rules import GateFile, Rule
-from specify_cli.features.origin.attributing import Stretch
-from specify_cli.features.origin.origin import Origin, TracedFile
+from specify_cli.features.origin.report import Origin, Stretch, TracedFile
 from specify_cli.features.origin.writers import Writer
 
 # From nothing to all: a claim is what a transcript, or a record without seals, says.

@@ -1,4 +1,4 @@
-"""The verdict of a gate for a terminal and as a comment in Markdown. [pure]
+"""The verdict of a gate for a terminal and as a comment in Markdown.
 
 Everything recorded is escaped: a request may hold control characters, Markdown or HTML.
 """

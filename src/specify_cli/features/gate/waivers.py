@@ -19,7 +19,8 @@ from typing import NamedTuple
 from specify_cli import durable
 from specify_cli.errors import CallerError
 from specify_cli.features.gate.judging import Judged, WaiverUsed, settle
-from specify_cli.features.origin.git_range import ChangeRange, read_blobs
+from specify_cli.features.origin.git_range import read_blobs
+from specify_cli.features.origin.report import ChangeRange
 from specify_cli.libraries.ssh.signatures import Signers, sign_text
 from specify_cli.project.config import Project
 from specify_cli.record.seal import canonical

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from specify_cli.features.origin.git_range import ChangedFile
+from specify_cli.features.origin.report import ChangedFile, Stretch
 from specify_cli.features.search.blame import Edit, find_writers
 from specify_cli.record.reading.patch_lines import ADDED, REMOVED, digest_line
 
@@ -29,26 +29,6 @@ class KeptText(NamedTuple):
 
     edit: Edit
     text: str
-
-
-class Stretch(NamedTuple):
-    """Lines `first` to `last` of a file, counted from 1, that came in one commit and from the same
-    writers.
-
-    `uris` name the lines of the records that tell it: none where no record does, several where
-    each of them could have written it. `reformatted`: they were found in another form.
-    """
-
-    first: int
-    last: int
-    commit: str | None
-    invocation_ids: tuple[str, ...]
-    uris: tuple[str, ...]
-    reformatted: bool = False
-
-    @property
-    def size(self) -> int:
-        return self.last - self.first + 1
 
 
 def attribute_file(

@@ -8,9 +8,10 @@ from doctrine.git import find_worktree
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import write_json, write_lines, write_text
 from specify_cli.errors import CallerError
-from specify_cli.features.origin.git_range import ChangedFile, ChangeRange, read_range
-from specify_cli.features.origin.origin import Origin, trace_range
+from specify_cli.features.origin.git_range import read_range
+from specify_cli.features.origin.origin import trace_range
 from specify_cli.features.origin.rendering import make_csv, render_origin
+from specify_cli.features.origin.report import ChangedFile, ChangeRange, Origin
 from specify_cli.features.search.commands import open_index
 from specify_cli.libraries.archive.archive import create_file
 from specify_cli.project.config import Project

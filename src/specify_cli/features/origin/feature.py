@@ -42,4 +42,5 @@ FEATURE = Feature(
         ),
     ),
     shapes="shapes",
+    pure=("report", "attributing", "writers"),
 )

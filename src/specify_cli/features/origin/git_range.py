@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from doctrine.git import read_git
 from specify_cli.errors import CallerError
+from specify_cli.features.origin.report import ChangedFile, ChangeRange, Commit
 
 # So many files and commits of a range are looked at, and so many bytes of one file.
 MAX_FILES, MAX_COMMITS, MAX_FILE = 2_000, 5_000, 2 * 1024 * 1024
@@ -37,50 +38,6 @@ _AGENTS = re.compile(
     r"^(claude|codex|cursor|copilot|gemini|qwen|opencode|aider)\b",
     re.I,
 )
-
-
-class Commit(NamedTuple):
-    """One commit of the range. `agents` are the names and addresses in it that are an agent's; like
-    the author, a commit claims them."""
-
-    sha: str
-    author: str
-    at: str
-    subject: str
-    agents: tuple[str, ...]
-
-
-class ChangedFile(NamedTuple):
-    """One file of the range, as it is at its end.
-
-    `changed` are the numbers of its lines, from 0, that came in the range; `commits` names for some
-    of them the commit. `removed` counts the lines that went. `problem` says why its lines are not
-    known.
-    """
-
-    path: str
-    old_path: str | None
-    kind: str
-    blob: str
-    lines: tuple[str, ...] = ()
-    changed: tuple[int, ...] = ()
-    commits: Mapping[int, str] = {}
-    removed: int = 0
-    problem: str | None = None
-
-
-class ChangeRange(NamedTuple):
-    """The commits between `base` and `head`, the newest first, and the files that they changed.
-
-    `paths` are all paths at the end of the range. `problems` say what was not looked at.
-    """
-
-    base: str
-    head: str
-    commits: tuple[Commit, ...]
-    files: tuple[ChangedFile, ...]
-    paths: frozenset[str]
-    problems: tuple[str, ...] = ()
 
 
 def read_range(

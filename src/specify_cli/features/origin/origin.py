@@ -9,14 +9,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from doctrine.text import make_encodable
+from doctrine.text import make_encodable, say
 from specify_cli.errors import InvocationError, StoredDataError
-from specify_cli.features.origin.attributing import KeptText, Stretch, attribute_file
-from specify_cli.features.origin.git_range import ChangedFile, ChangeRange, Commit
-from specify_cli.features.origin.writers import Writer, describe_writer
+from specify_cli.features.approvals.approvals import judge_approvals
+from specify_cli.features.origin.attributing import KeptText, attribute_file
+from specify_cli.features.origin.report import (
+    ChangedFile,
+    ChangeRange,
+    Origin,
+    Stretch,
+    TracedFile,
+    count_lines,
+)
+from specify_cli.features.origin.writers import ApprovedBy, Writer, describe_writer
 from specify_cli.features.search.blame import Edit
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.search.why import find_edits
@@ -24,6 +32,7 @@ from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.project.config import Project
 from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.patch_lines import ADDED, digest_line
+from specify_cli.record.record import Record
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
@@ -37,41 +46,6 @@ _EVIDENCE = re.compile(
 )
 # A record larger than this is not read: a branch can bring one of any size.
 MAX_RECORD = 64 * 1024 * 1024
-
-
-class LineCounts(NamedTuple):
-    """How many lines came: from one invocation, one of several, or a person or unrecorded."""
-
-    changed: int
-    recorded: int
-    several: int
-    unrecorded: int
-
-
-class TracedFile(NamedTuple):
-    """One file of the range, and where its changed lines come from."""
-
-    path: str
-    old_path: str | None
-    kind: str
-    removed: int
-    problem: str | None
-    stretches: tuple[Stretch, ...]
-
-
-class Origin(NamedTuple):
-    """Where the lines of a range come from. The JSON shape `docs/schemas/origin.json`.
-
-    `not_known` says what could not be looked at.
-    """
-
-    base: str
-    head: str
-    lines: LineCounts
-    commits: tuple[Commit, ...]
-    writers: tuple[Writer, ...]
-    files: tuple[TracedFile, ...]
-    not_known: tuple[str, ...]
 
 
 class Reading(NamedTuple):
@@ -120,26 +94,6 @@ def trace_range(
         files,
         tuple(map(make_encodable, (*problems, *index.problems))),
     )
-
-
-def count_lines(stretches: Iterable[Stretch]) -> LineCounts:
-    """Return how many lines came from whom."""
-    sizes = [0, 0, 0]
-    for part in stretches:
-        sizes[min(2, len(part.invocation_ids))] += part.size
-    unrecorded, recorded, several = sizes
-    return LineCounts(sum(sizes), recorded, several, unrecorded)
-
-
-def count_by(
-    stretches: Iterable[Stretch], key: Callable[[Stretch], Iterable[str]]
-) -> dict[str, int]:
-    """Return the number of lines by each key of a stretch."""
-    sizes: dict[str, int] = {}
-    for part in stretches:
-        for name in key(part):
-            sizes[name] = sizes.get(name, 0) + part.size
-    return sizes
 
 
 def _is_evidence(path: str, prefix: str) -> bool:
@@ -209,4 +163,18 @@ def read_writer(project: Project, place: Place, reading: Reading = Reading()) ->
         commands = read_commands(record.started, FileObjectStore(project.root).get)
     annexes: Sequence[Mapping[str, object]] = annex_events(project.root, place.invocation_id)
     report = verify_place(project, place)
-    return describe_writer(place, record, annexes, commands, report, reading.signers)
+    approvals = tuple(_list_approvals(record, reading.signers))
+    return describe_writer(place.invocation_id, record, annexes, commands, report, approvals)
+
+
+def _list_approvals(record: Record, signers: Signers | None) -> Iterator[ApprovedBy]:
+    if not any(entry.event == "approval" for entry in record.entries):
+        return
+    for item in judge_approvals(list(record.entries), signers):
+        yield ApprovedBy(
+            say(item.fields.get("approver")),
+            say(item.fields.get("refers_to")),
+            item.allows,
+            item.signed and signers is not None and item.problem is None,
+            item.problem,
+        )

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from specify_cli.features.origin.attributing import Stretch
-from specify_cli.features.origin.origin import Origin
 from specify_cli.features.origin.rendering import (
     NOBODY,
     name_source,
@@ -20,6 +18,7 @@ from specify_cli.features.origin.rendering import (
     say_proof,
     say_tests,
 )
+from specify_cli.features.origin.report import Origin, Stretch
 from specify_cli.libraries.web.markup import STYLE, build_environment
 from specify_cli.libraries.web.pictures import draw_parts
 

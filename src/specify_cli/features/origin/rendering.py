@@ -1,4 +1,4 @@
-"""The origin of a range as lines of a terminal and as CSV. [pure]"""
+"""The origin of a range as lines of a terminal and as CSV."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from collections.abc import Iterator, Mapping
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, paint
 from specify_cli.cli.terminal.render import local_time
-from specify_cli.features.origin.attributing import Stretch
-from specify_cli.features.origin.origin import LineCounts, Origin, TracedFile, count_by
+from specify_cli.features.origin.report import (
+    LineCounts,
+    Origin,
+    Stretch,
+    TracedFile,
+    count_by,
+)
 from specify_cli.features.origin.writers import Writer
 
 _REQUEST, _MOST, _SUBJECT = 72, 40, 48

@@ -1,7 +1,7 @@
 """Tell what a record says of the invocation behind some lines: who asked, who did it, under which
 rules, how it was tested, approved and proven. [pure]
 
-    writer = describe_writer(place, record, commands, report)
+    writer = describe_writer(invocation_id, record, annexes, commands, report, approvals)
     print(writer.request, writer.tests.state)
 """
 
@@ -11,14 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from doctrine.text import say
-from specify_cli.features.approvals.approvals import judge_approvals
-from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.record.findings import ERROR, RecordReport
 from specify_cli.record.reading.done_note import CheckState, judge_tests
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.reading.views import fields_of, join
 from specify_cli.record.record import Record, is_stand_in
-from specify_cli.storage.store import Place
 
 CLAIMED, DAMAGED, SEALED = "claimed", "damaged", "sealed"
 
@@ -69,18 +66,14 @@ class Writer(NamedTuple):
 
 
 def describe_writer(
-    place: Place,
+    invocation_id: str,
     record: Record,
     annexes: Sequence[Mapping[str, object]],
     commands: Sequence[str],
     report: RecordReport,
-    signers: Signers | None = None,
+    approvals: Sequence[ApprovedBy],
 ) -> Writer:
-    """Return what a record says of its invocation.
-
-    `commands` are the test commands that count; `signers` say whose approvals do. Raises
-    EnvironmentFault without ssh-keygen where signatures have to be checked.
-    """
+    """Return what a record says of its invocation; `commands` are the test commands that count."""
     started, completed = record.started, record.completed or {}
     lines = join(fields_of(record), annexes)
     entries = make_timeline(lines)
@@ -90,7 +83,7 @@ def describe_writer(
     claimed = "imported" in started or withheld or not record.sealed
     errors = [item.code for item in report.findings if item.severity == ERROR]
     return Writer(
-        place.invocation_id,
+        invocation_id,
         _get_text(started, "request_text"),
         _get_text(actor, "actor_id"),
         _get_text(actor, "actor_type"),
@@ -105,7 +98,7 @@ def describe_writer(
         rules,
         tuple(_list_opened(entries, rules)),
         judge_tests(lines, commands),
-        tuple(_list_approvals(record, signers)),
+        tuple(approvals),
         tuple(dict.fromkeys(_list_unseen(lines))),
         tuple(dict.fromkeys(_list_refused(entries))),
         DAMAGED if errors else CLAIMED if claimed else SEALED,
@@ -128,19 +121,6 @@ def _list_opened(entries: Sequence[Entry], rules: Sequence[str]) -> Iterator[str
     for uri in rules:
         if uri in called:
             yield uri
-
-
-def _list_approvals(record: Record, signers: Signers | None) -> Iterator[ApprovedBy]:
-    if not any(entry.event == "approval" for entry in record.entries):
-        return
-    for item in judge_approvals(list(record.entries), signers):
-        yield ApprovedBy(
-            say(item.fields.get("approver")),
-            say(item.fields.get("refers_to")),
-            item.allows,
-            item.signed and signers is not None and item.problem is None,
-            item.problem,
-        )
 
 
 def _list_unseen(lines: Sequence[Mapping[str, object]]) -> Iterator[str]:

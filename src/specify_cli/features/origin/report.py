@@ -1,0 +1,127 @@
+"""What a range of commits is, and where its lines come from: plain values. [pure]"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from specify_cli.features.origin.writers import Writer
+
+
+class Commit(NamedTuple):
+    """One commit of the range. `agents` are the names and addresses in it that are an agent's; like
+    the author, a commit claims them."""
+
+    sha: str
+    author: str
+    at: str
+    subject: str
+    agents: tuple[str, ...]
+
+
+class ChangedFile(NamedTuple):
+    """One file of the range, as it is at its end.
+
+    `changed` are the numbers of its lines, from 0, that came in the range; `commits` names for some
+    of them the commit. `removed` counts the lines that went. `problem` says why its lines are not
+    known.
+    """
+
+    path: str
+    old_path: str | None
+    kind: str
+    blob: str
+    lines: tuple[str, ...] = ()
+    changed: tuple[int, ...] = ()
+    commits: Mapping[int, str] = {}
+    removed: int = 0
+    problem: str | None = None
+
+
+class ChangeRange(NamedTuple):
+    """The commits between `base` and `head`, the newest first, and the files that they changed.
+
+    `paths` are all paths at the end of the range. `problems` say what was not looked at.
+    """
+
+    base: str
+    head: str
+    commits: tuple[Commit, ...]
+    files: tuple[ChangedFile, ...]
+    paths: frozenset[str]
+    problems: tuple[str, ...] = ()
+
+
+class Stretch(NamedTuple):
+    """Lines `first` to `last` of a file, counted from 1, that came in one commit and from the same
+    writers.
+
+    `uris` name the lines of the records that tell it: none where no record does, several where
+    each of them could have written it. `reformatted`: they were found in another form.
+    """
+
+    first: int
+    last: int
+    commit: str | None
+    invocation_ids: tuple[str, ...]
+    uris: tuple[str, ...]
+    reformatted: bool = False
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+
+class LineCounts(NamedTuple):
+    """How many lines came: from one invocation, one of several, or a person or unrecorded."""
+
+    changed: int
+    recorded: int
+    several: int
+    unrecorded: int
+
+
+class TracedFile(NamedTuple):
+    """One file of the range, and where its changed lines come from."""
+
+    path: str
+    old_path: str | None
+    kind: str
+    removed: int
+    problem: str | None
+    stretches: tuple[Stretch, ...]
+
+
+class Origin(NamedTuple):
+    """Where the lines of a range come from. The JSON shape `docs/schemas/origin.json`.
+
+    `not_known` says what could not be looked at.
+    """
+
+    base: str
+    head: str
+    lines: LineCounts
+    commits: tuple[Commit, ...]
+    writers: tuple[Writer, ...]
+    files: tuple[TracedFile, ...]
+    not_known: tuple[str, ...]
+
+
+def count_lines(stretches: Iterable[Stretch]) -> LineCounts:
+    """Return how many lines came from whom."""
+    sizes = [0, 0, 0]
+    for part in stretches:
+        sizes[min(2, len(part.invocation_ids))] += part.size
+    unrecorded, recorded, several = sizes
+    return LineCounts(sum(sizes), recorded, several, unrecorded)
+
+
+def count_by(
+    stretches: Iterable[Stretch], key: Callable[[Stretch], Iterable[str]]
+) -> dict[str, int]:
+    """Return the number of lines by each key of a stretch."""
+    sizes: dict[str, int] = {}
+    for part in stretches:
+        for name in key(part):
+            sizes[name] = sizes.get(name, 0) + part.size
+    return sizes
