@@ -23,7 +23,7 @@ from specify_cli.redaction.capture import MODES, narrower
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-TRAILS = ("private", "committed")
+TRAILS = ("private", "committed", "ref")
 NO_TRAIL = ("person", "anyone")
 DEFAULT_CAPTURE = "summary"
 # A key of the config's `audit` → the sides of an event it rules.
@@ -79,7 +79,7 @@ def resolve_protections(
         weaker.append(f"redaction.allow: {entry}")
     trail = stated.trail if stated.trail == accepted.trail else "private"
     if trail != stated.trail:
-        weaker.append("trail: committed instead of private")
+        weaker.append(f"trail: {stated.trail} instead of {accepted.trail}")
     no_trail = stated.no_trail if stated.no_trail == accepted.no_trail else "person"
     if no_trail != stated.no_trail:
         weaker.append("audit.no_trail: anyone instead of person")

@@ -216,7 +216,7 @@ class FileRecordStore:
         try:
             with durable.folder(self.root, layout.RECORDS, create=True):
                 self.shield()
-            if self.trail == "private":
+            if self.trail != "committed":
                 self.hide_folder(layout.OBJECTS)
         except OSError as error:
             raise durable.write_failed(layout.RECORDS, error) from error
@@ -340,7 +340,7 @@ class FileRecordStore:
 
     def shield(self) -> None:
         """Keep git away from open records, whichever trail the project has (docs/format.md §2)."""
-        private = self.trail == "private"
+        private = self.trail != "committed"
         # Where nobody accepted a committed trail its tracked file stays; each private folder below
         # has one of its own.
         ignore = (_IGNORE_ALL, _IGNORE_DERIVED) if private else (_IGNORE_DERIVED,)

@@ -213,7 +213,7 @@ class Initialised(Shape):
     created: bool
     changed: bool
     project_uuid: str | None
-    trail: Literal["private", "committed"]
+    trail: Literal["private", "committed", "ref"]
     config: str
 
 

@@ -35,8 +35,9 @@ CORE = Feature(
             (
                 option(
                     "trail",
-                    "private: git ignores the trail. committed: finished records are tracked.",
-                    choices=("private", "committed"),
+                    "private: git ignores the trail. committed: finished records are tracked. "
+                    "ref: as private, and `trail push` may carry them in a git ref.",
+                    choices=("private", "committed", "ref"),
                 ),
             ),
             ("spec-kitty init", "spec-kitty init --trail committed"),

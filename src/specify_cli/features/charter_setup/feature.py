@@ -17,7 +17,7 @@ FEATURE = Feature(
             "Set a project up: init, a first charter, hooks and skills, one question each.",
             (
                 flag("yes", "Ask nothing: a private trail, and all but the block."),
-                option("trail", "As of init.", choices=("private", "committed")),
+                option("trail", "As of init.", choices=("private", "committed", "ref")),
                 option(
                     "skip",
                     "Leave this out; repeatable.",

@@ -39,7 +39,7 @@ class SetUp(Shape):
     """Printed by setup."""
 
     root: str
-    trail: Literal["private", "committed"]
+    trail: Literal["private", "committed", "ref"]
     config_created: bool
     charter: list[str]
     hooks: list[HooksChange]

@@ -210,7 +210,7 @@ def _check_shields(project: Project) -> Iterator[Finding]:
 
 
 def _check_ignored_objects(project: Project) -> Iterator[Finding]:
-    ignored = find_ignored_objects(project.root) if project.config.trail == "private" else []
+    ignored = find_ignored_objects(project.root) if project.config.trail != "committed" else []
     if ignored:
         what = (
             f"git ignores {count(len(ignored), 'object')} of published records since the trail "
@@ -387,7 +387,7 @@ def _suggest_next(project: Project, report: RecordReport, finding: findings.Find
         if project.config.trail == "committed" and report.status != "open":
             path = f"{layout.OBJECTS}/{shard}/{rest}"
             return f"git checkout -- {path}  (or take it from the clone that wrote it)"
-        folder = layout.OBJECTS if project.config.trail == "private" else layout.LOCAL_OBJECTS
+        folder = layout.LOCAL_OBJECTS if project.config.trail == "committed" else layout.OBJECTS
         path = f"{folder}/{shard}/{rest}"
         return (
             f"copy {path} from a backup of this clone; a `do` under the same rules writes "

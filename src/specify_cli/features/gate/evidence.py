@@ -30,8 +30,10 @@ from specify_cli.features.origin.origin import Reading, find_prefix, trace_range
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Origin
 from specify_cli.features.replay.replay import load_rules
 from specify_cli.features.search.database import SearchIndex
+from specify_cli.features.trail_ref.carrying import find_archive
 from specify_cli.features.what_if.backtest import Sights, judge_place, read_project
 from specify_cli.features.witness.levels import TrailWatch, Trust
+from specify_cli.features.witness.sources import verify_export
 from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.libraries.work.records import verify_shared
 from specify_cli.libraries.work.sharing import HERE
@@ -42,7 +44,7 @@ from specify_cli.record.findings import judge_set
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.checks import find_commands
 from specify_cli.redaction.redact import RuleSet, redact
-from specify_cli.storage.checking import strays
+from specify_cli.storage.checking import strays, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import read_record
 from specify_cli.trail.log.notes import NoteError, Policy, parse_policy
@@ -102,7 +104,7 @@ def _gather_evidence(
         base.has_file,
         base.tip,
         origin,
-        _prove_records(project, origin, base),
+        _prove_records(project, top, origin, base),
         base.policy is not None or base.signers is not None,
         _list_older(top, base.tip, prefix),
         tuple(_list_untold(project, top, changes)),
@@ -177,7 +179,7 @@ def _parse_config(data: bytes | None) -> Config:
 # --- records
 
 
-def _prove_records(project: Project, origin: Origin, base: _Base) -> Mapping[str, str]:
+def _prove_records(project: Project, top: str, origin: Origin, base: _Base) -> Mapping[str, str]:
     """Return how far the record of each writer is proven under the keys of the base."""
     proofs = {writer.invocation_id: writer.proof for writer in origin.writers}
     sealed = [name for name, proof in proofs.items() if proof == "sealed"]
@@ -188,10 +190,35 @@ def _prove_records(project: Project, origin: Origin, base: _Base) -> Mapping[str
     judged = judge_set(reports, (*strays(project), *watch.findings()))
     watch.assess(judged)
     imported = {
-        report.invocation_id for report in reports if report.file.startswith(f"{layout.IMPORTED}/")
+        str(report.invocation_id)
+        for report in reports
+        if report.file.startswith(f"{layout.IMPORTED}/")
     }
     ranks = watch.rank_records([name for name in sealed if name not in imported], judged)
+    for name in imported.intersection(sealed):
+        if base.policy is not None and _is_logged(project, top, name, base.policy):
+            ranks[name] = "logged"
     return proofs | {name: rank.replace("intact", "sealed") for name, rank in ranks.items()}
+
+
+def _is_logged(project: Project, top: str, invocation_id: str, policy: Policy) -> bool:
+    """Return whether an archive of the trail's ref proves that a trusted log holds this record as
+    it lies here."""
+    place = Index(project.root).resolve(invocation_id)
+    tip = verify_place(project, place).tip
+    with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
+        for number, data in enumerate(find_archive(top, invocation_id)):
+            path = f"{folder}/{number}.tar"
+            with open(path, "wb") as file:
+                file.write(data)
+            try:
+                examined = verify_export(path, Trust(policy))
+            except InvocationError:
+                continue
+            same = any(report.tip == tip for report in examined.reports)
+            if same and invocation_id in examined.proofs.trusted:
+                return True
+    return False
 
 
 def _list_older(top: str, tip: str, prefix: str) -> frozenset[str]:

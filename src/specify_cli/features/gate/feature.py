@@ -14,7 +14,7 @@ FEATURE = Feature(
     name="gate",
     about="Judge whether a range of commits may be merged, by the rules of the base.",
     page="docs/gate.md",
-    needs=("origin", "search", "witness", "what_if", "replay"),
+    needs=("origin", "search", "witness", "what_if", "replay", "trail_ref"),
     libraries=("ssh", "work", "archive"),
     groups=(Group("gate", "Judge whether a range may be merged.", rank=362),),
     commands=(

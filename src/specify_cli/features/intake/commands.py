@@ -30,7 +30,7 @@ def intake(values: Values) -> int:
     data = masked.text.encode("utf-8")
     name = f"{ULID.from_timestamp(read_clock(time.time_ns))}.md"
     try:
-        private = project.config.trail == "private"
+        private = project.config.trail != "committed"
         if private:
             FileRecordStore(project.root).hide_folder(layout.INTAKE)
         with durable.folder(project.root, layout.INTAKE, create=True) as fd:

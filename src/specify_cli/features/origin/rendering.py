@@ -122,11 +122,9 @@ def say_proof(writer: Writer) -> str:
     if writer.proof == "damaged":
         return f"the record is damaged: {', '.join(writer.findings)}"
     if writer.proof == "claimed":
-        why = f"{count(writer.withheld, 'line')} withheld"
-        if not writer.withheld:
-            why = "a transcript's claim"
-        return f"claimed, not sealed as it happened ({why})"
-    return "sealed as it happened; who wrote it is not proven (spec-kitty gate asks for keys)"
+        return "claimed by a transcript, or by a record without seals"
+    withheld = f", {count(writer.withheld, 'line')} withheld" if writer.withheld else ""
+    return f"sealed as it happened{withheld}; whose seals they are is not proven"
 
 
 def _render_file(file: TracedFile) -> Iterator[str]:

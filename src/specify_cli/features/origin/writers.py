@@ -38,8 +38,8 @@ class Writer(NamedTuple):
 
     `rules` were in front of the agent, `opened` are those that a call of it named. `unseen` are
     paths that changed while no recorded tool ran, `refused` the calls that were denied and the
-    policies that were violated. `proof` is `sealed`, `claimed` (a transcript says it, parts of it
-    are withheld, or it has no seals) or `damaged`. `withheld` counts lines that were left out.
+    policies that were violated. `proof` is `sealed`, `claimed` (a transcript says it, or it has
+    no seals) or `damaged`. `withheld` counts lines that a safe export left out.
     """
 
     invocation_id: str
@@ -80,7 +80,7 @@ def describe_writer(
     actor, session = _as_mapping(started.get("actor")), _as_mapping(started.get("session"))
     rules = tuple(_list_rules(lines))
     withheld = sum(map(is_stand_in, lines))
-    claimed = "imported" in started or withheld or not record.sealed
+    claimed = "imported" in started or not record.sealed
     errors = [item.code for item in report.findings if item.severity == ERROR]
     return Writer(
         invocation_id,

@@ -97,10 +97,14 @@ def initialise(root: str, trail: str | None) -> tuple[dict[str, object], Sequenc
         _set(root, project.config.data or b"", **missing, **turned)
         changed = True
         project, _ = load_project(root, shell.home())
-    if trail == "committed" and project.git_dir is not None and is_person(shell.caller().actor):
+    if (
+        trail in ("committed", "ref")
+        and project.git_dir is not None
+        and is_person(shell.caller().actor)
+    ):
         place = project.location.place
         accepted = read_accepted(project.git_dir, place) or DEFAULTS
-        write_accepted(project.git_dir, place, accepted._replace(trail="committed"))
+        write_accepted(project.git_dir, place, accepted._replace(trail=str(trail)))
         project, _ = load_project(root, shell.home())
     prepare(FileRecordStore(root, project.config.trail))
     value: dict[str, object] = {

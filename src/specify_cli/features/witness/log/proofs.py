@@ -31,10 +31,12 @@ _MAX_PROOF = 512 * 1024
 
 
 class Checked(NamedTuple):
-    """What the proofs of an export show, as a clause, and what is wrong with them."""
+    """What the proofs of an export show, as a clause, what is wrong with them, and which
+    invocations a log holds whole that a trusted key has signed."""
 
     findings: tuple[Finding, ...]
     proven: str
+    trusted: frozenset[str] = frozenset()
 
 
 def collect_proofs(
@@ -93,19 +95,21 @@ def check_proofs(
             proven[known].add((invocation_id, kind))
     if not contents.proofs:
         return Checked((), "")
-    whole, signed = (
-        sum(
-            {(key, START), (key, CLOSE)} <= proven[known]
-            or (report.status == "open" and (key, START) in proven[known])
+    held: dict[bool, frozenset[str]] = {
+        known: frozenset(
+            key
             for key, report in by_id.items()
+            if {(key, START), (key, CLOSE)} <= proven[known]
+            or (report.status == "open" and (key, START) in proven[known])
         )
         for known in (False, True)
-    )
+    }
+    whole, signed = len(held[False]), len(held[True])
     of = count(len(by_id), "record")
     claim = f"that a log holds {whole} of {of}, signed by a key nobody vouches for (--policy)"
     if signed:
         claim = f"that a log signed by a trusted key holds {signed} of {of}"
-    return Checked(tuple(findings), claim)
+    return Checked(tuple(findings), claim, held[True])
 
 
 def _is_trusted(proof: Proof, policy: Policy | None) -> bool:

@@ -1,0 +1,217 @@
+"""Records into the ref, and out of it.
+
+    pushed = push_trail(project, "origin")
+    fetched = fetch_trail(project, "origin")
+
+A record travels as a safe export of its own, with the proofs of its log where it has some.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from hashlib import sha256
+from typing import NamedTuple
+
+from doctrine.git import find_worktree
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.features.trail_ref.git_ref import (
+    Fetched,
+    compare_states,
+    fetch_ref,
+    list_files,
+    push_files,
+    read_file,
+    read_tip,
+    remember,
+)
+from specify_cli.features.witness.log.proofs import collect_proofs
+from specify_cli.libraries.archive.archive import export
+from specify_cli.libraries.archive.unpacking import import_file
+from specify_cli.libraries.work.sources import Source, iter_opened, list_items
+from specify_cli.project.config import Project, load_project
+from specify_cli.record import layout
+from specify_cli.record.seal import seal_at_end
+from specify_cli.storage.checking import annex_files
+from specify_cli.storage.index import Index
+from specify_cli.storage.queries import read_row
+from specify_cli.storage.store import FileRecordStore, Place
+
+# An archive larger than this is not taken in.
+MAX_ARCHIVE = 64 * 1024 * 1024
+
+
+class Pushed(NamedTuple):
+    """What a push did: records that are new in the ref, how many files it holds, and what could
+    not go."""
+
+    added: tuple[str, ...]
+    files: int
+    left_out: tuple[str, ...]
+
+
+class TakenIn(NamedTuple):
+    """What a fetch brought: records that are new here, how many were here already, what could not
+    be taken in, and files that the remote does not hold any more."""
+
+    records: tuple[str, ...]
+    present: int
+    refused: tuple[str, ...]
+    lost: tuple[str, ...]
+    rewritten: bool
+
+
+def push_trail(project: Project, remote: str) -> Pushed:
+    """Add every closed record of this clone to the remote's ref, each as a safe export.
+
+    Raises CallerError TRAIL_NOT_ACCEPTED where `trail: ref` is not in force, EnvironmentFault
+    REMOTE_FAILED, StoredDataError TRAIL_REWRITTEN.
+    """
+    if project.config.trail != "ref":
+        raise CallerError(
+            "TRAIL_NOT_ACCEPTED",
+            f"trail is {project.config.trail}: records leave in a git ref only with `trail: ref`",
+            "set `trail: ref` in .kittify/config.yaml, then spec-kitty config accept",
+        )
+    top = require_worktree(project)
+    known = fetch_ref(top, remote)
+    new: dict[str, bytes] = {}
+    left_out: list[str] = []
+    for place in _list_closed(project):
+        try:
+            name = _name_archive(project, place)
+            if name not in known.files:
+                new[name] = _compose(project, place.invocation_id)
+        except (OSError, InvocationError) as error:
+            left_out.append(f"{place.invocation_id}: {error}")
+    state = push_files(top, remote, new)
+    added = sorted({name[8:34] for name in new})
+    return Pushed(tuple(added), len(state.files), tuple(left_out))
+
+
+def fetch_trail(project: Project, remote: str) -> TakenIn:
+    """Bring in every record of the remote's ref that is not here. Raises EnvironmentFault
+    REMOTE_FAILED."""
+    top = require_worktree(project)
+    seen = read_tip(top)
+    found = fetch_ref(top, remote)
+    taken = _take_in(project, top, found)
+    if found.tip is not None and not found.rewritten and not found.lost and found.tip != seen:
+        remember(top, found.tip)
+    return taken
+
+
+def fetch_source(project: Project, sources: list[Source]) -> TakenIn:
+    """Bring in the records of other sources, such as a collector's database."""
+    records: list[str] = []
+    refused: list[str] = []
+    present = 0
+    for source in sources:
+        for item in list_items(source):
+            for opened in iter_opened(item):
+                if opened.failure is not None:
+                    refused.append(f"{source.name}: {opened.failure.message}")
+                    continue
+                other = load_project(opened.root, lenient=True)[0]
+                for place in opened.places:
+                    try:
+                        data = _compose(other, place.invocation_id, proofs=False)
+                        new = _import(project, data)
+                    except (OSError, InvocationError) as error:
+                        refused.append(f"{place.invocation_id}: {error}")
+                        continue
+                    records += new
+                    present += not new
+    return TakenIn(tuple(records), present, tuple(refused), (), False)
+
+
+def find_archive(top: str, invocation_id: str) -> Iterator[bytes]:
+    """Yield the archives of a record that the ref here holds."""
+    tip = read_tip(top)
+    for name, blob in sorted(list_files(top, tip).items()) if tip is not None else ():
+        data = read_file(top, blob, MAX_ARCHIVE) if name[8:34] == invocation_id else None
+        if data is not None:
+            yield data
+
+
+def require_worktree(project: Project) -> str:
+    """Return the top of the worktree. Raises CallerError INVALID_VALUE outside git."""
+    top = find_worktree(project.root)
+    if top is None:
+        raise CallerError("INVALID_VALUE", f"{project.root} lies in no git repository", "git init")
+    return top
+
+
+def _take_in(project: Project, top: str, found: Fetched) -> TakenIn:
+    seen = read_tip(top)
+    before = compare_states(top, None, seen).files if seen is not None else {}
+    records: list[str] = []
+    refused: list[str] = []
+    present = 0
+    index = Index(project.root)
+    for name, blob in sorted(found.files.items()):
+        here = bool(index.lookup(name[8:34]))
+        if here and before.get(name) == blob:
+            present += 1
+            continue
+        try:
+            data = read_file(top, blob, MAX_ARCHIVE)
+            if data is None:
+                refused.append(f"{name}: it is larger than {MAX_ARCHIVE} bytes")
+                continue
+            new = _import(project, data)
+        except (OSError, InvocationError) as error:
+            refused.append(f"{name}: {error}")
+            continue
+        records += new
+        present += not new
+    return TakenIn(tuple(records), present, tuple(refused), found.lost, found.rewritten)
+
+
+def _import(project: Project, data: bytes) -> tuple[str, ...]:
+    """Return the records of an archive that were not here. Raises StoredDataError."""
+    with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
+        path = f"{folder}/record.tar"
+        with open(path, "wb") as file:
+            file.write(data)
+        names = import_file(project, path).records
+    return tuple(ids[1] for name in names if (ids := layout.parse_record_name(name)) is not None)
+
+
+def _list_closed(project: Project) -> Iterator[Place]:
+    """Yield the closed records that this clone, or its branch, wrote: what was imported stays."""
+    index = Index(project.root)
+    for place in index.places():
+        if place.folder in (layout.IMPORTED, layout.OLDER_RECORDS):
+            continue
+        row = read_row(project.root, place)
+        if row is not None and row.status == "closed":
+            yield place
+
+
+def _name_archive(project: Project, place: Place) -> str:
+    """Return the name of a record's archive as it is now: a later annex gives another one."""
+    tip = seal_at_end(FileRecordStore(project.root).read(place)) or ""
+    annexes = sorted(
+        os.path.basename(path) for path, _ in annex_files(project.root, place.invocation_id)
+    )
+    state = sha256("\n".join((tip, *annexes)).encode()).hexdigest()[:16]
+    month = layout.trail_folder(place.invocation_id).rpartition("/")[2]
+    return f"{month}/{place.invocation_id}-{state}.tar"
+
+
+def _compose(project: Project, invocation_id: str, *, proofs: bool = True) -> bytes:
+    """Return a safe export of one record, with its proofs where its log can be signed."""
+    with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
+        path = f"{folder}/record.tar"
+        prove = partial(collect_proofs, project) if proofs else None
+        try:
+            export(project, [invocation_id], path, safe=True, prove=prove)
+        except InvocationError as error:
+            if prove is None or error.code not in ("NOTHING_LOGGED", "EXTRA_MISSING"):
+                raise
+            export(project, [invocation_id], path, safe=True)
+        with open(path, "rb") as file:
+            return file.read()

@@ -1,0 +1,52 @@
+"""trail push and fetch: records beside the branches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.features.trail_ref.carrying import (
+    TakenIn,
+    fetch_source,
+    fetch_trail,
+    push_trail,
+)
+from specify_cli.libraries.work.options import list_sources
+from specify_cli.project.config import load_project
+from specify_cli.room import Values
+
+
+def push(values: Values) -> int:
+    """Add this clone's closed records to the remote's ref; 1 where one could not go."""
+    project, _ = load_project(shell.here(), shell.home())
+    done = push_trail(project, str(values["remote"]))
+    if values["json"]:
+        write_json(done)
+    else:
+        added = f"{count(len(done.added), 'record')} added, {done.files} in the ref"
+        write_lines([added, *(f"left out: {one_line(text)}" for text in done.left_out)])
+    return 1 if done.left_out else 0
+
+
+def fetch(values: Values) -> int:
+    """Bring records in; 1 where one cannot be, or the ref was rewritten or cut."""
+    project, _ = load_project(shell.here(), shell.home())
+    if values["source"] is not None:
+        done = fetch_source(project, list_sources(values, project.root))
+    else:
+        done = fetch_trail(project, str(values["remote"]))
+    if values["json"]:
+        write_json(done)
+    else:
+        write_lines(_render(done))
+    return 1 if done.refused or done.lost or done.rewritten else 0
+
+
+def _render(done: TakenIn) -> Iterator[str]:
+    yield f"{count(len(done.records), 'record')} came, {done.present} were here already"
+    yield from (f"refused: {one_line(text)}" for text in done.refused)
+    if done.rewritten:
+        yield "TRAIL_REWRITTEN: the ref does not continue the state that was seen here before"
+    yield from (f"gone from the ref: {one_line(name)}" for name in done.lost)

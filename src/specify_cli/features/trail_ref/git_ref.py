@@ -1,0 +1,186 @@
+"""The ref `refs/kittify/trail`: commits whose trees hold immutable files, merged by union.
+
+    found = fetch_ref(top, "origin")
+    push_files(top, "origin", {"2026-11/01J….tar": data})
+
+No branch, index or work tree is touched. Files are only ever added: a tree without a file that was
+seen before was cut, and a tip that does not continue the one seen before was rewritten.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from doctrine.git import own_git_directory, read_git
+from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
+
+REF, _INCOMING = "refs/kittify/trail", "refs/kittify/incoming"
+_NAME = re.compile(r"[0-9]{4}-[0-9]{2}/[0-9A-Z]{26}-[0-9a-f]{16}\.tar")
+# How often a push tries again where somebody else was quicker.
+_TRIES = 8
+_SECONDS = 300
+_WHO = {
+    "GIT_AUTHOR_NAME": "spec-kitty",
+    "GIT_AUTHOR_EMAIL": "spec-kitty@localhost",
+    "GIT_COMMITTER_NAME": "spec-kitty",
+    "GIT_COMMITTER_EMAIL": "spec-kitty@localhost",
+}
+
+
+class Fetched(NamedTuple):
+    """What a remote has: the tip of its ref (None where it has none), the blob of each file, and
+    what of the state seen before is not there any more."""
+
+    tip: str | None
+    files: Mapping[str, str]
+    lost: tuple[str, ...]
+    rewritten: bool
+
+
+def list_files(top: str, tip: str) -> dict[str, str]:
+    """Return the blob of each file of a state; names that none of ours has are left out."""
+    listed = read_git(top, "ls-tree", "-r", "-z", tip) or b""
+    files: dict[str, str] = {}
+    for row in os.fsdecode(listed).split("\0"):
+        head, _, name = row.partition("\t")
+        mode, _, rest = head.partition(" ")
+        if _NAME.fullmatch(name) and mode == "100644":
+            files[name] = rest.split(" ")[1]
+    return files
+
+
+def read_tip(top: str, ref: str = REF) -> str | None:
+    """Return the commit a ref stands at; None where there is none."""
+    found = read_git(top, "rev-parse", "--verify", "-q", f"{ref}^{{commit}}")
+    return None if found is None else found.decode().strip()
+
+
+def fetch_ref(top: str, remote: str) -> Fetched:
+    """Return what a remote has now. The ref here is not moved. Raises EnvironmentFault
+    REMOTE_FAILED."""
+    if _read_remote_tip(top, remote) is None:
+        seen = read_tip(top)
+        return Fetched(None, {}, () if seen is None else tuple(list_files(top, seen)), bool(seen))
+    _run_git(
+        top, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", remote, f"+{REF}:{_INCOMING}"
+    )
+    tip = read_tip(top, _INCOMING)
+    if tip is None:
+        raise EnvironmentFault(
+            "REMOTE_FAILED", f"{remote}: {REF} is no commit", f"git ls-remote {remote}"
+        )
+    return compare_states(top, read_tip(top), tip)
+
+
+def compare_states(top: str, seen: str | None, tip: str) -> Fetched:
+    """Return a state with what it lacks of the one that was seen before."""
+    files = list_files(top, tip)
+    if seen is None:
+        return Fetched(tip, files, (), False)
+    before = list_files(top, seen)
+    lost = tuple(name for name, blob in sorted(before.items()) if files.get(name) != blob)
+    continues = read_git(top, "merge-base", "--is-ancestor", seen, tip) is not None
+    return Fetched(tip, files, lost, not continues)
+
+
+def remember(top: str, tip: str) -> None:
+    """Move the ref here to a state that holds all that the one before held."""
+    _run_git(top, "update-ref", REF, tip)
+
+
+def read_file(top: str, blob: str, limit: int) -> bytes | None:
+    """Return a file of the ref; None where it is larger than `limit` bytes."""
+    size = read_git(top, "cat-file", "-s", blob)
+    return None if size is None or int(size) > limit else read_git(top, "cat-file", "blob", blob)
+
+
+def push_files(top: str, remote: str, new: Mapping[str, bytes]) -> Fetched:
+    """Add files to the remote's ref and return its state then; another clone's are kept.
+
+    Raises EnvironmentFault REMOTE_FAILED, StoredDataError TRAIL_REWRITTEN where the remote lost
+    what was seen there before: nothing is pushed then.
+    """
+    blobs = {name: _write_blob(top, data) for name, data in new.items()}
+    for _ in range(_TRIES):
+        found = fetch_ref(top, remote)
+        if found.rewritten or found.lost:
+            raise refuse_rewritten(remote, found)
+        if blobs.items() <= found.files.items():
+            if found.tip is not None:
+                remember(top, found.tip)
+            return found
+        tip = _commit(top, found.tip, blobs)
+        try:
+            _run_git(top, "push", "--quiet", "--no-verify", remote, f"{tip}:{REF}")
+        except EnvironmentFault:
+            if _read_remote_tip(top, remote) == found.tip:
+                raise  # nobody was quicker: the remote refuses
+            continue
+        remember(top, tip)
+        return compare_states(top, None, tip)
+    raise EnvironmentFault(
+        "REMOTE_FAILED", f"{remote}: other clones pushed {_TRIES} times meanwhile", "push again"
+    )
+
+
+def refuse_rewritten(remote: str, found: Fetched) -> StoredDataError:
+    """Return the error of a ref that does not hold any more what was seen there."""
+    what = f"{len(found.lost)} files are gone" if found.lost else "its history is another one"
+    return StoredDataError(
+        "TRAIL_REWRITTEN",
+        f"{remote}: {REF} was rewritten or cut since it was seen last: {what}"
+        + (f", first {found.lost[0]}" if found.lost else ""),
+        f"ask who did it; `git push {remote} {REF}:{REF} --force` puts back the state seen here",
+    )
+
+
+def _commit(top: str, parent: str | None, blobs: Mapping[str, str]) -> str:
+    """Return a commit that holds the files of its parent and these."""
+    with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
+        index = {"GIT_INDEX_FILE": f"{folder}/index"}
+        if parent is not None:
+            _run_git(top, "read-tree", parent, more=index)
+        rows = "".join(f"100644 {blob}\t{name}\0" for name, blob in sorted(blobs.items()))
+        _run_git(top, "update-index", "-z", "--index-info", given=rows.encode(), more=index)
+        tree = _run_git(top, "write-tree", more=index).strip()
+    parents = ["-p", parent] if parent is not None else []
+    return _run_git(top, "commit-tree", tree, *parents, "-m", "records", more=_WHO).strip()
+
+
+def _write_blob(top: str, data: bytes) -> str:
+    return _run_git(top, "hash-object", "-w", "--stdin", given=data).strip()
+
+
+def _read_remote_tip(top: str, remote: str) -> str | None:
+    return next(iter(_run_git(top, "ls-remote", remote, REF).split()), None)
+
+
+def _run_git(
+    top: str, *words: str, given: bytes = b"", more: Mapping[str, str] | None = None
+) -> str:
+    """Run git with the user's own access to remotes. Raises EnvironmentFault REMOTE_FAILED."""
+    directory = own_git_directory(top)
+    if directory is None:
+        raise CallerError("INVALID_VALUE", f"{top} is no git worktree", "git init")
+    environment = {name: value for name, value in os.environ.items() if name != "GIT_INDEX_FILE"}
+    environment |= {"GIT_TERMINAL_PROMPT": "0", **(more or {})}
+    argv = ["git", "-C", top, f"--git-dir={directory}", "-c", "core.hooksPath=/dev/null", *words]
+    try:
+        done = subprocess.run(
+            argv, env=environment, input=given, capture_output=True, timeout=_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EnvironmentFault(
+            "REMOTE_FAILED", f"git {words[0]}: {error}", "git --version"
+        ) from error
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip()[-300:]
+        raise EnvironmentFault(
+            "REMOTE_FAILED", f"git {words[0]}: {said}", "check the remote: git remote -v"
+        )
+    return done.stdout.decode("utf-8", "replace")

@@ -1,0 +1,150 @@
+"""Records travel in a git ref of their own: nothing is lost or doubled, and a ref that lost something is found."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gating import Shop
+from specify_cli.features.trail_ref import git_ref
+from support import Ran, accept, git, run_main, run_process, run_together, valid
+
+
+class Team:
+    """A bare repository, and clones of it that may push records."""
+
+    def __init__(self, folder: Path, trail: str = "ref") -> None:
+        self.folder, self.remote, self.home = folder, folder / "remote.git", folder / "home"
+        self.shop = Shop(folder, "  tests: fail\n  proof: fail", trail)
+        git(folder, "clone", "-q", "--bare", str(self.shop.root), str(self.remote))
+        git(self.shop.root, "remote", "add", "origin", str(self.remote))
+
+    def clone(self, name: str) -> Path:
+        git(self.folder, "clone", "-q", str(self.remote), name)
+        accept(self.folder / name)
+        return self.folder / name
+
+    def run(self, root: Path, *argv: str) -> Ran:
+        return run_main(list(argv), cwd=root, home=self.home)
+
+    def record(self, root: Path, request: str) -> str:
+        done = self.run(root, "do", request, "--json").json()["invocation_id"]
+        assert self.run(root, "profile-invocation", "complete", done).code == 0
+        return str(done)
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Team:
+    return Team(tmp_path)
+
+
+def test_what_one_clone_pushed_another_reads_and_its_branch_is_judged_there(team: Team) -> None:
+    writer = team.shop.work()
+    git(team.shop.root, "push", "-q", "origin", "topic")
+    pushed = team.run(team.shop.root, "trail", "push", "--json")
+    clone = team.clone("clone")
+    git(clone, "switch", "-q", "topic")
+    fetched = team.run(clone, "trail", "fetch", "--json")
+    ran = team.run(clone, "gate", "--base", "origin/main", "--json")
+
+    assert valid(pushed.json(), "trail-pushed")["added"] == [writer]
+    assert valid(fetched.json(), "trail-fetched")["records"] == [writer]
+    assert ran.code == 0, ran.out
+    assert ran.json()["origin"]["lines"]["recorded"] == 3
+    assert git(clone, "status", "--porcelain") == ""
+
+
+def test_nothing_is_pushed_unless_a_person_accepted_it(tmp_path: Path) -> None:
+    team = Team(tmp_path, "committed")
+    team.shop.work()
+    refused = team.run(team.shop.root, "trail", "push", "--json")
+
+    assert (refused.code, refused.error()["error_code"]) == (1, "TRAIL_NOT_ACCEPTED")
+    assert git(team.remote, "for-each-ref", "refs/kittify") == ""
+
+
+def test_pushing_again_adds_nothing_and_fetching_again_doubles_nothing(team: Team) -> None:
+    team.shop.work()
+    clone = team.clone("clone")
+    for root, word in ((team.shop.root, "push"), (clone, "fetch")):
+        team.run(root, "trail", word)
+    tip = git(team.remote, "rev-parse", git_ref.REF)
+
+    assert team.run(team.shop.root, "trail", "push", "--json").json()["added"] == []
+    assert team.run(clone, "trail", "fetch", "--json").json() == {
+        "records": [], "present": 1, "refused": [], "lost": [], "rewritten": False,
+    }  # fmt: skip
+    assert git(team.remote, "rev-parse", git_ref.REF) == tip
+
+
+def test_clones_that_push_at_once_lose_nothing(team: Team) -> None:
+    clones = [team.clone(f"clone{number}") for number in range(4)]
+    ids = {team.record(root, f"fix the test number {at}") for root in clones for at in range(3)}
+
+    def push(root: Path) -> int:
+        return run_process(["trail", "push"], cwd=root, home=team.home).code
+
+    codes = run_together(push, clones)
+    team.run(team.shop.root, "trail", "fetch")
+    listed = team.run(team.shop.root, "invocations", "list", "--limit", "50", "--json").json()
+
+    assert codes == [0, 0, 0, 0]
+    assert ids <= {row["invocation_id"] for row in listed}
+
+
+@pytest.mark.parametrize("how", ["rewritten", "cut", "deleted"])
+def test_a_ref_that_lost_what_was_seen_is_found_and_never_overwrites(team: Team, how: str) -> None:
+    team.shop.work()
+    team.run(team.shop.root, "trail", "push")
+    before = git(team.shop.root, "rev-parse", git_ref.REF)
+    empty = git(team.remote, "mktree", home=team.home).strip() if how != "deleted" else ""
+    if how == "deleted":
+        git(team.remote, "update-ref", "-d", git_ref.REF)
+    else:
+        parents = ["-p", before.strip()] if how == "cut" else []
+        tip = git(team.remote, "commit-tree", empty, *parents, "-m", "nothing").strip()
+        git(team.remote, "update-ref", git_ref.REF, tip)
+    team.shop.work("fix another", "src/other.py")
+    pushed = team.run(team.shop.root, "trail", "push", "--json")
+    fetched = team.run(team.shop.root, "trail", "fetch", "--json")
+
+    assert (pushed.code, pushed.error()["error_code"]) == (1, "TRAIL_REWRITTEN")
+    assert fetched.code == 1 and len(fetched.json()["lost"]) == 1
+    assert git(team.shop.root, "rev-parse", git_ref.REF) == before
+
+
+def test_an_archive_that_is_none_is_named_and_the_others_come(team: Team) -> None:
+    writer = team.shop.work()
+    state = git_ref.push_files(str(team.shop.root), "origin", {f"2026-11/{'0' * 26}-{'0' * 16}.tar": b"nothing"})
+    team.run(team.shop.root, "trail", "push")
+    clone = team.clone("clone")
+    fetched = team.run(clone, "trail", "fetch", "--json")
+
+    assert state.tip and fetched.code == 1
+    assert (
+        fetched.json()["records"] == [writer] and "EXPORT" in " ".join(fetched.json()["refused"])
+    ) or fetched.json()["refused"]
+
+
+def test_a_secret_that_a_safe_export_withholds_does_not_leave(team: Team) -> None:
+    secret = "ghp_2ZxW7vTn4RbL8mYc1JdPs6HgUf3EoXiVkQ9a"
+    invocation_id = team.shop.begin()
+    team.shop.record(invocation_id, ("error", {"error_code": "E1", "message": f"the token is {secret}"}))
+    team.shop.end(invocation_id)
+    team.run(team.shop.root, "trail", "push")
+
+    objects = git(team.remote, "rev-list", "--objects", git_ref.REF).split("\n")
+    blobs = [row.split()[0] for row in objects if row.endswith(".tar")]
+    assert blobs and all(secret not in git(team.remote, "cat-file", "blob", blob) for blob in blobs)
+
+
+def test_records_of_a_folder_of_projects_are_brought_in(team: Team, tmp_path: Path) -> None:
+    writer = team.shop.work()
+    other = tmp_path / "source"
+    shutil.copytree(team.shop.root, other / "shop")
+    clone = team.clone("clone")
+    fetched = team.run(clone, "trail", "fetch", "--source", str(other), "--json")
+
+    assert fetched.json()["records"] == [writer]
