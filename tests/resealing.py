@@ -23,6 +23,15 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
             yield from _places(inner, (*path, key))
 
 
+def reseal(lines: list[dict[str, Any]]) -> bytes:
+    """The record that these lines are, each numbered and sealed anew."""
+    bodies = [{key: value for key, value in line.items() if key not in ("v", "seq", "prev", "~")} for line in lines]
+    invocation_id = bodies[0].pop("invocation_id")
+    for body in bodies:
+        body.pop("invocation_id", None)
+    return chain(genesis_tip(), invocation_id, bodies)[0]
+
+
 def resealed(data: bytes, number: int, path: tuple[Any, ...], wrong: Any) -> bytes:
     """The record with one member of one line replaced, or removed, and every line sealed again."""
     lines = [json.loads(line) for line in data.split(b"\n")[:-1]]

@@ -72,8 +72,8 @@ class WaiverUsed(NamedTuple):
 class Judged(NamedTuple):
     """The verdict. The JSON shape `docs/schemas/gate.json`.
 
-    `proven` counts the invocations of the range by how far their records are proven; `claims` is
-    the sentence that says what that means.
+    `proven` says of each invocation of the range how far its record is proven; `claims` is the
+    sentence that says what that means.
     """
 
     verdict: str
@@ -82,7 +82,7 @@ class Judged(NamedTuple):
     base_tip: str
     rules_from: str
     claims: str
-    proven: Mapping[str, int]
+    proven: Mapping[str, str]
     findings: tuple[GateFinding, ...]
     waivers: tuple[WaiverUsed, ...]
     refused_waivers: tuple[str, ...]
@@ -100,11 +100,8 @@ def judge_range(evidence: Evidence) -> Judged:
         (item for judge in _JUDGES for item in judge(finder)),
         key=lambda item: (item.level != "fail", item.rule, item.place, item.code, item.message),
     )
-    writers = evidence.origin.writers
-    proven = dict.fromkeys(PROOFS, 0)
-    for writer in writers:
-        proven[evidence.proofs.get(writer.invocation_id, "claimed")] += 1
     origin = evidence.origin
+    proven = {name: evidence.proofs.get(name, "damaged") for name in _list_writers(origin)}
     return settle(
         Judged(
             "",
@@ -113,7 +110,7 @@ def judge_range(evidence: Evidence) -> Judged:
             evidence.base_tip,
             ".kittify/gate.yaml at the base" if evidence.from_base else "the defaults, which warn",
             _say_claims(evidence, proven),
-            {name: number for name, number in proven.items() if number},
+            proven,
             tuple(findings),
             (),
             (),
@@ -129,9 +126,15 @@ def settle(judged: Judged) -> Judged:
     return judged._replace(verdict=verdict)
 
 
-def _say_claims(evidence: Evidence, proven: Mapping[str, int]) -> str:
+def _list_writers(origin: Origin) -> list[str]:
+    """Return the invocations that wrote lines, also those whose record cannot be read."""
+    parts = (part for file in origin.files for part in file.stretches)
+    return sorted({name for part in parts for name in part.invocation_ids})
+
+
+def _say_claims(evidence: Evidence, proven: Mapping[str, str]) -> str:
     """Return what is proven, and what only says so."""
-    number = sum(proven.values())
+    number = len(proven)
     if not number:
         return "no recorded invocation wrote a line of this range"
     if not evidence.has_keys:
@@ -139,7 +142,7 @@ def _say_claims(evidence: Evidence, proven: Mapping[str, int]) -> str:
             f"nothing is proven: the base names no keys, so what {count(number, 'record')} "
             f"{'says' if number == 1 else 'say'} is a claim of whoever made the branch"
         )
-    vouched = proven["logged"] + proven["witnessed"]
+    vouched = sum(proof in ("logged", "witnessed") for proof in proven.values())
     return f"keys that the base trusts vouch for {vouched} of {count(number, 'record')}" + (
         "" if vouched == number else "; what the others say is a claim"
     )
@@ -297,6 +300,10 @@ def _judge_proofs(finder: _Finder) -> Iterator[GateFinding]:
     """Each record is whole, and reaches a level of proof."""
     rule = finder.rules.proof
     damaged = Rule(level="fail")
+    for name in _list_writers(finder.origin):
+        if name not in finder.writers:
+            said = f"that of {name} cannot be read"
+            yield from _make("RECORD_DAMAGED", damaged, name, (None, None, None, name), said)
     for writer in finder.origin.writers:
         proof = finder.evidence.proofs.get(writer.invocation_id, "claimed")
         if proof == "damaged":

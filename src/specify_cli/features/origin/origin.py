@@ -44,8 +44,6 @@ _EVIDENCE = re.compile(
     r"|events/(\.git\w+|objects/[0-9a-f]{2}/[0-9a-f]{62}|annexes/[^/]+/[^/]+\.jsonl)"
     r"|gate-waivers/[0-9a-f]+\.json)"
 )
-# A record larger than this is not read: a branch can bring one of any size.
-MAX_RECORD = 64 * 1024 * 1024
 
 
 class Reading(NamedTuple):

@@ -40,6 +40,8 @@ _VERSION = 4
 _BATCH_BYTES = 32 * 1024 * 1024
 _STEP = 1000
 _BUSY_MILLIS = 10_000
+# A larger record is not searched: a branch can bring a file of any size.
+MAX_RECORD = 256 * 1024 * 1024
 # In how many patches a line may stand to say something of one.
 _MANY = 200
 _TABLES = """
@@ -273,6 +275,10 @@ class SearchIndex:
         """Take the lines of a record that are not in the index yet; return how many bytes they
         are."""
         try:
+            size = self._records.hold(place).measure()
+            if size > MAX_RECORD:
+                self.problems.append(f"{place.path}: {size} bytes, at most {MAX_RECORD} are read")
+                return 0
             data = self._records.read(place)
         except (InvocationError, OSError) as error:
             self.problems.append(f"{place.path}: {error}")
