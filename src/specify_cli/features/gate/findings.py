@@ -19,95 +19,101 @@ class Kind(NamedTuple):
 KINDS: dict[str, Kind] = {
     "LINES_UNRECORDED": Kind(
         "records",
-        "lines have no record, and the commit is an agent's",
-        "spec-kitty import sessions brings a session in; spec-kitty trail fetch fetches records",
+        "these lines have no record of who wrote them",
+        "If an agent wrote them: spec-kitty import sessions, or spec-kitty trail fetch.",
     ),
     "LINES_NOT_KNOWN": Kind(
         "records",
-        "what came in this file was not looked at",
-        "review it by hand",
+        "this was not looked at",
+        "Review it by hand.",
         known=False,
     ),
     "TESTS_NOT_GREEN": Kind(
         "tests",
-        "tests did not end well after the last change",
-        "run the tests in the session, then close its record",
+        "the tests did not pass after the agent's last change",
+        "Have the agent run the tests and end its work anew, then push.",
     ),
     "TESTS_NOT_KNOWN": Kind(
         "tests",
-        "whether tests ran after the last change is not known",
-        "run the tests; audit.capture_tool_io: summary keeps command lines",
+        "whether the tests passed after the agent's last change is not known",
+        "Run the tests; audit.capture_tool_io: summary keeps what commands were run.",
         known=False,
     ),
     "INVOCATION_OPEN": Kind(
-        "ended", "the invocation is still open", "spec-kitty profile-invocation complete"
+        "ended",
+        "the agent's work is not closed",
+        "spec-kitty profile-invocation complete, then push the record.",
     ),
     "INVOCATION_FAILED": Kind(
-        "ended", "the invocation did not end as done", "finish the work in a new invocation"
+        "ended",
+        "the agent's work did not end as done",
+        "Finish it in a new session, or take its lines out.",
     ),
     "APPROVAL_MISSING": Kind(
         "approval",
-        "nobody else than who asked has approved it under a key that the base trusts",
-        "spec-kitty approve while it is open, or spec-kitty gate waive approval",
+        "nobody but who asked for it has approved it with a key that this repository trusts",
+        "Somebody else signs: spec-kitty approve in an open record, or spec-kitty gate waive.",
     ),
     "APPROVAL_NOT_KNOWN": Kind(
         "approval",
-        "lines have no record, so no approval of them is known",
-        "spec-kitty gate waive approval, signed by who read them",
+        "these lines have no record, so nobody is known to have approved them",
+        "Who has read them signs: spec-kitty gate waive approval FILE.",
         known=False,
     ),
     "CHANGE_UNSEEN": Kind(
         "unseen",
-        "a file changed while no recorded tool ran",
-        "read the change; spec-kitty why FILE names what is known",
+        "this file changed during an agent's session while no recorded tool ran",
+        "Read the change; spec-kitty why FILE names what is known.",
     ),
     "PROOF_TOO_LOW": Kind(
         "proof",
-        "the record does not reach the level of proof under keys that the base names",
-        "spec-kitty trail checkpoint and enroll; keys belong into gate.yaml at the base",
+        "the record is not proven as far as this repository asks",
+        "spec-kitty trail checkpoint signs it; the keys that count stand in gate.yaml at the base.",
     ),
     "RECORD_DAMAGED": Kind(
         "proof",
-        "the record is damaged",
-        "spec-kitty invocations verify names the place; restore it",
+        "the record is not what was written",
+        "spec-kitty invocations verify names the place; restore the record.",
     ),
     "NO_TRAIL": Kind(
         "trail",
-        "a record of this time was made without a trail: what was done is not known",
-        "ask who made it; audit.no_trail says who may",
+        "somebody had an agent work without a record while this was made",
+        "Ask who did; audit.no_trail says who may.",
         known=False,
     ),
     "SECRET_WRITTEN": Kind(
         "secrets",
-        "what is masked in records as a secret stands in a line",
-        "take it out of the branch's history and revoke it; redaction.allow excepts a text",
+        "a line looks like a password, key or token",
+        "Take it out of the branch's history and revoke it; redaction.allow excepts a text.",
     ),
     "DENY_BECAME_ALLOW": Kind(
         "weakened",
-        "what was denied in the past would be allowed under the branch's rules",
-        "spec-kitty backtest --charter . shows each",
+        "what agents were not allowed to see would be shown to them",
+        "spec-kitty backtest --charter . shows each past decision.",
     ),
     "RULES_WEAKENED": Kind(
         "weakened",
-        "the branch weakens the gate; it was judged by the rules of the base",
-        "let somebody who may decide it merge that change by itself",
+        "the branch weakens a rule; it was judged by the old one",
+        "Let somebody who may decide it merge that change by itself.",
     ),
     "WEAKENING_NOT_KNOWN": Kind(
         "weakened",
-        "rules changed, and not every past decision could be made again",
-        "spec-kitty backtest --charter . names what is missing",
+        "the rules changed, and not every past decision could be made again",
+        "spec-kitty backtest --charter . names what is missing.",
         known=False,
     ),
     "NOT_ALLOWED": Kind(
         "allowed",
-        "the base allows others to write this file",
-        "let an allowed harness, model or profile do it",
+        "this repository lets others write this file",
+        "Have an allowed harness, model or profile do it.",
     ),
-    "CUSTOM_RULE": Kind("custom", "a rule of another package", "ask who brought the rule"),
+    "CUSTOM_RULE": Kind(
+        "custom", "a rule of an installed package is broken", "Ask who brought the rule."
+    ),
     "CUSTOM_NOT_KNOWN": Kind(
         "custom",
         "a rule of another package could not be asked",
-        "install the package that brings it",
+        "Install the package that brings it.",
         known=False,
     ),
 }
@@ -129,6 +135,7 @@ class GateFinding(NamedTuple):
     last: int | None
     invocation_id: str | None
     message: str
+    detail: str
     next: str
     subject: str
     waived_by: str | None = None

@@ -46,7 +46,7 @@ def _make_result(item: GateFinding, codes: list[str]) -> dict[str, object]:
         "ruleId": item.code,
         "ruleIndex": codes.index(item.code),
         "level": _LEVELS[item.level],
-        "message": {"text": f"{item.message}. {item.next}"},
+        "message": {"text": f"{item.message} ({item.next})"},
         "locations": [_make_location(item)],
     }
     if item.waived_by is not None:

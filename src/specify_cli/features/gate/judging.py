@@ -200,7 +200,8 @@ def _make(
     level = rule.get_level(known=kind.known)
     if level != "off":
         message = f"{kind.meaning}: {detail}" if detail else kind.meaning
-        yield GateFinding(code, kind.rule, level, kind.known, *place, message, kind.next, subject)
+        said = (message, detail, kind.next, subject)
+        yield GateFinding(code, kind.rule, level, kind.known, *place, *said)
 
 
 def _judge_records(finder: _Finder) -> Iterator[GateFinding]:
@@ -214,10 +215,10 @@ def _judge_records(finder: _Finder) -> Iterator[GateFinding]:
             continue
         commit = finder.commits.get(part.commit or "")
         if commit is not None and commit.agents:
-            said = f"{commit.sha[:8]} names {commit.agents[0]}"
+            said = f"commit {commit.sha[:8]} names {commit.agents[0]}"
             yield from finder.find_in_lines("LINES_UNRECORDED", rule, file, part, said)
         elif rule.of == "all":
-            said = "every line has to have one"
+            said = "every line has to have a record here"
             yield from finder.find_in_lines("LINES_UNRECORDED", rule, file, part, said)
     left_out = [text for text in finder.origin.not_known if "were not looked at" in text]
     for text in left_out:

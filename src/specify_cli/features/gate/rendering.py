@@ -6,11 +6,11 @@ Everything recorded is escaped: a request may hold control characters, Markdown 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, paint
-from specify_cli.features.gate.findings import GateFinding
+from specify_cli.features.gate.findings import KINDS, GateFinding
 from specify_cli.features.gate.judging import Judged
 from specify_cli.features.origin.rendering import say_end, say_lines, say_tests
 
@@ -20,10 +20,12 @@ _SAID = {
     "damaged": "DAMAGED: a record of this range is not what was written",
 }
 # A comment has at most 60 lines beside what is folded.
-_MOST_SHOWN, _MOST_FOLDED, _MOST_WRITERS = 12, 200, 8
+_MOST_SHOWN, _MOST_FOLDED, _MOST_LISTED = 5, (200, 50, 10, 0), 20
+# GitHub takes 65,536 characters.
+_LONGEST = 60_000
 # Marks our comment, so that it is updated in place.
 MARK = "<!-- spec-kitty gate -->"
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+.!|~@:/-])")
+_MARKDOWN = re.compile(r"[\\`*_{}\[\]<>()#!|~@&]|:(?=//)|(?<=www)\.")
 
 
 def say_verdict(judged: Judged) -> str:
@@ -42,9 +44,9 @@ def render_gate(judged: Judged) -> Iterator[str]:
     yield f"range {judged.base[:10]}..{judged.head[:10]}, judged by {judged.rules_from}"
     yield say_lines(judged.origin.lines)
     yield judged.claims
-    for item in judged.findings:
+    for group in _group(judged.findings):
         yield ""
-        yield from _render_finding(item)
+        yield from _render_group(judged, group)
     if judged.waivers or judged.refused_waivers:
         yield ""
     for used in judged.waivers:
@@ -54,28 +56,58 @@ def render_gate(judged: Judged) -> Iterator[str]:
     yield from (f"not known: {one_line(text)}" for text in judged.origin.not_known)
 
 
-def _render_finding(item: GateFinding) -> Iterator[str]:
-    level = "waived" if item.waived_by else item.level if item.known else f"{item.level}, not known"
-    colour = "dim" if item.waived_by else "failed" if item.level == "fail" else None
-    yield f"{paint(f'{item.code} ({level})', colour)} {one_line(item.place)}"
-    yield f"  {one_line(item.message, 300)}"
-    if item.waived_by is None:
-        yield f"  {item.next}"
+def _group(findings: Iterable[GateFinding]) -> list[list[GateFinding]]:
+    """Return the findings of one code and level together, in their order."""
+    groups: dict[tuple[object, ...], list[GateFinding]] = {}
+    for item in findings:
+        groups.setdefault((item.code, item.level, item.waived_by is None), []).append(item)
+    return list(groups.values())
+
+
+def _render_group(judged: Judged, group: Sequence[GateFinding]) -> Iterator[str]:
+    first = group[0]
+    level = "waived" if first.waived_by else first.level
+    colour = "dim" if first.waived_by else "failed" if first.level == "fail" else None
+    yield paint(f"{level}  {first.code}: {KINDS[first.code].meaning}", colour)
+    for item in group[:_MOST_LISTED]:
+        detail = f": {one_line(item.detail, 200)}" if item.detail else ""
+        yield f"  {_name_place(judged, item)}{detail}"
+    if len(group) > _MOST_LISTED:
+        yield f"  and {len(group) - _MOST_LISTED} more: --json names all"
+    if first.waived_by is None:
+        yield f"  {first.next}"
+
+
+def _name_place(judged: Judged, item: GateFinding) -> str:
+    """Return where a finding is; of an invocation what was asked, and the end of its id."""
+    if item.path is not None or item.invocation_id is None:
+        return one_line(item.place, 100)
+    requests = {writer.invocation_id: writer.request for writer in judged.origin.writers}
+    asked = one_line(requests.get(item.invocation_id) or "request not known", 60)
+    return f"“{asked}” ({item.invocation_id[-6:]})"
 
 
 def make_comment(judged: Judged) -> str:
-    """Return the verdict as a comment of at most 60 lines, the rest folded."""
+    """Return the verdict as a comment of at most 60 lines, the rest folded, as far as it fits."""
+    comments = (_compose_comment(judged, most) for most in _MOST_FOLDED)
+    return next(text for text in comments if len(text) <= _LONGEST)
+
+
+def _compose_comment(judged: Judged, most: int) -> str:
     signs = {"pass": "✅", "fail": "❌", "damaged": "❌"}
     lines = [MARK, f"### {signs[judged.verdict]} spec-kitty gate: {say_verdict(judged)}", ""]
-    lines += [_escape(f"{say_lines(judged.origin.lines)}."), "", _escape(f"{judged.claims}."), ""]
-    open_findings = [item for item in judged.findings if item.waived_by is None]
-    if open_findings:
+    lines += ["What the records of AI agents' work say of this change:", ""]
+    lines += [f"- {_escape(say_lines(judged.origin.lines))}", f"- {_escape(judged.claims)}", ""]
+    groups = _group(item for item in judged.findings if item.waived_by is None)
+    if groups:
         lines += ["| | what | where | what to do |", "|---|---|---|---|"]
-        lines += [_make_row(item) for item in open_findings[:_MOST_SHOWN]]
+        lines += [_make_row(judged, group) for group in groups]
         lines.append("")
+    rest = [item for group in groups for item in group[_MOST_SHOWN:]]
     lines += _fold(
-        f"{len(open_findings) - _MOST_SHOWN} more findings",
-        [f"- {_escape(_say(item))}" for item in open_findings[_MOST_SHOWN:]],
+        f"{count(len(rest), 'more place')}",
+        [f"- {item.code} {_escape(_name_place(judged, item))}" for item in rest],
+        most,
     )
     writers = judged.origin.writers
     lines += _fold(
@@ -85,6 +117,7 @@ def make_comment(judged: Judged) -> str:
             f"{_escape(say_end(writer))}, tests {_escape(say_tests(writer))}"
             for writer in writers
         ],
+        most,
     )
     waived = [
         f"- {_escape(f'{used.rule}, {used.findings}: {used.reason}')} "
@@ -92,10 +125,9 @@ def make_comment(judged: Judged) -> str:
         for used in judged.waivers
     ]
     waived += [f"- not counted: {_escape(text)}" for text in judged.refused_waivers]
-    lines += _fold(f"{len(waived)} waivers", waived)
-    lines += _fold(
-        "What is not known", [f"- {_escape(one_line(text))}" for text in judged.origin.not_known]
-    )
+    lines += _fold(f"{len(waived)} waivers", waived, most)
+    unknown = [f"- {_escape(one_line(text, 300))}" for text in judged.origin.not_known]
+    lines += _fold("What is not known", unknown, most)
     lines.append(
         f"<sub>{judged.base[:10]}..{judged.head[:10]}, judged by {judged.rules_from} "
         f"({judged.base_tip[:10]})</sub>"
@@ -103,26 +135,26 @@ def make_comment(judged: Judged) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _make_row(item: GateFinding) -> str:
-    sign = "❌" if item.level == "fail" else "⚠️"
-    unknown = "" if item.known else " (not known)"
-    what = f"**{item.code}**{unknown}<br>{_escape(one_line(item.message, 160))}"
-    return f"| {sign} | {what} | {_escape(one_line(item.place, 120))} | {_escape(item.next)} |"
+def _make_row(judged: Judged, group: Sequence[GateFinding]) -> str:
+    first = group[0]
+    sign = "❌" if first.level == "fail" else "⚠️"
+    places = [_escape(_name_place(judged, item)) for item in group[:_MOST_SHOWN]]
+    more = [f"and {len(group) - _MOST_SHOWN} more"] if len(group) > _MOST_SHOWN else []
+    alone = len(group) == 1 and first.detail
+    detail = f": {_escape(one_line(first.detail, 120))}" if alone else ""
+    what = f"**{first.code}**<br>{_escape(KINDS[first.code].meaning)}{detail}"
+    return f"| {sign} | {what} | {'<br>'.join([*places, *more])} | {_escape(first.next)} |"
 
 
-def _say(item: GateFinding) -> str:
-    return f"{item.level} {item.code} {one_line(item.place, 120)}: {one_line(item.message, 160)}"
-
-
-def _fold(title: str, lines: Sequence[str]) -> list[str]:
+def _fold(title: str, lines: Sequence[str], most: int) -> list[str]:
     """Return lines that a reader has to open; nothing for none."""
     if not lines:
         return []
-    more = [f"- and {len(lines) - _MOST_FOLDED} more"] if len(lines) > _MOST_FOLDED else []
-    shown = [f"<details><summary>{title}</summary>", "", *lines[:_MOST_FOLDED], *more, ""]
+    more = [f"- and {len(lines) - most} more: --json names all"] if len(lines) > most else []
+    shown = [f"<details><summary>{title}</summary>", "", *lines[:most], *more, ""]
     return [*shown, "</details>", ""]
 
 
 def _escape(text: str) -> str:
     """Return a text in which no character means anything to Markdown or HTML."""
-    return _MARKDOWN.sub(lambda match: f"&#{ord(match[1])};", text.replace("&", "&amp;"))
+    return _MARKDOWN.sub(lambda match: f"&#{ord(match[0])};", text)

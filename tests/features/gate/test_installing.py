@@ -1,0 +1,169 @@
+"""The gate in its place: each step is run as a shell runs it, in a fresh clone, with only what such a runner has."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from gating import Shop
+from support import SPEC_KITTY, environment, git, run_main
+
+ROOT = Path(__file__).parents[3]
+ZIZMOR = ROOT / ".venv-judges/bin/zizmor"
+FAIL = "  tests: fail"
+
+
+def install(shop: Shop, *argv: str) -> list[str]:
+    ran = run_main(["gate", "install", *argv, "--json"], cwd=shop.root, home=shop.home)
+    assert ran.code == 0, ran.err
+    files: list[str] = ran.json()["files"]
+    return files
+
+
+def make_branch(tmp_path: Path, *, tested: bool) -> tuple[Shop, Path]:
+    """Return a shop, and a fresh clone of it at the branch, as a runner checks it out."""
+    shop = Shop(tmp_path, FAIL)
+    shop.on_base(lambda: install(shop, "--github", "--gitlab"))
+    invocation_id = shop.begin()
+    shop.edit(invocation_id)
+    if tested:
+        shop.test(invocation_id)
+    shop.end(invocation_id)
+    shop.commit()
+    git(tmp_path, "clone", "-q", str(shop.root), "runner")
+    return shop, tmp_path / "runner"
+
+
+def run_steps(script: str, cwd: Path, home: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a step as GitHub does: bash, ending at the first error."""
+    env = {**environment(home), **more, "PATH": f"{Path(SPEC_KITTY).parent}:{os.environ['PATH']}"}
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+        cwd=cwd, env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def read_steps(path: Path, job: str) -> list[dict[str, str]]:
+    steps: list[dict[str, str]] = YAML(typ="safe").load(path)["jobs"][job]["steps"]
+    return steps
+
+
+@pytest.mark.parametrize(("tested", "code", "says"), [(True, 0, "PASS"), (False, 1, "TESTS_NOT_GREEN")])
+def test_the_workflow_judges_and_keeps_one_comment(tmp_path: Path, tested: bool, code: int, says: str) -> None:
+    shop, runner = make_branch(tmp_path, tested=tested)
+    workflow = runner / ".github/workflows/spec-kitty-gate.yml"
+    judge = next(step["run"] for step in read_steps(workflow, "judge") if step.get("name") == "Judge")
+    report = tmp_path / "report"
+    done = run_steps(judge, runner, shop.home, BASE="origin/main", REPORT=str(report))
+
+    comment = (report / "comment.md").read_text()
+    assert done.returncode == code, done.stderr
+    assert comment.startswith("<!-- spec-kitty gate -->") and says.replace("&#95;", "_") in comment.replace(
+        "&#95;", "_"
+    )
+    for existing in ("", "77"):
+        calls = post_comment(tmp_path, shop.home, workflow, existing)
+        assert [call for call in calls if "PATCH" in call or "POST" in call] == [
+            f"api --method {'PATCH' if existing else 'POST'} repos/o/r/issues/"
+            f"{'comments/77' if existing else '5/comments'} --field body=@report/comment.md --silent"
+        ]
+
+
+def post_comment(tmp_path: Path, home: Path, workflow: Path, existing: str) -> list[str]:
+    """Run the step that comments, with a stand-in for GitHub's own program that notes what it is asked."""
+    tools, calls = tmp_path / f"tools{existing}", tmp_path / f"calls{existing}"
+    tools.mkdir()
+    (tools / "gh").write_text(
+        f'#!/bin/sh\necho "$*" >> {calls}\ncase "$*" in *--jq*) echo "{existing}";; '
+        f"run*) mkdir -p report && cp {tmp_path}/report/comment.md report/;; esac\n"
+    )
+    (tools / "gh").chmod(0o755)
+    (step,) = read_steps(workflow, "comment")
+    env = {"GH_REPO": "o/r", "RUN": "1", "NUMBER": "5"}
+    done = run_steps(f"PATH={tools}:$PATH\n{step['run']}", tools, home, **env)
+    assert done.returncode == 0, done.stderr
+    return calls.read_text().splitlines()
+
+
+def test_a_judge_that_cannot_judge_says_so_in_the_comment(tmp_path: Path) -> None:
+    shop, runner = make_branch(tmp_path, tested=True)
+    workflow = runner / ".github/workflows/spec-kitty-gate.yml"
+    judge = next(step["run"] for step in read_steps(workflow, "judge") if step.get("name") == "Judge")
+    done = run_steps(judge, runner, shop.home, BASE="origin/nothing", REPORT=str(tmp_path / "report"))
+
+    assert done.returncode == 1
+    assert "could not judge (exit code 1)" in (tmp_path / "report/comment.md").read_text()
+
+
+@pytest.mark.parametrize(("tested", "failures"), [(True, "0"), (False, "1")])
+def test_the_template_for_merge_requests_leaves_a_junit_report(tmp_path: Path, tested: bool, failures: str) -> None:
+    shop, runner = make_branch(tmp_path, tested=tested)
+    job = YAML(typ="safe").load(runner / ".gitlab/spec-kitty-gate.yml")["spec-kitty-gate"]
+    script = "\n".join(job["script"])
+    done = run_steps(script, runner, shop.home, CI_MERGE_REQUEST_TARGET_BRANCH_NAME="main", REPORT="report")
+
+    assert done.returncode == int(failures), done.stderr
+    assert f'failures="{failures}"' in (runner / "report/junit.xml").read_text()
+
+
+@pytest.mark.parametrize("tested", [True, False])
+def test_the_hook_lets_nothing_leave_that_breaks_a_rule(tmp_path: Path, tested: bool) -> None:
+    shop, _ = make_branch(tmp_path, tested=tested)
+    git(tmp_path, "clone", "-q", "--bare", str(shop.root), "remote.git")
+    git(tmp_path / "remote.git", "branch", "-D", "topic")
+    git(shop.root, "remote", "add", "origin", str(tmp_path / "remote.git"))
+    git(shop.root, "fetch", "-q", "origin")
+    install(shop, "--pre-push")
+    done = run_steps("git push -q origin topic", shop.root, shop.home)
+
+    assert (done.returncode == 0) == tested, done.stderr
+    assert ("topic" in git(tmp_path / "remote.git", "branch")) == tested
+
+
+def test_another_file_in_its_place_is_never_overwritten(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.write(".github/workflows/spec-kitty-gate.yml", "name: mine\n")
+    ran = run_main(["gate", "install", "--gitlab", "--github", "--json"], cwd=shop.root, home=shop.home)
+
+    assert (ran.code, ran.error()["error_code"]) == (1, "FILE_EXISTS")
+    assert not (shop.root / ".gitlab").exists()
+    assert install(shop, "--gitlab") == install(shop, "--gitlab") == [".gitlab/spec-kitty-gate.yml"]
+
+
+def test_the_steps_of_the_action_run_in_a_fresh_clone(tmp_path: Path) -> None:
+    """The package is there already: the step that installs it is the business of the release."""
+    shop, runner = make_branch(tmp_path, tested=True)
+    action = YAML(typ="safe").load(ROOT / "action.yml")
+    judge = next(step["run"] for step in action["runs"]["steps"] if step["name"] == "Judge")
+    output, report = tmp_path / "output", tmp_path / "report"
+    env = {
+        "BASE": "origin/main",
+        "HEAD": "HEAD",
+        "FORMAT": "sarif",
+        "REPORT": str(report),
+        "GITHUB_OUTPUT": str(output),
+    }
+    done = run_steps(judge, runner, shop.home, PROGRAM=SPEC_KITTY, **env)
+
+    assert done.returncode == 0, done.stderr
+    assert output.read_text() == f"report={report}\n" and json.loads(report.read_text())["version"] == "2.1.0"
+
+
+@pytest.mark.skipif(not ZIZMOR.exists(), reason="zizmor is not here: make judges")
+def test_a_linter_of_workflows_finds_nothing(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    install(shop, "--github")
+    files = [shop.root / ".github/workflows/spec-kitty-gate.yml", ROOT / "action.yml"]
+    done = subprocess.run(
+        [ZIZMOR, "--offline", "--no-progress", "--persona", "pedantic", *files],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout
