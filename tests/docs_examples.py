@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from specify_cli.cli.tables.command_table import list_commands
-from support import CHARTER, environment, run_main
+from support import CHARTER, environment, git, run_main
 
 AGENT = """
 def main(run):
@@ -48,6 +48,10 @@ REFUSED = {
     "spec-kitty approve ID --call CALL_ID": "INVALID_VALUE",
     "spec-kitty collector token revoke TOKEN_ID --db events.db": "INVALID_VALUE",
     "spec-kitty trail enroll --key ~/.ssh/id_ed25519": "INVALID_VALUE",
+    "spec-kitty trail push": "TRAIL_NOT_ACCEPTED",
+    "spec-kitty trail push --remote upstream": "TRAIL_NOT_ACCEPTED",
+    "spec-kitty trail fetch --source ledger.sqlite": "INVALID_VALUE",
+    "spec-kitty gate waive tests ID --reason 'words only' --until 2026-12-31 --key ~/.ssh/id_ed25519": "INVALID_VALUE",
 }
 # They go on until they are stopped; tests of their own run them.
 ENDLESS = ("--follow", "collector serve", "spec-kitty view")
@@ -100,8 +104,21 @@ def prepare(repository: Path, folder: Path) -> Prepared:
     events = run_main(["invocations", "show", unfinished, "--json"], cwd=root, home=folder).json()["events"]
     call = next(event["call_id"] for event in reversed(events) if event["event"] == "tool_call")
     run_main(["init"], cwd=root, home=folder)
+    make_releases(root, folder / "origin.git")
     run_main(["invocations", "export", closed, "-o", "exported.tar"], cwd=root, home=folder)
     return Prepared(root, closed, other, unfinished, call)
+
+
+def make_releases(root: Path, remote: Path) -> None:
+    """Give the project two releases and a remote."""
+    for message, tag in (("start", "v1.4"), ("more", "v1.5")):
+        (root / "src/login.py").write_text(f"{(root / 'src/login.py').read_text()}    # {message}\n")
+        git(root, "add", "src")
+        git(root, "commit", "-qm", message)
+        git(root, "tag", tag)
+    git(root, "clone", "-q", "--bare", ".", str(remote))
+    git(root, "remote", "add", "origin", str(remote))
+    git(root, "fetch", "-q", "origin")
 
 
 def place_ids(prepared: Prepared, example: str) -> str:

@@ -87,6 +87,7 @@ LINES = {
     "doctor": "doctor",
     "schema": "schema error",
     "usage": "invocations list --limit many",
+    "gate-rules": "gate rules",
 }
 
 
@@ -207,14 +208,17 @@ def test_every_command_stands_in_the_golden_copy() -> None:
     missing = [command.path for command in list_commands() if command.path not in held]
 
     # A program of one's own is re-executed, a collector serves until it is stopped, a log or an approval is signed by a
-    # new key each time (a backtest cites the log), a token is new each time; all have tests of their own. `close` is
-    # `complete`.
+    # new key each time (a backtest cites the log), a token is new each time, and so are the ids of commits; all have
+    # tests of their own. `close` is `complete`.
     tokens = [("collector", "export"), *(("collector", "token", word) for word in ("create", "list", "revoke"))]
     signed = [("approve",), ("profile-invocation", "close")]
-    signed += [("trail", word) for word in ("checkpoint", "enroll", "proof", "export")]
+    signed += [("trail", word) for word in ("checkpoint", "enroll", "proof", "export", "push", "fetch")]
     assert missing == [
         *signed,
+        ("origin",),
         ("view",),
+        ("gate", "waive"),
+        ("gate", "install"),
         ("reexecute",),
         ("backtest",),
         ("hooks", "uninstall"),

@@ -336,3 +336,14 @@ def test_the_defaults_are_a_file_that_can_be_used(tmp_path: Path) -> None:
     shop.on_base(lambda: shop.write(".kittify/gate.yaml", text))
 
     assert shop.gate().code == 0
+
+
+def test_records_in_the_branch_are_evidence_and_no_work_that_could_hold_a_secret(tmp_path: Path) -> None:
+    """A digest in a record can look like anything; what is in it was masked when it was written."""
+    shop = Shop(tmp_path, "  secrets: fail\n  records: {level: fail, of: all}")
+    path, _ = read_record(shop, shop.work())
+    other = path.with_name(path.name.replace("builder-bea", "critic-cato"))
+    other.write_text("token = 'ghp_2ZxW7vTn4RbL8mYc1JdPs6HgUf3EoXiVkQ9a'\n")
+    shop.commit("more")
+
+    assert not {"SECRET_WRITTEN", "LINES_UNRECORDED"} & set(shop.codes())

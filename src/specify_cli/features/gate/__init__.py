@@ -1,7 +1,7 @@
 """Judge a range of commits by the rules of the branch that it shall be merged into (docs/gate.md).
 
-    from specify_cli.features.gate.evidence import GateRange, judge_project
-    judged = judge_project(project, index, GateRange(top, "origin/main"), "2026-11-25")
+    from specify_cli.features.gate.rules import parse_gate
+    rules = parse_gate(b"rules: {tests: fail}").rules      # judge_project judges a range by them
 
 Reading order: `rules.py` (gate.yaml), `findings.py` (what can be found), `evidence.py` (everything
 that is read), `judging.py` (what the rules say of it), `waivers.py` (findings that somebody answers

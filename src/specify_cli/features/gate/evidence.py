@@ -26,7 +26,7 @@ from specify_cli.features.gate.judging import Evidence, Judged, Secret, Weakenin
 from specify_cli.features.gate.rules import GATE, MAX_GATE, GateFile, list_weaker, parse_gate
 from specify_cli.features.gate.waivers import apply_waivers, read_waivers
 from specify_cli.features.origin.git_range import find_commit, read_blobs, read_range
-from specify_cli.features.origin.origin import Reading, find_prefix, trace_range
+from specify_cli.features.origin.origin import Reading, drop_evidence, find_prefix, trace_range
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Origin
 from specify_cli.features.replay.replay import load_rules
 from specify_cli.features.search.database import SearchIndex
@@ -86,7 +86,7 @@ def judge_project(project: Project, index: SearchIndex, asked: GateRange, today:
     tip = find_commit(asked.top, asked.base)
     prefix = find_prefix(project.root, asked.top)
     with _read_base(asked.top, tip, prefix) as base:
-        changes = read_range(asked.top, f"{tip}...{asked.head}")
+        changes = drop_evidence(read_range(asked.top, f"{tip}...{asked.head}"), prefix)
         evidence = _gather_evidence(project, index, asked.top, base, changes)
         waivers = list(read_waivers(asked.top, changes, prefix))
         return apply_waivers(judge_range(evidence), waivers, base.signers, today)

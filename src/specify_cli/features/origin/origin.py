@@ -66,7 +66,7 @@ def trace_range(
     Raises EnvironmentFault without ssh-keygen where `reading` names signers.
     """
     prefix = find_prefix(project.root, top)
-    work = [file for file in changes.files if not _is_evidence(file.path, prefix)]
+    work = drop_evidence(changes, prefix).files
     traced = [(file, _trace_file(index, changes, file, prefix)) for file in work]
     every = [part for _, stretches in traced for part in stretches]
     ids = sorted({name for part in every for name in part.invocation_ids})
@@ -94,9 +94,17 @@ def trace_range(
     )
 
 
-def _is_evidence(path: str, prefix: str) -> bool:
-    """Return whether a file is a record, what it leads to, or a waiver, and no work by itself."""
-    return path.startswith(prefix) and _EVIDENCE.fullmatch(path.removeprefix(prefix)) is not None
+def drop_evidence(changes: ChangeRange, prefix: str) -> ChangeRange:
+    """Return a range without the files that are records, what they lead to, or waivers: they are no
+    work by themselves."""
+    return changes._replace(
+        files=tuple(
+            file
+            for file in changes.files
+            if not file.path.startswith(prefix)
+            or _EVIDENCE.fullmatch(file.path.removeprefix(prefix)) is None
+        )
+    )
 
 
 def find_prefix(root: str, top: str) -> str:

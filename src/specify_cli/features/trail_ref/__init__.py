@@ -1,7 +1,7 @@
 """Carry records in a git ref of their own, beside the branches (docs/gate.md).
 
-    from specify_cli.features.trail_ref.carrying import fetch_trail, push_trail
-    push_trail(project, "origin")
+    from specify_cli.features.trail_ref.git_ref import REF, read_tip
+    tip = read_tip(root, REF)      # push_trail adds records to it, fetch_trail brings them in
 
 Reading order: `git_ref.py` (the ref: one tree of immutable files, merged by union), `carrying.py`
 (records into it, and out of it), `commands.py` (trail push, trail fetch).
