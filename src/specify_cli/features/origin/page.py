@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from markupsafe import Markup
-
 from specify_cli.features.origin.rendering import (
     NOBODY,
     name_source,
@@ -49,7 +47,7 @@ def make_page(report: Origin) -> str:
     ]
     return _PAGES.get_template("origin.html").render(
         report=report,
-        style=Markup(STYLE.decode()),
+        style=STYLE.decode(),
         sentence=say_lines(report.lines),
         pictures=[(title, draw_parts(rows, title)) for title, rows in shares],
         writers=[
