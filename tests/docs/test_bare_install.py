@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[2]
 NAME = "spec-kitty-recorder"
 # The extras without which a line may be refused, by words of it.
 NEEDS = {
+    "origin --release": "view",
     "spec-kitty collector": "collector",
     "--parquet": "parquet",
     "--format otlp --endpoint": "sync",
