@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from absent_rooms import ABSENT
-from specify_cli.cli.schemas.shapes import write_room_rows
+from specify_cli.cli.schemas.shapes import write_tables
 from specify_cli.cli.tables.assemble import read_rooms
 
 pytestmark = pytest.mark.skipif(bool(ABSENT), reason="the pages are of the tree with all its rooms")
@@ -116,13 +116,14 @@ def test_the_functions_of_the_walk_are_in_the_files_it_names() -> None:
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def test_the_table_of_rooms_is_that_of_the_declarations(tmp_path: Path) -> None:
-    """`make docs` writes it."""
-    page = ROOT / "docs/architecture.md"
-    (tmp_path / page.name).write_bytes(page.read_bytes())
-    write_room_rows(tmp_path)
+def test_the_tables_of_rooms_codes_and_findings_are_those_of_the_declarations(tmp_path: Path) -> None:
+    """`make docs` writes them."""
+    pages = [ROOT / "docs" / name for name in ("architecture.md", "errors.md", "verify.md")]
+    for page in pages:
+        (tmp_path / page.name).write_bytes(page.read_bytes())
+    write_tables(tmp_path)
 
-    assert (tmp_path / page.name).read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
+    assert [(tmp_path / page.name).read_text("utf-8") for page in pages] == [page.read_text("utf-8") for page in pages]
 
 
 def test_the_page_of_every_room_is_there() -> None:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from specify_cli.cli.tables.assemble import read_rooms
+from specify_cli.cli.tables.assemble import read_errors, read_findings, read_rooms
 from specify_cli.record.event_models import described_row, event_schema, line_row
 from specify_cli.record.event_table import EVENTS
 
@@ -156,23 +156,35 @@ def write_event_rows(docs: Path) -> None:
         (docs / name).write_text(text, encoding="utf-8")
 
 
-def write_room_rows(docs: Path) -> None:
-    """Bring the table of rooms in docs/architecture.md up to their declarations."""
-    rows = ["| room | what it is for |", "|---|---|"]
-    for room in read_rooms():
-        feature = room.feature
-        if feature.name != "core":
-            page = feature.page.removeprefix("docs/")
-            needs = f" Needs {', '.join(feature.needs)}." if feature.needs else ""
-            rows.append(f"| [{feature.name}]({page}) | {feature.about}{needs} |")
-    path = docs / "architecture.md"
+def write_tables(docs: Path) -> None:
+    """Bring the tables of rooms, error codes and findings up to what is declared."""
+    rooms = ["| room | what it is for |", "|---|---|"]
+    for feature in (room.feature for room in read_rooms() if room.feature.name != "core"):
+        needs = f" Needs {', '.join(feature.needs)}." if feature.needs else ""
+        page = feature.page.removeprefix("docs/")
+        rooms.append(f"| [{feature.name}]({page}) | {feature.about}{needs} |")
+    _replace_block(docs / "architecture.md", "rooms", rooms)
+    codes = [f"- `{code}`: {text}" for code, text in read_errors().items()]
+    _replace_block(docs / "errors.md", "codes", codes)
+    for severity in ("error", "warning", "info"):
+        rows = ["| code | means | what to do |", "|---|---|---|"]
+        rows += [
+            f"| `{code}` | {meaning} | {repair} |"
+            for code, (graded, meaning, repair) in read_findings().items()
+            if graded == severity
+        ]
+        _replace_block(docs / "verify.md", severity, rows)
+
+
+def _replace_block(path: Path, name: str, rows: Iterable[str]) -> None:
+    """Write the lines between the two comments that name a block of a page."""
     text = path.read_text(encoding="utf-8")
-    before, begin, rest = text.partition("<!-- rooms: written by `make docs` -->\n")
-    after = rest[rest.index("<!-- end of rooms -->") :]
-    path.write_text(before + begin + "\n".join(rows) + "\n" + after, encoding="utf-8")
+    before, begin, rest = text.partition(f"<!-- {name}: written by `make docs` -->\n")
+    after = rest[rest.index(f"<!-- end of {name} -->") :]
+    path.write_text(before + begin + "".join(f"{row}\n" for row in rows) + after, encoding="utf-8")
 
 
 if __name__ == "__main__":
     write_schemas(Path(sys.argv[1]) / "schemas")
     write_event_rows(Path(sys.argv[1]))
-    write_room_rows(Path(sys.argv[1]))
+    write_tables(Path(sys.argv[1]))
