@@ -347,3 +347,14 @@ def test_records_in_the_branch_are_evidence_and_no_work_that_could_hold_a_secret
     shop.commit("more")
 
     assert not {"SECRET_WRITTEN", "LINES_UNRECORDED"} & set(shop.codes())
+
+
+def test_records_of_another_branch_that_are_not_checked_out_are_not_known(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.work()
+    git(shop.root, "switch", "-q", "main")
+    (shop.root / ".kittify/events/profile-invocations").rename(tmp_path / "elsewhere")
+
+    told = shop.gate("--head", "topic", "--json").json()["origin"]["not_known"]
+
+    assert any("1 records of" in text and "not checked out" in text for text in told)

@@ -71,7 +71,9 @@ class Street:
         return invocation_id
 
     def judge(self, shop: Shop | None = None) -> dict[str, object]:
-        value: dict[str, object] = json.loads((shop or self.mallory).gate("--json").out)
+        ran = (shop or self.mallory).gate("--json")
+        assert ran.out, ran.err
+        value: dict[str, object] = json.loads(ran.out)
         return value
 
 

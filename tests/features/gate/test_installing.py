@@ -16,6 +16,7 @@ from support import SPEC_KITTY, environment, git, run_main
 ROOT = Path(__file__).parents[3]
 ZIZMOR = ROOT / ".venv-judges/bin/zizmor"
 FAIL = "  tests: fail"
+TOKEN = {"SERVER": "https://github.example.org", "TOKEN": "t"}
 
 
 def install(shop: Shop, *argv: str) -> list[str]:
@@ -59,7 +60,7 @@ def test_the_workflow_judges_and_keeps_one_comment(tmp_path: Path, tested: bool,
     workflow = runner / ".github/workflows/spec-kitty-gate.yml"
     judge = next(step["run"] for step in read_steps(workflow, "judge") if step.get("name") == "Judge")
     report = tmp_path / "report"
-    done = run_steps(judge, runner, shop.home, BASE="origin/main", REPORT=str(report))
+    done = run_steps(judge, runner, shop.home, BASE="origin/main", REPORT=str(report), **TOKEN)
 
     comment = (report / "comment.md").read_text()
     assert done.returncode == code, done.stderr
@@ -94,7 +95,7 @@ def test_a_judge_that_cannot_judge_says_so_in_the_comment(tmp_path: Path) -> Non
     shop, runner = make_branch(tmp_path, tested=True)
     workflow = runner / ".github/workflows/spec-kitty-gate.yml"
     judge = next(step["run"] for step in read_steps(workflow, "judge") if step.get("name") == "Judge")
-    done = run_steps(judge, runner, shop.home, BASE="origin/nothing", REPORT=str(tmp_path / "report"))
+    done = run_steps(judge, runner, shop.home, BASE="origin/nothing", REPORT=str(tmp_path / "report"), **TOKEN)
 
     assert done.returncode == 1
     assert "could not judge (exit code 1)" in (tmp_path / "report/comment.md").read_text()

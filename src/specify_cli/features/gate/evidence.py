@@ -99,6 +99,10 @@ def _gather_evidence(
     prefix = find_prefix(project.root, top)
     reading = Reading(base.commands, base.signers)
     origin = trace_range(project, index, changes, top, reading)
+    absent = _count_absent(top, changes, prefix)
+    if absent:
+        said = f"{absent} records of {changes.head[:10]} are not checked out: git switch --detach"
+        origin = origin._replace(not_known=(*origin.not_known, said))
     return Evidence(
         base.gate,
         base.has_file,
@@ -219,6 +223,17 @@ def _is_logged(project: Project, top: str, invocation_id: str, policy: Policy) -
             if same and invocation_id in examined.proofs.trusted:
                 return True
     return False
+
+
+def _count_absent(top: str, changes: ChangeRange, prefix: str) -> int:
+    """Return how many published records of the head do not lie in the work tree, where records are
+    read."""
+    trail = f"{prefix}{layout.TRAIL}/"
+    return sum(
+        not os.path.lexists(os.path.join(top, path))
+        for path in changes.paths
+        if path.startswith(trail) and layout.parse_record_name(path.rpartition("/")[2]) is not None
+    )
 
 
 def _list_older(top: str, tip: str, prefix: str) -> frozenset[str]:

@@ -163,7 +163,8 @@ class _Finder:
             for name in part.invocation_ids:
                 self.paths.setdefault(name, []).append(file.path)
                 if part.commit in self.commits:
-                    self.authors.setdefault(name, set()).add(self.commits[part.commit].author)
+                    names = self.commits[part.commit].author_names
+                    self.authors.setdefault(name, set()).update(names)
 
     def iter_stretches(self) -> Iterator[tuple[TracedFile, Stretch]]:
         """Yield the files with their stretches of lines."""
@@ -274,7 +275,7 @@ def _find_fault(writer: Writer, by: Sequence[str], asked: set[str]) -> str | Non
             said = f"that of {item.approver}: {item.problem or 'it denies'}"
         elif not item.signed:
             said = f"that of {item.approver} is signed by no key that the base trusts"
-        elif any(item.approver and item.approver in name for name in asked):
+        elif item.approver in asked:
             said = f"{item.approver} asked for it or made its commit"
         elif by and item.approver not in by:
             said = f"{item.approver} is not one of {', '.join(by)}"

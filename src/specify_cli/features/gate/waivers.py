@@ -147,5 +147,6 @@ def _has_asked(judged: Judged, subject: str, by: str) -> bool:
         for part in file.stretches
         if subject in part.invocation_ids or file.path == path
     }
-    names |= {commit.author for commit in judged.origin.commits if commit.sha in shas}
-    return any(by in name for name in names)
+    for commit in judged.origin.commits:
+        names |= commit.author_names if commit.sha in shas else set()
+    return by in names

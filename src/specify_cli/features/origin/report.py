@@ -18,6 +18,12 @@ class Commit(NamedTuple):
     subject: str
     agents: tuple[str, ...]
 
+    @property
+    def author_names(self) -> set[str]:
+        """Return the name and the address of the author."""
+        name, _, address = self.author.rpartition(" <")
+        return {name, address.removesuffix(">")}
+
 
 class ChangedFile(NamedTuple):
     """One file of the range, as it is at its end.
