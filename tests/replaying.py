@@ -17,10 +17,10 @@ from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import digest
 
 POLICY = """rules:
-  - id: no-bisect
-    match: {uri: doctrine://tactic/bisect-the-history}
+  - id: no-repro
+    match: {uri: doctrine://tactic/minimal-reproduction}
     action: deny
-    reason: the history is shallow
+    reason: it takes too long here
 """
 NOTE = """kind: directive
 id: note-{name}

@@ -12,17 +12,18 @@ import os
 import time
 
 from charter.inputs import (
-    CHARTER_MARKDOWN,
-    CHARTER_YAML,
     ContextInputs,
+    choose_budget,
+    complete_settings,
     exposures,
     files_of,
     load_inputs,
 )
+from charter.layout import is_of_first_tier, write_page
+from charter.parts import describe_withheld, render_artifact
 from charter.retrieval import (
     MAX_QUERY,
     Hit,
-    Retrieval,
     RetrievalConfig,
     Seeds,
     deciding,
@@ -32,10 +33,14 @@ from charter.retrieval import (
     redacted,
     retrieve,
 )
+from charter.selection import SelectionConfig, Ties, select
 from charter.state import BOOTSTRAP_ACTIONS, is_first_load
 from charter.state import mark_loaded as mark_action_loaded
+from charter.tokens import estimate_tokens
+from charter.work import read_work
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepository
-from doctrine.artifact import Artifact
+from doctrine.artifact import NOWHERE, Artifact
+from doctrine.git import find_worktree, list_changed
 from doctrine.graph import Graph, parse_edges
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.load import (
@@ -48,7 +53,7 @@ from doctrine.load import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from typing import Any, Literal
 
     from charter.model import PolicyRule
@@ -58,16 +63,23 @@ if TYPE_CHECKING:
     PolicyState = Literal["none", "present", "unreadable"]
 
 
-GOVERNANCE_KEYS = ("context_budget", "k", "weights")
+GOVERNANCE_KEYS = (
+    "always_tokens",
+    "changed_files",
+    "context_budget",
+    "context_tokens",
+    "k",
+    "weights",
+)
 
-SCORER = "bm25-graph-tag"
-SCORER_VERSION = 2
+SCORER = "applies-text"
+SCORER_VERSION = 3
+_BY_CHARACTERS = 2
+BINDS = "binds"
+_READS_CHANGES = "review"
 _MAX_DEPTH = 8
 BOOTSTRAP_DEPTH = 2
 COMPACT_DEPTH = 1
-_LISTED_OMISSIONS = 8
-_CHARTER_SHARE = 60
-_SMALLEST_PART = 400
 
 NO_CHARTER = (
     "no charter: this project states no rules; write one with `spec-kitty charter synthesize`"
@@ -130,7 +142,13 @@ def build_charter_context(
         parse_cache.save()
     first_load = is_first_load(root, action)
     result = assemble_context(
-        inputs, profile=profile, action=action, request=request, first_load=first_load, depth=depth
+        inputs,
+        profile=profile,
+        action=action,
+        request=request,
+        first_load=first_load,
+        depth=depth,
+        files=_list_changed(root, action, inputs),
     )
     if exposed:
         result = result._replace(
@@ -139,6 +157,21 @@ def build_charter_context(
     if mark_loaded and first_load and result.mode != "missing":
         mark_action_loaded(root, action, at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
     return result
+
+
+def _list_changed(root: str, action: str, inputs: ContextInputs) -> list[str]:
+    """Return the files the branch has changed, where the request or a setting asks for them.
+
+    It starts git, which every other request does without.
+    """
+    top = find_worktree(root)
+    asked = action == _READS_CHANGES or inputs.settings["changed_files"]
+    if top is None or not asked or inputs.charter_state != "present":
+        return []
+    try:
+        return list_changed(top)
+    except OSError:
+        return []
 
 
 def _find_profile(root: str, profile_id: str, cache: ParseCache) -> AgentProfile:
@@ -150,26 +183,30 @@ def _find_profile(root: str, profile_id: str, cache: ParseCache) -> AgentProfile
     return profile
 
 
-# --- from bytes to values
-
-
 # --- settings and config
 
 
-def _complete_config(inputs: ContextInputs, depth: int) -> dict[str, Any]:
+def _complete_config(
+    inputs: ContextInputs,
+    depth: int,
+    profile: AgentProfile | None,
+    action: str,
+    files: Iterable[str],
+) -> dict[str, Any]:
     """Return everything the result depends on besides the inputs and the request: what a replay is
     given back."""
-    plain = RetrievalConfig()
+    plain = SelectionConfig()
+    profile_id = None if profile is None else profile.profile_id
     return {
         "scorer": SCORER,
         "scorer_version": SCORER_VERSION,
-        "weights": dict(inputs.settings["weights"]),
         "bm25": {"k1": decimal(plain.k1), "b": decimal(plain.b)},
-        "floor": decimal(plain.floor),
         "entry": decimal(plain.entry),
-        "k": inputs.settings["k"],
+        "whole": decimal(plain.whole),
+        "most_whole": plain.most_whole,
         "depth": depth,
-        "budget": inputs.settings["context_budget"],
+        **choose_room(inputs.settings, {}, profile_id, action),
+        "files": list(files),
         "filters": {
             "policy": inputs.policy_state,
             "rules": [rule.id for rule in inputs.policy.rules],
@@ -178,23 +215,62 @@ def _complete_config(inputs: ContextInputs, depth: int) -> dict[str, Any]:
     }
 
 
-def _read_retrieval_config(config: Mapping[str, Any]) -> RetrievalConfig:
-    fractions = {
-        "lexical": config["weights"]["lexical"],
-        "graph": config["weights"]["graph"],
-        "tag": config["weights"]["tag"],
-        "k1": config["bm25"]["k1"],
-        "b": config["bm25"]["b"],
-        "floor": config["floor"],
-        "entry": config["entry"],
+def choose_room(
+    settings: Mapping[str, Any], config: Mapping[str, Any], profile_id: str | None, action: str
+) -> dict[str, Any]:
+    """Return the members of a config that a project's settings decide, for the scorer it names."""
+    before = RetrievalConfig()
+    if config.get("scorer_version") == _BY_CHARACTERS:
+        names = {"weights": "weights", "k": "k", "budget": "context_budget"}
+        return {name: settings[key] for name, key in names.items()}
+    plain, settings = SelectionConfig(), complete_settings(settings)
+    weights = {"lexical": decimal(plain.lexical), "tag": decimal(plain.tag)}
+    if settings["weights"] != {name: decimal(getattr(before, name)) for name in _WEIGHTS}:
+        weights = {name: settings["weights"][name] for name in weights}
+    return {
+        "weights": weights,
+        "k": plain.k if settings["k"] == before.k else settings["k"],
+        "budget": choose_budget(settings, profile_id, action),
+        "always": settings["always_tokens"],
     }
-    units: dict[str, int] = {}
-    for name, text in fractions.items():
-        value = from_decimal(text)
+
+
+_WEIGHTS = ("lexical", "graph", "tag")
+
+
+def _read_units(fractions: Mapping[str, Any]) -> dict[str, int]:
+    units = {name: from_decimal(text) for name, text in fractions.items()}
+    for name, value in units.items():
         if value is None:
-            raise ValueError(f"config {name}: expected a decimal text, found {text!r}")
-        units[name] = value
+            raise ValueError(f"config {name}: expected a decimal text, found {fractions[name]!r}")
+    return {name: value for name, value in units.items() if value is not None}
+
+
+def _read_retrieval_config(config: Mapping[str, Any]) -> RetrievalConfig:
+    """Return the config of a record that the scorer of version 2 decided."""
+    units = _read_units(
+        {
+            **{name: config["weights"][name] for name in _WEIGHTS},
+            **config["bm25"],
+            "floor": config["floor"],
+            "entry": config["entry"],
+        }
+    )
     return RetrievalConfig(**units, k=config["k"], depth=config["depth"])
+
+
+def _read_selection_config(config: Mapping[str, Any]) -> SelectionConfig:
+    units = _read_units(
+        {
+            **{name: config["weights"][name] for name in ("lexical", "tag")},
+            **config["bm25"],
+            "entry": config["entry"],
+            "whole": config["whole"],
+        }
+    )
+    return SelectionConfig(
+        **units, k=config["k"], most_whole=config["most_whole"], depth=config["depth"]
+    )
 
 
 # --- assembling
@@ -209,10 +285,12 @@ def assemble_context(
     first_load: bool = False,
     depth: int | None = None,
     config: Mapping[str, Any] | None = None,
+    files: Iterable[str] = (),
 ) -> CharterContextResult:
     """Return the context these inputs give: a pure function of its arguments.
 
-    `config` is that of an earlier result, to reproduce it; without it the inputs' settings hold.
+    `config` is that of an earlier result, to reproduce it, with the scorer that made it; without it
+    the inputs' settings hold, and `files` are those the branch has changed.
 
     With a policy that cannot be read nothing is shown that a rule could withhold, and a rule can
     name anything: charter sections, project and shipped doctrine alike. The text is then a notice
@@ -223,7 +301,11 @@ def assemble_context(
     Raises ValueError for a depth or config out of range.
     """
     mode, depth = _choose_mode(action, first_load, depth)
-    full = dict(config) if config is not None else _complete_config(inputs, depth)
+    full = (
+        dict(config)
+        if config is not None
+        else _complete_config(inputs, depth, profile, action, files)
+    )
     depth = full["depth"]
     query = request[:MAX_QUERY]
     warnings = tuple(problem.describe() for problem in inputs.problems)
@@ -251,34 +333,72 @@ def assemble_context(
         return bare._replace(mode="missing", warnings=first + warnings, error=error)
     # 2. Without a policy decision nothing is shown.
     if inputs.policy_state == "unreadable":
-        return bare._replace(text=_describe_withheld(action, inputs), error=inputs.policy_error)
+        return bare._replace(text=describe_withheld(action, inputs), error=inputs.policy_error)
     return _fill_context(bare, profile)
 
 
 def _fill_context(bare: CharterContextResult, profile: AgentProfile | None) -> CharterContextResult:
     """Return a context with what its inputs give: the text, and the account of it."""
-    inputs, action, config, warnings = bare.inputs, bare.action, bare.config, bare.warnings
-    # 3. Candidates are scored, filtered and cut.
-    collection, settings = _collect_artifacts(inputs), _read_retrieval_config(config)
+    inputs, config, warnings = bare.inputs, bare.config, bare.warnings
     if not inputs.charter.sections:
         warnings = (*warnings, "the charter has no sections: it states no rules")
+    made = _fill_by_tokens if config["scorer_version"] > _BY_CHARACTERS else _fill_by_characters
+    return made(bare, profile)._replace(
+        available=True, warnings=warnings, error=inputs.charter_error
+    )
+
+
+def _fill_by_tokens(
+    bare: CharterContextResult, profile: AgentProfile | None
+) -> CharterContextResult:
+    """Return a context as today's scorer and layout make it."""
+    inputs, action, config = bare.inputs, bare.action, bare.config
+    # 3. Candidates are scored, filtered and cut.
+    collection = _collect_artifacts(inputs)
+    languages = profile.languages if profile is not None else ()
+    work = read_work(bare.query, action, config["files"], languages)
+    ties = _find_ties(inputs, profile, action, bare.depth)
+    selection = select(collection, work, ties, _read_selection_config(config), inputs.policy)
+    # 4. What fits the budget becomes the text.
+    page = write_page(inputs, collection, selection, profile, action, config)
+    hits = [
+        {
+            **_record_hit(rank, choice.hit),
+            "shown": how,
+            "because": list(choice.because),
+        }
+        for rank, (choice, how) in enumerate(page.shown, start=1)
+    ]
+    return bare._replace(
+        text=page.text,
+        references_count=sum(not str(hit["uri"]).startswith("charter:") for hit in hits),
+        hits=tuple(hits),
+        filters_applied=selection.filters_applied,
+        omitted=page.omitted,
+    )
+
+
+def _fill_by_characters(
+    bare: CharterContextResult, profile: AgentProfile | None
+) -> CharterContextResult:
+    """Return a context as version 2 made it: what old records replay with."""
+    from charter.layout_2 import write_page_2  # a `do` lays nothing out this way
+
+    inputs, action, config = bare.inputs, bare.action, bare.config
+    collection, settings = _collect_artifacts(inputs), _read_retrieval_config(config)
     seeds = _find_seeds(inputs, profile, action, bare.depth)
     retrieval = retrieve(
         collection, query=bare.query, seeds=seeds, config=settings, policy=inputs.policy
     )
-    # 4. What fits the budget becomes the text.
-    page, in_full, omitted = _write_page(
+    page, in_full, omitted = write_page_2(
         inputs, collection, retrieval, profile, action, config["budget"]
     )
     return bare._replace(
         text=page,
-        available=True,
-        warnings=warnings,
         references_count=sum(hit.artifact.origin != "charter" for hit in in_full),
         hits=tuple(_record_hit(rank, hit) for rank, hit in enumerate(in_full, start=1)),
         filters_applied=retrieval.filters_applied,
         omitted=tuple(omitted),
-        error=inputs.charter_error,
     )
 
 
@@ -317,6 +437,30 @@ def fetch_artifact(inputs: ContextInputs, uri: str) -> Fetched:
     )
 
 
+def measure_first_tier(inputs: ContextInputs) -> tuple[tuple[Artifact, int], ...]:
+    """Return what a charter's author wants shown whole in every request, and its tokens in each.
+
+    What is marked, or bound in the graph, counts in the actions it is marked for.
+    """
+    bound = {edge.target for edge in inputs.edges if edge.relation == BINDS}
+    marked = (
+        artifact
+        for artifact in _collect_artifacts(inputs)
+        if (artifact.always or artifact.uri in bound) and not is_denied(inputs.policy, artifact)
+    )
+    return tuple((artifact, estimate_tokens(render_artifact(artifact)) + 1) for artifact in marked)
+
+
+def measure_charter(inputs: ContextInputs) -> int:
+    """Return the tokens of the sections that every context begins with, as policy shows them."""
+    sections = (fetch_artifact(inputs, section.uri).artifact for section in inputs.charter.sections)
+    return sum(
+        estimate_tokens(render_artifact(artifact)) + 1
+        for artifact in sections
+        if artifact is not None and is_of_first_tier(artifact)
+    )
+
+
 def in_force(inputs: ContextInputs) -> tuple[str, ...]:
     """Return the uris of all that can be shown: charter sections and artifacts in force that policy
     does not deny."""
@@ -325,22 +469,6 @@ def in_force(inputs: ContextInputs) -> tuple[str, ...]:
         for artifact in _collect_artifacts(inputs)
         if not is_denied(inputs.policy, artifact)
     )
-
-
-def charter_room(budget: int) -> int:
-    """Return how many characters of charter sections a context of this budget surely has room
-    for."""
-    return (budget - _reserve_footer(budget)) * _CHARTER_SHARE // 100
-
-
-def charter_size(inputs: ContextInputs) -> int:
-    """Return how many characters the charter's sections take in a context, as policy shows them."""
-    sections = (fetch_artifact(inputs, section.uri).artifact for section in inputs.charter.sections)
-    return sum(len(_render_artifact(artifact)) + 2 for artifact in sections if artifact is not None)
-
-
-def _reserve_footer(budget: int) -> int:
-    return min(1_500, budget // 8)
 
 
 def _collect_artifacts(inputs: ContextInputs) -> list[Artifact]:
@@ -353,7 +481,12 @@ def _collect_artifacts(inputs: ContextInputs) -> list[Artifact]:
     if inputs.charter_error:
         return list(inputs.charter.sections)
     artifacts = {artifact.uri: artifact for artifact in shipped_artifacts(inputs.bundle)}
-    artifacts.update((artifact.uri, artifact) for artifact in inputs.artifacts)
+    for artifact in inputs.artifacts:
+        replaced = artifacts.get(artifact.uri)
+        # What replaces a shipped rule and does not say when it applies, applies when that does.
+        if replaced is not None and artifact.applies == NOWHERE:
+            artifact = artifact._replace(applies=replaced.applies)
+        artifacts[artifact.uri] = artifact
     activated = inputs.charter.activated
     in_force = [
         artifact
@@ -386,25 +519,24 @@ def _find_seeds(
     return Seeds(from_action, from_profile, words, action)
 
 
-# --- the text
-
-
-class _Page:
-    """Parts of a text that may not grow past a number of characters."""
-
-    def __init__(self, room: int) -> None:
-        self.room = room
-        self.parts: list[str] = []
-
-    def add(self, part: str) -> None:
-        self.parts.append(part)
-        self.room -= len(part) + 2
-
-    def fits(self, part: str, room: int) -> bool:
-        return len(part) + 2 <= min(room, self.room)
-
-    def text(self) -> str:
-        return "\n\n".join(part for part in self.parts if part) + "\n"
+def _find_ties(
+    inputs: ContextInputs, profile: AgentProfile | None, action: str, depth: int
+) -> Ties:
+    """Return what the graph says: distances, what binds, what the project ties to the action."""
+    sources = {f"action:{action}", "charter"}
+    if profile is not None:
+        sources |= {f"profile:{profile.profile_id}", *(f"role:{role}" for role in profile.roles)}
+    binding = {
+        edge.target for edge in inputs.edges if edge.relation == BINDS and edge.source in sources
+    }
+    tied = {edge.target for edge in inputs.edges if edge.source == f"action:{action}"}
+    tied.update(
+        f"doctrine://{kind}/{identifier}"
+        for kind, ids in inputs.charter.selected.items()
+        for identifier in ids
+    )
+    seeds = _find_seeds(inputs, profile, action, depth)
+    return Ties(seeds, frozenset(binding), frozenset(tied))
 
 
 def _choose_mode(action: str, first_load: bool, depth: int | None) -> tuple[Mode, int]:
@@ -416,230 +548,6 @@ def _choose_mode(action: str, first_load: bool, depth: int | None) -> tuple[Mode
     if not 0 <= depth <= _MAX_DEPTH:
         raise ValueError(f"depth {depth}: expected 0 to {_MAX_DEPTH}")
     return mode, depth
-
-
-def _write_page(
-    inputs: ContextInputs,
-    collection: Sequence[Artifact],
-    retrieval: Retrieval,
-    profile: AgentProfile | None,
-    action: str,
-    budget: int,
-) -> tuple[str, list[Hit], list[dict[str, Any]]]:
-    """Return the text of a context, the hits it shows and what had no room."""
-    page = _Page(budget - _reserve_footer(budget))
-    page.add(_write_opening(inputs, profile, action, budget))
-    denied = _describe_denied(inputs, collection)
-    if denied:
-        page.add(denied)
-    in_full, omitted = _lay_out(page, retrieval.hits, charter_room(budget))
-    omitted += [_describe_omission(hit.artifact, "k") for hit in retrieval.cut]
-    page.parts.append(_describe_omitted(omitted, action, _reserve_footer(budget)))
-    return page.text(), in_full, omitted
-
-
-def _write_opening(
-    inputs: ContextInputs, profile: AgentProfile | None, action: str, budget: int
-) -> str:
-    """Return what this is and for whom; a small budget leaves less of it, so that the charter has
-    its room."""
-    action, size = _truncate(action, 60), min(400, budget // 40)
-    lines = [f"# Governance context: {action}", ""]
-    if profile is not None:
-        name = _truncate(profile.name, 80)
-        lines.append(
-            f"You act as {name} (profile `{profile.profile_id}`); the action is `{action}`."
-        )
-        document = profile.document
-        specialization = document.get("specialization")
-        part = specialization if isinstance(specialization, dict) else {}
-        for label, value in (
-            ("Purpose", document.get("purpose") or profile.description),
-            ("Focus", part.get("primary-focus")),
-            ("Stay out of", part.get("avoidance-boundary")),
-            ("Done when", part.get("success-definition")),
-        ):
-            if isinstance(value, str) and value.strip():
-                lines.append(f"- {label}: {_truncate(' '.join(value.split()), size)}")
-        lines.append("")
-    lines.append(
-        "The charter is what this project demands: it binds, and wins where anything below it "
-        "disagrees."
-        " The doctrine after it is ranked by how much it bears on the action and the request."
-    )
-    if any(problem.path in (CHARTER_MARKDOWN, CHARTER_YAML) for problem in inputs.problems):
-        lines.append(
-            "One of the charter's files could not be read: rules may be missing here. Say so "
-            "when you report."
-        )
-    if inputs.charter_error:
-        lines.append("It is the one that says which doctrine is in force, so none is shown.")
-    return "\n".join(lines)
-
-
-def _describe_withheld(action: str, inputs: ContextInputs) -> str:
-    return (
-        f"# Governance context: {action}\n\n"
-        "This project has a charter and a policy on what of it may be shown, and the policy "
-        "cannot be read:"
-        f" {inputs.policy_error}.\n\n"
-        "So the charter and all doctrine are withheld. This does not mean that there are no "
-        "rules. Do nothing"
-        " that is hard to undo; ask for the policy to be mended (`spec-kitty charter lint` "
-        "names file, line and"
-        " repair), then ask for this context again.\n"
-    )
-
-
-def _describe_denied(inputs: ContextInputs, collection: Sequence[Artifact]) -> str:
-    """Return what is said where the policy leaves nothing of the charter or of the doctrine."""
-    if not inputs.policy.rules:
-        return ""
-    gone: list[str] = []
-    for what, ours in (("the charter", True), ("the doctrine", False)):
-        of_it = [artifact for artifact in collection if (artifact.origin == "charter") is ours]
-        if of_it and all(is_denied(inputs.policy, artifact) for artifact in of_it):
-            gone.append(what)
-    if not gone:
-        return ""
-    return (
-        f"The policy denies all of {' and '.join(gone)}. This does not mean that there are "
-        "no rules: ask for them."
-    )
-
-
-def _lay_out(
-    page: _Page, hits: tuple[Hit, ...], share: int
-) -> tuple[list[Hit], list[dict[str, Any]]]:
-    """Fill the page; give the hits shown, in rank order, and what had no room."""
-    sections = [hit for hit in hits if hit.artifact.origin == "charter"]
-    others = [hit for hit in hits if hit.artifact.origin != "charter"]
-    # The summary of the policy outranks any score: it is what an agent must not miss.
-    sections.sort(key=lambda hit: not _is_summary(hit.artifact))
-    texts: dict[str, str] = {}
-    omitted: list[dict[str, Any]] = []
-    headings = ["## Charter", "## Doctrine"]
-    page.room -= sum(len(heading) + 2 for heading in headings)
-    share = min(share, page.room) if others else page.room
-
-    def place(hit: Hit, room: int, *, opened: bool = False) -> bool:
-        part = _render_artifact(hit.artifact)
-        if not page.fits(part, room):
-            if not opened or min(room, page.room) < _SMALLEST_PART:
-                return False
-            # What is too long on its own still opens: an agent with half a rule knows that there is
-            # one.
-            part, rest = _clip_to_room(hit.artifact, min(room, page.room))
-            omitted.append({**_describe_omission(hit.artifact, "budget"), "chars": rest})
-        texts[hit.artifact.uri] = part
-        page.room -= len(part) + 2
-        return True
-
-    waiting: list[Hit] = []
-    for hit in sections:
-        before = page.room
-        # The summary takes whatever room there is, the others their share of it.
-        if not place(
-            hit, page.room if _is_summary(hit.artifact) else share, opened=_is_summary(hit.artifact)
-        ):
-            waiting.append(hit)
-        share -= before - page.room
-    if waiting and place(waiting[0], share, opened=True):
-        waiting.pop(0)
-    for position, hit in enumerate((*others, *waiting)):
-        # What bears most on the request is opened rather than left out, however long it is.
-        if not place(hit, page.room, opened=position == 0 and bool(others)):
-            omitted.append(_describe_omission(hit.artifact, "budget"))
-    in_full = [hit for hit in hits if hit.artifact.uri in texts]
-    charter_texts = [texts[hit.artifact.uri] for hit in _order_for_reading(in_full)]
-    doctrine_texts = [
-        texts[hit.artifact.uri] for hit in in_full if hit.artifact.origin != "charter"
-    ]
-    for heading, parts in zip(headings, (charter_texts, doctrine_texts), strict=True):
-        if parts:
-            page.parts += [heading, *parts]
-    return in_full, omitted
-
-
-def _order_for_reading(hits: list[Hit]) -> list[Hit]:
-    """Charter sections, the policy summary first, the rest by rank."""
-    return sorted(
-        (hit for hit in hits if hit.artifact.origin == "charter"),
-        key=lambda hit: not _is_summary(hit.artifact),
-    )
-
-
-def _is_summary(artifact: Artifact) -> bool:
-    return artifact.id.startswith("policy-summary")
-
-
-def _render_artifact(artifact: Artifact) -> str:
-    return f"### {artifact.title}\n`{artifact.uri}`\n\n{artifact.body}"
-
-
-def _clip_to_room(artifact: Artifact, room: int) -> tuple[str, int]:
-    """As many whole paragraphs, lines or words as fit, the command that prints the rest, and how
-    long that is."""
-    head = f"### {artifact.title}\n`{artifact.uri}`\n\n"
-    tail = f"more characters are left out: `{_describe_fetch(artifact.uri)}`]"
-    size = max(0, room - len(head) - len(tail) - 14)
-    body = artifact.body[:size]
-    for gap in ("\n\n", "\n", " "):
-        end = body.rfind(gap)
-        if end > size // 2:
-            body = body[:end]
-            break
-    rest = len(artifact.body) - len(body)
-    return f"{head}{body.rstrip()}\n\n[{rest} {tail}", rest
-
-
-def _describe_fetch(uri: str) -> str:
-    return f"spec-kitty charter context --uri {uri}"
-
-
-def _describe_omitted(omitted: list[dict[str, Any]], action: str, room: int) -> str:
-    """Return what is not shown, as much of the list as has room, and the command that shows it."""
-    if not omitted:
-        return ""
-    lines = [
-        "## Left out",
-        "",
-        "To keep this readable, the following is not shown; "
-        f"`{_describe_fetch(omitted[0]['uri'])}` prints it whole:",
-    ]
-    more = (
-        f"- and {len(omitted)} more: `spec-kitty charter context --action {_word(action)} "
-        "--explain` lists them"
-    )
-    room -= len("\n".join(lines)) + len(more) + 3
-    named = 0
-    for entry in omitted[:_LISTED_OMISSIONS]:
-        line = f"- `{entry['uri']}`: {_truncate(entry['title'], 60)} ({entry['chars']} characters)"
-        room -= len(line) + 1
-        if room < 0:
-            break
-        lines.append(line)
-        named += 1
-    if len(omitted) > named:
-        lines.append(more.replace(f"and {len(omitted)} more", f"and {len(omitted) - named} more"))
-    return "\n".join(lines)
-
-
-def _word(text: str) -> str:
-    return text if text.isidentifier() and len(text) <= 40 else "ACTION"
-
-
-def _truncate(text: str, size: int) -> str:
-    return text if len(text) <= size else text[: size - 1].rstrip() + "\u2026"
-
-
-def _describe_omission(artifact: Artifact, reason: str) -> dict[str, Any]:
-    return {
-        "uri": artifact.uri,
-        "title": artifact.title,
-        "chars": len(artifact.body),
-        "reason": reason,
-    }
 
 
 def _record_hit(rank: int, hit: Hit) -> dict[str, Any]:

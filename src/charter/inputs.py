@@ -52,8 +52,13 @@ DOCTRINE_FOLDER = ".kittify/doctrine"
 OVERLAYS = f"{DOCTRINE_FOLDER}/overlays/"
 GRAPH_PATHS = (".kittify/doctrine/graph.yaml", ".kittify/doctrine/graph.yml")
 CHARTER_BYTES = 1_048_576
+# Characters: what a project set before budgets were said in tokens, at four of them a token.
 DEFAULT_BUDGET = 16_000
 _BUDGETS = (4_000, 200_000)
+CONTEXT_TOKENS = 1_500
+ALWAYS_TOKENS = 600
+_TOKENS = (200, 100_000)
+DEFAULT_K = 8
 _MAX_K = 200
 
 
@@ -369,26 +374,45 @@ def _suggest_repair(path: str) -> str:
     return f"mend {path}; `spec-kitty charter lint` checks it"
 
 
+def complete_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as a snapshot holds them, with the defaults of those added since."""
+    return _read_settings({"governance": settings}, [])
+
+
 def _read_settings(document: Mapping[str, Any], problems: list[Problem]) -> dict[str, Any]:
     """Return the retrieval settings of a config.yaml, complete: a default for each value that
     cannot be used."""
     plain = RetrievalConfig()
     weights = {"lexical": plain.lexical, "graph": plain.graph, "tag": plain.tag}
-    settings: dict[str, Any] = {"context_budget": DEFAULT_BUDGET, "k": plain.k}
+    settings: dict[str, Any] = {
+        "context_budget": DEFAULT_BUDGET,
+        "k": plain.k,
+        "always_tokens": ALWAYS_TOKENS,
+        "changed_files": False,
+    }
     governance = document.get("governance")
     if governance is not None and not isinstance(governance, dict):
         problems.append(_setting_problem("governance", "a mapping"))
     section = governance if isinstance(governance, dict) else {}
-    for key, low, high in (("context_budget", *_BUDGETS), ("k", 0, _MAX_K)):
+    for key, low, high in (
+        ("context_budget", *_BUDGETS),
+        ("k", 0, _MAX_K),
+        ("always_tokens", *_TOKENS),
+    ):
         value = section.get(key)
         if value is None:
             continue
-        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
+        if _is_between(value, low, high):
             settings[key] = value
         else:
             problems.append(
                 _setting_problem(f"governance.{key}", f"a whole number from {low} to {high}")
             )
+    if isinstance(section.get("changed_files"), bool):
+        settings["changed_files"] = section["changed_files"]
+    elif section.get("changed_files") is not None:
+        problems.append(_setting_problem("governance.changed_files", "true or false"))
+    settings["context_tokens"] = _read_tokens(section, settings["context_budget"], problems)
     chosen = section.get("weights")
     if chosen is not None and not isinstance(chosen, dict):
         problems.append(
@@ -403,6 +427,42 @@ def _read_settings(document: Mapping[str, Any], problems: list[Problem]) -> dict
             problems.append(_setting_problem(f"governance.weights.{key}", expected))
     settings["weights"] = {name: decimal(units) for name, units in weights.items()}
     return settings
+
+
+def _is_between(value: object, low: int, high: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def _read_tokens(
+    section: Mapping[str, Any], characters: int, problems: list[Problem]
+) -> dict[str, int]:
+    """Return the budgets of `context_tokens`: of all requests, and of actions and profiles by name.
+
+    A project that set its budget in characters gets a quarter of them in tokens.
+    """
+    value = section.get("context_tokens")
+    budgets = {
+        "all": CONTEXT_TOKENS if characters == DEFAULT_BUDGET else max(_TOKENS[0], characters // 4)
+    }
+    given: Mapping[str, Any] = value if isinstance(value, dict) else {"all": value}
+    for name, tokens in given.items():
+        known = name == "all" or str(name).startswith(("action:", "profile:"))
+        if known and _is_between(tokens, *_TOKENS):
+            budgets[name] = tokens
+        elif tokens is not None or not known:
+            expected = (
+                f"a whole number from {_TOKENS[0]} to {_TOKENS[1]}, for all, action:NAME or "
+                "profile:ID"
+            )
+            problems.append(_setting_problem(f"governance.context_tokens.{name}", expected))
+    return budgets
+
+
+def choose_budget(settings: Mapping[str, Any], profile_id: str | None, action: str) -> int:
+    """Return the tokens a context may have: the profile's, else the action's, else all's."""
+    budgets = settings["context_tokens"]
+    names = (f"profile:{profile_id}", f"action:{action}", "all")
+    return next(int(budgets[name]) for name in names if name in budgets)
 
 
 def _setting_problem(key: str, expected: str) -> Problem:

@@ -26,6 +26,8 @@ _MATCH_KEYS = ("uri", "kind", "tag")
 _HEADING = re.compile(r" {0,3}(#{1,2})[ \t]+(.*?)[ \t]*#*[ \t]*\Z")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _GAP = re.compile(r"[\W_]+")
+# `<!-- always -->`, or `<!-- always: review, plan -->`, at the top of a section.
+_MARK = re.compile(r"<!--[ \t]*always(?::([a-z, ]*))?[ \t]*-->\s*")
 # Bookkeeping of charter.yaml: nothing an agent could act on.
 _NOT_PROSE = (
     "schema_version",
@@ -207,7 +209,26 @@ def _make_section(slug: str, title: str, body: str, tags: tuple[str, ...] = ()) 
     """
     body = body.strip()
     digest = sha256(f"{title}\n{body}".encode()).hexdigest()
-    return Artifact(_make_uri(slug), SECTION_KIND, slug, title, body, tags, (), digest, "charter")
+    marked = _MARK.match(body)
+    named = marked.group(1) if marked else None
+    always = () if marked is None else tuple((named or "*").replace(",", " ").split())
+    return Artifact(
+        _make_uri(slug),
+        SECTION_KIND,
+        slug,
+        title,
+        body,
+        tags,
+        (),
+        digest,
+        "charter",
+        always=always,
+    )
+
+
+def strip_mark(body: str) -> str:
+    """Return the text of a section without the mark that says that it is always shown whole."""
+    return _MARK.sub("", body, count=1)
 
 
 def _make_singular(word: str) -> str:

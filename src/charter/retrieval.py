@@ -107,7 +107,7 @@ def retrieve(
     # 2. Every artifact is scored on three counts, by what of it may be shown: a score must not tell
     # of a hidden text.
     seen = (
-        [_redact_artifact(artifact, policy) for artifact in collection]
+        [redact_artifact(artifact, policy) for artifact in collection]
         if policy.rules
         else collection
     )
@@ -190,12 +190,15 @@ def redacted(artifact: Artifact, rule: PolicyRule) -> Artifact:
     return artifact._replace(body=f"\u27e6{rule.id}\u27e7 withheld by policy{because}", keywords=())
 
 
-def _redact_artifact(artifact: Artifact, policy: Policy) -> Artifact:
+def redact_artifact(artifact: Artifact, policy: Policy) -> Artifact:
+    """Return what of an artifact may be scored: a text that is withheld says nothing."""
     rule = deciding(policy, artifact)
     return (
         artifact
         if rule is None or rule.action == "allow"
-        else artifact._replace(body="", keywords=())
+        else artifact._replace(
+            body="", keywords=(), applies=artifact.applies._replace(files=(), words=())
+        )
     )
 
 
@@ -230,7 +233,7 @@ def lexical_scores(
     for artifact, counted in zip(collection, counts, strict=True):
         if _count_named(artifact, named):
             labels = named.intersection((*artifact.keywords, *artifact.tags))
-            for term in {term for label in labels for term in _split_label(label)}:
+            for term in {term for label in labels for term in split_label(label)}:
                 counted[term] = counted.get(term, 0) + _KEYWORD_WEIGHT
     total = len(collection)
     rarity: dict[str, int] = {}
@@ -392,11 +395,12 @@ def _collect_labels(collection: Sequence[Artifact], terms: frozenset[str]) -> fr
             label.startswith(starts)
             or not (label.isascii() and label.islower() and label[0].isalnum())
         )
-        and terms.issuperset(_split_label(label))
+        and terms.issuperset(split_label(label))
     )
 
 
-def _split_label(label: str) -> tuple[str, ...]:
+def split_label(label: str) -> tuple[str, ...]:
+    """Return the stems of a tag, keyword or phrase."""
     words_of_label = _labels.get(label)
     if words_of_label is None:
         if len(_labels) > 20_000:
@@ -418,9 +422,7 @@ def _score_graph(
 ) -> int:
     if artifact.origin == "charter":
         return UNIT
-    near = _score_distance(seeds.action.get(artifact.uri), depth)
-    own = _score_distance(seeds.profile.get(artifact.uri), depth)
-    score = (2 * near + own) // 3
+    score = score_nearness(artifact.uri, seeds, depth)
     if artifact.origin == "project":
         # The project's own are in force without an edge. What the request names outranks what ships
         # on the same matter; a directive it speaks of counts as if tied to the action; the rest
@@ -429,6 +431,12 @@ def _score_graph(
         tied = 5 if named else 4 if directive and spoken_of else 2 if directive else 1
         score = max(score, tied * UNIT // 6)
     return score
+
+
+def score_nearness(uri: str, seeds: Seeds, depth: int) -> int:
+    """Return how near an artifact is to the action and the profile in the graph, 0 to 1e9."""
+    near = _score_distance(seeds.action.get(uri), depth)
+    return (2 * near + _score_distance(seeds.profile.get(uri), depth)) // 3
 
 
 def _score_distance(distance: int | None, depth: int) -> int:

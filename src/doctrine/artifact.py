@@ -17,6 +17,19 @@ if TYPE_CHECKING:
 
 
 KINDS = ("directive", "tactic", "styleguide", "toolguide")
+WORK_KINDS = (
+    "bug",
+    "feature",
+    "refactoring",
+    "upgrade",
+    "docs",
+    "performance",
+    "security",
+    "migration",
+    "test",
+    "question",
+    "other",
+)
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _KIND = re.compile(r"[a-z][a-z-]{0,31}\Z")
 _SUFFIXES = (".yaml", ".yml", ".md")
@@ -39,9 +52,29 @@ _NOT_PROSE = frozenset(
 )
 
 
+class Applies(NamedTuple):
+    """When a rule applies: any of its kinds of work, files and words, in its actions and languages.
+
+    `when` says it in a few words, for the line that offers the rule.
+    """
+
+    kinds: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    when: str = ""
+
+
+NOWHERE = Applies()
+
+
 class Artifact(NamedTuple):
     """A candidate for a governance context; `digest` is that of its file, for a charter section
-    that of its text."""
+    that of its text.
+
+    `always` names the actions in which it is always shown whole, `*` for each; `path` is its file.
+    """
 
     uri: str
     kind: str
@@ -52,6 +85,9 @@ class Artifact(NamedTuple):
     keywords: tuple[str, ...]
     digest: str
     origin: str
+    applies: Applies = NOWHERE
+    always: tuple[str, ...] = ()
+    path: str = ""
 
 
 class ArtifactError(ValueError):
@@ -97,8 +133,20 @@ def parse_artifact(document: object, *, path: str, digest: str, origin: str) -> 
         )
     tags = _read_words(document, "tags")
     keywords = _read_words(document, "keywords")
-    uri = f"doctrine://{kind}/{identifier}"
-    return Artifact(uri, kind, identifier, title, body, tags, keywords, digest, origin)
+    return Artifact(
+        f"doctrine://{kind}/{identifier}",
+        kind,
+        identifier,
+        title,
+        body,
+        tags,
+        keywords,
+        digest,
+        origin,
+        _read_applies(document),
+        _read_always(document),
+        path,
+    )
 
 
 def parse_markdown_artifact(text: str, *, path: str, digest: str, origin: str) -> Artifact:
@@ -112,6 +160,31 @@ def parse_markdown_artifact(text: str, *, path: str, digest: str, origin: str) -
     body = "\n".join(lines[1:] if heading else lines).strip()
     title = heading.group(1).strip() if heading else _get_stem(path)
     return parse_artifact({"title": title, "body": body}, path=path, digest=digest, origin=origin)
+
+
+def _read_applies(document: Mapping[str, object]) -> Applies:
+    """Return when a rule applies; what is not understood is left out, and `charter lint` names it.
+
+    A text or list under `applies_to` is prose of an older form.
+    """
+    value = document.get("applies_to")
+    if not isinstance(value, dict):
+        return NOWHERE
+    lists = {key: _keep_texts(value.get(key)) for key in Applies._fields[:-1]}
+    when = value.get("when")
+    return Applies(**lists, when=" ".join(when.split()) if isinstance(when, str) else "")
+
+
+def _read_always(document: Mapping[str, object]) -> tuple[str, ...]:
+    value = document.get("always")
+    if value is True:
+        return ("*",)
+    return () if isinstance(value, str) and " " in value else _keep_texts(value)
+
+
+def _keep_texts(value: object) -> tuple[str, ...]:
+    items = value if isinstance(value, list) else () if value is None else (value,)
+    return tuple([item.lower() for item in items if isinstance(item, str)])
 
 
 def _get_stem(path: str) -> str:

@@ -62,6 +62,21 @@ def ask_git(top: str, *words: str) -> str | None:
     return None if output is None else output.decode("utf-8", "surrogateescape")
 
 
+def list_changed(top: str, most: int = 50) -> list[str]:
+    """Return the files a branch has changed, and those not committed yet, by name, at most so many.
+
+    The branch is held against where it left the default branch. Raises OSError without git.
+    """
+    words = ("diff", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules", "-z")
+    for base in ("origin/HEAD", "origin/main", "origin/master", "main", "master"):
+        named = ask_git(top, *words, "--merge-base", base, "--")
+        if named is not None:
+            break
+    else:
+        named = ask_git(top, *words, "HEAD", "--") or ""
+    return sorted(path for path in named.split("\0") if path.isprintable() and path)[:most]
+
+
 def read_git(top: str, *words: str, given: bytes = b"") -> bytes | None:
     """Return the bytes a git command prints that reads what is `given`, as `ask_git` does."""
     import subprocess  # slow to load, and most commands ask git nothing

@@ -20,12 +20,12 @@ from charter.context import (
     CharterContextResult,
     assemble_context,
     build_charter_context,
-    charter_room,
-    charter_size,
     fetch_artifact,
+    measure_charter,
 )
 from charter.inputs import CHARTER_MARKDOWN, CHARTER_YAML, CONFIG_PATH, POLICY_PATH, ContextInputs, load_inputs
 from charter.state import STATE_PATH
+from charter.tokens import estimate_tokens
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import AgentProfileRepository
 from doctrine.load import ParseCache, shipped_artifacts, shipped_bundle
@@ -90,7 +90,7 @@ def _account(result: CharterContextResult) -> tuple[object, ...]:
 # --- the text
 
 
-def test_the_text_tells_what_it_is_for_then_the_charter_then_doctrine() -> None:
+def test_the_text_tells_what_it_is_for_then_the_charter_then_rules_then_what_can_be_opened() -> None:
     text = _assemble(profile=_profile("data-dara"), request="review the SQL migration").text
     places = [
         text.index(part)
@@ -101,8 +101,10 @@ def test_the_text_tells_what_it_is_for_then_the_charter_then_doctrine() -> None:
             "## Charter",
             "### Policy Summary",
             "### Testing",
-            "## Doctrine",
-            "`doctrine://tactic/expand-contract-migration`",
+            "## Rules",
+            "### Migrate a schema while the old code still runs\n`doctrine://tactic/expand-contract-migration`",
+            "## On demand",
+            "- Review in passes, each with one question (a change is read): `doctrine://tactic/review-in-passes`",
         )
     ]
 
@@ -113,8 +115,8 @@ def test_a_request_about_data_puts_data_first() -> None:
     result = _assemble(profile=_profile("critic-cato"), request="review the SQL migration", first_load=True)
     doctrine = [hit["uri"] for hit in result.hits if hit["uri"].startswith("doctrine")]
 
-    assert "doctrine://tactic/expand-contract-migration" in doctrine[:3]
-    assert "doctrine://tactic/review-in-passes" in doctrine[:3]
+    assert "doctrine://tactic/expand-contract-migration" == doctrine[0]
+    assert "doctrine://tactic/review-in-passes" in doctrine
 
 
 def test_the_text_holds_what_the_hits_say(tmp_path: Path) -> None:
@@ -178,9 +180,11 @@ def test_a_first_load_goes_deeper(action: str, first_load: bool, depth: int | No
     assert (mode, used) == (result.mode, result.depth)
 
 
-def test_a_deeper_context_holds_more() -> None:
-    assert _assemble(depth=2).references_count > _assemble(depth=1).references_count > 0
-    assert 0 == _assemble(depth=0).references_count
+def test_how_far_the_graph_is_followed_brings_no_rule_in() -> None:
+    contexts = [_assemble(action="implement", request="fix the flaky login test", depth=depth) for depth in (0, 1, 8)]
+
+    assert 1 == len({frozenset(hit["uri"] for hit in context.hits) for context in contexts})
+    assert 0 < contexts[0].references_count
 
 
 @pytest.mark.parametrize("depth", [-1, 9])
@@ -450,10 +454,12 @@ def test_a_denied_artifact_is_not_named_among_what_was_left_out() -> None:
 
 
 def test_a_project_artifact_shadows_a_shipped_one() -> None:
-    files = {".kittify/doctrine/directives/verify-before-claiming.yaml": b"title: Ours\nbody: our own words\n"}
-    result = _assemble(files, depth=1)
+    files = {
+        ".kittify/doctrine/directives/verify-before-claiming.yaml": b"title: Ours\nbody: our own words\nalways: true\n"
+    }
+    result = _assemble(files, action="analyze", request="our own words")
 
-    assert "our own words" in result.text
+    assert "### Ours\n" in result.text
     assert 1 == [hit["uri"] for hit in result.hits].count("doctrine://directive/verify-before-claiming")
 
 
@@ -489,45 +495,78 @@ def _long(sections: int, words: int) -> bytes:
     return b"".join(b"## Part %d\n\n" % number + b"word " * words + b"\n" for number in range(sections))
 
 
-@pytest.mark.parametrize("budget", [4_000, 5_000, 16_000])
+@pytest.mark.parametrize("budget", [400, 1_500, 6_000])
 @pytest.mark.parametrize("charter", [CHARTER, _long(1, 9_000), _long(60, 100), _long(400, 3)])
 def test_the_text_keeps_its_budget_and_says_what_is_left_out(budget: int, charter: bytes) -> None:
     result = _assemble(
         {CHARTER_MARKDOWN: charter},
         request="review the SQL migration",
-        settings={"governance": {"context_budget": budget}},
+        settings={"governance": {"context_tokens": budget}},
         profile=_profile("critic-cato"),
         depth=2,
     )
+    said = f"{len(result.omitted)} left out: `spec-kitty charter context --action review --explain` lists them."
 
-    assert len(result.text) <= budget
-    assert ("## Left out" in result.text) is bool(result.omitted)
-    assert all(f"`{entry['uri']}`" in result.text for entry in result.omitted[: 8 if budget == 16_000 else 1])
-    assert ("more: `spec-kitty charter context --action review --explain`" in result.text) is (
-        len(result.omitted) > len(re.findall(r"^- `.*characters\)$", result.text, re.M))
+    assert estimate_tokens(result.text) <= budget
+    assert (said in result.text) is bool(result.omitted)
+
+
+def test_what_every_context_begins_with_keeps_to_its_own_budget() -> None:
+    charter = b"".join(
+        b"## %s\n\n" % title + b"- Never deploy on Friday, and say so.\n" * 40
+        for title in (b"Testing", b"Forbidden", b"Policy Summary", b"Anything else")
     )
-
-
-@pytest.mark.parametrize("budget", [4_000, 6_000, 16_000])
-def test_the_policy_summary_stands_whole_at_every_budget_a_profile_may_have(budget: int) -> None:
-    summary = b"## Policy Summary\n\n" + b"- Never deploy on Friday, and say so.\n" * 40
     profile = _profile("data-dara")
     profile = profile._replace(name="N" * 300, document={**profile.document, "purpose": "p " * 900})
-    result = _assemble(
-        {CHARTER_MARKDOWN: summary + _long(9, 300)},
-        profile=profile,
-        action="a" * 300,
-        request="word",
-        settings={"governance": {"context_budget": budget}},
-    )
+    for always in (300, 600, 1_200):
+        settings = {"governance": {"always_tokens": always, "context_tokens": 3_000}}
+        result = _assemble({CHARTER_MARKDOWN: charter}, profile=profile, request="word", settings=settings)
+        first = result.text.partition("## Rules")[0].partition("## On demand")[0]
 
-    assert summary.decode().removeprefix("## ").strip().split("\n\n")[1] in result.text
-    assert len(result.text) <= budget
+        assert estimate_tokens(first) <= always
+        assert "### Policy Summary\n" in first
+    assert "line" == next(hit["shown"] for hit in result.hits if hit["uri"].endswith("anything-else"))
+
+
+def test_a_section_marked_as_always_shown_is_whole_whatever_it_costs() -> None:
+    charter = CHARTER + b"\n## Lamps\n\n<!-- always: implement -->\n\n" + b"Draw the lamp. " * 900
+    result = _assemble({CHARTER_MARKDOWN: charter}, action="implement", request="word")
+
+    assert ("Draw the lamp. " * 900).strip() in result.text
+    assert "<!--" not in result.text
+    assert "Never deploy on Friday" in result.text
+    assert "Draw the lamp" not in _assemble({CHARTER_MARKDOWN: charter}, action="plan", request="word").text
+
+
+def test_a_rule_binds_by_its_own_mark_or_by_an_edge_that_binds() -> None:
+    files = {
+        ".kittify/doctrine/directives/own.yaml": b"title: Own\nalways: [implement]\nbody: say so\n",
+        ".kittify/doctrine/graph.yaml": (
+            b"edges:\n- {from: 'action:implement', relation: binds, to: 'doctrine://tactic/threat-walk'}\n"
+        ),
+    }
+    shown = {hit["uri"]: hit["shown"] for hit in _assemble(files, action="implement", request="fix the lamp").hits}
+
+    assert ("always", "always") == (shown["doctrine://directive/own"], shown["doctrine://tactic/threat-walk"])
+    assert not {"doctrine://directive/own", "doctrine://tactic/threat-walk"} & {
+        hit["uri"] for hit in _assemble(files, action="plan", request="plan the lamp").hits
+    }
+
+
+def test_a_budget_is_the_profiles_else_the_actions_else_the_projects() -> None:
+    budgets = {"all": 1_000, "action:review": 2_000, "profile:data-dara": 3_000}
+    settings = {"governance": {"context_tokens": budgets}}
+    found = [
+        _assemble(action=action, settings=settings, profile=_profile(name)).config["budget"]
+        for action, name in (("plan", "critic-cato"), ("review", "critic-cato"), ("review", "data-dara"))
+    ]
+
+    assert [1_000, 2_000, 3_000] == found
 
 
 def test_a_policy_summary_without_room_says_where_the_rest_of_it_is() -> None:
     summary = b"## Policy Summary\n\n" + b"- Never deploy on Friday.\n" * 400
-    result = _assemble({CHARTER_MARKDOWN: summary}, settings={"governance": {"context_budget": 4_000}})
+    result = _assemble({CHARTER_MARKDOWN: summary}, settings={"governance": {"context_tokens": 800}})
     said = re.search(r"\[(\d+) more characters are left out: `spec-kitty charter context --uri (\S+)`\]", result.text)
 
     assert said is not None
@@ -535,35 +574,30 @@ def test_a_policy_summary_without_room_says_where_the_rest_of_it_is() -> None:
     assert int(said.group(1)) == result.omitted[0]["chars"]
 
 
-def test_everything_left_out_can_be_fetched_by_the_uri_the_text_names() -> None:
+def test_what_is_not_whole_can_be_fetched_by_the_uri_the_text_names() -> None:
     files = {
         CHARTER_MARKDOWN: _long(3, 9_000)
         + "## Ünïcode & a very long heading of many words, indeed of many\n\nx".encode(),
         ".kittify/doctrine/styleguides/lamps.md": b"# How to draw lamps\n\n" + b"Draw lamps. " * 2_000,
     }
-    result = _assemble(files, request="draw lamps", settings={"governance": {"context_budget": 6_000}}, depth=2)
-    named = [re.search(r"`(\S+?://\S+)`: ", line) for line in result.text.split("\n") if line.startswith("- `")]
+    result = _assemble(files, request="draw lamps", depth=2)
+    named = re.findall(r"^- .*: `(\S+?://\S+?)`|--uri (\S+://\S+)`", result.text, re.M)
     fetched = [fetch_artifact(result.inputs, entry["uri"]).artifact for entry in result.omitted]
 
     assert named
     assert [entry["title"] for entry in result.omitted] == [item.title if item else None for item in fetched]
-    assert all(fetch_artifact(result.inputs, match.group(1)).artifact for match in named if match)
+    assert all(fetch_artifact(result.inputs, line or command).artifact for line, command in named)
+    assert "`doctrine://styleguide/lamps`" in result.text
 
 
-def test_a_charter_that_has_the_room_lint_names_is_shown_whole() -> None:
-    for budget in (4_000, 5_000, 16_000):
-        room = charter_room(budget)
-        size = room // 4
-        sections = [b"## S%d\n" % number + b"w" * (size - 40) + b"\n" for number in range(4)]
-        given: dict[str, Any] = {
-            "request": "review the SQL migration",
-            "profile": _profile("data-dara"),
-            "settings": {"governance": {"context_budget": budget}},
-        }
-        result = _assemble({CHARTER_MARKDOWN: b"".join(sections)}, **given)
+def test_a_charter_that_lint_finds_short_enough_is_shown_whole() -> None:
+    sections = b"".join(
+        b"## %s\n" % title + b"word " * 100 + b"\n" for title in (b"Policy Summary", b"Forbidden", b"Tests")
+    )
+    result = _assemble({CHARTER_MARKDOWN: sections}, request="review the SQL migration", profile=_profile("data-dara"))
 
-        assert charter_size(result.inputs) <= room
-        assert [] == [entry["uri"] for entry in result.omitted if entry["uri"].startswith("charter:")]
+    assert measure_charter(result.inputs) <= 600 - 170
+    assert [] == [entry["uri"] for entry in result.omitted if entry["uri"].startswith("charter:")]
 
 
 def test_a_long_charter_leaves_room_for_doctrine() -> None:
@@ -583,18 +617,21 @@ def test_a_guide_too_long_for_the_budget_is_opened_when_it_is_asked_for() -> Non
     files = {".kittify/doctrine/styleguides/lamps.md": b"# How to draw lamps\n\n" + b"Draw it well. " * 2_000}
     result = _assemble(files, request="how to draw lamps")
 
-    assert "doctrine://styleguide/lamps" == next(hit["uri"] for hit in result.hits if hit["uri"].startswith("doctrine"))
+    assert "part" == next(hit["shown"] for hit in result.hits if hit["uri"] == "doctrine://styleguide/lamps")
     assert ["doctrine://styleguide/lamps"] == [
         entry["uri"] for entry in result.omitted if entry["uri"].startswith("doctrine://styleguide")
     ]
 
 
-def test_a_charter_section_left_out_comes_in_when_asked_for_by_its_title() -> None:
-    files = {CHARTER_MARKDOWN: _long(12, 300)}
-    missed = [entry["title"] for entry in _assemble(files).omitted if entry["title"].startswith("Part")]
+def test_a_charter_section_offered_by_a_line_comes_in_when_asked_for_by_its_title() -> None:
+    files = {CHARTER_MARKDOWN: b"## Policy Summary\n\nNever.\n" + b"".join(
+        b"## About %s\n\n" % word + b"word " * 200 + b"\n" for word in (b"lamps", b"chairs", b"tables", b"doors")
+    )}  # fmt: skip
+    titles = [f"About {word}" for word in ("lamps", "chairs", "tables", "doors")]
+    lines = [title for title in titles if f"- {title}: `charter://" in _assemble(files).text]
 
-    assert 4 < len(missed)
-    assert [] == [title for title in missed if f"### {title}\n" not in _assemble(files, request=title).text]
+    assert 2 <= len(lines)
+    assert [] == [title for title in lines if f"### {title}\n" not in _assemble(files, request=title).text]
 
 
 @pytest.mark.parametrize("action", ACTIONS)
@@ -621,6 +658,9 @@ def test_asking_for_an_artifact_by_its_title_brings_it_in(action: str) -> None:
         ({"context_budget": "many"}, "governance.context_budget"),
         ({"k": -1}, "governance.k"),
         ({"k": True}, "governance.k"),
+        ({"always_tokens": 1}, "governance.always_tokens"),
+        ({"context_tokens": "many"}, "governance.context_tokens.all"),
+        ({"context_tokens": {"everything": 1_000}}, "governance.context_tokens.everything"),
         ({"weights": []}, "governance.weights is"),
         ({"weights": {"lexical": "2"}}, "governance.weights.lexical"),
         ({"weights": {"magic": "0.1"}}, "governance.weights.magic"),
@@ -638,7 +678,7 @@ def test_settings_come_from_the_config_file(tmp_path: Path) -> None:
     _project(tmp_path, {CONFIG_PATH: text})
     result = build_charter_context(tmp_path, action="review", mark_loaded=False)
 
-    assert (4000, 1, "0.250000000", 1) == (
+    assert (1000, 1, "0.250000000", 1) == (
         result.config["budget"],
         result.config["k"],
         result.config["weights"]["lexical"],
@@ -658,7 +698,7 @@ def test_a_recorded_config_reproduces_its_result_under_other_settings() -> None:
 def test_a_config_with_a_broken_fraction_is_refused() -> None:
     config = _assemble().config
     with pytest.raises(ValueError):
-        _assemble(config={**config, "floor": "high"})
+        _assemble(config={**config, "entry": "high"})
 
 
 def test_the_query_is_what_was_looked_at() -> None:
@@ -753,14 +793,25 @@ def test_a_profile_that_says_nothing_about_itself_leaves_no_gap() -> None:
     profile = AgentProfile("x", "X", "", "1.0", ("REVIEWER",), ())
     text = _assemble(profile=profile).text
 
-    assert "You act as X (profile `x`); the action is `review`.\n\nThe charter" in text
+    assert "You act as X (profile `x`); action `review`.\n\nThe charter" in text
 
 
-def test_a_profile_brings_its_references_near() -> None:
-    profile = _profile("critic-cato")._replace(directive_references=(), tactic_references=("sort-by-use",))
-    result = _assemble(profile=profile, depth=1)
+def test_of_rules_that_score_alike_the_one_a_profile_refers_to_comes_first() -> None:
+    files = {
+        f".kittify/doctrine/tactics/{name}.yaml": b"title: Light it\nbody: Light the lamp.\nkeywords: [lamp]\n"
+        for name in ("first", "second")
+    }
+    plain = _profile("critic-cato")._replace(directive_references=(), tactic_references=())
+    seconds = [
+        _assemble(files, profile=plain._replace(tactic_references=refs), request="lamp").hits
+        for refs in ((), ("second",))
+    ]
+    found = [
+        [hit["uri"] for hit in hits if "tactic/first" in hit["uri"] or "tactic/second" in hit["uri"]]
+        for hits in seconds
+    ]
 
-    assert "doctrine://tactic/sort-by-use" in {hit["uri"] for hit in result.hits}
+    assert ["doctrine://tactic/first", "doctrine://tactic/second"] == found[0] == found[1][::-1]
 
 
 @settings(max_examples=40, deadline=None)
@@ -768,5 +819,5 @@ def test_a_profile_brings_its_references_near() -> None:
 def test_any_request_and_charter_give_a_text_within_the_budget(request: str, action: str, charter: str) -> None:
     result = _assemble({CHARTER_MARKDOWN: charter.encode()}, request=request, action=action)
 
-    assert len(result.text) <= 16_000
+    assert estimate_tokens(result.text) <= 1_500
     assert result.available

@@ -21,8 +21,9 @@ def test_an_artifact_reads_as_written() -> None:
     }
 
     assert Artifact(
-        "doctrine://directive/x-1", "directive", "x-1", "T", "B", ("one",), ("two words", "a"), "d", "project"
-    ) == _parse(document)
+        "doctrine://directive/x-1", "directive", "x-1", "T", "B", ("one",), ("two words", "a"), "d", "project",
+        path="directives/x.yaml",
+    ) == _parse(document)  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from support import environment, git, run_main
 
 HERE = Path(__file__).parent
 WRITE = os.environ.get("SPEC_KITTY_GOLDEN") == "write"
-RULE = "{id: no-bisect, match: {uri: doctrine://tactic/bisect-the-history}, action: deny, reason: shallow}"
+RULE = "{id: no-walks, match: {uri: doctrine://tactic/minimal-reproduction}, action: deny, reason: slow}"
 POLICY = f"rules:\n- {RULE}\n"
 CHAIN = {"content": {"step_type": "step:a", "decision": "PASS", "output_hash": "0" * 64}}
 HOOK = {"session_id": "s", "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {"file_path": "a"}}

@@ -69,6 +69,8 @@ class Hit(_Value):
     rank: Annotated[int, Field(ge=1)]
     score: Decimal9
     explain: Explain
+    shown: Literal["always", "whole", "part", "line"] | None = None
+    because: list[str] | None = None
 
 
 class FilterApplied(_Value):

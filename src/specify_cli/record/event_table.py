@@ -248,7 +248,10 @@ EVENTS: Mapping[str, EventType] = {
         "What came back, why, and what policy took away.",
         {
             "request_id": _computed("text"),
-            "hits": _computed("hits", note="[{`uri`, `digest`, `rank`, `score`, `explain`}]"),
+            "hits": _computed(
+                "hits",
+                note="[{`uri`, `digest`, `rank`, `score`, `explain`, `shown`?, `because`?}]",
+            ),
             "filters_applied": _computed("filters", note="[{`rule_id`, `uri`, `action`}]"),
             "result_hash": _computed("digest", note="(JCS of {`filters_applied`, `hits`})"),
             "error": _MAYBE,

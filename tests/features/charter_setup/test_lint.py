@@ -59,6 +59,30 @@ CASES: dict[str, tuple[dict[str, str], str, str, int | None]] = {
     "section of a comment": ({CHARTER: "## Policy Summary\nx\n## A\n<!-- to\ndo -->\n"}, "EMPTY_SECTION", CHARTER, 3),
     "section twice": ({CHARTER: "## Policy Summary\nx\n## Rules\na\n## rules:\nb\n"}, "SECTION_TWICE", CHARTER, 5),
     "charter too long": ({CHARTER: f"## Policy Summary\n{'x ' * 5_000}\n"}, "CHARTER_TOO_LONG", CHARTER, 1),
+    "a section that is always shown": (
+        {CHARTER: "## Policy Summary\nx\n## Lamps\n<!-- always -->\nLight them.\n"},
+        "ALWAYS_SHOWN",
+        CHARTER,
+        1,
+    ),
+    "a rule that is always shown": (
+        {DIRECTIVE: "title: Mine\nalways: [review]\nbody: Light them.\n"},
+        "ALWAYS_SHOWN",
+        DIRECTIVE,
+        1,
+    ),
+    "a rule that applies by what nothing reads": (
+        {DIRECTIVE: "title: Mine\napplies_to:\n  word: [lamp]\nbody: Light them.\n"},
+        "APPLIES_UNREAD",
+        DIRECTIVE,
+        3,
+    ),
+    "a rule for a kind of work there is none of": (
+        {DIRECTIVE: "title: Mine\napplies_to:\n  kinds: [bugs]\nbody: Light them.\n"},
+        "APPLIES_UNREAD",
+        DIRECTIVE,
+        3,
+    ),
     "a directive id twice": (
         {CHARTER_YAML: "directives:\n- {id: D-1, title: a}\n- {id: D-1, title: b}\n"},
         "SAID_TWICE",
@@ -296,7 +320,7 @@ def test_hostile_patterns_and_comments_are_judged(tmp_path: Path) -> None:
     stars = "*a" * 400 + "zz9"
     files = {
         **SOUND,
-        CHARTER: "## Policy Summary\nx\n## A\n" + "<!--" * 40_000 + "\n",
+        CHARTER: "## Policy Summary\nx\n## Testing\n" + "<!--" * 40_000 + "\n",
         POLICY: rule(f"uri: '{stars}'", f"uri: '{stars}9'"),
     }
 

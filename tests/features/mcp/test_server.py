@@ -67,18 +67,20 @@ def test_a_client_plays_a_session(chartered: Path, home: Path, cli: Cli) -> None
         told["show"] = recorded(await call(client, "show", invocation_id="@2"))
         told["verify"] = json.loads(recorded(await call(client, "verify")))
         told["one"] = json.loads(recorded(await call(client, "verify", invocation_id=one)))
+        told["rule"] = json.loads(await call(client, "rule", uri="charter://section/policy-summary"))
         told["why"] = json.loads(recorded(await call(client, "why", file=".kittify/charter/charter.md", line=1)))
 
     play(chartered, home, session)
     row = next(row for row in cli("invocations", "list", "--json").json() if row["request"] == "fix the login test")
 
-    assert told["tools"].keys() == {"do", "advise", "complete", "search", "show", "verify", "why"}
+    assert told["tools"].keys() == {"do", "advise", "complete", "rule", "search", "show", "verify", "why"}
     reading = {name for name, tool in told["tools"].items() if tool.annotations.read_only_hint}
-    assert reading == {"search", "show", "verify", "why"}
+    assert reading == {"rule", "search", "show", "verify", "why"}
     assert "Every change comes with a test" in told["do"]["governance_context_text"]
     assert (row["actor_id"], row["outcome"], told["complete"]["outcome"]) == ("a-client", "failed", "failed")
     assert told["advise"]["profile_id"] == "critic-cato"
     assert told["search"][0]["invocation_id"] == row["invocation_id"] and "fix the login test" in told["show"]
+    assert told["rule"]["title"] == "Policy Summary" and told["rule"]["text"]
     assert told["verify"]["verdict"] == told["one"]["verdict"] == "intact" and told["why"]["unknown"] == 1
 
 

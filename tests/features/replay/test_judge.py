@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from charter import retrieval as charter_retrieval
+from charter import selection as charter_selection
 from replaying import (
     Lines,
     edit_manifest,
@@ -35,7 +35,7 @@ from replaying import (
     write,
 )
 from specify_cli.errors import InvocationError
-from specify_cli.features.programs.run import Run
+from specify_cli.features.programs.run import Run, open_invocation
 from specify_cli.features.replay.judge import Replayed, capture_mode, judge_retrieval, parse_epsilon, plain
 from specify_cli.features.replay.outcomes import Code, Finding, Outcome, Retrieval
 from specify_cli.features.replay.quiet import NetworkDenied, network_denied
@@ -324,8 +324,8 @@ def test_a_scorer_that_changed_without_a_word_is_not_reproduced_or_drift(
 ) -> None:
     """The specific finding says what differs; that the code says it is another is the only proof of drift."""
     invocation_id = invoked(chartered)
-    real = charter_retrieval._score_tags
-    monkeypatch.setattr(charter_retrieval, "_score_tags", lambda named: real(named) // 2)
+    real = charter_selection.score_applies
+    monkeypatch.setattr(charter_selection, "score_applies", lambda *of: (real(*of)[0] * 999 // 1000, real(*of)[1]))
     silent = codes(replayed(chartered, invocation_id))
     monkeypatch.setattr(snapshot, "CODE_VERSIONS", {**snapshot.CODE_VERSIONS, "retrieval": 99})
     told = codes(replayed(chartered, invocation_id))
@@ -842,21 +842,22 @@ def test_two_checkpoints_are_held_against_each_other(chartered: Path, three_poin
 
 
 def test_a_text_that_alone_differs_on_another_corpus_is_a_context_mismatch(chartered: Path) -> None:
-    """What is left out is named by its title, which no hit shows."""
+    """How many rules are left out stands in the text, and no hit shows it."""
     write(chartered, ".kittify/config.yaml", "governance: {k: 0}\n")
     note(chartered, "name")
-    path = ".kittify/doctrine/directives/note-name.yaml"
-    other = (chartered / path).read_text(encoding="utf-8").replace("About the", "About these")
 
-    def work(run: Run) -> None:
+    with open_invocation(chartered, "implement WP03") as run:
         run.commit("same")
-        write(chartered, path, other)
-        run.commit("renamed")
-
-    invocation_id = ran(chartered, work)
+        write(
+            chartered,
+            ".kittify/doctrine/directives/more.yaml",
+            "title: More\nbody: x\napplies_to: {kinds: [feature]}\n",
+        )
+        run.commit("one-more")
+    invocation_id = run.invocation_id
 
     assert replayed(chartered, invocation_id, as_of="same").match
-    assert codes(replayed(chartered, invocation_id, as_of="renamed")) == ["CONTEXT_MISMATCH"]
+    assert codes(replayed(chartered, invocation_id, as_of="one-more")) == ["CONTEXT_MISMATCH"]
 
 
 @pytest.mark.parametrize("name", ["three", "99", "4x", "01JD4Q3S0000000000000000A1:4", "start:0", ":", ""])

@@ -324,7 +324,7 @@ def test_a_commit_that_changes_the_budget_is_found(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", str(root))
     directive(root, "quokka")
     write(root, ".kittify/charter/charter.md", "# Charter\n")
-    write(root, ".kittify/config.yaml", "governance:\n  context_budget: 16000\n")
+    write(root, ".kittify/config.yaml", "governance:\n  context_tokens: 1500\n")
     write(root, "notes", "0")
     now = int(time.time())
     git(root, "add", "-A")
@@ -332,9 +332,9 @@ def test_a_commit_that_changes_the_budget_is_found(tmp_path: Path) -> None:
     invocation_id = record(root, "fix the quokka test")
     for at, (words, text) in enumerate(
         (
-            ("a comment", "governance:\n  context_budget: 16000  # as ever\n"),
-            ("less room", "governance:\n  context_budget: 4000\n"),
-            ("more room", "governance:\n  context_budget: 16000\n"),
+            ("a comment", "governance:\n  context_tokens: 1500  # as ever\n"),
+            ("less room", "governance:\n  context_tokens: 300\n"),
+            ("more room", "governance:\n  context_tokens: 1500\n"),
         )
     ):
         write(root, ".kittify/config.yaml", text)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from charter import retrieval as charter_retrieval
+from charter import selection as charter_selection
 from replaying import (
     edit_manifest,
     files_below,
@@ -296,7 +296,8 @@ def test_a_policy_that_cannot_be_read_today_is_policy_drift(chartered: Path) -> 
     [
         ("governance: {k: 3}\n", ["settings k"]),
         ("governance: {weights: {graph: '0.9'}}\n", ["settings weights.graph"]),
-        ("governance: {context_budget: 5000}\n", ["settings context_budget"]),
+        ("governance: {context_budget: 5000}\n", ["settings context_budget", "settings context_tokens.all"]),
+        ("governance: {context_tokens: {'action:implement': 900}}\n", ["settings context_tokens.action:implement"]),
         ("redaction: {rules: {own: 'zebra[0-9]+'}}\n", ["redaction rules"]),
         ("audit: {capture_llm_io: off}\n", ["capture prompt", "capture response"]),
     ],
@@ -322,8 +323,8 @@ def test_a_run_that_kept_less_than_the_config_allows_is_no_config_drift(chartere
 
 def test_other_code_is_the_cause_code(chartered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     invocation_id = invoked(chartered)
-    real = charter_retrieval._score_tags
-    monkeypatch.setattr(charter_retrieval, "_score_tags", lambda named: real(named) // 2)
+    real = charter_selection.score_applies
+    monkeypatch.setattr(charter_selection, "score_applies", lambda *of: (real(*of)[0] * 999 // 1000, real(*of)[1]))
     monkeypatch.setattr(snapshot, "CODE_VERSIONS", {**snapshot.CODE_VERSIONS, "retrieval": 99})
 
     value = answered(chartered, invocation_id)
@@ -348,8 +349,8 @@ def test_all_four_causes_at_once_are_told_apart(chartered: Path, monkeypatch: py
     note(chartered, "name")
     policy(chartered)
     write(chartered, CONFIG, "governance: {k: 3}\n")
-    real = charter_retrieval._score_tags
-    monkeypatch.setattr(charter_retrieval, "_score_tags", lambda named: real(named) // 2)
+    real = charter_selection.score_applies
+    monkeypatch.setattr(charter_selection, "score_applies", lambda *of: (real(*of)[0] * 999 // 1000, real(*of)[1]))
 
     value = answered(chartered, invocation_id)
 

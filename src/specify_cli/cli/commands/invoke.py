@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # A heading of the context with the URI of what stands below it.
 _RULE = re.compile(r"^###? (.+)\n`(?:charter|doctrine)://", re.MULTILINE)
+_OFFERED = re.compile(r"^- .+: `(?:charter|doctrine)://", re.MULTILINE)
 _RULES = 6
 
 
@@ -146,8 +147,11 @@ def _render_summary(payload: InvocationPayload) -> list[str]:
     rules = [f"  {one_line(title, 100)}" for title in titles[:_RULES]]
     if len(titles) > _RULES:
         rules.append(f"  and {len(titles) - _RULES} more")
+    offered = len(_OFFERED.findall(payload.governance_context_text))
     named = (
-        f"{count(len(titles), 'rule')} in front of the agent" if titles else "no governance context"
+        f"{count(len(titles), 'rule')} in front of the agent, {offered} on demand"
+        if titles
+        else "no governance context"
     )
     return [
         paint(

@@ -352,8 +352,12 @@ def _render_context(context: object, *, sealed: bool, explain: bool) -> list[str
     if not context.get("available"):
         return [f"context   none ({context.get('error') or 'no charter'})"]
     hits = _filter_objects(context.get("hits"))
+    # Records before the scorer of version 3 showed each rule whole.
+    hits.sort(key=lambda hit: hit.get("shown") == "line")
+    offered = sum(hit.get("shown") == "line" for hit in hits)
+    named = f"{count(len(hits) - offered, 'rule')} in front of the agent"
     lines = [
-        f"context   {count(len(hits), 'rule')} in front of the agent, "
+        f"context   {named}{f', {offered} on demand' if offered else ''}, "
         f"{_name_digest(context['hash'], cut=not explain)}"
     ]
     if not explain:
@@ -371,7 +375,12 @@ def _render_context(context: object, *, sealed: bool, explain: bool) -> list[str
             else ""
         )
         rank, score = one_line(hit.get("rank"), 80), one_line(hit.get("score"), 80)
-        lines.append(f"  {rank:>3}  {score}  {one_line(hit.get('uri'))}  ({one_line(why)})")
+        because = hit.get("because")
+        said = f"; {', '.join(map(str, because))}" if isinstance(because, list) and because else ""
+        shown = f"  {one_line(hit['shown'], 10)}" if "shown" in hit else ""
+        lines.append(
+            f"  {rank:>3}  {score}{shown}  {one_line(hit.get('uri'))}  ({one_line(why + said)})"
+        )
     for item in _filter_objects(context.get("filters_applied")):
         action, rule, uri = (one_line(item.get(key)) for key in ("action", "rule_id", "uri"))
         lines.append(f"  {action} by rule {rule}: {uri}")

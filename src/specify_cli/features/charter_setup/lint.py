@@ -12,7 +12,7 @@ import os
 import re
 from typing import NamedTuple
 
-from charter.context import GOVERNANCE_KEYS, charter_room, charter_size
+from charter.context import GOVERNANCE_KEYS, measure_charter, measure_first_tier
 from charter.inputs import (
     CHARTER_MARKDOWN,
     CHARTER_YAML,
@@ -30,7 +30,7 @@ from charter.parse import headings_of
 from charter.retrieval import deciding, matches
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import SUFFIXES, AgentProfileRepository
-from doctrine.artifact import KINDS, Artifact
+from doctrine.artifact import KINDS, WORK_KINDS, Applies, Artifact
 from doctrine.graph import parse_edges
 from doctrine.load import (
     GRAPH_FILE,
@@ -66,6 +66,8 @@ _CHARTER_FOLDER = ".kittify/charter"
 _READ_HERE = ("charter.md", "charter.yaml", "policy.yaml", "context-state.json")
 _NOT_FOR_US = ("README.md", "README")
 _MAX_UNREAD = 20
+# What a context takes to say who acts, of what every one begins with.
+_OPENING_TOKENS = 170
 
 
 class ProfileFiles(NamedTuple):
@@ -202,18 +204,29 @@ def _check_charter(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterato
         yield finding(
             "SAID_TWICE", CHARTER_YAML, lines.get(remark.path, 1), remark.what, remark.repair
         )
-    room, size = charter_room(inputs.settings["context_budget"]), charter_size(inputs)
+    yield from _check_cost(inputs)
+
+
+def _check_cost(inputs: ContextInputs) -> Iterator[Finding]:
+    """What every context begins with: what is too long for it, and what is always shown whole."""
+    room = inputs.settings["always_tokens"] - _OPENING_TOKENS
+    size = measure_charter(inputs)
+    path = CHARTER_MARKDOWN if CHARTER_MARKDOWN in inputs.files else CHARTER_YAML
     if size > room:
-        path = CHARTER_MARKDOWN if CHARTER_MARKDOWN in files else CHARTER_YAML
         problem = (
-            f"the charter takes {size} characters and has {room} of a context: what bears "
-            "least on a request is cut"
+            f"summary, what is forbidden and how to test take {size} tokens and have {room} of a "
+            "context: the rest is cut"
         )
         repair = (
-            "move what holds for some work only into .kittify/doctrine/, or raise "
-            "governance.context_budget"
+            "move what holds for some work only into .kittify/doctrine/, mark a section with "
+            "<!-- always -->, or raise governance.always_tokens"
         )
         yield finding("CHARTER_TOO_LONG", path, 1, problem, repair)
+    for artifact, tokens in measure_first_tier(inputs):
+        when = "every request" if "*" in artifact.always else "each request of its actions"
+        problem = f"{artifact.uri} is always shown whole: {tokens} tokens of {when}"
+        repair = "keep it if each of them needs it; else let `applies_to` say when it applies"
+        yield finding("ALWAYS_SHOWN", artifact.path or path, 1, problem, repair)
 
 
 def _check_prose(text: str) -> Iterator[Finding]:
@@ -449,9 +462,40 @@ def _check_references(
             yield finding(
                 "UNKNOWN_KIND", path, line, f"{kind!r} is no kind that doctrine ships with", repair
             )
+    for artifact in inputs.artifacts:
+        yield from _check_applies(artifact, files)
     for path in GRAPH_PATHS:
         if path in files:
             yield from _check_graph(inputs, path, files, known, profile_ids)
+
+
+def _check_applies(artifact: Artifact, files: Mapping[str, bytes]) -> Iterator[Finding]:
+    """What of `applies_to` nothing reads: another member, or a kind of work there is none of."""
+    document = _read_yaml(artifact.path, files)
+    applies = document.get("applies_to") if isinstance(document, dict) else None
+    lines = read_lines(files, artifact.path) if isinstance(applies, dict) else {}
+    for key in applies if isinstance(applies, dict) else ():
+        if key not in Applies._fields:
+            repair = suggest(str(key), Applies._fields, f"known are {', '.join(Applies._fields)}")
+            line = lines.get(("applies_to", key), 1)
+            yield finding(
+                "APPLIES_UNREAD", artifact.path, line, f"nothing reads applies_to.{key}", repair
+            )
+    for kind in artifact.applies.kinds:
+        if kind not in WORK_KINDS:
+            repair = suggest(kind, WORK_KINDS, f"known are {', '.join(WORK_KINDS)}")
+            line = lines.get(("applies_to", "kinds"), 1)
+            problem = f"{kind!r} is no kind of work"
+            yield finding("APPLIES_UNREAD", artifact.path, line, problem, repair)
+
+
+def _read_yaml(path: str, files: Mapping[str, bytes]) -> object:
+    if path not in files or path.endswith(".md"):
+        return None
+    try:
+        return read_yaml(files[path], name=path)
+    except YamlError:
+        return None
 
 
 def _check_profile(

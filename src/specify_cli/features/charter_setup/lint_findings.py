@@ -40,8 +40,13 @@ CODES: Mapping[str, tuple[Literal["error", "advice"], str]] = {
     "SECTION_TWICE": (ADVICE, "Two charter sections have the same heading."),
     "CHARTER_TOO_LONG": (
         ADVICE,
-        "The charter is longer than its share of the context; sections will be left out.",
+        "What every context begins with is longer than its share; the rest of it will be cut.",
     ),
+    "ALWAYS_SHOWN": (
+        ADVICE,
+        "A rule or section is marked to be shown whole always; the message says its tokens.",
+    ),
+    "APPLIES_UNREAD": (ADVICE, "`applies_to` of a rule holds something that nothing reads."),
     "SAID_TWICE": (ADVICE, "A directive id or a list stands in charter.yaml twice; both are used."),
     "POLICY_EMPTY": (ADVICE, "policy.yaml is there and has no rules, so it withholds nothing."),
     "ALL_DENIED": (

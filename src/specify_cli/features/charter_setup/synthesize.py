@@ -324,7 +324,11 @@ def _render_build_guide(survey: Survey, answers: Answers, steps: Sequence[Step])
     keywords = ["test", "tests", "lint", "build", "ci", *tools]
     title = "How this project is built, checked and tested"
     return _render_artifact(
-        "build-and-test", title, ("testing", "build", "tooling"), keywords, filter(None, parts)
+        "build-and-test",
+        title,
+        (("testing", "build", "tooling"), keywords),
+        ("actions: [implement, review]", "when: before the first edit and after the last"),
+        filter(None, parts),
     )
 
 
@@ -372,7 +376,16 @@ def _render_schema_guide(survey: Survey, data: Data) -> str:
     keywords += [word.lower() for word in (data.tool, data.dialect) if word]
     title = "Schema and migrations of this project"
     return _render_artifact(
-        "schema-changes", title, ("data", "migration", "database"), keywords, parts
+        "schema-changes",
+        title,
+        (("data", "migration", "database"), keywords),
+        (
+            "kinds: [migration]",
+            f"files: {_render_flow(['*.sql', *(f'{folder}/*' for folder in data.folders)])}",
+            f"words: {_render_flow(keywords)}",
+            "when: a schema or its data changes",
+        ),
+        parts,
     )
 
 
@@ -448,15 +461,21 @@ def _render_profile(
 
 
 def _render_artifact(
-    identifier: str, title: str, tags: Iterable[str], keywords: Iterable[str], parts: Iterable[str]
+    identifier: str,
+    title: str,
+    labels: tuple[Iterable[str], Iterable[str]],
+    applies: Iterable[str],
+    parts: Iterable[str],
 ) -> str:
     body = "\n\n".join(parts)
     indented = "\n".join(f"  {line}" if line else "" for line in body.split("\n"))
     head = [
         f"id: {identifier}",
         f"title: {_quote(title)}",
-        f"tags: {_render_flow(tags)}",
-        f"keywords: {_render_flow(keywords)}",
+        f"tags: {_render_flow(labels[0])}",
+        f"keywords: {_render_flow(labels[1])}",
+        "applies_to:",
+        *(f"  {line}" for line in applies),
     ]
     return "\n".join([*head, "body: |", indented]) + "\n"
 

@@ -18,7 +18,13 @@ from specify_cli.storage.frozen import frozen_profile, inputs_of_corpus, limit_h
 from specify_cli.storage.store import Body, digest
 
 # A search gives every hit it found; what an agent is shown is the caller's to cut.
-SEARCH_BUDGET = 1_000_000
+_SEARCHED = {
+    "budget": 1_000_000,
+    "always": 1_000_000,
+    "weights": {"lexical": "0.800000000", "tag": "0.200000000"},
+    "entry": "0.010000000",
+    "whole": "0.000000000",
+}
 MAX_K = 1000
 
 
@@ -52,7 +58,7 @@ def search(
     }
     plain = assemble_context(grounds.inputs, **about)
     limit = plain.config["k"] if k is None else k
-    config = {**plain.config, "budget": SEARCH_BUDGET, "k": limit, "limit": limit}
+    config = {**plain.config, **_SEARCHED, "k": limit, "most_whole": limit, "limit": limit}
     plain = assemble_context(grounds.inputs, **about, config=config)
     error = plain.error
     hits, filters = limit_hits(plain.hits, config), list(plain.filters_applied)

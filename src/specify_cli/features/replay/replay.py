@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from charter.context import CharterContextResult, assemble_context
+from charter.context import CharterContextResult, assemble_context, choose_room
 from charter.inputs import POLICY_PATH, ContextInputs
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.load import ParseCache, parse_bundle
@@ -713,7 +713,7 @@ def assembled(
     recorded ones.
     """
     started = opened.past.started
-    config = config_under(retrieval, settings)
+    config = config_under(retrieval, settings, started)
     try:
         if not isinstance(config, dict):
             raise TypeError("config: expected an object")
@@ -734,16 +734,16 @@ def assembled(
         return f"{type(error).__name__}: {error}"
 
 
-def config_under(retrieval: Retrieval, settings: Mapping[str, object] | None) -> object:
+def config_under(
+    retrieval: Retrieval, settings: Mapping[str, object] | None, started: Fields
+) -> object:
     """Return the recorded config of a search, with these settings in place of its own."""
     config = retrieval.request.get("config")
     if settings is None or not isinstance(config, dict):
         return config
+    room = choose_room(settings, config, str(started.get("profile_id")), str(started.get("action")))
     # Any other search than that of the context says itself how much it wants.
-    room = (
-        {"k": settings["k"], "budget": settings["context_budget"]} if retrieval.is_context else {}
-    )
-    return {**config, "weights": settings["weights"], **room}
+    return {**config, **(room if retrieval.is_context else {"weights": room["weights"]})}
 
 
 def outcome_of(context: CharterContextResult | str, retrieval: Retrieval) -> Outcome:

@@ -180,6 +180,7 @@ def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
     value = show_invocation(project, invocation_id)
     context = value.get("context")
     hits = context.get("hits", []) if isinstance(context, dict) else []
+    hits = [hit for hit in hits if hit.get("shown") != "line"]  # offered, not in front of it
     events = value.get("events")
     entries = make_timeline(events if isinstance(events, list) else [])
     started = events[0] if isinstance(events, list) and events else {}

@@ -390,7 +390,8 @@ def _judge_retrieval(
         opened.profile,
     )
     settings = sights.candidate.settings
-    is_other_config = config_under(retrieval, settings) != config_under(retrieval, None)
+    recorded = retrieval.request.get("config")
+    is_other_config = config_under(retrieval, settings, opened.past.started) != recorded
     contexts = [
         assembled(opened, frozen, retrieval),
         assembled(opened, inputs, retrieval, profile=profile, settings=settings),

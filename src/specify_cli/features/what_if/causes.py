@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from charter.context import CharterContextResult
-from charter.inputs import ContextInputs
+from charter.inputs import ContextInputs, complete_settings
 from specify_cli.features.replay.outcomes import Code, Fields, Outcome
 from specify_cli.features.replay.replay import (
     Opened,
@@ -198,7 +198,7 @@ def _compare_config(
 ) -> list[dict[str, object]]:
     """Return where the config of today would have recorded or retrieved otherwise."""
     then = read_config_then(opened)
-    settings = _flatten(read_settings_then(opened))
+    settings = _flatten(complete_settings(read_settings_then(opened)))
     changes = list(_list_changes("settings", settings, _flatten(live.settings)))
     rules = project.config.redaction.digest
     # With other code the shipped rules may be others; that is no config.

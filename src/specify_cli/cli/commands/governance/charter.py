@@ -76,7 +76,11 @@ def _explain(result: CharterContextResult) -> Iterator[str]:
     yield ""
     for hit in result.hits:
         why = ", ".join(f"{key} {value}" for key, value in hit["explain"].items())
-        yield f"{hit['rank']:>3}  {hit['score']}  {one_line(hit['uri'])}  ({why})"
+        because = one_line("; ".join(hit["because"]), 120)
+        yield (
+            f"{hit['rank']:>3}  {hit['score']}  {hit['shown']:<6}  {one_line(hit['uri'])}"
+            f"  ({because}: {why})"
+        )
     for item in result.filters_applied:
         yield f"     {item['action']} by rule {one_line(item['rule_id'])}: {one_line(item['uri'])}"
     for omitted in result.omitted:

@@ -1,0 +1,281 @@
+"""Lay a context out by tokens: what always binds, what it is clearly about, the rest by a line.
+
+[pure]
+
+The first tier (who acts, the charter's summary, what is forbidden, how to test, binding rules) has
+`always` tokens, the whole text `budget`. What a person marked as always shown is whole whatever it
+costs; `charter lint` says how much that is.
+"""
+
+from __future__ import annotations
+
+import re
+
+from charter.inputs import CHARTER_MARKDOWN, CHARTER_YAML
+from charter.parse import strip_mark
+from charter.parts import (
+    describe_denied,
+    describe_fetch,
+    describe_omission,
+    is_summary,
+    name_action,
+    render_artifact,
+    truncate,
+)
+from charter.tokens import estimate_tokens
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from charter.inputs import ContextInputs
+    from charter.selection import Choice, Selection
+    from doctrine.agent_profiles.profile import AgentProfile
+    from doctrine.artifact import Applies, Artifact
+
+_SMALLEST_PART = 60
+_RESERVE = 400
+_FOOTER = 40
+_ABOUT = 600_000_000
+_REST = 4
+_LINE = 160
+_FORBIDDEN = ("forbid", "never", "prohibit", "off-limits", "ask-first", "must-not", "not-allowed")
+_TESTING = {"test", "tests", "testing"}
+_OF_AN_ACTION = ("review", "plan", "specif", "implement")
+_PROFILE_SIZE = 160
+_HEADINGS = ("## Charter", "## Rules")
+_ON_DEMAND = (
+    "## On demand\n\nOpen one when what it says applies: "
+    f"`{describe_fetch('URI')}`, the MCP tool `rule`, or its file."
+)
+
+
+class Page(NamedTuple):
+    """A text, each choice it shows with how (always, whole, part, line), and what it leaves out."""
+
+    text: str
+    shown: tuple[tuple[Choice, str], ...]
+    omitted: tuple[dict[str, Any], ...]
+
+
+class _Room:
+    """What is left of a budget and of the first tier's part of it; what is shown, and what not."""
+
+    def __init__(self, budget: int, always: int) -> None:
+        self.all, self.always = budget, min(budget, always)
+        self.reserve = min(_RESERVE, budget // 3)
+        self.shown: dict[str, tuple[str, str]] = {}
+        self.omitted: list[dict[str, Any]] = []
+
+    def take(self, part: str) -> None:
+        spent = estimate_tokens(part) + 1
+        self.all -= spent
+        self.always -= spent
+
+    def show(self, artifact: Artifact, how: str, part: str) -> None:
+        self.take(part)
+        self.shown[artifact.uri] = (how, part)
+
+    def omit(self, artifact: Artifact, reason: str = "budget", chars: int | None = None) -> None:
+        omission = describe_omission(artifact, reason)
+        self.omitted.append(omission if chars is None else {**omission, "chars": chars})
+
+    def clip(self, artifact: Artifact, tokens: int) -> None:
+        part, rest = _clip(artifact, tokens)
+        self.show(artifact, "part", part)
+        self.omit(artifact, chars=rest)
+
+
+def write_page(
+    inputs: ContextInputs,
+    collection: Sequence[Artifact],
+    selection: Selection,
+    profile: AgentProfile | None,
+    action: str,
+    config: Mapping[str, Any],
+) -> Page:
+    """Return the text of a context within its budget, what it shows, and what had no room."""
+    room = _Room(config["budget"], config["always"])
+    opening = [_write_opening(inputs, profile, action), describe_denied(inputs, collection)]
+    for part in (*filter(None, opening), _ON_DEMAND, *_HEADINGS):
+        room.take(part)
+    # 1. What always binds, in the order of what must not be missed.
+    first = sorted(filter(_is_first, selection.choices), key=lambda one: _order(one, action))
+    rest = [one for one in selection.choices if not _is_first(one)]
+    for one in first:
+        _place_first(one, _order(one, action)[0], room)
+    # 2. Everything else by a line, and whole, from the best, where the request is clearly about it.
+    _place_rest(rest, room)
+    for hit in selection.cut:
+        room.omit(hit.artifact, "k")
+    shown = room.shown
+    chosen = [
+        (one, *shown[one.hit.artifact.uri])
+        for one in (*first, *rest)
+        if one.hit.artifact.uri in shown
+    ]
+    parts = [part for part in opening if part]
+    parts += _join_part(_HEADINGS[0], [t for o, h, t in chosen if h != "line" and _is_charter(o)])
+    parts += _join_part(
+        _HEADINGS[1], [t for o, h, t in chosen if h != "line" and not _is_charter(o)]
+    )
+    lines = [text for _, how, text in chosen if how == "line"]
+    if lines:
+        parts += [_ON_DEMAND, "\n".join(lines)]
+    if room.omitted:
+        explain = f"spec-kitty charter context --action {name_action(action)} --explain"
+        parts.append(f"{len(room.omitted)} left out: `{explain}` lists them.")
+    by_rank = [(one, shown[one.hit.artifact.uri][0]) for one in selection.choices
+               if one.hit.artifact.uri in shown]  # fmt: skip
+    return Page("\n\n".join(parts) + "\n", tuple(by_rank), tuple(room.omitted))
+
+
+def _join_part(heading: str, texts: list[str]) -> list[str]:
+    return [heading, *texts] if texts else []
+
+
+def _is_charter(choice: Choice) -> bool:
+    return choice.hit.artifact.origin == "charter"
+
+
+def _is_first(choice: Choice) -> bool:
+    return choice.always or _is_charter(choice)
+
+
+def _order(choice: Choice, action: str) -> tuple[int, int]:
+    """Return the place of what binds: summary, marked, forbidden, testing, the rest of the charter.
+
+    The rest goes by how much the request is about it; what is for another action comes last.
+    """
+    artifact, lexical = choice.hit.artifact, choice.hit.lexical
+    other = next((name for name in _OF_AN_ACTION if artifact.id.startswith(name)), "")
+    if is_summary(artifact):
+        return 0, 0
+    if choice.always:
+        return 1, -choice.hit.score
+    if _is_forbidding(artifact):
+        return 2, 0
+    if _is_testing(artifact):
+        return 3, 0
+    return (_REST if action.startswith(other) else _REST + 1), -lexical
+
+
+def _is_forbidding(section: Artifact) -> bool:
+    return any(word in section.id for word in _FORBIDDEN)
+
+
+def _is_testing(section: Artifact) -> bool:
+    return not _TESTING.isdisjoint(section.id.split("-"))
+
+
+def is_of_first_tier(artifact: Artifact) -> bool:
+    """Return whether a section is one that every context begins with."""
+    return is_summary(artifact) or _is_forbidding(artifact) or _is_testing(artifact)
+
+
+def _place_first(choice: Choice, order: int, room: _Room) -> None:
+    artifact = choice.hit.artifact
+    part = _render(artifact)
+    about = choice.hit.lexical >= _ABOUT
+    free = max(room.always if order <= _REST else 0, room.all - room.reserve if about else 0)
+    if choice.always or estimate_tokens(part) + 1 <= free:
+        room.show(artifact, "always", part)
+        return
+    # An agent with half a rule knows that there is one.
+    if (order < _REST or about or not room.shown) and free >= _SMALLEST_PART:
+        room.clip(artifact, free)
+        return
+    line = write_line(artifact)
+    if estimate_tokens(line) + 1 <= room.all - room.reserve:
+        room.show(artifact, "line", line)
+    else:
+        room.omit(artifact)
+
+
+def _place_rest(choices: Sequence[Choice], room: _Room) -> None:
+    for one in choices:
+        line = write_line(one.hit.artifact)
+        if estimate_tokens(line) + 1 > room.all - _FOOTER:
+            room.omit(one.hit.artifact)
+            continue
+        room.show(one.hit.artifact, "line", line)
+    for place, one in enumerate(choices):
+        artifact = one.hit.artifact
+        if not one.whole or artifact.uri not in room.shown:
+            continue
+        part = _render(artifact)
+        free = room.all - _FOOTER + estimate_tokens(room.shown[artifact.uri][1])
+        fits = estimate_tokens(part) <= free
+        # What bears most on the request is opened as far as it goes; the others keep their line.
+        if not fits and (place or free < 2 * _SMALLEST_PART):
+            continue
+        room.all = free + _FOOTER
+        if fits:
+            room.show(artifact, "whole", part)
+        else:
+            room.clip(artifact, free)
+
+
+def _render(artifact: Artifact) -> str:
+    return render_artifact(artifact._replace(body=strip_mark(artifact.body)))
+
+
+def write_line(artifact: Artifact) -> str:
+    """Return the line that offers a rule: its title, when it applies, and how it is opened."""
+    when = artifact.applies.when or _describe_when(artifact.applies)
+    said = f" ({truncate(when, 80)})" if when else ""
+    file = f", `{artifact.path}`" if artifact.origin == "project" and artifact.path else ""
+    return f"- {truncate(artifact.title, _LINE)}{said}: `{artifact.uri}`{file}"
+
+
+def _describe_when(applies: Applies) -> str:
+    return ", ".join((*applies.kinds, *applies.files[:2], *applies.words[:3]))
+
+
+def _clip(artifact: Artifact, room: int) -> tuple[str, int]:
+    """Return as much as fits, with the command that prints the rest, and how long that is."""
+    head = f"### {artifact.title}\n`{artifact.uri}`\n\n"
+    body = strip_mark(artifact.body)
+    tail = f"more characters are left out: `{describe_fetch(artifact.uri)}`]"
+    size = room - estimate_tokens(f"{head}\n\n[{len(body)} {tail}") - 1
+    kept = 0
+    for match in re.finditer(r"\S+\s*", body):
+        size -= estimate_tokens(match.group()) + 1
+        if size < 0:
+            break
+        kept = match.end()
+    line = body.rfind("\n", 0, kept)
+    kept = line if line > kept // 2 else kept
+    rest = len(body) - kept
+    return f"{head}{body[:kept].rstrip()}\n\n[{rest} {tail}", rest
+
+
+def _write_opening(inputs: ContextInputs, profile: AgentProfile | None, action: str) -> str:
+    """Return what this is and for whom."""
+    action = truncate(action, 60)
+    lines = [f"# Governance context: {action}", ""]
+    if profile is not None:
+        name = truncate(profile.name, 80)
+        lines.append(f"You act as {name} (profile `{profile.profile_id}`); action `{action}`.")
+        document = profile.document
+        specialization = document.get("specialization")
+        part = specialization if isinstance(specialization, dict) else {}
+        for label, value in (
+            ("Stay out of", part.get("avoidance-boundary")),
+            ("Done when", part.get("success-definition")),
+        ):
+            if isinstance(value, str) and value.strip():
+                lines.append(f"- {label}: {truncate(' '.join(value.split()), _PROFILE_SIZE)}")
+        lines.append("")
+    lines.append(
+        "The charter is what this project demands: it binds, and wins where a rule below disagrees."
+    )
+    if any(problem.path in (CHARTER_MARKDOWN, CHARTER_YAML) for problem in inputs.problems):
+        lines.append(
+            "One of the charter's files could not be read: rules may be missing here. Say so "
+            "when you report."
+        )
+    if inputs.charter_error:
+        lines.append("It is the one that says which doctrine is in force, so none is shown.")
+    return "\n".join(lines)

@@ -1,0 +1,231 @@
+"""Choose what stands in front of an agent: the scorer of version 3. [pure]
+
+A rule says when it applies (`Applies`): in which kinds of work, actions and languages, to which
+files, at which words. The scorer uses that and the text of the rule. How near a rule is to the
+action in the graph of doctrine decides between rules that score alike, and nothing else.
+`docs/adr/0019-the-scorer.md` is normative. Scores are integers in units of 1e-9.
+"""
+
+from __future__ import annotations
+
+from charter.retrieval import (
+    UNIT,
+    Hit,
+    RetrievalConfig,
+    Seeds,
+    apply_policy,
+    is_denied,
+    lexical_scores,
+    query_terms,
+    redact_artifact,
+    score_nearness,
+    split_label,
+)
+from doctrine.artifact import NOWHERE
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.text import match_glob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from charter.model import Policy
+    from charter.work import Work
+    from doctrine.artifact import Artifact
+
+_KIND = 500_000_000
+_ACTION = 400_000_000
+_FILE = 400_000_000
+_WORD = 450_000_000
+_MORE = 150_000_000
+_MOST_WORDS = 3
+_OF_CHARTER = 300_000_000
+_ABOUT = 600_000_000
+_SPOKEN_OF = 300_000_000
+EVERY = "*"
+
+
+class SelectionConfig(NamedTuple):
+    """Everything the scorer of version 3 depends on besides the work; fractions in units of 1e-9.
+
+    `entry` is the score at which a rule is offered, `whole` the one at which its text is shown.
+    """
+
+    lexical: int = 300_000_000
+    tag: int = 700_000_000
+    k1: int = 1_200_000_000
+    b: int = 500_000_000
+    entry: int = 200_000_000
+    whole: int = 450_000_000
+    k: int = 8
+    most_whole: int = 2
+    depth: int = 2
+
+
+class Choice(NamedTuple):
+    """One rule chosen: its hit, why, and whether it binds or its text is to be shown whole."""
+
+    hit: Hit
+    because: tuple[str, ...]
+    always: bool
+    whole: bool
+    withheld: bool = False
+
+
+class Selection(NamedTuple):
+    """The rules chosen, best first; what policy decided, and what `k` cut off."""
+
+    choices: tuple[Choice, ...]
+    filters_applied: tuple[dict[str, str], ...]
+    cut: tuple[Hit, ...]
+
+
+class Ties(NamedTuple):
+    """What the graph says: how far each artifact is, and which bind in this action."""
+
+    seeds: Seeds
+    binding: frozenset[str]
+    tied: frozenset[str]
+
+
+def select(
+    collection: Sequence[Artifact], work: Work, ties: Ties, config: SelectionConfig, policy: Policy
+) -> Selection:
+    """Return what bears on the work, best first."""
+    # 1. Nothing that policy withholds says anything: a score must not tell of a hidden text.
+    seen = (
+        [redact_artifact(artifact, policy) for artifact in collection]
+        if policy.rules
+        else collection
+    )
+    lexical = lexical_scores(seen, work.terms, _read_bm25(config))
+    named = _name_labels(seen, work.terms)
+    candidates: list[Choice] = []
+    for original, artifact, text in zip(collection, seen, lexical, strict=True):
+        # 2. Each rule is scored by when it applies and by its text.
+        tag, because = score_applies(artifact, work, named, artifact.uri in ties.tied)
+        near = score_nearness(artifact.uri, ties.seeds, config.depth)
+        if original.origin == "charter":
+            tag, because = _OF_CHARTER, ("charter",)
+        total = (config.tag * tag + config.lexical * text) // UNIT
+        binds = original.uri in ties.binding or bool({EVERY, work.action} & {*original.always})
+        hit = Hit(original, total, text, near, tag)
+        whole = total >= config.whole
+        withheld = artifact is not original
+        because = ("binding",) if binds else because
+        candidates.append(Choice(hit, because, binds, whole or withheld, withheld))
+    # 3. What hardly bears on the request is left out; what binds, and the charter, never is.
+    chosen = [one for one in candidates if _is_kept(one, config)]
+    if not any(one.hit.artifact.origin != "charter" and not one.always for one in chosen):
+        # Where the request says nothing all rules tie: the nearest to the action are offered.
+        chosen += [one for one in candidates if not _is_kept(one, config) and one.hit.graph]
+    chosen.sort(key=_rank)
+    # 4. Policy decides on each, the first matching rule for good.
+    hits, applied = apply_policy([one.hit for one in chosen], policy)
+    allowed = [one for one in chosen if not is_denied(policy, one.hit.artifact)]
+    chosen = [one._replace(hit=hit) for one, hit in zip(allowed, hits, strict=True)]
+    # 5. The best k stay; what binds does not count. At most two are shown whole.
+    return _cut(chosen, applied, config)
+
+
+def _is_kept(choice: Choice, config: SelectionConfig) -> bool:
+    hit = choice.hit
+    return (
+        choice.always
+        or hit.artifact.origin == "charter"
+        or hit.score >= config.entry
+        or hit.lexical >= (_ABOUT if hit.artifact.origin == "shipped" else _SPOKEN_OF)
+        or (choice.withheld and hit.lexical > 0)
+    )
+
+
+def _rank(choice: Choice) -> tuple[object, ...]:
+    hit = choice.hit
+    return (
+        -hit.score,
+        -hit.graph,
+        hit.artifact.origin == "shipped",
+        hit.artifact.uri,
+    )
+
+
+def _cut(
+    chosen: Iterable[Choice], applied: list[dict[str, str]], config: SelectionConfig
+) -> Selection:
+    kept: list[Choice] = []
+    cut: list[Hit] = []
+    room, whole = config.k, config.most_whole
+    for one in chosen:
+        if one.always or one.hit.artifact.origin == "charter":
+            kept.append(one)
+        elif room:
+            room -= 1
+            shown = one.whole and whole > 0
+            whole -= shown
+            kept.append(one._replace(whole=shown))
+        else:
+            cut.append(one.hit)
+    return Selection(tuple(kept), tuple(applied), tuple(cut))
+
+
+def score_applies(
+    artifact: Artifact, work: Work, named: frozenset[str], tied: bool = False
+) -> tuple[int, tuple[str, ...]]:
+    """Return how much of when a rule applies is so, 0 to 1e9, and each thing that is.
+
+    `named` are the words and phrases the request holds. `tied` says that the project's own graph
+    ties the rule to the action.
+    """
+    applies = artifact.applies
+    in_language = not applies.languages or not work.languages.isdisjoint(applies.languages)
+    kinds = [kind for kind in applies.kinds if kind in work.kinds and in_language]
+    acts = tied or work.action in applies.actions
+    files = [
+        next(file for file in work.files if match_glob(pattern, file.lower()))
+        for pattern in applies.files
+        if any(match_glob(pattern, file.lower()) for file in work.files)
+    ]
+    labels = applies.words or ((*artifact.keywords, *artifact.tags) if applies == NOWHERE else ())
+    labels = (*labels, artifact.title)
+    # Two forms of one word are one word.
+    forms = {split_label(label): label for label in reversed(labels) if label in named}
+    spoken = [label for label in labels if label in forms.values()][:_MOST_WORDS]
+    score = (
+        _KIND * bool(kinds)
+        + (_FILE + _MORE * (len(files) > 1)) * bool(files)
+        + (_WORD + _MORE * (len(spoken) - 1)) * bool(spoken)
+        + _ACTION * acts
+    )
+    # What the project says on a matter stands before what ships on it.
+    score += _MORE * (score > 0 and artifact.origin == "project")
+    because = [
+        *(f"kind {kind}" for kind in kinds),
+        *([f"action {work.action}"] if acts else ()),
+        *(f"file {file}" for file in dict.fromkeys(files)),
+        *(f"word {label}" for label in spoken),
+    ]
+    return min(score, UNIT), tuple(because)
+
+
+def _name_labels(collection: Iterable[Artifact], terms: tuple[str, ...]) -> frozenset[str]:
+    """Return the words and phrases of rules, and their titles but for filler, that a request
+    holds."""
+    held, starts = frozenset(terms), tuple(terms)
+    labels = {
+        label
+        for artifact in collection
+        for label in (*artifact.applies.words, *artifact.keywords, *artifact.tags)
+        # The first word of a label begins with its stem, so most need not be taken apart.
+        if label.startswith(starts) or not label[:1].isalnum()
+    }
+    named = {label for label in labels if held.issuperset(split_label(label))}
+    for artifact in collection:
+        title = artifact.title.lower()
+        if sum(term in title for term in starts) > 1:
+            words = query_terms(title)
+            if len(words) > 1 and held.issuperset(words):
+                named.add(artifact.title)
+    return frozenset(named)
+
+
+def _read_bm25(config: SelectionConfig) -> RetrievalConfig:
+    return RetrievalConfig()._replace(k1=config.k1, b=config.b)

@@ -1,0 +1,201 @@
+"""What work a request names: its kinds, its files and its languages.  [pure]
+
+    read_work("fix: proxy auth fails in src/client.py", "implement").kinds   # ("bug", "security")
+
+The tables belong to the scorer: a change of any raises its version (docs/adr/0019).
+"""
+
+from __future__ import annotations
+
+import re
+
+from charter.retrieval import MAX_QUERY, query_terms, stem, words
+from doctrine.languages import LANGUAGES
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+MAX_FILES = 50
+_NAMES = frozenset(LANGUAGES.values())
+OTHER = "other"
+_BEFORE_WORK = ("plan", "specify", "curate", "coordinate")
+_PREFIXES = {
+    "fix": "bug", "bugfix": "bug", "hotfix": "bug", "bug": "bug", "feat": "feature",
+    "feature": "feature", "docs": "docs", "doc": "docs", "perf": "performance",
+    "refactor": "refactoring", "test": "test", "tests": "test", "security": "security",
+}  # fmt: skip
+_FILE = r"(?<![\w/.@:-])(?:(?:[\w.@-]+/)+|[\w@-])[\w@-][\w.@-]*\.[A-Za-z][A-Za-z0-9]{0,7}(?![\w/(])"
+_VERSION = r"\bv?\d+\.\d+(?:\.\d+)*\b|\bto v?\d+\b"
+_LONGEST_PREFIX = 50
+
+
+def _split_all(table: Mapping[str, str]) -> Mapping[str, frozenset[str]]:
+    return {kind: frozenset(stems.split()) for kind, stems in table.items()}
+
+
+# Stems (adr/0019): a sign of a kind wherever it stands, or a verb where the request begins.
+_SIGNS = _split_all(
+    {
+        "bug": (
+            "break broken bug cannot caus crash deadlock disappear duplic error fail failur fault "
+            "flak flash freez hang ignor inaccessibl incorrect issu lost miss overwritten rac "
+            "regress stuck traceback unabl unexpect unresponsiv wrong"
+        ),
+        "docs": "changelog doc docstr glossar grammar guid quickstart readm spell tutori typo word",
+        "performance": (
+            "bottleneck cpu fast latenc laz lazi leak memor optimiz perf performanc profil slow "
+            "slowness spe throughput unnecessar"
+        ),
+        "security": (
+            "attack auth authentic authoriz cacert cert certific credenti csrf cve exploit harden "
+            "inject password permiss sanitiz secret securit ssl tls token valid vulnerabilit xss"
+        ),
+        "migration": "backfill migr",
+        "refactoring": "cleanup deprec refactor restructur simplif",
+        "test": "coverag flak pytest testcas unittest",
+    }
+)
+_VERBS = _split_all(
+    {
+        "feature": (
+            "add allow build creat detect displa enabl expos extend implement improv init "
+            "introduc let mak popul provid respect show support upload writ"
+        ),
+        "refactoring": (
+            "address chang clean consolid convert delet disabl drop extract inlin merg minor mov "
+            "remov renam reorganiz replac repurpos reus rework split swap switch unif updat use"
+        ),
+        "bug": "avoid clos correct ensur fix guard handl prevent repair resolv",
+        "docs": "clarif describ document reword",
+        "upgrade": "bump pin unpin upgrad",
+        "question": "are can do doe explain how is should what when wher which who why",
+        "test": "test",
+    }
+)
+_DEPENDENCY = frozenset(["dependenc", "hash", "requirement", "vers"])
+_NEGATIONS = ("not", "never", "doesn", "don", "isn", "aren", "won", "didn", "wasn", "cannot")
+_DOC_FILES = (".md", ".rst", ".adoc", ".txt")
+_LOCKS = (
+    "package.json", "package-lock.json", "yarn.lock", "pnpm-lock.yaml", "requirements.txt",
+    "pyproject.toml", "poetry.lock", "uv.lock", "cargo.lock", "cargo.toml", "go.mod", "go.sum",
+    "gemfile.lock", "constraints.txt",
+)  # fmt: skip
+
+
+class Work(NamedTuple):
+    """What a request is about, as far as its words and files say."""
+
+    action: str
+    kinds: tuple[str, ...]
+    terms: tuple[str, ...]
+    files: tuple[str, ...] = ()
+    languages: frozenset[str] = frozenset()
+
+
+def read_work(
+    request: str, action: str, files: Iterable[str] = (), languages: Iterable[str] = ()
+) -> Work:
+    """Return the work a request names; `files` are those its branch has changed, `languages` those
+    of who works."""
+    text = request[:MAX_QUERY]
+    spelt = re.findall(_FILE, text) if "." in text else ()
+    named = [*dict.fromkeys((*spelt, *files))][:MAX_FILES]
+    spoken = {LANGUAGES.get(_ending(file), LANGUAGES.get(_name(file), "")) for file in named}
+    terms = query_terms(text)
+    plain = tuple(term for term in terms if term != stem(action)) or terms
+    return Work(
+        action,
+        read_kinds(text, action, named),
+        plain,
+        tuple(named),
+        frozenset({*spoken, *languages, *_NAMES.intersection(words(text))} - {""}),
+    )
+
+
+def read_kinds(
+    request: str, action: str = "implement", files: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Return the kinds of work a request names; `other` where it names none and is implemented.
+
+    Who plans or specifies does not do the work yet: only what it is about counts.
+    """
+    prefix, scope, text = _split_prefix(request)
+    stems = [stem(word) for word in words(text)]
+    lead = stems[0] if stems else ""
+    found = {kind for kind, signs in _SIGNS.items() if not signs.isdisjoint(stems)}
+    if "documentation" in text.lower():
+        found.add("docs")
+    begun = {kind for kind, verbs in _VERBS.items() if lead in verbs}
+    if not begun and any(word in _NEGATIONS for word in words(text)):
+        found.add("bug")
+    if begun == {"feature"} and "test" in stems[1:3]:
+        begun = {"test"}
+    tagged = _PREFIXES.get(prefix, "")
+    upgrade = scope.startswith("deps") or _is_upgrade(text, lead, stems)
+    if text.rstrip().endswith("?") or ("question" in begun and tagged == ""):
+        found.add("question")
+    begun.discard("question")
+    of_files = _read_files(files)
+    if action in _BEFORE_WORK:
+        return tuple(sorted(found & {"docs", "performance", "security", "migration"}))
+    # 1. An upgrade, and what changes documents alone, is nothing else, whatever its verb.
+    if upgrade and "bug" not in found:
+        return ("upgrade",)
+    if "docs" in found | begun or tagged == "docs" or of_files == "docs":
+        return tuple(sorted({"docs"} | (found & {"security", "performance"})))
+    # 2. What the request says of itself counts, then its signs, then the verb it begins with.
+    kinds = {tagged} - {""} or (begun - {"upgrade"} if "bug" in found else begun)
+    if tagged in ("bug", "") or "bug" not in found:
+        kinds |= found
+    if {"bug", "performance"} & found and "bug" not in begun:
+        kinds -= {"feature", "refactoring"} if "bug" in found and not tagged else set()
+    if of_files:
+        kinds.add(of_files)
+    return tuple(sorted(kinds)) or ((OTHER,) if action == "implement" else ())
+
+
+def _split_prefix(request: str) -> tuple[str, str, str]:
+    """Return the type and scope of a conventional title, or nothing, and what it says."""
+    text = request.lstrip()
+    while text.startswith("[") and "]" in text[:_LONGEST_PREFIX]:
+        text = text.partition("]")[2].lstrip(" :")
+    head, colon, rest = text.partition(":")
+    prefix, _, scope = head.rstrip("!").partition("(")
+    if not colon or len(head) > _LONGEST_PREFIX or not prefix.isalpha() or rest[:1] != " ":
+        return "", "", text
+    return prefix.lower(), scope, rest
+
+
+def _is_upgrade(text: str, lead: str, stems: list[str]) -> bool:
+    if lead in _VERBS["upgrade"]:
+        return True
+    counted = not _DEPENDENCY.isdisjoint(stems)
+    if "updat" in stems or "hash" in stems:
+        return counted or re.search(_VERSION, text) is not None
+    return lead == "add" and counted
+
+
+def _read_files(files: Iterable[str]) -> str:
+    """Return the kind that all changed files are of, where they are of one."""
+    listed = [file.lower() for file in files]
+    if not listed:
+        return ""
+    if all(file.endswith(_DOC_FILES) and _name(file) not in _LOCKS for file in listed):
+        return "docs"
+    if all(_name(file) in _LOCKS for file in listed):
+        return "upgrade"
+    if all("test" in file for file in listed):
+        return "test"
+    if any(file.endswith(".sql") or "migrations/" in file for file in listed):
+        return "migration"
+    return ""
+
+
+def _name(file: str) -> str:
+    return file.rpartition("/")[2].lower()
+
+
+def _ending(file: str) -> str:
+    stem_of, dot, ending = _name(file).rpartition(".")
+    return f".{ending}" if dot and stem_of else ""
