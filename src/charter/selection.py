@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from doctrine.artifact import Artifact
 
 _KIND = 500_000_000
+_BROAD = 20_000_000
 _ACTION = 400_000_000
 _FILE = 400_000_000
 _WORD = 450_000_000
@@ -124,7 +125,14 @@ def select(
     allowed = [one for one in chosen if not is_denied(policy, one.hit.artifact)]
     chosen = [one._replace(hit=hit) for one, hit in zip(allowed, hits, strict=True)]
     # 5. The best k stay; what binds does not count. At most two are shown whole.
-    return _cut(chosen, applied, config)
+    return _cut(chosen, applied, config, work.clear)
+
+
+def _is_demanded(choice: Choice, clear: Iterable[str]) -> bool:
+    """Return whether a directive applies by a kind of work that the request says clearly."""
+    return choice.hit.artifact.kind == "directive" and any(
+        f"kind {kind}" in choice.because for kind in clear
+    )
 
 
 def _is_kept(choice: Choice, config: SelectionConfig) -> bool:
@@ -143,23 +151,28 @@ def _rank(choice: Choice) -> tuple[object, ...]:
     return (
         -hit.score,
         -hit.graph,
+        hit.artifact.kind != "directive",
         hit.artifact.origin == "shipped",
         hit.artifact.uri,
     )
 
 
 def _cut(
-    chosen: Iterable[Choice], applied: list[dict[str, str]], config: SelectionConfig
+    chosen: Sequence[Choice],
+    applied: list[dict[str, str]],
+    config: SelectionConfig,
+    clear: Iterable[str],
 ) -> Selection:
     kept: list[Choice] = []
     cut: list[Hit] = []
     room, whole = config.k, config.most_whole
+    named = next((one for one in chosen if _is_demanded(one, clear)), None)
     for one in chosen:
         if one.always or one.hit.artifact.origin == "charter":
             kept.append(one)
         elif room:
             room -= 1
-            shown = one.whole and whole > 0
+            shown = (one.whole or one is named) and whole > 0
             whole -= shown
             kept.append(one._replace(whole=shown))
         else:
@@ -190,7 +203,7 @@ def score_applies(
     forms = {split_label(label): label for label in reversed(labels) if label in named}
     spoken = [label for label in labels if label in forms.values()][:_MOST_WORDS]
     score = (
-        _KIND * bool(kinds)
+        (_KIND - _BROAD * (len(applies.kinds) - 1)) * bool(kinds)
         + (_FILE + _MORE * (len(files) > 1)) * bool(files)
         + (_WORD + _MORE * (len(spoken) - 1)) * bool(spoken)
         + _ACTION * acts

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MAX_FILES = 50
 _NAMES = frozenset(LANGUAGES.values())
 OTHER = "other"
+_CLEAR = ("bug", "docs", "upgrade", "performance", "security", "migration")
 _BEFORE_WORK = ("plan", "specify", "curate", "coordinate")
 _PREFIXES = {
     "fix": "bug", "bugfix": "bug", "hotfix": "bug", "bug": "bug", "feat": "feature",
@@ -48,8 +49,8 @@ _SIGNS = _split_all(
             "slowness spe throughput unnecessar"
         ),
         "security": (
-            "attack auth authentic authoriz cacert cert certific credenti csrf cve exploit harden "
-            "inject password permiss sanitiz secret securit ssl tls token valid vulnerabilit xss"
+            "attack auth authentic authoriz credenti csrf cve exploit harden inject password "
+            "permiss sanitiz secret securit token valid vulnerabilit xss"
         ),
         "migration": "backfill migr",
         "refactoring": "cleanup deprec refactor restructur simplif",
@@ -62,6 +63,7 @@ _VERBS = _split_all(
             "add allow build creat detect displa enabl expos extend implement improv init "
             "introduc let mak popul provid respect show support upload writ"
         ),
+        "removal": "delet deprec drop remov",
         "refactoring": (
             "address chang clean consolid convert delet disabl drop extract inlin merg minor mov "
             "remov renam reorganiz replac repurpos reus rework split swap switch unif updat use"
@@ -84,13 +86,17 @@ _LOCKS = (
 
 
 class Work(NamedTuple):
-    """What a request is about, as far as its words and files say."""
+    """What a request is about, as far as its words and files say.
+
+    `clear` are the kinds that it says by its type or a sign, and not by the verb it begins with.
+    """
 
     action: str
     kinds: tuple[str, ...]
     terms: tuple[str, ...]
     files: tuple[str, ...] = ()
     languages: frozenset[str] = frozenset()
+    clear: tuple[str, ...] = ()
 
 
 def read_work(
@@ -104,12 +110,25 @@ def read_work(
     spoken = {LANGUAGES.get(_ending(file), LANGUAGES.get(_name(file), "")) for file in named}
     terms = query_terms(text)
     plain = tuple(term for term in terms if term != stem(action)) or terms
+    kinds = read_kinds(text, action, named)
     return Work(
         action,
-        read_kinds(text, action, named),
+        kinds,
         plain,
         tuple(named),
         frozenset({*spoken, *languages, *_NAMES.intersection(words(text))} - {""}),
+        tuple(kind for kind in kinds if kind in _CLEAR and _is_said(kind, text)),
+    )
+
+
+def _is_said(kind: str, text: str) -> bool:
+    """Return whether a request says a kind otherwise than by the verb it begins with."""
+    prefix, _, said = _split_prefix(text)
+    signs = _SIGNS.get(kind, frozenset())
+    return (
+        kind in ("upgrade", "docs")
+        or _PREFIXES.get(prefix) == kind
+        or not signs.isdisjoint([stem(word) for word in words(said)])
     )
 
 
@@ -127,7 +146,7 @@ def read_kinds(
     if "documentation" in text.lower():
         found.add("docs")
     begun = {kind for kind, verbs in _VERBS.items() if lead in verbs}
-    if not begun and any(word in _NEGATIONS for word in words(text)):
+    if begun <= {"upgrade"} and any(word in _NEGATIONS for word in words(text)):
         found.add("bug")
     if begun == {"feature"} and "test" in stems[1:3]:
         begun = {"test"}
@@ -142,8 +161,9 @@ def read_kinds(
     # 1. An upgrade, and what changes documents alone, is nothing else, whatever its verb.
     if upgrade and "bug" not in found:
         return ("upgrade",)
-    if "docs" in found | begun or tagged == "docs" or of_files == "docs":
-        return tuple(sorted({"docs"} | (found & {"security", "performance"})))
+    docs = found if tagged else found | begun
+    if "docs" in docs or tagged == "docs" or of_files == "docs":
+        return ("docs",)
     # 2. What the request says of itself counts, then its signs, then the verb it begins with.
     kinds = {tagged} - {""} or (begun - {"upgrade"} if "bug" in found else begun)
     if tagged in ("bug", "") or "bug" not in found:

@@ -21,6 +21,7 @@ WORK_KINDS = (
     "bug",
     "feature",
     "refactoring",
+    "removal",
     "upgrade",
     "docs",
     "performance",
