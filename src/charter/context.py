@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any, Literal
 
+    from charter.layout import Page
     from charter.model import PolicyRule
     from doctrine.agent_profiles.profile import AgentProfile
 
@@ -104,6 +105,7 @@ class CharterContextResult(NamedTuple):
     omitted: tuple[dict[str, Any], ...]
     error: str | None
     inputs: ContextInputs
+    page: Page | None = None
 
 
 def build_charter_context(
@@ -375,6 +377,7 @@ def _fill_by_tokens(
         hits=tuple(hits),
         filters_applied=selection.filters_applied,
         omitted=page.omitted,
+        page=page,
     )
 
 

@@ -51,12 +51,23 @@ _ON_DEMAND = (
 )
 
 
+class Entry(NamedTuple):
+    """One artifact as it stands in a text: always, whole, part or line."""
+
+    uri: str
+    how: str
+    text: str
+
+
 class Page(NamedTuple):
     """A text, each choice it shows with how (always, whole, part, line), and what it leaves out."""
 
     text: str
     shown: tuple[tuple[Choice, str], ...]
     omitted: tuple[dict[str, Any], ...]
+    opening: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    footer: str
 
 
 class _Room:
@@ -110,25 +121,35 @@ def write_page(
     for hit in selection.cut:
         room.omit(hit.artifact, "k")
     shown = room.shown
-    chosen = [
-        (one, *shown[one.hit.artifact.uri])
-        for one in (*first, *rest)
-        if one.hit.artifact.uri in shown
-    ]
-    parts = [part for part in opening if part]
-    parts += _join_part(_HEADINGS[0], [t for o, h, t in chosen if h != "line" and _is_charter(o)])
-    parts += _join_part(
-        _HEADINGS[1], [t for o, h, t in chosen if h != "line" and not _is_charter(o)]
-    )
-    lines = [text for _, how, text in chosen if how == "line"]
-    if lines:
-        parts += [_ON_DEMAND, "\n".join(lines)]
-    if room.omitted:
-        explain = f"spec-kitty charter context --action {name_action(action)} --explain"
-        parts.append(f"{len(room.omitted)} left out: `{explain}` lists them.")
+    uris = [one.hit.artifact.uri for one in (*first, *rest)]
+    entries = tuple(Entry(uri, *shown[uri]) for uri in uris if uri in shown)
+    explain = f"spec-kitty charter context --action {name_action(action)} --explain"
+    footer = f"{len(room.omitted)} left out: `{explain}` lists them." if room.omitted else ""
     by_rank = [(one, shown[one.hit.artifact.uri][0]) for one in selection.choices
                if one.hit.artifact.uri in shown]  # fmt: skip
-    return Page("\n\n".join(parts) + "\n", tuple(by_rank), tuple(room.omitted))
+    bare = Page(
+        "", tuple(by_rank), tuple(room.omitted), tuple(filter(None, opening)), entries, footer
+    )
+    return bare._replace(text=join_page(bare))
+
+
+def join_page(page: Page, told: Mapping[str, str] = {}) -> str:
+    """Return the text of a page; what a session was told before, by uri, is named by its record."""
+    new = [entry for entry in page.entries if entry.uri not in told]
+    full = [entry for entry in new if entry.how != "line"]
+    parts = list(page.opening)
+    for heading, ours in zip(_HEADINGS, (True, False), strict=True):
+        texts = [entry.text for entry in full if entry.uri.startswith("charter:") is ours]
+        parts += _join_part(heading, texts)
+    lines = [entry.text for entry in new if entry.how == "line"]
+    parts += _join_part(_ON_DEMAND, ["\n".join(lines)] if lines else [])
+    for record in dict.fromkeys(told[entry.uri] for entry in page.entries if entry.uri in told):
+        uris = [f"`{uri}`" for uri, holder in told.items() if holder == record]
+        parts.append(
+            "Told before in this session and still in force: "
+            f"{', '.join(uris)}; `spec-kitty invocations context {record}` prints them."
+        )
+    return "\n\n".join((*parts, *filter(None, (page.footer,)))) + "\n"
 
 
 def _join_part(heading: str, texts: list[str]) -> list[str]:

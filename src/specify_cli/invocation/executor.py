@@ -40,6 +40,7 @@ from specify_cli.invocation.ends.opening import (
     make_tombstone,
     snapshot_of,
 )
+from specify_cli.invocation.told import choose_printed
 from specify_cli.project.config import load_project
 from specify_cli.project.decisions import forget_untold
 from specify_cli.project.protection import remember_first_use
@@ -85,6 +86,8 @@ class ProfileInvocationExecutor:
         self._clock = clock
         self._entropy = entropy
         self._describe_off = describe_off
+        # What of the last context is printed: all, or what is new to the session.
+        self.printed_text = ""
 
     def invoke(
         self,
@@ -111,6 +114,7 @@ class ProfileInvocationExecutor:
             _check_no_trail(caller, project)
         # 3. Assemble the governance context; an invocation never marks the first load.
         context = _assemble_governance(routed)
+        printed = choose_printed(project.root, caller, context, terms.show)
         asked = Asked(
             invocation_id,
             millis,
@@ -119,6 +123,7 @@ class ProfileInvocationExecutor:
             caller,
             terms,
             capture_modes(project, terms.capture),
+            printed.member if terms.trail else None,
         )
         # 4. Fix what the decision depended on.
         frozen = _freeze_inputs(routed, context, asked)
@@ -142,6 +147,7 @@ class ProfileInvocationExecutor:
         # 8. Answer.
         payload = build_payload(routed, context, asked)
         planted = (_describe_planted(objects),) if objects.replaced else ()
+        self.printed_text = printed.text
         return payload._replace(warnings=(*payload.warnings, *planted))
 
     def _create(

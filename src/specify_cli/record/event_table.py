@@ -184,6 +184,11 @@ EVENTS: Mapping[str, EventType] = {
             "tools": Member("digests", note="{name: digest}"),
             "program": Member("digest"),
             "session": Member("texts"),
+            "printed": Member(
+                "json",
+                note="(what was printed of the context, where that was not all of it: {`form` "
+                "titles·new, `held`? [{`uri`, `invocation_id`}], `hash`? of the text})",
+            ),
             "opened_by": Member(
                 "text", note="(hook: it began its record for a session that had asked for none)"
             ),

@@ -343,6 +343,7 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
             "hits": response.get("hits", []),
             "filters_applied": response.get("filters_applied", []),
             "error": response.get("error"),
+            "printed": started.get("printed"),
         },
         "evidence": {
             "evidence_ref": completed.get("evidence_ref"),

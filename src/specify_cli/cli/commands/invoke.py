@@ -104,21 +104,26 @@ def _invoke(values: Values, verb: str) -> int:
     profile = values["profile"]
     here, home = shell.here(), shell.home()
     caller, parent = shell.nested(shell.caller(), here, home)
-    payload = ProfileInvocationExecutor(here, home=home).invoke(
+    person = not values["json"] and not values["context"] and terminal_width() is not None
+    show = "titles" if person else "whole" if values["json"] or values["context"] else "new"
+    executor = ProfileInvocationExecutor(here, home=home)
+    payload = executor.invoke(
         shell.request_text(values["request"]),
         profile=None if profile is None else str(profile),
         verb=verb,
         caller=caller,
-        terms=PLAIN_TERMS._replace(trail=shell.trail() and not values["no_trail"], parent=parent),
+        terms=PLAIN_TERMS._replace(
+            trail=shell.trail() and not values["no_trail"], parent=parent, show=show
+        ),
     )
     payload = payload._replace(warnings=(*payload.warnings, *shell.find_left_open(caller)))
     if values["json"]:
         write_json(payload.as_value())
     else:
-        if values["context"] or terminal_width() is None:
-            write_text(_render_page(payload))
-        else:
+        if person:
             write_lines(_render_summary(payload))
+        else:
+            write_text(_render_page(payload, executor.printed_text))
         for warning in payload.warnings:
             write_note(f"warning: {warning}")
     shell.announce_opened(caller, payload.invocation_id)
@@ -126,8 +131,7 @@ def _invoke(values: Values, verb: str) -> int:
     return 0
 
 
-def _render_page(payload: InvocationPayload) -> str:
-    text = payload.governance_context_text
+def _render_page(payload: InvocationPayload, text: str) -> str:
     parts = [
         f"{one_line(payload.profile_friendly_name)} ({payload.profile_id}) · {payload.action}",
         f"why: {one_line(payload.match_reason)}",

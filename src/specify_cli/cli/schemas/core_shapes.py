@@ -66,6 +66,7 @@ class Context(Shape):
     hits: list[Hit]
     filters_applied: list[FilterApplied]
     error: str | None
+    printed: dict[str, Any] | None
 
 
 class Artifact(Shape):

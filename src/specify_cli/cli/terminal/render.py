@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, paint, terminal_width
 from specify_cli.record.reading.evidence import Evidence
+from specify_cli.record.reading.printed import describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.views import View, join
 
@@ -360,6 +361,8 @@ def _render_context(context: object, *, sealed: bool, explain: bool) -> list[str
         f"context   {named}{f', {offered} on demand' if offered else ''}, "
         f"{_name_digest(context['hash'], cut=not explain)}"
     ]
+    said = describe_printed(context.get("printed"))
+    lines += [f"  {said}"] if said else []
     if not explain:
         lines += [f"  {one_line(hit.get('uri'))}" for hit in hits[:_RULES]]
         lines += (

@@ -166,12 +166,15 @@ def recorded_outcome(retrieval: Retrieval, started: Fields) -> Outcome | None:
     # A charter that could not be read is said beside the result and is no part of it.
     problem = None if error is None or str(error).startswith("charter unreadable") else str(error)
     text_hash = started.get("governance_context_hash") if retrieval.is_context else None
+    printed = started.get("printed") if retrieval.is_context else None
+    printed_hash = printed.get("hash") if isinstance(printed, Mapping) else None
     return Outcome(
         _filter_maps(response.get("hits")),
         _filter_maps(response.get("filters_applied")),
         problem,
         str(retrieval.request.get("query")),
         None if text_hash is None else str(text_hash),
+        printed_hash=None if printed_hash is None else str(printed_hash),
     )
 
 
@@ -196,6 +199,7 @@ def judge_retrieval(
         ]
         if not specific:
             pairs.append(("governance text", expected.text_hash, actual.text_hash))
+            pairs.append(("printed text", expected.printed_hash, actual.printed_hash))
         unexplained += [(name, one, two) for name, one, two in pairs if one != two]
     if not unexplained and code is not None and _is_inconsistent(retrieval, expected, actual):
         assert retrieval.response is not None

@@ -76,6 +76,7 @@ class Outcome(NamedTuple):
     query: str | None = None
     text_hash: str | None = None
     failure: str | None = None
+    printed_hash: str | None = None
 
 
 class Code(NamedTuple):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from charter.context import CharterContextResult, assemble_context, choose_room
 from charter.inputs import POLICY_PATH, ContextInputs
+from charter.layout import join_page
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.load import ParseCache, parse_bundle
 from doctrine.text import say, spell
@@ -64,6 +65,7 @@ from specify_cli.project.config import Project
 from specify_cli.record import layout, snapshot
 from specify_cli.record.findings import ERROR, OF_THE_LINES, RecordReport
 from specify_cli.record.ids import new_ulid, rfc3339
+from specify_cli.record.reading.printed import read_held
 from specify_cli.record.reading.views import View, fields_of, find_places, pick, read_file
 from specify_cli.record.record import Record, chain, is_stand_in, reader_of, tip_of, whole_lines
 from specify_cli.record.seal import open_line
@@ -674,7 +676,13 @@ def _rerun(
     def outcome(corpus: str) -> Outcome:
         if corpus not in corpora:
             corpora[corpus] = _load_inputs(opened.objects, corpus)
-        return outcome_of(assembled(opened, corpora[corpus], retrieval), retrieval)
+        context = assembled(opened, corpora[corpus], retrieval)
+        made = outcome_of(context, retrieval)
+        held = read_held(opened.past.started.get("printed")) if retrieval.is_context else None
+        if held is None or isinstance(context, str) or context.page is None:
+            return made
+        printed = join_page(context.page, held).encode("utf-8")
+        return made._replace(printed_hash=digest(printed))
 
     corpus = own if as_of is None else as_of.corpus
     actual = outcome(corpus)

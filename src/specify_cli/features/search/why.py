@@ -20,6 +20,7 @@ from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import Project
 from specify_cli.record.reading.checks import judge_check, name_change, read_commands
 from specify_cli.record.reading.patch_lines import digest_line, read_lines_member
+from specify_cli.record.reading.printed import describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import show_invocation
@@ -55,6 +56,7 @@ class Origin(NamedTuple):
     request: str | None
     rules: tuple[str, ...]
     checks: tuple[Check, ...]
+    printed: str = ""
 
 
 class Range(NamedTuple):
@@ -200,6 +202,7 @@ def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
         text("request"),
         tuple(str(hit["uri"]) for hit in hits if isinstance(hit, dict) and "uri" in hit),
         tuple(find_checks(entries, seq, commands)),
+        describe_printed(context.get("printed") if isinstance(context, dict) else None),
     )
 
 

@@ -63,6 +63,7 @@ def _render_origin(origin: Origin, uri: str) -> Iterator[str]:
     yield f"done by:  {' · '.join(map(one_line, did))}"
     yield f"told by:  {uri}"
     yield f"rules:    {count(len(origin.rules), 'rule')} in front of the agent"
+    yield from [f"  {origin.printed}"] if origin.printed else []
     yield from (f"  {one_line(rule)}" for rule in origin.rules[:_RULES])
     if len(origin.rules) > _RULES:
         yield (

@@ -94,7 +94,8 @@ class Terms(NamedTuple):
 
     `opened_by` says what began a record that nobody asked for. `capture` gives modes by side, or by
     group (`llm`, `tool`); where the config states a mode it can only narrow that. `limits` are
-    steps, tool_calls, tokens and seconds. `trail` false leaves a tombstone.
+    steps, tool_calls, tokens and seconds. `trail` false leaves a tombstone. `show` says what of the
+    context is printed: whole, new, titles.
     """
 
     trail: bool = True
@@ -105,6 +106,7 @@ class Terms(NamedTuple):
     run_kind: str = "live"
     parent: str | None = None
     opened_by: str | None = None
+    show: str = "whole"
 
 
 PLAIN_TERMS = Terms()
@@ -122,6 +124,7 @@ class Asked(NamedTuple):
     caller: Caller
     terms: Terms
     capture: Mapping[str, str]
+    printed: Body | None = None
 
 
 def check_asked(verb: str, caller: Caller, terms: Terms) -> None:
@@ -455,6 +458,7 @@ def _compose_optional(routed: Routed, asked: Asked, request_object: bytes | None
         "program": terms.program,
         "parent_invocation_id": terms.parent,
         "opened_by": terms.opened_by,
+        "printed": asked.printed,
         "request_object": None if request_object is None else digest(request_object),
         "requested_profile": asked.profile,
         "session": None

@@ -26,6 +26,7 @@ from specify_cli.features.hooks.search import (
 )
 from specify_cli.features.hooks.worktree.gate import look_after
 from specify_cli.invocation.bindings import opens_by_itself, unlink_below, unmark, write_small
+from specify_cli.invocation.told import forget_told
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 
@@ -40,6 +41,8 @@ def record_session(at: Site, call: HookInput, *, large: bool) -> None:
         record_unknown(root, harness, call, at.home)
     call = follow_request(root, harness, call)
     if call.moment is not None:
+        if call.moment.kind in ("started", "compacted") and call.subagent is None:
+            forget_told(root, harness, call.session_id or "")
         has_record = record_moment(root, harness, call, call.moment, at.home)
         begins = call.moment.kind == "prompt" and not has_record
         if (begins or call.moment.kind == "ended") and opens_by_itself(root, harness):

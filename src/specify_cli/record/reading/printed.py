@@ -1,0 +1,22 @@
+"""Read what a record says was printed of its context, where that was not all of it. [pure]"""
+
+from __future__ import annotations
+
+
+def read_held(printed: object) -> dict[str, str] | None:
+    """Return what a record says was named by another record, by uri; None where all was printed."""
+    held = printed.get("held") if isinstance(printed, dict) else None
+    return (
+        {str(entry.get("uri")): str(entry.get("invocation_id")) for entry in held}
+        if isinstance(held, list) and all(isinstance(entry, dict) for entry in held)
+        else None
+    )
+
+
+def describe_printed(printed: object) -> str:
+    """Return what was printed of a context, where that was not all of it; else nothing."""
+    held = read_held(printed)
+    if held:
+        records = ", ".join(dict.fromkeys(held.values()))
+        return f"{len(held)} of them told before, in {records}; what was new was printed"
+    return "a person was shown their titles" if isinstance(printed, dict) else ""
