@@ -269,7 +269,9 @@ def nesting(root: str, harness: str, session: str, call_id: str | None = None) -
         [mark.get("agent_id")] if isinstance(mark, dict) else list_under_way(root, harness, session)
     )
     subagent = agents[0] if len(agents) == 1 and isinstance(agents[0], str) else None
-    above = binding_of(root, harness, session, None)
+    above = None if subagent is None else binding_of(root, harness, session, subagent)
+    if above is None or above.source != "above":
+        above = binding_of(root, harness, session, None)
     if above is None or (subagent is None and not _is_begun_by_hook(root, above)):
         return Nesting(subagent, None)
     return Nesting(subagent, above.invocation_id if is_record_open(root, above) else None)

@@ -202,6 +202,71 @@ def test_the_last_words_after_a_close_are_an_annex_once(tell: Tell, cli: Cli, ch
     assert cli("invocations", "verify", run, "--json").json()["findings"] == []
 
 
+def test_the_last_words_are_of_the_record_that_was_closed_last(tell: Tell, cli: Cli, chartered: Path) -> None:
+    """A record that began inside another and was closed before it gets no answer of the session's."""
+    tell("UserPromptSubmit", prompt="fix it", prompt_id="p1")
+    outer = begin(cli, tell)
+    inner = begin(cli, tell, "t1")
+    cli("profile-invocation", "complete", inner, env=ENV)
+    tell("PreToolUse", **call("t2"))
+    cli("profile-invocation", "complete", outer, env=ENV)
+    tell("Stop", last_assistant_message="all done", prompt_id="p1")
+
+    assert [line["event"] for line in annexes(chartered, inner)] == []
+    assert [line["text"]["head"] for line in annexes(chartered, outer) if line["event"] == "turn"] == ["all done"]
+
+
+# --- subagents of subagents
+
+
+def begin_nested(cli: Cli, tell: Tell) -> tuple[str, str]:
+    """A session whose subagent `a1` has a record of its own and has just called for another, `a2`."""
+    outer = begin(cli, tell)
+    tell("PreToolUse", tool_name="Agent", tool_input={"prompt": "review"}, tool_use_id="t1")
+    tell("SubagentStart", agent_id="a1", agent_type="reviewer")
+    command = {"tool_name": "Bash", "tool_input": {"command": "spec-kitty do 'review it'"}, "tool_use_id": "t2"}
+    tell("PreToolUse", agent_id="a1", **command)
+    answer = cli("do", "review the login code", "--json", env=ENV)
+    tell("PostToolUse", agent_id="a1", **command, tool_response={"stdout": answer.out})
+    tell("PreToolUse", agent_id="a1", tool_name="Agent", tool_input={"prompt": "look"}, tool_use_id="t3")
+    tell("SubagentStart", agent_id="a2", agent_type="looker")
+    return outer, str(answer.json()["invocation_id"])
+
+
+def test_a_subagent_works_on_the_record_of_the_one_that_began_it(tell: Tell, cli: Cli, chartered: Path) -> None:
+    outer, inner = begin_nested(cli, tell)
+    tell("PreToolUse", agent_id="a2", **call("t4"))
+    tell("SubagentStop", agent_id="a2", agent_type="looker")
+    agents = [{line.get("agent") for line in events(chartered, run) if "agent" in line} for run in (outer, inner)]
+
+    assert agents == [{"a1"}, {"a1", "a2"}]
+
+
+def test_a_subagent_that_ends_leads_back_to_the_one_that_began_it(tell: Tell, cli: Cli, chartered: Path) -> None:
+    """Only when that one is over, too, the session itself goes on."""
+    run = begin(cli, tell)
+    tell("PreToolUse", tool_name="Agent", tool_input={"prompt": "review"}, tool_use_id="t1")
+    tell("SubagentStart", agent_id="a1", agent_type="reviewer")
+    tell("PreToolUse", agent_id="a1", tool_name="Agent", tool_input={"prompt": "look"}, tool_use_id="t3")
+    tell("SubagentStart", agent_id="a2", agent_type="looker")
+    tell("SubagentStop", agent_id="a2", agent_type="looker")
+    tell("SubagentStop", agent_id="a1", agent_type="reviewer")
+    stages = [line["to"] for line in events(chartered, run) if line["event"] == "stage_transition"]
+
+    assert stages == ["subagent:reviewer", "subagent:looker", "subagent:reviewer", "main"]
+
+
+def test_who_began_a_subagent_is_not_guessed(tell: Tell, cli: Cli, chartered: Path) -> None:
+    """Two agents called for a subagent, and one began: it works on the session's record."""
+    outer, inner = begin_nested(cli, tell)
+    for agent in ({}, {"agent_id": "a1"}):
+        tell("PreToolUse", tool_name="Agent", tool_input={"prompt": "more"}, tool_use_id=f"t5{agent}", **agent)
+    tell("SubagentStart", agent_id="a3", agent_type="looker")
+    holders = [run for run in (outer, inner) if any(line.get("agent") == "a3" for line in events(chartered, run))]
+
+    assert holders == [outer]
+
+
 def test_a_later_turn_is_not_of_the_closed_record(tell: Tell, cli: Cli, chartered: Path) -> None:
     run = begin(cli, tell)
     cli("profile-invocation", "complete", run, env=ENV)

@@ -114,6 +114,27 @@ def test_what_claude_code_writes_under_a_persons_name_is_no_prompt() -> None:
     ]
 
 
+def test_a_subagent_names_the_one_that_began_it_and_leads_back_to_its_stage() -> None:
+    """Claude Code says it in a file beside the transcript, whose line is read before the others."""
+    used = {"type": "tool_use", "id": "t", "name": "Read", "input": {}}
+    turn = {"type": "assistant", "message": {"id": "m", "content": [used]}}
+    common = {"sessionId": "s", "cwd": "/p", "timestamp": AT.format(2)}
+    main = lines({**common, "type": "user", "message": {"content": "fix it"}})
+    others = {
+        "a2": lines({"agentType": "looker", "parentAgentId": "a1"}, {**common, **turn}),
+        "a1": lines({"agentType": "reviewer"}, {**common, **turn}),
+    }
+    session = read_session("claude-code", main, others)
+
+    assert session is not None
+    ends = [item.payload for item in session.events if item.payload["hook_event_name"] == "SubagentStop"]
+    assert session.above == {"a2": "a1"}
+    assert {end["agent_id"]: (end["agent_type"], end.get("returns_to")) for end in ends} == {
+        "a1": ("reviewer", None),
+        "a2": ("looker", "subagent:reviewer"),
+    }
+
+
 def test_times_that_are_none_or_go_back_leave_the_order_of_the_lines() -> None:
     head = {"type": "user", "sessionId": "s", "cwd": "/p", "timestamp": "yesterday"}
     data = lines(*({**head, "message": {"content": text}} for text in ("one", "two", "three")))

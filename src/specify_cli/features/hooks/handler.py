@@ -18,7 +18,7 @@ from specify_cli import durable
 from specify_cli.errors import CallerError
 from specify_cli.features.hooks.direct import append_directly
 from specify_cli.features.hooks.harnesses import find_dialect, find_sender, translate
-from specify_cli.features.hooks.payload.calls import READING_TOOLS
+from specify_cli.features.hooks.payload.calls import READING_TOOLS, begins_subagent
 from specify_cli.features.hooks.payload.site import Site, find_site, place_events
 from specify_cli.features.hooks.payload.values import NOTHING, HookInput
 from specify_cli.invocation.bindings import asked_folder, find_session
@@ -167,7 +167,10 @@ def _is_ordinary(at: Site, call: HookInput) -> bool:
         or call.starts_record_command is not None
     ):
         return False
-    if call.events[0].event == "stage_transition":
+    first = call.events[0]
+    if first.event == "stage_transition" or (
+        first.event == "tool_call" and begins_subagent(first.payload.get("tool"))
+    ):
         return False
     return not os.path.lexists(f"{at.root}/{asked_folder(at.harness, call.session_id or '')}")
 

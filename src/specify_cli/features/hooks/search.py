@@ -54,8 +54,8 @@ _SEARCHED = 50
 
 
 class Orphan(Exception):
-    """An event that belongs to no record that can take it; the text says why, `closed` names a
-    record that is over."""
+    """An event that belongs to no record that can take it; the text says why, `closed` names the
+    session's record that was closed last."""
 
     def __init__(self, why: str, closed: str | None = None) -> None:
         super().__init__(why)
@@ -86,7 +86,7 @@ def find_recorder(root: str, harness: str, call: HookInput, home: str | None) ->
     project, cache = load_project(root, home)
     index, store = Index(root), FileRecordStore(root)
     why = "no invocation is bound to this session"
-    closed: str | None = None
+    closed: tuple[str, str] | None = None
 
     def open_place(invocation_id: str) -> Place | None:
         nonlocal why, closed
@@ -104,7 +104,9 @@ def find_recorder(root: str, harness: str, call: HookInput, home: str | None) ->
                 "no session"
             )
             return None
-        why, closed = f"the bound invocation {invocation_id} is closed or read-only", invocation_id
+        why = f"the bound invocation {invocation_id} is closed or read-only"
+        at = "" if row is None else row.completed_at or ""
+        closed = max(closed or ("", ""), (at, invocation_id))
         if call.events and _has_all(root, place, _list_keys_in_closed(harness, call)):
             recorder = Recorder(project, place, cache=cache, writer=writer)
             if call.closes:
@@ -134,7 +136,7 @@ def find_recorder(root: str, harness: str, call: HookInput, home: str | None) ->
         if number or binding.profile_id is None:
             _remember(root, harness, session, agent, place, binding.source)
         return Recorder(project, place, cache=cache, writer=writer)
-    raise Orphan(why, closed)
+    raise Orphan(why, closed and closed[1])
 
 
 def find_elsewhere(root: str, harness: str, call: HookInput) -> tuple[str, str | None] | None:

@@ -93,7 +93,7 @@ class SessionMerger:
                 told = _leave_to_hook(told, over)
             if not records:
                 return Merged((), 0, session)
-            owners = assign_events(records, told)
+            owners = assign_events(records, told, session.above)
             added = 0
             for place, record in enumerate(records):
                 own = [item for item, owner in zip(told, owners, strict=True) if owner == place]

@@ -42,13 +42,14 @@ class TranscriptEvent(NamedTuple):
 
 class Session(NamedTuple):
     """One session: where it worked, under which version of its program, and what was told, in the
-    order of time."""
+    order of time. `above` names for a subagent the one that began it, where that is one."""
 
     harness: str
     session_id: str
     cwd: str
     version: str
     events: tuple[TranscriptEvent, ...]
+    above: Mapping[str, str] = {}
 
 
 def read_session_with(
@@ -64,16 +65,23 @@ def read_session_with(
     `read` is the class of the harness's reader. `cwd` is where the session worked, for a transcript
     that does not say so.
     """
-    reader = read(dialect, "", main, cwd=cwd)
+    reader = read(dialect, "", main, cwd)
     if not reader.session_id or not reader.events:
         return None
     items = list(reader.events)
     if reader.shares_file:
         others = dict.fromkeys(reader.agents, main)
-    for agent, data in others.items():
-        items += read(dialect, agent, data, reader.agents.get(agent, ""), reader.cwd).events
+    inner = {agent: read(dialect, agent, data, reader.cwd) for agent, data in others.items()}
+    # Whose call began a subagent says its type; some say it of themselves.
+    readers = (*inner.values(), reader)
+    types = {agent: kind for one in readers for agent, kind in one.agents.items() if kind}
+    above = {agent: name for one in readers for agent, name in one.above.items()}
+    for agent, one in inner.items():
+        returns_to = types.get(above[agent], "") if agent in above else None
+        one.add_stages(types.get(agent, ""), returns_to)
+        items += one.events
     items.sort(key=lambda item: item.at)
-    return Session(dialect.name, reader.session_id, reader.cwd, reader.version, tuple(items))
+    return Session(dialect.name, reader.session_id, reader.cwd, reader.version, tuple(items), above)
 
 
 def parse_time(value: object) -> int:
@@ -113,19 +121,17 @@ class SessionReader:
     """Reads one transcript, the session's or that of one of its subagents, line by line.
 
     A harness says in `read` what a line means, with `add_event`, `begin_call`, `end_call`,
-    `add_prompt` and `add_to_turn`. It fills `session_id`, `cwd` and `version` in, and `agents` with
-    the ids and types of subagents.
+    `add_prompt`, `add_to_turn` and `note_agent`. It fills `session_id`, `cwd` and `version` in.
     """
 
     # Whether the lines of subagents stand in the file of their session.
     shares_file = False
 
-    def __init__(
-        self, dialect: Dialect, agent: str, data: bytes, agent_type: str = "", cwd: str = ""
-    ) -> None:
+    def __init__(self, dialect: Dialect, agent: str, data: bytes, cwd: str = "") -> None:
         self.dialect, self.agent, self.cwd = dialect, agent, cwd
         self.session_id = self.version = ""
         self.agents: dict[str, str] = {}
+        self.above: dict[str, str] = {}
         self.events: list[TranscriptEvent] = []
         self.turn: list[bytes] = []
         self.calls: dict[str, dict[str, Any]] = {}
@@ -144,13 +150,20 @@ class SessionReader:
             except (AttributeError, KeyError, TypeError, ValueError, IndexError):
                 continue
         self.end_turn()
-        if agent and self.events:
-            named = {"agent_type": agent_type} if agent_type else {}
-            stop = {"last_assistant_message": self._words, **named}
-            first = TranscriptEvent(self.events[0].at, self._name("SubagentStart", named))
-            name = self._name("SubagentStop", stop)
-            last = TranscriptEvent(self.events[-1].at, name, sum_facts(self._ended))
-            self.events = [first, *self.events, last]
+
+    def add_stages(self, kind: str, returns_to: str | None) -> None:
+        """Add that this subagent begins and ends, and the type of the one that its end leads back
+        to, where it is none of the session's own."""
+        if not self.events:
+            return
+        named = {"agent_type": kind} if kind else {}
+        stop = {"last_assistant_message": self._words, **named}
+        if returns_to is not None:
+            stop["returns_to"] = f"subagent:{returns_to or 'unknown'}"
+        first = TranscriptEvent(self.events[0].at, self._name("SubagentStart", named))
+        name = self._name("SubagentStop", stop)
+        last = TranscriptEvent(self.events[-1].at, name, sum_facts(self._ended))
+        self.events = [first, *self.events, last]
 
     def begin(self, data: bytes) -> None:
         """Look at the whole transcript before its lines are read."""
@@ -164,6 +177,13 @@ class SessionReader:
         self.session_id = self.session_id or str(line.get("sessionId") or "")
         self.cwd = self.cwd or str(line.get("cwd") or "")
         self.version = self.version or str(line.get("version") or "")
+
+    def note_agent(self, agent: str, kind: object, above: str = "") -> None:
+        """Note a subagent that this agent began, or the one named by `above`, and its type."""
+        self.agents[agent] = str(kind or "")
+        above = above or ("" if self.shares_file else self.agent)
+        if above not in ("", agent, self.session_id):
+            self.above[agent] = above
 
     def add_event(
         self, event: str, at: int | None = None, *, status: str | None = None, **payload: Any

@@ -1,6 +1,6 @@
 """Hold what the transcript of a session tells against what its records hold, call by call.  [pure]
 
-    owners = assign_events(records, told)
+    owners = assign_events(records, told, session.above)
     outcome = compare_record(records[0].lines, [item for item in told if …], compose, key_of)
     outcome.additions           # the lines that the record lacks
 
@@ -102,8 +102,12 @@ class Outcome(NamedTuple):
         }
 
 
-def assign_events(records: Sequence[SessionRecord], told: Sequence[Told]) -> list[int | None]:
+def assign_events(
+    records: Sequence[SessionRecord], told: Sequence[Told], above: Mapping[str, str]
+) -> list[int | None]:
     """Return for each event the place of the record it belongs to; None where none is of its turn.
+
+    `above` names for each subagent the one that began it, where that is one.
 
     A call that a record holds is that record's. Another event belongs to the newest record that was
     open then; else to the next one that began in the same turn; else to the one that was closed in
@@ -120,7 +124,7 @@ def assign_events(records: Sequence[SessionRecord], told: Sequence[Told]) -> lis
     for item in told:
         place = holders.get(item.call_id)
         if place is None:
-            place = _find_by_time(records, item, prompts)
+            place = _find_by_time(records, item, prompts, above)
             if place is not None and item.call_id:
                 holders[item.call_id] = place
         found.append(place)
@@ -128,12 +132,20 @@ def assign_events(records: Sequence[SessionRecord], told: Sequence[Told]) -> lis
 
 
 def _find_by_time(
-    records: Sequence[SessionRecord], item: Told, prompts: Sequence[int]
+    records: Sequence[SessionRecord],
+    item: Told,
+    prompts: Sequence[int],
+    above: Mapping[str, str],
 ) -> int | None:
     def is_asked_between(first: int, last: int) -> bool:
         return any(first < at <= last for at in prompts)
 
-    own = [place for place, record in enumerate(records) if record.agent in (None, item.agent)]
+    line = [item.agent]
+    while (agent := above.get(str(line[-1]))) is not None and agent not in line:
+        line.append(agent)
+    if item.agent is not None:
+        line.append(None)
+    own = [place for place, record in enumerate(records) if record.agent in line]
     open_then = [
         place
         for place in own
@@ -143,7 +155,7 @@ def _find_by_time(
     if open_then:
         return max(
             open_then,
-            key=lambda place: (records[place].agent == item.agent, records[place].began),
+            key=lambda place: (-line.index(records[place].agent), records[place].began),
         )
     main = [place for place in own if records[place].agent is None]
     later = [place for place in main if records[place].began > item.at]
@@ -312,7 +324,8 @@ class _Comparison:
         """Compare a prompt, the end of a turn, an error, a change of the session."""
         event = item.event.event
         if event == "stage_transition":
-            if not any(_is_same_stage(line, item.event.payload) for line in self._moments):
+            key, stated = self._key_of(item.event), rfc3339(item.at)
+            if not any(_is_same_stage(line, item.agent, key, stated) for line in self._moments):
                 self._add(item)
             return
         body = self._compose(item.event).body
@@ -363,11 +376,11 @@ def _sign(line: Fields) -> tuple[object, ...]:
     return line.get("tool"), line.get("args_hash"), line.get("args_size")
 
 
-def _is_same_stage(line: Fields, payload: Mapping[str, object]) -> bool:
-    """Return whether a line says that the same subagent began or ended."""
-    if line.get("event") != "stage_transition" or line.get("agent") != payload.get("agent"):
+def _is_same_stage(line: Fields, agent: object, key: str | None, stated: str) -> bool:
+    """Return whether a line says that the same subagent began or ended: an annex has no key."""
+    if line.get("event") != "stage_transition" or line.get("agent") != agent:
         return False
-    return (line.get("to") == "main") == (payload.get("to") == "main")
+    return line.get("dedupe") == key if "dedupe" in line else line.get("claimed_at") == stated
 
 
 def _is_same_moment(line: Fields, body: Fields, at: int) -> bool:

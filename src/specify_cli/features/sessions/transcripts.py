@@ -73,13 +73,17 @@ class Sought(NamedTuple):
 
 def locate_with(
     find_subagents: Callable[[str], Mapping[str, str]],
+    read_part: Callable[[str], bytes] = read_whole,
 ) -> Callable[[Sought], Transcript | None]:
     """Return what finds the transcript at the path that a hook named, with those of its subagents;
     None where it named none."""
 
     def locate(sought: Sought) -> Transcript | None:
         path = sought.path
-        return None if path is None else describe_transcript(path, "", find_subagents(path))
+        if path is None:
+            return None
+        found = describe_transcript(path, "", find_subagents(path))
+        return found._replace(read_part=read_part)
 
     return locate
 

@@ -19,7 +19,6 @@ from specify_cli.features.sessions.transcripts import (
     Sought,
     Transcript,
     read_head,
-    read_whole,
 )
 from specify_cli.invocation.bindings import (
     list_bindings,
@@ -124,11 +123,11 @@ def _read_new(
 ) -> tuple[bytes, dict[str, bytes], _Position]:
     """Return the part of a transcript since the turn before the last one, the changed ones of its
     subagents, and where they end."""
-    if transcript.read_part is not read_whole:  # rows of a database
+    if not os.path.isfile(transcript.name):  # rows of a database
         return *transcript.read(), position
     sizes = {agent: _get_size(path) for agent, path in transcript.subagents.items()}
     others = {
-        agent: read_whole(path)
+        agent: transcript.read_part(path)
         for agent, path in transcript.subagents.items()
         if sizes[agent] != position.subagents.get(agent)
     }

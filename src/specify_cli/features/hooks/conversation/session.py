@@ -9,11 +9,13 @@ import time
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.permission import follow_request
+from specify_cli.features.hooks.conversation.subagents import follow_subagent, note_beginning
 from specify_cli.features.hooks.conversation.take_in import take_in
 from specify_cli.features.hooks.conversation.turn import give_prompt, record_moment, record_unknown
 from specify_cli.features.hooks.direct import append_directly
 from specify_cli.features.hooks.losses import keep_lost
 from specify_cli.features.hooks.payload import values
+from specify_cli.features.hooks.payload.calls import begins_subagent
 from specify_cli.features.hooks.payload.site import Site, place_events
 from specify_cli.features.hooks.payload.transcript_end import find_in_transcript
 from specify_cli.features.hooks.search import (
@@ -25,7 +27,7 @@ from specify_cli.features.hooks.search import (
     mark_call,
 )
 from specify_cli.features.hooks.worktree.gate import look_after
-from specify_cli.invocation.bindings import opens_by_itself, unlink_below, unmark, write_small
+from specify_cli.invocation.bindings import opens_by_itself, unlink_below, write_small
 from specify_cli.invocation.told import forget_told
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
@@ -89,12 +91,10 @@ def _append(at: Site, call: HookInput) -> None:
             call = call._replace(started_invocation=find_in_transcript(root, call))
         elif call.printed:
             call = call._replace(started_invocation=find_begun(root, harness, call, since))
-    elif (
-        call.subagent is not None
-        and call.session_id is not None
-        and call.events[0].event == "stage_transition"
-    ):
-        unmark(root, harness, call.session_id, call.subagent)
+    elif call.events[0].event == "stage_transition":
+        call = follow_subagent(root, harness, call)
+    elif begins_subagent(call.events[0].payload.get("tool")):
+        note_beginning(root, harness, call)
     if not append_directly(at, call):
         _find_and_append(at, call, since)
 

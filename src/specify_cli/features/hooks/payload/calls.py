@@ -38,6 +38,7 @@ EDITING_TOOLS = frozenset(_EDITORS.split()) | EDITORS
 PATCHING_TOOLS = frozenset(("apply_patch", "patch"))
 
 _PATHS = ("file_path", "filePath", "notebook_path", "path", "TargetFile", "AbsolutePath")
+_BEGINNERS = frozenset(("agent", "task"))
 _VERBS = frozenset(("do", "ask", "advise"))
 _CLOSING = frozenset(("profile-invocation",))
 # The tools of `spec-kitty mcp serve` → the words of the command that does the same.
@@ -91,6 +92,12 @@ def build_call(
     if args is not None:
         body["args"] = args
     return HookEvent("tool_call", add_agent(body, subagent), "pre", call_id if keyed_by_id else key)
+
+
+def begins_subagent(tool: object) -> bool:
+    """Return whether a tool is one that begins a subagent."""
+    name = str(tool).lower()
+    return name in _BEGINNERS or name.endswith("spawn_agent")
 
 
 def find_path(args: object) -> str | None:

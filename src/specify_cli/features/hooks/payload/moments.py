@@ -79,7 +79,8 @@ def _build_stage(payload: Payload, subagent: str | None, *, begins: bool) -> Hoo
     """Return the event of a subagent that begins or ends."""
     kind = match_first(payload, *_AGENT_TYPES) or "unknown"
     stage = f"subagent:{kind}"[:MAX_NAME]
-    body: dict[str, object] = {"to": stage} if begins else {"from": stage, "to": "main"}
+    to = match_first(payload, "returns_to") or "main"
+    body: dict[str, object] = {"to": stage} if begins else {"from": stage, "to": to}
     stated = [payload.get(name) for name in ("task", "generation_id", "timestamp", "duration_ms")]
     key = subagent or compute_fingerprint((kind, *stated))
     return HookEvent(

@@ -17,6 +17,7 @@ from specify_cli.features.sessions.transcripts import (
     list_files,
     locate_with,
     read_head,
+    read_whole,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
     for path in list_files(f"{top}/projects", 1, ".jsonl"):
         # Most are of other projects, and say so in their first lines.
         cwd = find_cwd(read_head(path, FIRST_BYTES)) or find_cwd(read_head(path))
-        yield describe_transcript(path, cwd, _find_subagents(path), Path(path).stem)
+        found = describe_transcript(path, cwd, _find_subagents(path), Path(path).stem)
+        yield found._replace(read_part=_read_part)
 
 
 def _find_subagents(path: str) -> dict[str, str]:
@@ -45,11 +47,19 @@ def _find_subagents(path: str) -> dict[str, str]:
     return {Path(file).stem.removeprefix("agent-"): file for file in files}
 
 
+def _read_part(path: str) -> bytes:
+    """Return a transcript; of a subagent behind a line that says its type and who began it."""
+    about = read_head(path.removesuffix(".jsonl") + ".meta.json").replace(b"\n", b" ")
+    return about + b"\n" + read_whole(path) if about else read_whole(path)
+
+
 class ClaudeReader(SessionReader):
     """Reads the lines of one file."""
 
     def read(self, line: Line, raw: bytes) -> None:
         self.note_session(line)
+        if self.agent and isinstance(line.get("agentType"), str):
+            self.note_agent(self.agent, line["agentType"], str(line.get("parentAgentId") or ""))
         if line.get("subtype") == "compact_boundary":
             self.add_event("PreCompact", trigger=(line.get("compactMetadata") or {}).get("trigger"))
         if line.get("isSidechain") is True and not self.agent:
@@ -98,7 +108,7 @@ class ClaudeReader(SessionReader):
         call_id, text = str(part["tool_use_id"]), join_texts(part.get("content"), "text")
         result = line.get("toolUseResult")
         if isinstance(result, dict) and isinstance(result.get("agentId"), str):
-            self.agents[result["agentId"]] = str(result.get("agentType") or "")
+            self.note_agent(result["agentId"], result.get("agentType"))
         if line.get("toolDenialKind") is not None:
             self.end_call("PermissionDenied", call_id, reason=text)
         elif part.get("is_error") is True:
@@ -116,4 +126,4 @@ def _read_tag(text: str, name: str) -> str:
     return text.partition(f"<{name}>")[2].partition(f"</{name}>")[0]
 
 
-TRANSCRIPTS = KeptSessions(find_transcripts, ClaudeReader, locate_with(_find_subagents))
+TRANSCRIPTS = KeptSessions(find_transcripts, ClaudeReader, locate_with(_find_subagents, _read_part))

@@ -130,8 +130,9 @@ class CodexReader(SessionReader):
 
     def _read_item(self, item: Line, payload: Line) -> None:
         kind, call_id = str(item.get("type")), str(item.get("id"))
-        if kind == "SubAgentActivity":
-            self.agents.setdefault(str(item.get("agent_thread_id")), "default")
+        named = str(item.get("agent_thread_id"))
+        if kind == "SubAgentActivity" and named not in (self.agent, *self.agents):
+            self.note_agent(named, "default")
         read = {
             "CommandExecution": self._read_command,
             "FileChange": self._read_change,

@@ -57,7 +57,7 @@ class CopilotReader(SessionReader):
             self.version = self.version or str(data.get("copilotVersion") or "")
         agent = str(line.get("agentId") or "")
         if kind == "subagent.started" and agent:
-            self.agents[agent] = str(data.get("agentName") or "")
+            self.note_agent(agent, data.get("agentName"), str(data.get("parentId") or ""))
         if agent != self.agent or (self.agent and kind == "user.message"):
             return
         if kind == "user.message":

@@ -83,7 +83,7 @@ class GeminiReader(SessionReader):
         for call in line.get("toolCalls") or []:
             args = call.get("args")
             if isinstance(call.get("agentId"), str) and isinstance(args, dict):
-                self.agents[call["agentId"]] = str(args.get("agent_name") or "")
+                self.note_agent(call["agentId"], args.get("agent_name"))
             self.begin_call(str(call["id"]), str(call["name"]), args)
             self._read_result(call)
 

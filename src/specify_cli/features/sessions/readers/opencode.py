@@ -102,9 +102,8 @@ class OpencodeReader(SessionReader):
         )
         ended = parse_time(times.get("end"))
         if isinstance(metadata, dict) and isinstance(metadata.get("sessionId"), str):
-            self.agents[metadata["sessionId"]] = str(
-                (state.get("input") or {}).get("subagent_type") or ""
-            )
+            kind = (state.get("input") or {}).get("subagent_type")
+            self.note_agent(metadata["sessionId"], kind)
         if state.get("status") == "completed":
             output = {
                 "title": state.get("title"),

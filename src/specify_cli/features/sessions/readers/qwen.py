@@ -70,7 +70,7 @@ class QwenReader(SessionReader):
         call_id, code = str(result["callId"]), display.get("exitCode")
         if isinstance(display.get("subagentName"), str):
             name = f"{display['subagentName']}-{call_id}"
-            self.agents[name] = display["subagentName"]
+            self.note_agent(name, display["subagentName"])
         status = None if type(code) is not int else "ok" if code == 0 else "error"
         if result.get("status") == "cancelled" or "denied" in str(result.get("errorType")):
             self.end_call("PostToolUse", call_id, None, "denied", tool_response=response)
