@@ -344,6 +344,7 @@ EVENTS: Mapping[str, EventType] = {
             ),
             "idempotency_key": _optional("name", every=True),
             "cwd": _optional("path", note="(where it lies outside the record's project)"),
+            "permission_mode": _optional("name", note="(by which the harness asked, or did not)"),
             **_INSIDE,
         },
         ("tool", "side_effect", "args"),
@@ -461,10 +462,19 @@ EVENTS: Mapping[str, EventType] = {
         annex="also",
     ),
     "session_change": EventType(
-        "The session the record belongs to began, went on, was compacted or ended.",
+        "The session the record belongs to began, went on, was compacted or ended, or works with "
+        "something else.",
         {
-            "change": _required("choice", ("started", "compacted", "interrupted", "ended")),
+            "change": _required(
+                "choice",
+                (
+                    *("started", "compacted", "interrupted", "ended"),
+                    *("model_switched", "folder_changed", "folder_added", "settings_changed"),
+                    *("instructions_loaded", "question_answered", "session_deleted"),
+                ),
+            ),
             "reason": _optional("name"),
+            "detail": _optional("name", note="(the model, folder, file, server or session)"),
             **_INSIDE,
         },
         ("change", "reason"),

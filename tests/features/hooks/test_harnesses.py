@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from typing import Any
 
@@ -16,6 +17,7 @@ from specify_cli.features.hooks.settings.harnesses import (
     PLUGIN,
     PLUGIN_MARK,
     Harness,
+    fit_events,
     is_ours,
     list_entries,
     of_user,
@@ -34,6 +36,25 @@ def test_every_harness_is_known_by_its_name_to_the_command_line() -> None:
     assert tuple(HARNESSES) == HARNESS_NAMES
     assert tuple(fill.name for fill in list_fills("harness")) == HARNESS_NAMES
     assert set(HARNESS_VARIABLES) <= set(HARNESS_NAMES)
+
+
+@pytest.mark.parametrize("name", [name for name, harness in HARNESSES.items() if harness.version])
+def test_every_event_of_the_newest_version_is_installed_or_says_why_not(name: str) -> None:
+    """What a hook reads as nothing is not asked for, and what it reads is."""
+    module = importlib.import_module(f"specify_cli.features.hooks.harnesses.{name.replace('-', '_')}")
+    passed = {event for event, kind in module.EVENTS.items() if kind == "nothing"}
+
+    assert set(HARNESSES[name].events) == set(module.EVENTS) - passed
+    assert set(HARNESSES[name].passed) == passed
+
+
+def test_an_older_program_is_told_no_event_that_it_does_not_know() -> None:
+    """Claude Code before 2.1.107 ran no hook at all where one event of its settings was unknown to it."""
+    oldest = ("PreToolUse", "PostToolUse", "SubagentStop", "UserPromptSubmit", "Stop", "PreCompact")
+    assert fit_events(CLAUDE, "2.0.0 (Claude Code)").events == (*oldest, "SessionStart", "SessionEnd")
+    assert "CwdChanged" in fit_events(CLAUDE, "2.1.100").events
+    assert "PostModelSwitch" not in fit_events(CLAUDE, "2.1.100").events
+    assert [fit_events(CLAUDE, version) for version in ("2.1.107", "3.0.0", "nobody knows")] == [CLAUDE] * 3
 
 
 each = pytest.mark.parametrize("harness", JSON_HARNESSES, ids=lambda harness: harness.name)
@@ -74,7 +95,8 @@ def test_claude_code_gets_this() -> None:
     handler = {"type": "command", "command": command, "timeout": 15}
     tools = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied")
     session = ("UserPromptSubmit", "Stop", "PreCompact", "SessionStart", "SessionEnd")
-    others = ("SubagentStart", "SubagentStop", "StopFailure", *session)
+    changes = ("PostModelSwitch", "CwdChanged", "DirectoryAdded", "ConfigChange", "InstructionsLoaded")
+    others = ("SubagentStart", "SubagentStop", "StopFailure", *session, *changes, "ElicitationResult")
 
     assert json.loads(with_hooks("", CLAUDE)) == {
         "hooks": {

@@ -40,6 +40,29 @@ def test_install_status_uninstall(cli: Cli, project: Path, home: Path, harness: 
     assert not (project / HARNESSES[harness].project).exists() and not (home / HARNESSES[harness].user).exists()
 
 
+def test_an_older_program_on_path_is_told_what_it_knows(cli: Cli, project: Path, tmp_path: Path) -> None:
+    """When it is a newer one, the same command adds the rest."""
+    program = tmp_path / "bin/claude"
+    program.parent.mkdir()
+    path = f"{program.parent}:{os.environ['PATH']}"
+    installed = []
+    for version in ("2.1.330", "2.1.0", "2.1.331"):
+        program.write_text(f"#!/bin/sh\necho '{version} (Claude Code)'\n")
+        program.chmod(0o755)
+        assert cli("hooks", "install", "--harness", "claude-code", env={"PATH": path}).code == 0
+        installed.append(set(json.loads((project / ".claude/settings.json").read_text())["hooks"]))
+        (status,) = (
+            place["state"]
+            for row in cli("hooks", "status", "--json", env={"PATH": path}).json()["harnesses"]
+            for place in row["places"]
+            if (row["harness"], place["scope"]) == ("claude-code", "project")
+        )
+        assert status == "current"
+
+    assert "PostModelSwitch" in installed[0] and "StopFailure" not in installed[1]
+    assert installed[1] < installed[0] == installed[2]
+
+
 def test_people_are_told_what_was_done_and_what_is_left_to_do(cli: Cli) -> None:
     done = cli("hooks", "install", "--harness", "codex")
     again = cli("hooks", "install", "--harness", "codex")

@@ -285,6 +285,49 @@ def test_compaction_and_the_end_of_a_session_are_told(tell: Tell, cli: Cli, char
     assert told == [("compacted", "manual"), ("ended", "other")]
 
 
+def test_what_a_session_works_with_becomes_another(tell: Tell, cli: Cli, chartered: Path) -> None:
+    """The model, the folder, settings, instructions: once each, however often it is told."""
+    run = begin(cli, tell)
+    for _ in range(2):
+        tell("PostModelSwitch", from_model="a", to_model="b", requested_model="b", source="command", prompt_id="p1")
+    tell("CwdChanged", old_cwd=str(chartered), new_cwd=str(chartered / "src"))
+    tell("ConfigChange", source="local_settings", file_path="/home/ada/.claude/settings.local.json")
+    tell("InstructionsLoaded", file_path="/p/src/CLAUDE.md", memory_type="Project", load_reason="nested_traversal")
+    tell("ElicitationResult", mcp_server_name="spy", action="decline", prompt_id="p1")
+    tell("DirectoryAdded", directory="/srv/other", source="slash_command")
+    tell("WorktreeCreate", name="wt")
+    changes = [line for line in events(chartered, run) if line["event"] == "session_change"]
+
+    assert [(line["change"], line.get("reason"), line["detail"]) for line in changes] == [
+        ("model_switched", "command", "b"),
+        ("folder_changed", None, str(chartered / "src")),
+        ("settings_changed", "local_settings", "/home/ada/.claude/settings.local.json"),
+        ("instructions_loaded", "nested_traversal", "/p/src/CLAUDE.md"),
+        ("question_answered", "decline", "spy"),
+        ("folder_added", "slash_command", "/srv/other"),
+    ]
+    assert [line for line in events(chartered, run) if line["event"] == "capture_gap"] == []
+
+
+def test_a_call_says_under_which_permissions_it_was_made(tell: Tell, cli: Cli, chartered: Path) -> None:
+    run = begin(cli, tell)
+    tell("PreToolUse", permission_mode="bypassPermissions", **call("t1"))
+
+    assert events(chartered, run)[-1]["permission_mode"] == "bypassPermissions"
+
+
+def test_events_that_other_programs_send_now_are_read() -> None:
+    """Qwen Code's automatic mode refuses a call and its session is deleted; Codex is interrupted."""
+    refused = {"hook_event_name": "PermissionDenied", "tool_name": "run_shell_command", "tool_use_id": "c1"}
+    result, denial = translate("qwen", {**refused, "session_id": "s", "reason": "too risky"}).events
+    deleted = translate("qwen", {"hook_event_name": "SessionDelete", "session_id": "s", "deleted_session_id": "d"})
+    stopped = translate("codex", {"hook_event_name": "Interrupt", "session_id": "s", "turn_id": "t"})
+
+    assert (result.payload["status"], result.payload["output"], denial.event) == ("denied", "too risky", "approval")
+    assert deleted.moment is not None and (deleted.moment.kind, deleted.moment.detail) == ("session_deleted", "d")
+    assert stopped.moment is not None and stopped.moment.kind == "interrupted"
+
+
 API_ERROR = {
     "type": "assistant",
     "uuid": "21263220-2d0e-433a-b577-5d8d05149262",

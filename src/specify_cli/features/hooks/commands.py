@@ -22,6 +22,7 @@ from specify_cli.features.hooks.settings.detection import (
     Program,
     describe_hooks,
     find_program,
+    fit_to_program,
     list_in_use,
     settings_place,
 )
@@ -202,7 +203,8 @@ def change_hooks(
     done: list[Change] = []
     refused: list[tuple[Harness, InvocationError]] = []
     for harness in chosen:
-        place = settings_place(harness, scope, root, home)
+        fitted = fit_to_program(harness) if installing else harness
+        place = settings_place(fitted, scope, root, home)
         try:
             if place is None:
                 raise CallerError(

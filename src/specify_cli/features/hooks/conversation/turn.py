@@ -82,7 +82,7 @@ def record_moment(
         if moment.kind in ("end", "ended"):
             look_after(recorder, harness, session)
         facts = TurnFacts()
-        if moment.kind not in ("compacted", "started"):
+        if moment.kind in ("prompt", "end", "closing", "interrupted", "ended"):
             facts = _read_facts(harness, moment)
             if call.subagent is None and moment.kind != "prompt":
                 cache = recorder.cache or load_project(root, home)[1]
@@ -108,8 +108,8 @@ def record_moment(
             _append(recorder, "turn", describe_turn(moment, own, call.subagent, harness), key)
         elif moment.kind not in ("end", "closing") and not _is_earlier(moment, recorder):
             change: dict[str, object] = {"change": moment.kind}
-            if moment.reason is not None:
-                change["reason"] = moment.reason
+            more = {"reason": moment.reason, "detail": moment.detail}
+            change |= {name: value for name, value in more.items() if value is not None}
             _append(recorder, "session_change", change, _key(harness, session, moment))
     finally:
         recorder.close()

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
     from specify_cli.features.hooks.payload.values import HookInput, Payload
 
+_PASSED = (
+    *("PreModelSwitch", "UserPromptExpansion", "TaskCreated", "TaskCompleted", "TeammateIdle"),
+    *("Elicitation", "FileChanged", "Setup", "MessageDisplay", "WorktreeCreate", "WorktreeRemove"),
+)
 EVENTS = {
     "SessionStart": "started",
     "UserPromptSubmit": "prompt",
@@ -37,6 +41,13 @@ EVENTS = {
     "PreCompact": "compacted",
     "PostCompact": "nothing",
     "SessionEnd": "ended",
+    "PostModelSwitch": "model_switched",
+    "CwdChanged": "folder_changed",
+    "DirectoryAdded": "folder_added",
+    "ConfigChange": "settings_changed",
+    "InstructionsLoaded": "instructions_loaded",
+    "ElicitationResult": "question_answered",
+    **dict.fromkeys(_PASSED, "nothing"),
 }
 _CREATED = "File created successfully at"
 _PLACES = ("oldStart", "oldLines", "newStart", "newLines")

@@ -30,6 +30,7 @@ EVENTS = {
     "SubagentStop": "subagent_end",
     "Stop": "main_turn_end",
     "SessionEnd": "ended",
+    "Interrupt": "interrupted",
 }
 # The status of an item in the transcript → that of the call.
 ITEM_STATUS = {"completed": "ok", "failed": "error", "declined": "denied"}

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
     from specify_cli.features.hooks.payload.values import Payload
 
+_PASSED = (
+    *("PostCompact", "PostToolBatch", "UserPromptExpansion"),
+    *("TodoCreated", "TodoCompleted", "MessageDisplay"),
+)
 EVENTS = {
     "PreToolUse": "call",
     "PostToolUse": "result",
@@ -29,6 +33,11 @@ EVENTS = {
     "SubagentStop": "subagent_end",
     "PreCompact": "compacted",
     "PermissionRequest": "permission",
+    "PermissionDenied": "denial",
+    "StopFailure": "error",
+    "SessionDelete": "session_deleted",
+    "InstructionsLoaded": "instructions_loaded",
+    **dict.fromkeys(_PASSED, "nothing"),
 }
 
 

@@ -91,6 +91,9 @@ def build_call(
     body: dict[str, object] = {"call_id": call_id, "tool": tool, "side_effect": side_effect}
     if args is not None:
         body["args"] = args
+    mode = match_first(payload, "permission_mode")
+    if mode is not None and not keyed_by_id:  # it may be another when the call is told again
+        body["permission_mode"] = mode
     return HookEvent("tool_call", add_agent(body, subagent), "pre", call_id if keyed_by_id else key)
 
 

@@ -47,12 +47,6 @@ if TYPE_CHECKING:
 
     from specify_cli.features.hooks.payload.values import HookInput, Payload
 
-# What an event can be. For each kind a dialect has a method `read_<kind>`, or `moments` reads it.
-KINDS = (
-    *("call", "result", "failure", "denial", "permission", "nothing"),
-    *("prompt", "turn_end", "main_turn_end", "subagent_start", "subagent_end", "error"),
-    *("started", "compacted", "interrupted", "ended"),
-)
 # The words of Claude Code, which most programs took over; transcripts are read into them, too.
 COMMON_EVENTS: Mapping[str, str] = {
     "sessionstart": "started",
@@ -78,8 +72,10 @@ COMMON_EVENTS: Mapping[str, str] = {
 class Dialect:
     """One harness: what its program calls its events, and what it does in another way than others.
 
-    `events` maps each event the program sends, in the order of its documentation, to its kind
-    (`KINDS`). Case does not count, and `COMMON_EVENTS` need no mention.
+    `events` maps each event the program sends, in the order of its documentation, to its kind. For
+    a kind there is a method `read_<kind>`, or `moments` reads it: prompt, turn_end, main_turn_end,
+    subagent_start, subagent_end, error, and the changes of a session (record/event_table.py). Case
+    does not count, and `COMMON_EVENTS` need no mention.
     """
 
     reading_tools = READING_TOOLS

@@ -21,12 +21,21 @@ from specify_cli.features.hooks.payload.values import (
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.values import HookInput, Payload
 
+# What a change of the session is about: a model, a folder, a file, a server, a session.
+_ABOUT = {
+    "model_switched": "to_model",
+    "folder_changed": "new_cwd",
+    "folder_added": "directory",
+    "settings_changed": "file_path",
+    "instructions_loaded": "file_path",
+    "question_answered": "mcp_server_name",
+    "session_deleted": "deleted_session_id",
+}
 _AGENT_TYPES = ("agent_type", "agentType", "subagent_type", "agent_name", "agentName")
 
 
 def read_session_event(kind: str, payload: Payload, call: HookInput) -> HookInput:
-    """Return a call with what an event of this kind says of its session (`dialect.KINDS` names the
-    kinds)."""
+    """Return a call with what an event of this kind (`Dialect` names them) says of its session."""
     if kind == "error":
         return call._replace(events=(_build_error(payload),))
     if kind == "subagent_start":
@@ -55,6 +64,12 @@ def read_moment(kind: str, payload: Payload) -> SessionMoment:
     text = match_whole(payload, "prompt") if kind == "prompt" else None
     if kind == "end":
         text = match_whole(payload, "last_assistant_message", "prompt_response")
+    if kind in _ABOUT:
+        reason = match_first(payload, "source", "load_reason", "action")
+        detail = match_first(payload, _ABOUT[kind])
+        # the program gives it no id
+        key = compute_fingerprint(payload)
+        return SessionMoment(kind, None, None, reason, key, None, {}, detail=detail)
     counts = get_object(payload, "tokens").items()
     return SessionMoment(
         kind,

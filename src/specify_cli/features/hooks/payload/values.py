@@ -39,7 +39,7 @@ class HookEvent(NamedTuple):
 class SessionMoment(NamedTuple):
     """What a payload says of its session rather than of a call."""
 
-    # prompt · end (of a turn) · closing (of a record) · started · compacted · interrupted · ended
+    # prompt · end (of a turn) · closing (of a record) · a change of the session (event_table.py)
     kind: str
     text: str | None  # the words of the prompt or of the answer
     transcript: str | None  # the path of the session's transcript
@@ -48,6 +48,7 @@ class SessionMoment(NamedTuple):
     model: str | None
     tokens: dict[str, int]
     cost: str | None = None  # US dollars, a decimal
+    detail: str | None = None  # what a change of the session is about
 
 
 class TurnOver(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
-from specify_cli.features.hooks.settings.harnesses import SCOPES, Harness, of_user
+from specify_cli.features.hooks.settings.harnesses import SCOPES, Harness, fit_events, of_user
 from specify_cli.features.hooks.settings.install import MAX_SETTINGS, SettingsPlace, State, standing
 from specify_cli.features.hooks.settings.known import list_harnesses
 
@@ -93,7 +93,7 @@ class HooksStatus(NamedTuple):
 def describe_hooks(program: Program, root: str, home: str | None) -> HooksStatus:
     """Return how things stand for every harness, in the project and for the user."""
     rows = []
-    for harness in list_harnesses():
+    for harness in map(fit_to_program, list_harnesses()):
         candidates = [settings_place(harness, scope, root, home) for scope in SCOPES]
         there = [standing(place) for place in candidates if place is not None]
         off = describe_off(harness.name, root, home)
@@ -180,6 +180,25 @@ def settings_place(
         parent, name = os.path.split(os.path.normpath(moved))
         return SettingsPlace(harness, scope, parent, f"{name}/{harness.user.rpartition('/')[2]}")
     return SettingsPlace(harness, scope, home, harness.user)
+
+
+def fit_to_program(harness: Harness) -> Harness:
+    """Return a harness with the events that its program on this PATH can be told."""
+    path = shutil.which(harness.programs[0]) if harness.tolerant else None
+    if path is None:
+        return harness
+    try:
+        said = subprocess.run(
+            [path, "--version"],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_ASK_SECONDS,
+            check=False,
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return harness
+    return fit_events(harness, said.decode("utf-8", "replace"))
 
 
 def is_detected(harness: Harness, root: str, home: str | None) -> bool:

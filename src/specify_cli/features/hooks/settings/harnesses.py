@@ -38,7 +38,9 @@ class Harness(NamedTuple):
     latter is where `variable` says, if that is set. With `scoped` the hook's words in a user's file
     end with `user`, so that one call that arrives through both files is told from two equal ones.
     Where a program is on PATH, or a trace is there, it is in use. `silence` says why its program
-    may run no hooks.
+    may run no hooks. `passed` are the events of its `version` that are not installed, and why.
+    `since` says which version of the program was seen to know an event; before the one that is
+    `tolerant`, an event that it does not know makes it run no hook at all.
 
     nested: hooks → event → [{matcher, hooks: [handler]}] · flat: version, hooks → event → [handler]
     · named: name → event → [{matcher, hooks: [handler]}] · plugin: a file of ours alone.
@@ -62,6 +64,10 @@ class Harness(NamedTuple):
     scoped: bool = False
     note: str = ""
     silence: str = ""
+    version: str = ""
+    passed: Mapping[str, str] = {}
+    since: Mapping[str, str] = {}
+    tolerant: str = ""
 
 
 def read_row(path: str) -> Harness:
@@ -110,6 +116,21 @@ class SettingsEntry(NamedTuple):
 # What this release and earlier ones wrote behind the command.
 _BEHIND = r"(?: >/dev/null(?: 2>&1)?)?(?: \|\| true)?(?:; ?(?:exit 0|true|echo (?:'\{\}'|\{\})))?"
 _MAX_HANDLERS = 200
+
+
+def fit_events(harness: Harness, version: str) -> Harness:
+    """Return a harness with the events that this version of its program can be told; with all where
+    the version is not known."""
+
+    def split(text: str) -> tuple[int, ...]:
+        return tuple(map(int, re.findall(r"\d+", text)[:3]))
+
+    if not split(version) or split(version) >= split(harness.tolerant):
+        return harness
+    known = (
+        name for name in harness.events if split(harness.since.get(name, "")) <= split(version)
+    )
+    return harness._replace(events=tuple(known))
 
 
 def list_entries(harness: Harness) -> tuple[SettingsEntry, ...]:
