@@ -24,7 +24,7 @@ from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import note_done
 from specify_cli.record.reading.evidence import weigh_evidence
-from specify_cli.record.reading.usage import sum_usage
+from specify_cli.record.reading.usage import Spent, add_up, sum_usage
 from specify_cli.record.reading.views import View, as_lists, fields_of, join, read_file
 from specify_cli.record.record import (
     Entry,
@@ -40,7 +40,7 @@ from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, Place, require_started
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 _HEAD = 32 * 1024
@@ -66,10 +66,11 @@ class Row(NamedTuple):
     model: str | None
     session: dict[str, str] | None
     path: str
+    spent: Spent | None = None
 
     def as_value(self) -> dict[str, object]:
         """Return the JSON shape `docs/schemas/invocation-row.json`."""
-        return self._asdict()
+        return self._asdict() | {"spent": None if self.spent is None else self.spent._asdict()}
 
 
 class Filters(NamedTuple):
@@ -156,6 +157,37 @@ def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
         elif filters.accept(row):
             rows.append(row)
     return Listing(tuple(rows), tuple(dict.fromkeys([*problems, *index.problems])), unread)
+
+
+def read_spent(root: str, place: Place) -> Spent | None:
+    """Return what the models of a record used; None where it does not say. Only the lines that can
+    tell are parsed."""
+    data = read_whole(root, place)
+    lines: list[Mapping[str, object]] = []
+    for match in _TELLS_USAGE.finditer(data):
+        begin, end = data.rfind(b"\n", 0, match.start()) + 1, data.find(b"\n", match.end())
+        line = open_line(data[begin : max(begin, end)])
+        if line.fields is not None and not line.problems:
+            lines.append(line.fields)
+    annexes = annex_events(root, place.invocation_id)
+    told = join(lines, annexes) if lines or annexes else ()
+    return add_up(sum_usage(told, read_prices())) if told else None
+
+
+_TELLS_USAGE = re.compile(rb'"event":"(?:turn|model_call)"')
+
+
+def add_spent(project: Project, rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Return the rows that are shown, each with what its models used, where that can be read."""
+    found: list[Row] = []
+    for row in rows:
+        folder, _, name = row.path.rpartition("/")
+        place = Place(folder, name, row.invocation_id, row.profile_id)
+        try:
+            found.append(row._replace(spent=read_spent(project.root, place)))
+        except (OSError, InvocationError):
+            found.append(row)
+    return tuple(found)
 
 
 def parse_moment(text: str, now: float | None = None, option: str = "--since") -> int:
@@ -331,8 +363,9 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
         uri = f"inv://{place.invocation_id}/event/{entries[at].fields.get('seq', at)}"
         return {**entries[at].fields, "~": entries[at].seal, "uri": uri}
 
+    used = sum_usage(lines, read_prices())
     return {
-        **row.as_value(),
+        **row._replace(spent=add_up(used)).as_value(),
         "context": {
             "hash": started.get("governance_context_hash"),
             "available": bool(
@@ -361,7 +394,7 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
             {**remark._asdict(), "seqs": list(remark.seqs)} for remark in note_done(lines, commands)
         ],
         "not_seen": list_unseen(started, lines),
-        "usage": [row._asdict() for row in sum_usage(lines, read_prices())],
+        "usage": [row._asdict() for row in used],
         "witnesses": None if evidence is None else evidence._asdict(),
         "findings": [item.as_value() for item in report.findings],
     }

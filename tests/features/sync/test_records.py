@@ -46,10 +46,13 @@ def test_a_whole_record_has_the_viewers_pictures_its_page_and_a_comparison(
     assert enabled
     ids = [run(cli), run(cli, "review the release")]
     open_one = str(cli("do", "fix the parser", "--json").json()["invocation_id"])
+    used = json.dumps({"model": "m-1", "tokens": {"input": 1200, "output": 34}, "cost": "0.25"})
+    cli("profile-invocation", "record", open_one, "--event", "turn", "--json-payload", used)
     push(cli)
     uuid, bare = project_of(collector)["project_uuid"], id_of(1)
     collector.post([started(1, project=uuid, level="metadata")])
-    assert b"Waterfall" in collector.get(f"/invocations/{open_one}").body
+    unfinished = collector.get(f"/invocations/{open_one}").body.decode()
+    assert "Waterfall" in unfinished and "m-1: 1,200 in, 34 out, $0.25 (as the program reckons)" in unfinished
     shown, lone, listed = (collector.get(path) for path in (f"/invocations/{ids[0]}", f"/invocations/{bare}", "/"))
     page = collector.get(f"/invocations/{ids[0]}/page")
     drawn, narrowed = collector.get("/pictures").body.decode(), collector.get("/pictures?profile=nobody").body.decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -185,6 +186,39 @@ def test_lists_are_arrays_newest_first_and_filtered(cli: Cli) -> None:
     profile = rows[0]["profile_id"]
     assert cli("invocations", "list", "--profile", profile, "--json").json() == [rows[0]]
     assert ids[0] in cli("invocations", "list").out
+
+
+def test_lists_searches_and_pages_say_what_models_used(cli: Cli) -> None:
+    """As the program told it, else estimated with the prices of a day; nothing where a cost is not known of all."""
+    told, estimated, unpriced, none = (
+        str(cli("do", text, "--json").json()["invocation_id"])
+        for text in ("implement WP01", "implement WP02", "implement WP03", "implement WP04")
+    )
+    for run, model, more in (
+        (told, "m-1", {"cost": "0.25"}),
+        (estimated, "claude-sonnet-4-5", {}),
+        (unpriced, "claude-sonnet-4-5", {}),
+        (unpriced, "m-1", {}),
+    ):
+        body = {"model": model, "tokens": {"input": 1_000_000, "cache_read": 5, "output": 1, "thinking": 1}, **more}
+        payload = json.dumps(body)
+        assert cli("profile-invocation", "record", run, "--event", "turn", "--json-payload", payload).code == 0
+    rows = {row["invocation_id"]: row for row in cli("invocations", "list", "--json").json()}
+    listed, searched = cli("invocations", "list"), cli("invocations", "search", "implement", "--json").json()
+    spent = {run: row["spent"] for run, row in rows.items()}
+    day = spent[estimated]["estimated_at"]
+
+    for row in rows.values():
+        valid(row, "invocation-row")
+    assert spent[told] == {"tokens": 1_000_006, "cost": "0.25", "estimated_at": None}
+    assert float(spent[estimated]["cost"]) > 1 and re.fullmatch(r"\d{4}-\d\d-\d\d", day)
+    assert spent[unpriced] == {"tokens": 2_000_012, "cost": None, "estimated_at": None}
+    assert spent[none] is None
+    assert "1,000,006 $0.25" in listed.out and f"1,000,006 ~${spent[estimated]['cost']}" in listed.out
+    assert f"~ is estimated with the prices of {day}" in listed.err
+    assert {hit["invocation_id"]: hit["spent"] for hit in searched} == spent
+    assert "1,000,006 $0.25 tokens" in cli("invocations", "search", "implement").out
+    assert cli("invocations", "show", estimated, "--json").json()["spent"] == spent[estimated]
 
 
 def test_an_empty_project_lists_nothing_and_says_how_to_start(cli: Cli) -> None:

@@ -20,6 +20,7 @@ from specify_cli.cli.terminal.output import one_line, paint, terminal_width
 from specify_cli.record.reading.evidence import Evidence
 from specify_cli.record.reading.printed import describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
+from specify_cli.record.reading.usage import describe_usage
 from specify_cli.record.reading.views import View, join
 
 if TYPE_CHECKING:
@@ -156,7 +157,8 @@ def invocation_page(value: Mapping[str, object], *, explain: bool = False) -> It
     yield from _render_import(value.get("imported"))
     yield from _render_evidence(value.get("evidence"))
     yield from _render_note(value.get("note"))
-    yield from _render_usage(value.get("usage"))
+    for row in _filter_objects(value.get("usage")):
+        yield f"used:     {one_line(describe_usage(row), 400)}"
     witnesses = value.get("witnesses")
     if isinstance(witnesses, dict):
         yield f"told by:  {one_line(Evidence(**witnesses).describe())}"
@@ -177,31 +179,6 @@ def invocation_page(value: Mapping[str, object], *, explain: bool = False) -> It
         )
         for (severity, code, message), number in counts.items():
             yield f"  {severity}: {code}{f' ×{number}' if number > 1 else ''} {message}"
-
-
-def _render_usage(rows: object) -> Iterator[str]:
-    """Yield what the models used, a line for each agent and model."""
-    for row in _filter_objects(rows):
-        tokens = row.get("tokens")
-        kinds = tokens if isinstance(tokens, dict) else {}
-        parts = [f"{kinds[kind]:,} {name}" for kind, name in _KINDS.items() if kinds.get(kind)]
-        if row.get("cost"):
-            day = row.get("estimated_at")
-            known = f"estimated, prices of {one_line(day)}" if day else "as the program reckons"
-            parts.append(f"${one_line(row['cost'])} ({known})")
-        who = " ".join(one_line(row.get(name), 40) for name in ("agent", "model") if row.get(name))
-        yield f"used:     {who or 'a model nobody named'}: {', '.join(parts) or 'nothing told'}"
-
-
-# The kinds of tokens in the order they are shown; `cached` is of older records.
-_KINDS = {
-    "input": "in",
-    "cache_read": "from the cache",
-    "cached": "cached",
-    "cache_write": "into the cache",
-    "output": "out",
-    "thinking": "of it thinking",
-}
 
 
 def _read_events(value: Mapping[str, object]) -> Sequence[Mapping[str, object]]:

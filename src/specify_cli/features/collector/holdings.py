@@ -37,6 +37,7 @@ from specify_cli.libraries.comparison.compare import Chain, read_chain
 from specify_cli.libraries.timeline.run import Run, read_run
 from specify_cli.libraries.wire.contract import IMPORTED, KINDS, LIVE, canonical, kind_of
 from specify_cli.libraries.words.words import marks_of
+from specify_cli.project.prices import read_prices
 from specify_cli.record import layout
 from specify_cli.record.findings import (
     ERROR,
@@ -47,6 +48,7 @@ from specify_cli.record.findings import (
     TrailFacts,
     judge_set,
 )
+from specify_cli.record.reading.usage import sum_usage
 from specify_cli.record.reading.views import read_entries
 from specify_cli.record.record import ULID_PATTERN, is_stand_in, lines_in_force, reader_of
 from specify_cli.record.seal import is_digest, open_line
@@ -188,6 +190,13 @@ class Whole(NamedTuple):
     def lines(self) -> list[str]:
         """Return the lines that are in force."""
         return [raw.decode() for _, raw in lines_in_force(self.data)]
+
+    @property
+    def usage(self) -> list[dict[str, object]]:
+        """Return what its models used, by agent and model."""
+        lines = [json.loads(text) for text in (*self.lines, *self.annexes)]
+        told = [line for line in lines if isinstance(line, dict)]
+        return [row._asdict() for row in sum_usage(told, read_prices())]
 
     def read_run(self) -> Run:
         """Return the run it tells. Raises CallerError WITHHELD."""

@@ -65,7 +65,7 @@ def search(values: Values) -> int:
             "--until"
         )
     if values["json"]:
-        write_json(hits)
+        write_json([hit.as_value() for hit in hits])
         return 0
     if not hits:
         write_text("--limit 0 shows nothing" if limit == 0 else "nothing was found")
@@ -86,7 +86,8 @@ def _render_hits(hits: list[Hit]) -> Iterator[str]:
             )
             room = width - len(head) - len(str(hit.outcome)) - 5
             request = one_line(hit.request or "", max(10, min(60, room)))
-            yield f"{paint(head, 'head')} · {paint(str(hit.outcome), hit.outcome)}  {request}"
+            used = "" if hit.spent is None else f" · {one_line(hit.spent.describe())} tokens"
+            yield f"{paint(head, 'head')} · {paint(str(hit.outcome), hit.outcome)}{used}  {request}"
         if hit.seq is not None:
             yield (
                 f"  {hit.seq:>4}  {one_line(hit.event or '')}  "

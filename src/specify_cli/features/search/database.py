@@ -29,9 +29,18 @@ from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.patch_lines import ADDED, read_lines_member
+from specify_cli.record.reading.usage import Spent
 from specify_cli.record.record import split_lines
 from specify_cli.storage.index import Index, Key
-from specify_cli.storage.queries import COUNTED, Filters, Listing, Row, annex_events, read_row
+from specify_cli.storage.queries import (
+    COUNTED,
+    Filters,
+    Listing,
+    Row,
+    annex_events,
+    read_row,
+    read_spent,
+)
 from specify_cli.storage.store import FileRecordStore, Place
 
 _VERSION = 4
@@ -94,6 +103,11 @@ class Hit(NamedTuple):
     seq: int | None
     event: str | None
     snippet: str
+    spent: Spent | None
+
+    def as_value(self) -> dict[str, object]:
+        """Return the JSON shape `docs/schemas/search-hit.json`."""
+        return self._asdict() | {"spent": None if self.spent is None else self.spent._asdict()}
 
 
 class SearchIndex:
@@ -535,6 +549,7 @@ class SearchIndex:
         self, row: Row, place: Place, lines: list[tuple[int, int]], text: str
     ) -> Iterator[Hit]:
         """Yield the lines as the record has them now."""
+        spent = read_spent(self.project.root, place)
         head = (
             row.invocation_id,
             row.profile_id,
@@ -544,14 +559,15 @@ class SearchIndex:
             row.request,
         )
         if not lines:
-            yield Hit(*head, f"inv://{row.invocation_id}/event/0", None, None, "")
+            yield Hit(*head, f"inv://{row.invocation_id}/event/0", None, None, "", spent)
             return
         for seq, start in sorted(lines):
             fields = self.read_line(place, start)
             if fields is None:
                 continue
             uri = f"inv://{row.invocation_id}/event/{seq}"
-            yield Hit(*head, uri, seq, str(fields.get("event")), cut_snippet(fields, text))
+            snippet = cut_snippet(fields, text)
+            yield Hit(*head, uri, seq, str(fields.get("event")), snippet, spent)
 
 
 _COMPARED = {

@@ -17,6 +17,7 @@ from specify_cli.libraries.web.markup import build_environment
 from specify_cli.libraries.web.pictures import draw_overview, draw_waterfall, say_span
 from specify_cli.project.config import Project
 from specify_cli.record import layout
+from specify_cli.record.reading.usage import describe_usage
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import (
     COUNTED,
@@ -72,10 +73,11 @@ def show_run(project: Project, invocation_id: str, root: str = "") -> str:
     """Return one run: what it was, and its waterfall, above the page that proves itself. Raises
     InvocationError."""
     value = show_invocation(project, invocation_id)
-    run = _read_run(project, value)
+    run, usage = _read_run(project, value), value["usage"]
+    assert isinstance(usage, list)
     return _PAGES.get_template("run.html").render(
         root=root, value=value, waterfall=draw_waterfall(run), not_seen=run.not_seen,
-        findings=value["findings"],
+        findings=value["findings"], used=list(map(describe_usage, usage)),
         took=say_span(run.end - run.begin), state=read_state(project, str(value["invocation_id"])),
     )  # fmt: skip
 

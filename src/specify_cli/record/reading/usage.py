@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     Fields = Mapping[str, object]
 
 PRICED = ("input", "cache_read", "cache_write", "output")
+# The kinds of tokens in the order they are shown; `cached` is of older records.
+_NAMES = {
+    "input": "in",
+    "cache_read": "from the cache",
+    "cached": "cached",
+    "cache_write": "into the cache",
+    "output": "out",
+    "thinking": "of it thinking",
+}
 _MILLION = Decimal(1_000_000)
 
 
@@ -66,6 +75,45 @@ class UsageRow(NamedTuple):
     requests: int
     cost: str | None
     estimated_at: str | None
+
+
+def describe_usage(row: Mapping[str, object]) -> str:
+    """Return a row, as JSON has it, in words."""
+    tokens = row.get("tokens")
+    kinds = tokens if isinstance(tokens, dict) else {}
+    parts = [f"{kinds[kind]:,} {name}" for kind, name in _NAMES.items() if kinds.get(kind)]
+    if row.get("cost"):
+        day = row.get("estimated_at")
+        known = f"estimated, prices of {say(day)}" if day else "as the program reckons"
+        parts.append(f"${say(row['cost'])} ({known})")
+    who = " ".join(say(row[name])[:40] for name in ("agent", "model") if row.get(name))
+    return f"{who or 'a model nobody named'}: {', '.join(parts) or 'nothing told'}"
+
+
+class Spent(NamedTuple):
+    """What a whole record used: tokens of every kind (thinking is output), and the cost, None where
+    it is not known of all of it; with `estimated_at` some of it is reckoned with the prices of that
+    day."""
+
+    tokens: int
+    cost: str | None
+    estimated_at: str | None
+
+    def describe(self) -> str:
+        """Return it in a few letters; `~` says that the cost is estimated."""
+        cost = "" if self.cost is None else f" {'~' if self.estimated_at else ''}${self.cost}"
+        return f"{self.tokens:,}{cost}"
+
+
+def add_up(rows: Sequence[UsageRow]) -> Spent | None:
+    """Return what these rows used together; None where they tell nothing."""
+    if not rows:
+        return None
+    tokens = sum(row.tokens.get(kind, 0) for row in rows for kind in (*PRICED, "cached"))
+    known = [_read_cost(row.cost) for row in rows if row.cost is not None]
+    days = [row.estimated_at for row in rows if row.estimated_at is not None]
+    cost = _spell(sum(known, Decimal(0))) if len(known) == len(rows) else None
+    return Spent(tokens, cost, days[0] if days and cost is not None else None)
 
 
 def sum_usage(lines: Iterable[Fields], prices: Prices) -> tuple[UsageRow, ...]:

@@ -34,6 +34,7 @@ def list_rows(values: Values) -> int:
     project, cache = shell.reading_project()
     cache.save()
     listing = _find_rows(project, values, filters, limit if isinstance(limit, int) else 50)
+    listing = listing._replace(rows=invocations.add_spent(project, listing.rows))
     for problem in listing.problems:
         write_note(f"warning: {problem}")
     in_worktrees = len(find_left_behind(project.root))
@@ -71,13 +72,19 @@ def list_rows(values: Values) -> int:
     size = (
         26 if terminal_width() is None else _short_size([row.invocation_id for row in listing.rows])
     )
-    cells = ledger(_COLUMNS, [_describe_row(row, size) for row in listing.rows], shown_width())
+    used = any(row.spent for row in listing.rows)
+    columns = (*_COLUMNS[:-1], Column("tokens", 6), _COLUMNS[-1]) if used else _COLUMNS
+    rows = [_describe_row(row, size, used=used) for row in listing.rows]
+    cells = ledger(columns, rows, shown_width())
     lines = [paint("  ".join(cells[0]).rstrip(), "head")]
     lines += [
         "  ".join(_paint_cells(row, line)).rstrip()
         for row, line in zip(listing.rows, cells[1:], strict=True)
     ]
     write_lines(lines)
+    days = {row.spent.estimated_at for row in listing.rows if row.spent} - {None}
+    if days:
+        write_note(f"~ is estimated with the prices of {one_line(max(map(str, days)))}")
     return 0
 
 
@@ -136,7 +143,7 @@ def _short_size(ids: list[str]) -> int:
     )
 
 
-def _describe_row(row: invocations.Row, size: int) -> list[str]:
+def _describe_row(row: invocations.Row, size: int, *, used: bool) -> list[str]:
     """Return what the list says of one invocation, column by column."""
     kind = (
         "import"
@@ -153,6 +160,7 @@ def _describe_row(row: invocations.Row, size: int) -> list[str]:
         row.outcome or row.status,
         _KINDS.get(row.run_kind or "", kind),
         one_line(row.actor_id or "", 30),
+        *([one_line(row.spent.describe() if row.spent else "")] if used else []),
         one_line(row.request or "", 300),
     ]
 

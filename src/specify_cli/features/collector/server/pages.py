@@ -27,6 +27,7 @@ from specify_cli.libraries.web.pictures import draw_overview, draw_waterfall
 from specify_cli.libraries.wire.contract import EXTENSION, flat
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import note_done
+from specify_cli.record.reading.usage import describe_usage
 
 _PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty collector")
 # A picture names so many rules.
@@ -116,6 +117,7 @@ def detail(
             "merged: the sender received the record with git" if _is_merged(by_phase) else None,
         ),
     ]
+    facts += [("Used", describe_usage(row)) for row in (() if whole is None else whole.usage)]
     return _PAGES.get_template("detail.html").render(
         invocation_id=str(stored[0].event["subject"]),
         outcome=ended.get(f"{extension}outcome"),
