@@ -173,6 +173,20 @@ def test_a_result_that_is_told_late_counts_and_contradicts_nothing(tell: Tell, c
     assert report["findings"] == []
 
 
+def test_half_a_line_that_a_killed_hook_left_is_no_call_that_was_told(tell: Tell, cli: Cli, chartered: Path) -> None:
+    run = begin(cli, tell)
+    tell("PreToolUse", **call("t1"))
+    (path,) = (chartered / layout.RECORDS).glob(f"*{run}.jsonl")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: whole.rindex(b'"event"')])
+    tell("PreToolUse", **call("t1"))
+    report = cli("invocations", "verify", run, "--json").json()
+    shown = cli("invocations", "show", run, "--json").json()["events"]
+
+    assert [line["call_id"] for line in shown if line["event"] == "tool_call"][-1] == "t1"
+    assert [item["severity"] for item in report["findings"]] == ["warning"]
+
+
 def test_a_call_whose_result_was_told_first_has_ended(tell: Tell, cli: Cli, chartered: Path) -> None:
     run = begin(cli, tell)
     tell("PostToolUse", **call("t1"), tool_response={"stdout": "gone"})

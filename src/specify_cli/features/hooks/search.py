@@ -35,7 +35,7 @@ from specify_cli.invocation.bindings import (
     unlink_below,
     write_small,
 )
-from specify_cli.invocation.events.event_body import conflict_gap
+from specify_cli.invocation.events.event_body import conflict_gap, find_line
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
@@ -213,7 +213,10 @@ def _has_all(root: str, place: Place, keys: Sequence[str | None]) -> bool:
     with durable.folder(root, place.folder) as folder_fd:
         fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
         try:
-            return all(key is not None and durable.holds(fd, dedupe_bytes(key)) for key in keys)
+            if not all(key and durable.holds(fd, dedupe_bytes(key)) for key in keys):
+                return False
+            data = durable.read_all(fd)
+            return all(find_line(data, str(key)) is not None for key in keys)
         finally:
             os.close(fd)
 

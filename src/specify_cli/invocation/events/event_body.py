@@ -173,6 +173,21 @@ def gap(reason: str, what: str, *, count: int = 1, message: str = "") -> dict[st
     }
 
 
+def find_line(data: bytes, key: str) -> Mapping[str, object] | None:
+    """Return the line with a dedupe key; None where there is none, or but the half of one that a
+    killed writer left."""
+    needle = dedupe_bytes(key)
+    at = data.find(needle)
+    while at >= 0:
+        end = data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        line = open_line(data[data.rfind(b"\n", 0, at) + 1 : end])
+        if line.fields is not None and not line.problems:
+            return line.fields
+        at = data.find(needle, end)
+    return None
+
+
 def conflict_gap(data: bytes, key: str, body: Mapping[str, object]) -> dict[str, object] | None:
     """Return the gap that stands for an event whose dedupe key a record holds with another body.
 
@@ -180,8 +195,7 @@ def conflict_gap(data: bytes, key: str, body: Mapping[str, object]) -> dict[str,
 
     `data` are the record's bytes. The gap has a key of its own, so one contradiction is one line.
     """
-    at = data.find(dedupe_bytes(key))
-    fields = open_line(data[data.rfind(b"\n", 0, at) + 1 : data.find(b"\n", at)]).fields or {}
+    fields = find_line(data, key) or {}
     if "witness" in fields:
         return None  # a transcript told it first, in fewer words
     unsure = "unknown" in (fields.get("status"), body.get("status"))
@@ -200,7 +214,7 @@ def conflict_gap(data: bytes, key: str, body: Mapping[str, object]) -> dict[str,
     ]
     message = f"told again and otherwise: {'; '.join(sides)}; its SHA-256 is {digest}"
     own = sha256(f"{key}\0{digest}".encode("ascii")).hexdigest()[:32]
-    if data.find(dedupe_bytes(own)) >= 0:
+    if find_line(data, own) is not None:
         return None
     return {**gap("contradiction", what, message=message), "dedupe": own}
 
@@ -235,13 +249,18 @@ def find_known(
 
     `holds` says whether the record holds some bytes, `read` gives its bytes from an offset on.
     """
-    events = tuple(key is not None and holds(dedupe_bytes(key)) for key in keys)
-    data = read(0) if any(events) else b""
+    keyed = [*keys, None if change is None else str(change["dedupe"])]
+    stated = [key is not None and holds(dedupe_bytes(key)) for key in keyed]
+    data = read(0) if any(stated) else b""
+    *events, is_said = (
+        there and find_line(data, str(key)) is not None
+        for key, there in zip(keyed, stated, strict=True)
+    )
     described = zip(items, keys, events, strict=True)
     conflicts = [conflict_gap(data, str(key), item.body) for item, key, there in described if there]
-    if change is not None and (all(events) or holds(dedupe_bytes(str(change["dedupe"])))):
+    if is_said or all(events):
         change = None
-    return Known(events, tuple(body for body in conflicts if body is not None), change)
+    return Known(tuple(events), tuple(body for body in conflicts if body is not None), change)
 
 
 def change_gap(started: Mapping[str, object], settings: Settings) -> dict[str, object] | None:
