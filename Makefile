@@ -50,8 +50,11 @@ stress: $(READY) judges capsule
 rooms: $(READY)
 	$(BIN)/python tests/rooms.py $(ROOMS)
 
+# The plays by name, then as many made from seeds of each program.
+GENERATED ?= 4
 harness: $(READY)
 	cd tests && $(abspath $(BIN))/python -m harness.play
+	cd tests && $(abspath $(BIN))/python -m harness.play --generated $(GENERATED)
 
 bench: $(READY)
 	$(BIN)/python -m compileall -q src

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from harness.plays import FILLED, FULL, LAST_WORDS, PLAYS, Call, Spoken, combine, speak
 
-_PLAY = re.compile(r"PLAY:([a-z]+)")
+_PLAY = re.compile(r"PLAY:([a-z0-9]+)")
 _PRINTED = re.compile(r'invocation_id"?:? *"?([0-9A-HJKMNP-TV-Z]{26})')
 _AGENT = re.compile(r'agent_id": *"([0-9a-f-]{36})')
 
@@ -45,6 +45,8 @@ class Model(ThreadingHTTPServer):
         self.sent: list[Call] = []
         self.finished: list[str] = []
         self.results: list[str] = []
+        # Of generated plays: how many tokens each play's answers were given and gave.
+        self.used: dict[str, tuple[int, int]] = {}
         self._answered: set[tuple[str, str, int]] = set()
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
@@ -73,20 +75,45 @@ class Model(ThreadingHTTPServer):
         self.results = max(self.results, results, key=len)
         known = _read_tools(kind, body)
         answered = 0
+        tokens = self._count(play, len(results)) if known else 100
         for number, step in enumerate(PLAYS[play]):
+            if step[0].kind == "hand":
+                if known and answered >= len(results):
+                    self._change_by_hand(play, number, step[0])
+                continue
             if step[0].kind == "fail" and answered >= len(results):
                 return Turn("", [], int(step[0].words[0]))
             made = [(call, spoken) for call in step if (spoken := speak(self.program, self.root, call, known))]
             batch = combine(self.program, [spoken for _, spoken in made])
             if batch and answered >= len(results):
                 self._remember(play, told[at][1], number, [call for call, _ in made])
-                return Turn("", [(name, _fill(args, told, results)) for name, args in batch])
+                return Turn("", [(name, _fill(args, told, results)) for name, args in batch], tokens=tokens)
             answered += len(batch)
         self.finished.append(play)
         words = LAST_WORDS
         if not known or (told and "summary" in told[-1][1]):  # what is left of the session is this
             words = _fill(f"{LAST_WORDS} Its record has the invocation_id: {{ID}}", told, results)
-        return Turn(words, [], tokens=FULL if play == FILLED else 100)
+        return Turn(words, [], tokens=FULL if play == FILLED else tokens)
+
+    def _count(self, play: str, results: int) -> int:
+        """Return how many tokens an answer of a generated play is given, another number each time, and count them."""
+        if play[-1:].isalpha():
+            return 100
+        tokens = 100 + 7 * results
+        with self._lock:
+            given, made = self.used.get(play, (0, 0))
+            self.used[play] = given + tokens, made + 10
+        return tokens
+
+    def _change_by_hand(self, play: str, number: int, call: Call) -> None:
+        with self._lock:
+            if (play, "by hand", number) in self._answered:
+                return
+            self._answered.add((play, "by hand", number))
+        time.sleep(0.3)
+        with open(f"{self.root}/{call.words[0]}", "a", encoding="utf-8") as file:
+            file.write(f"{call.words[1]}\n")
+        time.sleep(0.3)
 
     def _remember(self, play: str, prompt: str, number: int, calls: Iterable[Call]) -> None:
         """Note the calls of a step once, however often the program asks for it."""

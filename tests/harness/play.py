@@ -1,6 +1,7 @@
 """Play sessions on the real programs against a scripted model, check what they leave, and write docs/harnesses.json.
 
     make harness                                  # every program, every play: about half an hour
+    python -m harness.play codex --generated 40   (in tests/; plays made from seeds, and a table of what they left)
     python -m harness.play --play unasked         (in tests/; of every program, in place of what is written of it)
     python -m harness.play codex --play job --keep DIR     (in tests/; keeps projects, homes and payloads)
 
@@ -21,15 +22,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from harness.generated import FILES, make_play, measure
 from harness.importing import list_differences
 from harness.models import Model
 from harness.plays import CHAPTERS, COMPACTED_WHEN_FULL, PLAYED, PLAYS, SAID, Call
-from harness.programs import MISSING, NEWER_NODE, NO_PARENT, PROGRAMS, Program, Run
+from harness.programs import EVENT_NAMES, MISSING, NEWER_NODE, NO_PARENT, PROGRAMS, Program, Run
+from specify_cli.features.hooks.settings.harnesses import HARNESSES
 from specify_cli.features.sessions.readers import find_transcripts, list_names
 
 ROOT = Path(__file__).parents[2]
@@ -78,6 +81,9 @@ exit $code
 """
 
 
+Files = Mapping[str, str]
+
+
 class Outcome(NamedTuple):
     """What one play showed: the claims that do not hold, each in a sentence; and figures."""
 
@@ -94,16 +100,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--play", action="append", choices=PLAYED)
     parser.add_argument("--keep", type=Path, help="leave projects, homes and payloads here")
     parser.add_argument("--fixtures", type=Path, help="write the sessions kept in this folder as the tests' fixtures")
+    parser.add_argument("--generated", type=int, help="play this many plays made from seeds, and count what they leave")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed of generated plays")
+    parser.add_argument(
+        "--newest", action="store_true", help="play the newest versions, and say what moved; write nothing"
+    )
     asked = parser.parse_args(argv)
     if asked.fixtures is not None:
         write_fixtures(asked.fixtures)
         return 0
+    if asked.generated is not None:
+        return _play_all_generated(
+            asked.programs or list(PROGRAMS), range(asked.seed, asked.seed + asked.generated), asked.keep
+        )
     rows = {}
     for name in asked.programs or PROGRAMS:
-        program = PROGRAMS[name]
+        program = _find_newest(PROGRAMS[name]) if asked.newest else PROGRAMS[name]
         plays = asked.play or PLAYED
         binary = _install(program) if set(plays) - set(program.skipped) else Path()
         rows[name] = {play: _play(program, binary, play, asked.keep) for play in plays}
+    if asked.newest:
+        return _tell_moved(rows)
     if not asked.programs:
         _write_output(rows)
     failed = [
@@ -114,6 +131,52 @@ def main(argv: Sequence[str] | None = None) -> int:
     ]
     print(f"{len(failed)} of {sum(map(len, rows.values()))} plays left something to wish for")
     return 1 if failed else 0
+
+
+def _play_all_generated(names: Sequence[str], seeds: Sequence[int], keep: Path | None) -> int:
+    """Play generated plays of programs and print a table of what they left; 1 where anything is wrong."""
+    sums: dict[str, Counter[str]] = {}
+    for name in names:
+        program = PROGRAMS[name]
+        binary = _install(program)
+        sums[name] = sum((_play_generated(program, binary, seed, keep) for seed in seeds), Counter())
+    print(json.dumps({name: {key: n for key, n in row.items() if ":" not in key} for name, row in sums.items()}))
+    return int(any(":" in key for row in sums.values() for key in row))
+
+
+def _find_newest(program: Program) -> Program:
+    words = ["npm", "view", program.package, "version"]
+    return program._replace(version=subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip())
+
+
+def _tell_moved(rows: Mapping[str, Mapping[str, Outcome | None]]) -> int:
+    """Print what is otherwise than docs/harnesses.json says, and events that are new; 1 where anything is."""
+    before = json.loads(OUTPUT.read_text(encoding="utf-8"))["programs"]
+    moved = []
+    for name, row in rows.items():
+        program = _find_newest(PROGRAMS[name])
+        print(f"{program.title}: {before[name]['version']} → {program.version}")
+        known = {event.lower() for event in (*HARNESSES[name].events, *HARNESSES[name].passed)}
+        new = {event for event in _list_events(program) if event.lower() not in known}
+        moved += [f"{name}: the event {event} is new" for event in sorted(new)]
+        for play, done in row.items():
+            was = set(before[name]["plays"].get(play, {}).get("problems", ()))
+            now = set() if done is None else set(done.problems)
+            moved += [f"{name} {play}: {text}" for text in sorted(now - was)]
+            moved += [f"{name} {play}: no more: {text}" for text in sorted(was - now)] if done else []
+    print("\n".join(moved) or "nothing moved")
+    return 1 if moved else 0
+
+
+def _list_events(program: Program) -> set[str]:
+    """Return the events of hooks that a program's own files name."""
+    pattern = EVENT_NAMES.get(program.name)
+    found: set[str] = set()
+    for path in (CACHE / f"{program.name}-{program.version}").rglob("*") if pattern else ():
+        if path.is_file() and not path.is_symlink() and (path.suffix == ".js" or path.stat().st_size > 20_000_000):
+            for match in re.finditer(pattern or b"", path.read_bytes()):
+                found |= set(re.findall(r"[A-Za-z]+", match[1].decode().replace("-", "")))
+    return found
 
 
 def _install(program: Program) -> Path:
@@ -135,23 +198,12 @@ def _play(program: Program, binary: Path, play: str, keep: Path | None) -> Outco
     top = Path(tempfile.mkdtemp(prefix="harness-")) if keep is None else keep / f"{program.name}-{play}"
     if keep is not None:
         shutil.rmtree(top, ignore_errors=True)
-    for folder in ("home", "bin", "told", "project"):
-        (top / folder).mkdir(parents=True)
-    env = _make_environment(program, binary, top)
-    _make_project(top, program, env, "--open" if play == "unasked" else "--no-open")
-    model = Model(program.name, str(top / "project"))
-    model.start()
+    env = _prepare_folders(program, binary, top, "--open" if play == "unasked" else "--no-open", {})
     began = time.monotonic()
-    codes = []
     full = play == "compacted" and program.compacts_when_full
-    for number, chapter in enumerate(COMPACTED_WHEN_FULL if full else CHAPTERS.get(play, (play,))):
-        run = Run(top / "home", top / "project", model.port, chapter, resumed=number > 0)
-        start = program.prepare(run)
-        for words in start.before:
-            subprocess.run([str(binary), *words], cwd=top / "project", env=env, check=True, capture_output=True)
-        codes.append(_start([str(binary), *start.argv], {**env, **start.env}, top, interrupted=play == "interrupted"))
+    chapters = COMPACTED_WHEN_FULL if full else CHAPTERS.get(play, (play,))
+    model, codes = _run_chapters(program, binary, top, env, chapters)
     seconds = time.monotonic() - began
-    model.shutdown()
     problems = list(_check(program, play, top, env, model, codes))
     took = sorted(_read_times(top))
     outcome = Outcome(problems, len(model.sent), seconds, round(1000 * took[-1]) if took else 0)
@@ -159,6 +211,61 @@ def _play(program: Program, binary: Path, play: str, keep: Path | None) -> Outco
     if keep is None:
         shutil.rmtree(top, ignore_errors=True)
     return outcome
+
+
+def _prepare_folders(program: Program, binary: Path, top: Path, option: str, files: Files) -> dict[str, str]:
+    for folder in ("home", "bin", "told", "project"):
+        (top / folder).mkdir(parents=True)
+    env = _make_environment(program, binary, top)
+    _make_project(top, program, env, option, files=files)
+    return env
+
+
+def _run_chapters(
+    program: Program, binary: Path, top: Path, env: dict[str, str], chapters: Sequence[str]
+) -> tuple[Model, list[int | str]]:
+    """Start the program for each chapter of a play; return the model, and how the program ended each time."""
+    model = Model(program.name, str(top / "project"))
+    model.start()
+    codes = []
+    for number, chapter in enumerate(chapters):
+        run = Run(top / "home", top / "project", model.port, chapter, resumed=number > 0)
+        start = program.prepare(run)
+        for words in start.before:
+            subprocess.run([str(binary), *words], cwd=top / "project", env=env, check=True, capture_output=True)
+        interrupted = chapter == "interrupted"
+        codes.append(_start([str(binary), *start.argv], {**env, **start.env}, top, interrupted=interrupted))
+    model.shutdown()
+    return model, codes
+
+
+def _play_generated(program: Program, binary: Path, seed: int, keep: Path | None) -> Counter[str]:
+    """Play what a seed makes; return what was expected, and how much of it stands on the records."""
+    made = make_play(program.name, seed)
+    PLAYS.update(made.plays)
+    top = Path(tempfile.mkdtemp(prefix="harness-")) if keep is None else keep / f"{program.name}-gen{seed}"
+    shutil.rmtree(top, ignore_errors=True)
+    env = _prepare_folders(program, binary, top, "--open" if made.opens else "--no-open", FILES)
+    model, codes = _run_chapters(program, binary, top, env, made.chapters)
+    used: dict[str, tuple[int, int]] = {"main": (0, 0), "sub": (0, 0)}
+    for name, (given, answered) in model.used.items():
+        kind = "main" if name in made.chapters else "sub"
+        used[kind] = used[kind][0] + given, used[kind][1] + answered
+    lines = [line for record in _read_records(top / "project") for line in record] + _read_annexes(top / "project")
+    counts = measure(made, top / "project", lines, used)
+    counts["plays"] += 1
+    counts["steps"] += len(model.sent)
+    if "timeout" in codes:
+        counts[f"timeout: {seed}"] += 1
+    report = _ask(top / "project", env, "invocations", "verify", "--all", "--json")
+    for item in report["findings"]:
+        if item["severity"] != "info":
+            counts[f"verify: {item['code']}"] += 1
+    wrong = {name: count for name, count in counts.items() if ":" in name}
+    print(f"{program.name} {seed}: {wrong or 'ok'}", flush=True)
+    if keep is None:
+        shutil.rmtree(top, ignore_errors=True)
+    return counts
 
 
 def write_fixtures(kept: Path) -> None:
@@ -252,10 +359,11 @@ def _make_environment(program: Program, binary: Path, top: Path) -> dict[str, st
     }
 
 
-def _make_project(top: Path, program: Program, env: dict[str, str], *options: str) -> None:
+def _make_project(top: Path, program: Program, env: dict[str, str], *options: str, files: Files) -> None:
     """A small git project with a test that fails and planted secrets, and spec-kitty and its hooks in it."""
     project = top / "project"
     files = {
+        **files,
         "src/__init__.py": "",
         "src/login.py": "def login(name):\n    return name.strip()\n",
         "tests/__init__.py": "",

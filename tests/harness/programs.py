@@ -191,6 +191,13 @@ def _prepare_copilot(run: Run) -> Start:
     return Start([*argv, *(["--continue"] if run.resumed else [])], env)
 
 
+# How a program's own files spell the events of its hooks; of Copilot and opencode they are packed.
+EVENT_NAMES: Mapping[str, bytes] = {
+    "claude-code": rb'\["PreToolUse","PostToolUse"((?:,"[A-Za-z]+")+)\]',
+    "codex": rb'"title": "([a-z-]+)\.command\.input"',
+    "gemini": rb'HookEventName2?\["([A-Za-z]+)"\] =',
+    "qwen": rb'HookEventName2?\["([A-Za-z]+)"\] =',
+}
 NO_PARENT = "the subagent's record does not name the one it works for"
 _ELSEWHERE = "our own tools are played on Claude Code"
 _NO_RULE = "without a person at its terminal it refuses no single command"

@@ -26,7 +26,6 @@ _MAX_SMALL = 4 * 1024
 _BEFORE = 8
 MARK_SECONDS = 15 * 60
 _MAX_MARKS = 64
-_NO_MARK = object()
 
 
 class Binding(NamedTuple):
@@ -213,48 +212,48 @@ def opens_by_itself(root: str, harness: str) -> bool:
     return os.path.lexists(f"{root}/{layout.OPEN}/{harness}")
 
 
-def _read_marks(fd: int, root: str, folder: str) -> Iterator[tuple[str, object]]:
-    """(name, whose call) of a session's marks, as many as any session has; _NO_MARK for a file that
-    is none."""
-    for name in sorted(os.listdir(fd))[:_MAX_MARKS]:
-        mark = read_small(root, folder, name)
-        yield name, mark.get("agent_id") if isinstance(mark, dict) else _NO_MARK
+class Mark(NamedTuple):
+    """A call that is under way: since when (ms), the name of its mark, whose it is."""
+
+    since: int
+    name: str
+    agent_id: str | None
 
 
-def list_under_way(root: str, harness: str, session: str) -> list[str | None]:
-    """Return whose calls that begin an invocation are under way: the session's own, or a
-    subagent's.
+def list_marks(root: str, folder: str) -> list[Mark]:
+    """Return the calls of a session that have a mark, the oldest first.
 
     A call that was refused or killed never ends, so a mark counts for a while only; it is removed
     then.
     """
-    agents: list[str | None] = []
-    folder = calls_folder(harness, session)
+    marks: list[Mark] = []
     try:
         with durable.folder(root, folder) as fd:
-            for name, agent in _read_marks(fd, root, folder):
-                if (
-                    abs(time.time() - os.stat(name, dir_fd=fd, follow_symlinks=False).st_mtime)
-                    > MARK_SECONDS
-                ):
+            for name in sorted(os.listdir(fd))[:_MAX_MARKS]:
+                mark = read_small(root, folder, name)
+                state = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                if abs(time.time() - state.st_mtime) > MARK_SECONDS:
                     os.unlink(name, dir_fd=fd)
-                elif agent is not _NO_MARK:
-                    agents.append(agent if isinstance(agent, str) else None)
+                elif isinstance(mark, dict) and type(since := mark.get("at")) is int:
+                    agent = mark.get("agent_id")
+                    marks.append(Mark(since, name, agent if isinstance(agent, str) else None))
     except (OSError, InvocationError):
         pass
-    return agents
+    return sorted(marks)
+
+
+def list_under_way(root: str, harness: str, session: str) -> list[str | None]:
+    """Return whose calls that begin an invocation are under way: the session's own, or a
+    subagent's."""
+    return [mark.agent_id for mark in list_marks(root, calls_folder(harness, session))]
 
 
 def unmark(root: str, harness: str, session: str, subagent: str) -> None:
-    """A subagent that begins or ends has no call under way."""
+    """A subagent that begins or ends has no call under way. Raises OSError, InvocationError."""
     folder = calls_folder(harness, session)
-    try:
-        with durable.folder(root, folder) as fd:
-            for name, agent in _read_marks(fd, root, folder):
-                if agent == subagent:
-                    os.unlink(name, dir_fd=fd)
-    except (OSError, InvocationError):
-        return
+    for mark in list_marks(root, folder):
+        if mark.agent_id == subagent:
+            unlink_below(root, folder, mark.name)
 
 
 def nesting(root: str, harness: str, session: str, call_id: str | None = None) -> Nesting:

@@ -441,15 +441,20 @@ def judge_set(
 
 def finding(code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:
     """Return a finding of a code of the core; `detail` says what was expected and found here."""
-    return make_finding(FINDINGS[code], code, file, seq, offset, detail)
+    return make_finding({}, code, file, seq, offset, detail)
 
 
 def make_finding(
-    kind: FindingKind, code: str, file: str, seq: int | None, offset: int, detail: str = ""
+    own: Mapping[str, FindingKind],
+    code: str,
+    file: str,
+    seq: int | None,
+    offset: int,
+    detail: str = "",
 ) -> Finding:
-    """Return a finding of a kind, as a room states its own: (severity, what it means, what to
-    do)."""
-    severity, meaning, repair = kind
+    """Return a finding of a code of a room, whose `own` kinds say (severity, what it means, what to
+    do), or of the core."""
+    severity, meaning, repair = own[code] if code in own else FINDINGS[code]
     return Finding(
         code,
         severity,

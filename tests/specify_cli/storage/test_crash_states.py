@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
+from memory_records import MemoryRecordStore
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.libraries.archive.memory import MemoryRecordStore
 from specify_cli.record import layout
 from specify_cli.record.record import Tip, chain, fold, genesis_tip, recovered_line
 from specify_cli.record.verify import verify_record

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from memory_records import MemoryRecordStore
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.libraries.archive.memory import MemoryObjectStore, MemoryRecordStore
+from specify_cli.libraries.archive.memory import MemoryObjectStore
 from specify_cli.record import layout
 from specify_cli.record.record import chain, fold, genesis_tip
 from specify_cli.storage.contract import AT, DATA, ID, NAME, PLACE, STARTED, RecordStoreContract, make_note

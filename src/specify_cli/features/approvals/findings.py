@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
-from specify_cli.record.findings import ERROR, Finding, make_finding
-from specify_cli.record.findings import FINDINGS as OF_THE_CORE
+from specify_cli.record.findings import ERROR, make_finding
 
 if TYPE_CHECKING:
     from specify_cli.record.findings import FindingKind
@@ -40,9 +40,4 @@ FINDINGS: Mapping[str, FindingKind] = {
     ),
 }
 
-
-def finding(code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:
-    """Return a finding of a code of this room or of the core; `detail` says what was expected and
-    found here."""
-    kind = FINDINGS[code] if code in FINDINGS else OF_THE_CORE[code]
-    return make_finding(kind, code, file, seq, offset, detail)
+finding = partial(make_finding, FINDINGS)

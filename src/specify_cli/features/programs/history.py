@@ -277,10 +277,6 @@ class History:
         number = self._calls.get(hash(str(fields.get("call_id"))))
         return number - 1 if number else None
 
-    def has_call(self, call_id: object) -> bool:
-        """Return whether a call is known, and not in a step that has ended."""
-        return hash(str(call_id)) in self._calls
-
     def _mark(self, number: int, mark: int, wanted: bool) -> None:
         self._marks[number] = self._marks[number] & ~mark | mark * wanted
 

@@ -305,25 +305,3 @@ def is_signing_secret(text: str) -> bool:
         )
     except ValueError:
         return False
-
-
-def level_table() -> str:
-    """Return the tables of docs/sync-contract.md §5 as Markdown, one for each level; members that
-    hold the same share a row."""
-    tables: dict[str, dict[tuple[str, str], list[str]]] = {}
-    for field in FIELDS:
-        phase = "both" if len(field.phases) == 2 else field.phases[0]
-        level = next(level for level in LEVELS if level in field.levels)
-        # A member leaves at this level and at all behind it, but for the pseudonym.
-        alone = "" if field.levels == LEVELS[LEVELS.index(level) :] else f" (at {level} alone)"
-        rows = tables.setdefault(level, {})
-        rows.setdefault((field.source + alone, phase), []).append(f"`{field.path}`")
-    head = "| members | hold | phase |\n|---|---|---|\n"
-    return "\n".join(
-        f"From level `{level}` on:\n\n{head}"
-        + "".join(
-            f"| {', '.join(names)} | {holds} | {phase} |\n"
-            for (holds, phase), names in rows.items()
-        )
-        for level, rows in tables.items()
-    )

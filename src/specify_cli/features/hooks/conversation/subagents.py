@@ -8,16 +8,14 @@ called a tool which begins a subagent; where two have, it is not known. The mark
 
 from __future__ import annotations
 
-import os
 import time
 
 from doctrine.light_imports import TYPE_CHECKING
-from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.invocation.bindings import (
-    MARK_SECONDS,
     bind,
     binding_of,
+    list_marks,
     read_small,
     short_digest,
     unlink_below,
@@ -28,8 +26,6 @@ from specify_cli.record import layout
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.values import HookInput
-
-_MAX_MARKS = 64
 
 
 def note_beginning(root: str, harness: str, call: HookInput) -> None:
@@ -50,24 +46,27 @@ def follow_subagent(root: str, harness: str, call: HookInput) -> HookInput:
     session, agent, event = call.session_id, call.subagent, call.events[0]
     if session is None or agent is None:
         return call
-    unmark(root, harness, session, agent)
-    folder = _find_folder(harness, session)
     try:
+        unmark(root, harness, session, agent)
         if event.phase == "pre":
             named = call.parent_agent != session and call.parent_agent
-            above = named or _take_mark(root, folder)
-            note = {"above": above, "stage": event.payload.get("to")}
-            write_small(root, folder, _name_note(agent), note)
+            above = named or _take_mark(root, _find_folder(harness, session))
+            begun = {"above": above, "stage": event.payload.get("to")}
+            write_small(root, *_note_path(harness, session, agent), begun)
             bound = binding_of(root, harness, session, above) if above else None
             if bound is not None:
                 to = bound.invocation_id, "above", bound.profile_id
                 bind(root, harness, session, agent, *to)
             return call
-        stage = _read_stage(root, folder, agent)
-        unlink_below(root, folder, _name_note(agent))
+        note = read_small(root, *_note_path(harness, session, agent))
+        unlink_below(root, *_note_path(harness, session, agent))
+        before = note.get("above") if isinstance(note, dict) else None
+        # of the one that began it, while that goes on
+        note = read_small(root, *_note_path(harness, session, before)) if before else None
+        stage = note.get("stage") if isinstance(note, dict) else None
     except (OSError, InvocationError):
         return call
-    payload = {**event.payload, "to": stage or event.payload["to"]}
+    payload = {**event.payload, "to": stage if isinstance(stage, str) else event.payload["to"]}
     return call._replace(events=(event._replace(payload=payload), *call.events[1:]))
 
 
@@ -75,33 +74,15 @@ def _find_folder(harness: str, session: str) -> str:
     return f"{layout.LOCAL}/begins/{short_digest(harness, session)}"
 
 
-def _name_note(agent: object) -> str:
-    return short_digest("subagent", str(agent)) + ".json"
-
-
-def _read_stage(root: str, folder: str, agent: str) -> str | None:
-    """Return the stage of the subagent that began another, while it goes on."""
-    note = read_small(root, folder, _name_note(agent))
-    above = note.get("above") if isinstance(note, dict) else None
-    begun = read_small(root, folder, _name_note(above)) if above else None
-    stage = begun.get("stage") if isinstance(begun, dict) else None
-    return stage if isinstance(stage, str) else None
+def _note_path(harness: str, session: str, agent: object) -> tuple[str, str]:
+    name = short_digest(harness, session, "subagent", str(agent))
+    return f"{layout.LOCAL}/bindings", f"{name}.json"
 
 
 def _take_mark(root: str, folder: str) -> str | None:
     """Return the subagent that alone waits for one to begin, and take its oldest mark away."""
-    now = time.time_ns() // 1_000_000
-    marks: list[tuple[int, str, object]] = []
-    with durable.folder(root, folder) as fd:
-        for name in sorted(os.listdir(fd))[:_MAX_MARKS]:
-            mark = read_small(root, folder, name)
-            since, agent = (
-                (mark.get("at"), mark.get("agent_id")) if isinstance(mark, dict) else (0, 0)
-            )
-            if type(since) is int and now - 1000 * MARK_SECONDS < since <= now:
-                marks.append((since, name, agent))
-    if len({agent for _, _, agent in marks}) != 1:
+    marks = list_marks(root, folder)
+    if len({mark.agent_id for mark in marks}) != 1:
         return None
-    _, name, agent = min(marks)
-    unlink_below(root, folder, name)
-    return agent if isinstance(agent, str) else None
+    unlink_below(root, folder, marks[0].name)
+    return marks[0].agent_id

@@ -7,14 +7,12 @@ import os
 import time
 
 from doctrine.light_imports import TYPE_CHECKING
-from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.direct import name_writer
 from specify_cli.features.hooks.losses import log_line, logged
 from specify_cli.invocation.bindings import (
-    MARK_SECONDS,
     calls_folder,
-    read_small,
+    list_marks,
     short_digest,
 )
 from specify_cli.invocation.recorder import Recorder
@@ -27,7 +25,6 @@ from specify_cli.storage.index import Index
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-_MAX_MARKS = 64
 # Hooks of calls made together start within this time of each other, also on a busy machine.
 _TOGETHER_MILLIS = 5000
 
@@ -40,7 +37,8 @@ def take_in_beside(
     harness, named, agent = session["harness"], session["session_id"], session.get("agent_id")
     try:
         project, cache = load_project(start, home)
-        since = _read_begin(project.root, harness, named, agent)
+        marks = list_marks(project.root, calls_folder(harness, named))
+        since = max((mark.since for mark in marks if mark.agent_id == agent), default=None)
         if since is None:
             return
         writer = name_writer(harness, named)
@@ -53,23 +51,6 @@ def take_in_beside(
             recorder.close()
     except (OSError, InvocationError):
         return  # they stay orphans, which doctor counts
-
-
-def _read_begin(root: str, harness: str, session: str, agent: str | None) -> int | None:
-    """Return when (ms) the newest call of this agent that begins an invocation was told to be under
-    way."""
-    folder = calls_folder(harness, session)
-    now = time.time_ns() // 1_000_000
-    begun = []
-    with durable.folder(root, folder) as fd:
-        for name in sorted(os.listdir(fd))[:_MAX_MARKS]:
-            mark = read_small(root, folder, name)
-            since = (
-                mark.get("at") if isinstance(mark, dict) and mark.get("agent_id") == agent else None
-            )
-            if type(since) is int and now - 1000 * MARK_SECONDS < since <= now:
-                begun.append(since)
-    return max(begun, default=None)
 
 
 def take_in(recorder: Recorder, harness: str, session: str, agent: str | None, since: int) -> None:
