@@ -89,6 +89,12 @@ def mask_path(path: str, rules: RuleSet) -> str:
     return redact(make_encodable(path), rules).text[:_MAX_PATH]
 
 
+def list_uncommitted(top: str, below: str) -> list[str]:
+    """Return the files below a folder that differ from the last commit, named from the top."""
+    words = ("--porcelain", "-z", "-uall", "--no-renames", "--ignore-submodules=all", "--", below)
+    return [entry[3:] for entry in (ask_git(top, "status", *words) or "").split("\0")]
+
+
 def _list_changed(root: str, since: int) -> Iterator[str]:
     """Yield the files, named from the project's top, that may have changed since a moment (ms).
 
@@ -99,16 +105,6 @@ def _list_changed(root: str, since: int) -> Iterator[str]:
     if top is None:
         return
     below = os.path.relpath(root, top)
-    status = (
-        "status",
-        "--porcelain",
-        "-z",
-        "-uall",
-        "--no-renames",
-        "--ignore-submodules=all",
-        "--",
-        below,
-    )
     # What HEAD was: the reflog counts seconds.
     commits = (
         "diff",
@@ -121,7 +117,7 @@ def _list_changed(root: str, since: int) -> Iterator[str]:
         below,
     )
     try:
-        entries = [entry[3:] for entry in (ask_git(top, *status) or "").split("\0")]
+        entries = list_uncommitted(top, below)
         entries += (ask_git(top, *commits) or "").split("\0")
     except OSError:
         return

@@ -65,16 +65,12 @@ class ClaudeCode(Dialect):
         return "copilot" if "timestamp" in payload else self.name
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        # of results alone
-        from specify_cli.features.hooks.payload.outputs import read_stated_status
-
-        status = read_stated_status(output)
-        if status is None and isinstance(output, dict):
+        if isinstance(output, dict):
             if output.get("interrupted") is True:
                 return "error"
             if output.get("backgroundTaskId"):
                 return "unknown"  # Claude Code goes on without waiting for it
-        return status or "ok"
+        return "ok"
 
     def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
         # of edits alone
@@ -117,8 +113,6 @@ class ClaudeCode(Dialect):
         return read_session_event("subagent_end", payload, call)
 
     def read_turn(self, turn: Turn, line: Mapping[str, Any], number: int) -> Turn:
-        from specify_cli.features.hooks.payload.outputs import join_texts  # at the end of a turn
-
         message = line.get("message") or {}
         content = message.get("content")
         if line.get("type") == "user" and line.get("isMeta") is not True:
@@ -126,20 +120,20 @@ class ClaudeCode(Dialect):
             results = [part for part in parts if part.get("type") == "tool_result"]
             for part in results:
                 if part.get("is_error") is True and line.get("toolDenialKind") is not None:
-                    turn.denied[part["tool_use_id"]] = join_texts(part.get("content"), "text")
+                    turn.denied[part["tool_use_id"]] = turn.join_texts(part.get("content"), "text")
             return turn if results else turn.begin_next()
         if line.get("type") == "assistant":
             # what it says itself, for example of an error
             if message.get("model") != "<synthetic>":
                 turn.name_model(message.get("model"))
             turn.add_usage(str(message.get("id") or number), message.get("usage"))
-            text = join_texts(content, "text")
+            text = turn.join_texts(content, "text")
             if line.get("isApiErrorMessage") is True:
                 turn.error = str(line.get("error") or "unknown"), text
                 return turn
             turn.error = None
             turn.add_answer(text)
-            turn.add_thought(join_texts(content, "thinking"))
+            turn.add_thought(turn.join_texts(content, "thinking"))
         return turn
 
 

@@ -42,12 +42,6 @@ class Codex(Dialect):
     input_holds_cache = True
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        # of results alone
-        from specify_cli.features.hooks.payload.outputs import read_stated_status
-
-        status = read_stated_status(output)
-        if status is not None:
-            return status
         if tool.lower() in PATCHING_TOOLS:
             failed = isinstance(output, str) and output.startswith("Exit code: ")
             return "error" if failed and not str(output).startswith("Exit code: 0\n") else "ok"
@@ -81,8 +75,6 @@ class Codex(Dialect):
         return None
 
     def read_turn(self, turn: Turn, line: Mapping[str, Any], number: int) -> Turn:
-        from specify_cli.features.hooks.payload.outputs import join_texts  # at the end of a turn
-
         payload = line.get("payload") or {}
         kind = payload.get("type")
         item = payload.get("item") or {}
@@ -97,12 +89,12 @@ class Codex(Dialect):
         elif kind == "token_count":
             turn.add_usage(str(number), (payload.get("info") or {}).get("last_token_usage"))
         elif kind == "item_completed" and item.get("type") == "AgentMessage":
-            turn.add_answer(join_texts(item.get("content"), "text"))
+            turn.add_answer(turn.join_texts(item.get("content"), "text"))
         elif kind == "item_completed" and item.get("status") == "declined":
             turn.denied[item["id"]] = ""
         elif kind == "reasoning":
-            summary = join_texts(payload.get("summary"), "text")
-            turn.add_thought(summary or join_texts(payload.get("content"), "text"))
+            summary = turn.join_texts(payload.get("summary"), "text")
+            turn.add_thought(summary or turn.join_texts(payload.get("content"), "text"))
         return turn
 
 

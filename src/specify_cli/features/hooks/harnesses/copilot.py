@@ -50,9 +50,6 @@ class Copilot(Dialect):
         return "SubagentStart" if "agentName" in payload else ""
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        # of results alone
-        from specify_cli.features.hooks.payload.outputs import read_stated_status
-
         kind = (
             output.get("result_type", output.get("resultType"))
             if isinstance(output, dict)
@@ -62,9 +59,6 @@ class Copilot(Dialect):
             return "denied"
         if isinstance(kind, str) and kind != "success":
             return "error"
-        status = read_stated_status(output)
-        if status is not None:
-            return status
         return _read_command_status(output) if runs_command(payload) else "ok"
 
     def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:

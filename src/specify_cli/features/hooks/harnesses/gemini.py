@@ -62,15 +62,10 @@ class Gemini(Dialect):
         return match_whole(details, "command", "filePath") or served
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        # of results
-        from specify_cli.features.hooks.payload.outputs import (
-            has_unfinished_agent,
-            read_stated_status,
-        )
+        from specify_cli.features.hooks.payload.outputs import has_unfinished_agent  # of results
 
-        status = "error" if has_unfinished_agent(output) else read_stated_status(output)
-        if status is not None:
-            return status
+        if has_unfinished_agent(output):
+            return "error"
         return _read_command_status(output) if runs_command(payload) else "ok"
 
     def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
@@ -80,8 +75,6 @@ class Gemini(Dialect):
         return read_displayed_change(output, written)
 
     def read_turn(self, turn: Turn, line: Mapping[str, Any], number: int) -> Turn:
-        from specify_cli.features.hooks.payload.outputs import join_texts  # at the end of a turn
-
         content = line.get("content")
         if line.get("type") == "user":
             answers = isinstance(content, list) and any(
@@ -91,8 +84,8 @@ class Gemini(Dialect):
         if line.get("type") == "gemini":
             turn.name_model(line.get("model"))
             turn.add_usage(str(line.get("id") or number), line.get("tokens"))
-            turn.add_answer(join_texts(content, "text"))
-            turn.add_thought(join_texts(line.get("thoughts"), "subject", "description"))
+            turn.add_answer(turn.join_texts(content, "text"))
+            turn.add_thought(turn.join_texts(line.get("thoughts"), "subject", "description"))
         return turn
 
 

@@ -43,12 +43,6 @@ class Opencode(Dialect):
         return match_first(payload, "tool_use_id")
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        # of results alone
-        from specify_cli.features.hooks.payload.outputs import read_stated_status
-
-        status = read_stated_status(output)
-        if status is not None:
-            return status
         metadata = get_object(output, "metadata")
         if "exit" in metadata and isinstance(output, dict):
             text = output.get("output")

@@ -48,13 +48,9 @@ class Qwen(Dialect):
     has_other_ids_in_transcript = True
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        # of results
-        from specify_cli.features.hooks.payload.outputs import (
-            has_unfinished_agent,
-            read_stated_status,
-        )
+        from specify_cli.features.hooks.payload.outputs import has_unfinished_agent  # of results
 
-        return "error" if has_unfinished_agent(output) else read_stated_status(output) or "ok"
+        return "error" if has_unfinished_agent(output) else "ok"
 
     def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
         # of edits alone
@@ -63,8 +59,6 @@ class Qwen(Dialect):
         return read_displayed_change(output, written)
 
     def read_turn(self, turn: Turn, line: Mapping[str, Any], number: int) -> Turn:
-        from specify_cli.features.hooks.payload.outputs import join_texts  # at the end of a turn
-
         message = line.get("message") or {}
         if line.get("type") == "user":
             return turn.begin_next()
@@ -72,8 +66,12 @@ class Qwen(Dialect):
             turn.name_model(line.get("model"))
             turn.add_usage(str(line.get("uuid") or number), line.get("usageMetadata"))
             parts = [part for part in message.get("parts") or [] if isinstance(part, dict)]
-            turn.add_answer(join_texts([part for part in parts if not part.get("thought")], "text"))
-            turn.add_thought(join_texts([part for part in parts if part.get("thought")], "text"))
+            turn.add_answer(
+                turn.join_texts([part for part in parts if not part.get("thought")], "text")
+            )
+            turn.add_thought(
+                turn.join_texts([part for part in parts if part.get("thought")], "text")
+            )
         return turn
 
 

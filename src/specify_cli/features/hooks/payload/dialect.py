@@ -151,14 +151,12 @@ class Dialect:
         return self.identify_call(payload)
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        """Return how a call ended that was not told as a failure: ok, error, denied or unknown.
+        """Return how a call ended that was not told as a failure, nor by a member that programs
+        share: ok, error, denied or unknown.
 
         Where nothing says how a command ended, it is unknown.
         """
-        # of results alone
-        from specify_cli.features.hooks.payload.outputs import read_stated_status
-
-        return read_stated_status(output) or ("unknown" if runs_command(payload) else "ok")
+        return "unknown" if runs_command(payload) else "ok"
 
     def is_refusal(self, payload: Payload, output: object) -> bool:
         """Return whether a call that was told as a failure was refused by a person or a rule of
@@ -262,7 +260,8 @@ class Dialect:
         self, payload: Payload, subagent: str | None, *, failed: bool
     ) -> tuple[HookEvent, ...]:
         """Return the event of a call that ended, and those of the files it changed."""
-        from specify_cli.features.hooks.payload.outputs import read_output  # of results alone
+        # of results alone
+        from specify_cli.features.hooks.payload.outputs import read_output, read_stated_status
 
         tool, args = read_tool(payload)
         call_id, key = read_ids(payload, tool, args)
@@ -270,7 +269,7 @@ class Dialect:
         if failed:
             status = "denied" if self.is_refusal(payload, output) else "error"
         else:
-            status = self.judge_status(payload, tool, output)
+            status = read_stated_status(output) or self.judge_status(payload, tool, output)
         body: dict[str, object] = {"call_id": call_id, "tool": tool, "status": status}
         if is_stated:
             body["output"] = output

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from specify_cli.features.hooks.payload.outputs import join_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,6 +69,8 @@ class Turn:
         self.error: tuple[str, str] | None = None
         self._used: dict[str, Mapping[str, Any]] = {}
         self.costs: dict[str, float] = {}
+
+    join_texts = staticmethod(join_texts)
 
     def begin_next(self) -> Turn:
         """Return the turn that begins with a prompt."""

@@ -33,7 +33,7 @@ from specify_cli.features.hooks.worktree.known import File, Known, stamp
 from specify_cli.features.hooks.worktree.listing import find_entry, list_gone
 from specify_cli.invocation.bindings import digest_of_names
 from specify_cli.invocation.ends.activity import Activity, read_activity, read_moment, read_others
-from specify_cli.invocation.ends.unseen import describe_unseen, mask_path
+from specify_cli.invocation.ends.unseen import describe_unseen, list_uncommitted, mask_path
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import load_project
@@ -92,13 +92,11 @@ class Changes:
             self._append([(Composed(body, (), ()), "size")])
             return Known(now, "", "", {}, [], [], {})
         top, prefix = self._index.top, self._index.prefix
-        words = ("--porcelain", "-z", "-uall", "--no-renames", "--ignore-submodules=all")
         base = (read_git(top, "rev-parse", "-q", "--verify", "HEAD") or b"").decode().strip()
-        status = read_git(top, "status", *words, "--", prefix or ".") or b""
         files = {path: File(0, 0, 0, "", None) for path in list_gone(self._index)}
         moved: dict[str, os.stat_result] = {}
-        for entry in status.split(b"\0"):
-            path = os.fsdecode(entry[3:])[len(prefix) :]
+        for named in list_uncommitted(top, prefix or "."):
+            path = named[len(prefix) :]
             if path and not path.startswith(f"{layout.KITTIFY}/") and path not in files:
                 try:
                     moved[path] = os.lstat(f"{self._root}/{path}")

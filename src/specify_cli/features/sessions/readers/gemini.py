@@ -60,17 +60,13 @@ class GeminiReader(SessionReader):
             whole if isinstance(whole, dict) and isinstance(whole.get("messages"), list) else None
         )
         if value is not None:  # earlier versions wrote one object
-            self._read_head(value)
+            self.note_session(value)
             for message in value["messages"]:
                 self.at = parse_time(message.get("timestamp")) or self.at
                 self.read(message, json.dumps(message).encode())
 
-    def _read_head(self, line: Line) -> None:
-        self.session_id = self.session_id or str(line.get("sessionId") or "")
-        self.cwd = self.cwd or str(line.get("cwd") or "")
-
     def read(self, line: Line, raw: bytes) -> None:
-        self._read_head(line)  # an answer is written again with its calls
+        self.note_session(line)  # an answer is written again with its calls
         content = line.get("content")
         if line.get("type") == "user":
             parts = content if isinstance(content, list) else [{"text": content}]
