@@ -211,19 +211,11 @@ def presence(text: str, harness: Harness) -> Literal["absent", "partial", "curre
     """absent · partial (some of it, or in another form) · current. Raises JsonTextError."""
     if is_blank(text):
         return "absent"
-    root = _read_root(text, harness)
-    there = 0
-    items = list_entries(harness)
-    for item in items:
-        outer = _find_member(text, root, item.path[0], "object")
-        array = None if outer is None else _find_member(text, outer, item.path[1], "array")
-        there += array is not None and any(
-            child.node.value == item.element for child in array.children
-        )
-    ours = sum(1 for _ in _iter_handlers(text, root, harness))
+    whole = with_hooks(text, harness)
+    ours = sum(1 for _ in _iter_handlers(text, _read_root(text, harness), harness))
     if not ours:
         return "absent"
-    return "current" if there == len(items) == ours else "partial"
+    return "current" if ours == len(harness.events) and whole == text else "partial"
 
 
 def left_over(value: object, harness: Harness) -> bool:

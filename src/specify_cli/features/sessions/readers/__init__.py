@@ -13,6 +13,7 @@ looked for there.
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.cli.tables.points import is_own, list_fills, load
@@ -42,12 +43,8 @@ def find_transcripts(
     package's harness fails.
     """
     kept = _find_kept(harness)
-    try:
+    with _explained(harness, kept):
         yield from kept.find(home, environment)
-    except Exception as error:
-        if _is_ours(kept, error):
-            raise
-        raise _describe_failure(harness, error) from error
 
 
 def locate_transcript(harness: str, sought: Sought) -> Transcript | None:
@@ -58,12 +55,8 @@ def locate_transcript(harness: str, sought: Sought) -> Transcript | None:
     if harness not in list_names():
         return None
     kept = _find_kept(harness)
-    try:
+    with _explained(harness, kept):
         return kept.locate(sought)
-    except Exception as error:
-        if _is_ours(kept, error):
-            raise
-        raise _describe_failure(harness, error) from error
 
 
 def read_session(
@@ -76,12 +69,8 @@ def read_session(
     ROOM_FAILED.
     """
     dialect, kept = find_dialect(harness), _find_kept(harness)
-    try:
+    with _explained(harness, kept):
         return read_session_with(kept.reader, dialect, main, others, cwd)
-    except Exception as error:
-        if _is_ours(kept, error):
-            raise
-        raise _describe_failure(harness, error) from error
 
 
 def _find_kept(harness: str) -> KeptSessions:
@@ -112,10 +101,16 @@ def _load_foreign(harness: str, run: str) -> KeptSessions:
     return found
 
 
-def _is_ours(kept: KeptSessions, error: Exception) -> bool:
-    """Return whether an error is ours to explain: of our own module, or one that says what to
-    do."""
-    return is_own(kept.reader.__module__) or isinstance(error, InvocationError)
+@contextmanager
+def _explained(harness: str, kept: KeptSessions) -> Iterator[None]:
+    """Raise what fails as ours to explain where it is of our own module or says what to do, else as
+    the failure of its package."""
+    try:
+        yield
+    except Exception as error:
+        if is_own(kept.reader.__module__) or isinstance(error, InvocationError):
+            raise
+        raise _describe_failure(harness, error) from error
 
 
 def _describe_failure(harness: str, error: BaseException) -> EnvironmentFault:
