@@ -175,6 +175,15 @@ def test_a_shell_before_an_edit_of_the_same_file_has_its_change(agent: Agent) ->
     assert agent.unseen() == []
 
 
+def test_what_a_shell_took_away_is_its_own_though_an_edit_moved_the_folder_after_it(agent: Agent) -> None:
+    """When a file went is known by its folder's time alone."""
+    agent.shell("rm b.py")
+    agent.write("other.py", "x = 1\n")
+    agent.shell("true")
+
+    assert (agent.seen(), agent.unseen()) == ([("delete", "b.py")], [])
+
+
 def test_a_move_takes_no_line_and_what_changed_in_it_is_new(agent: Agent) -> None:
     agent.shell("git mv a.py moved.py; mv b.py sub/b.py; echo eight >> sub/b.py")
     agent.stop()

@@ -40,15 +40,19 @@ def look_beside(at: Site, call: HookInput) -> None:
         return
     path = find_path(event.payload.get("args")) if kind == TELLS else None
     if path is not None:
-        # Its payload will tell its change: it is only asked whether others changed the file before.
+        # Its payload will tell its change: it is only asked whether others changed the file before,
+        # or took one away beside it, whose moment the folder's time tells until it is written to.
         path = os.path.normpath(os.path.join(at.folder, path))
+        if not path.startswith(f"{at.root}/"):
+            return
         try:
             looked = os.stat(f"{at.root}/{layout.TREE}/{place.invocation_id}").st_mtime_ns
-            if not path.startswith(f"{at.root}/") or os.lstat(path).st_ctime_ns < looked:
+            moved = os.lstat(os.path.dirname(path)).st_mtime_ns >= looked
+            if not moved and os.lstat(path).st_ctime_ns < looked:
                 return
         except OSError:
             return
-        path = path[len(at.root) + 1 :]
+        path = None if moved else path[len(at.root) + 1 :]
     # most calls that edit a file end above
     from specify_cli.features.hooks.worktree.look import look
 
