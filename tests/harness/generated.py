@@ -314,7 +314,8 @@ def _measure_call(one: Expected, lines: Sequence[Line], counts: Counter[str]) ->
         counts["inner with agent"] += all("agent" in line for line in calls.values())
     for path, kind in () if one.is_late else one.changes:
         patches = [line for line in lines if line["event"] == "patch_apply" and line.get("path") == path]
-        own = [line for line in patches if line["kind"] == kind and line.get("call_id") in calls]
+        # Of calls that ran at once none is named: a subagent in the background, for example.
+        own = [line for line in patches if line["kind"] == kind and line.get("call_id", one.word) in {*calls, one.word}]
         counts["changes"] += 1
         counts["changes told"] += bool(own)
         if not own:

@@ -446,6 +446,8 @@ def _check(
         records[0][0]["invocation_id"]
     ]:
         yield NO_PARENT
+    if play == "deep" and len({line["agent"] for line in records[1] if "agent" in line}) != 2:
+        yield "a subagent's subagent does not work on its record"
     errors = sum(line["event"] == "error" for lines in records for line in lines)
     if play == "broken" and program.name in TELLS_ERRORS and not errors:
         yield "the error that ended the session is on no record"

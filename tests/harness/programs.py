@@ -201,6 +201,8 @@ EVENT_NAMES: Mapping[str, bytes] = {
 NO_PARENT = "the subagent's record does not name the one it works for"
 _ELSEWHERE = "our own tools are played on Claude Code"
 _NO_RULE = "without a person at its terminal it refuses no single command"
+_TOLD_NOT = "its hooks tell of no subagents"
+_GOES_ON = "its subagents go on after the session closed the record"
 _TOLD_ALWAYS = "it tells of a compaction before every request, whether there is one or not"
 _REFUSED = "it refuses an edit that cannot be made before it asks its hooks"
 PROGRAMS: Mapping[str, Program] = {
@@ -232,7 +234,7 @@ PROGRAMS: Mapping[str, Program] = {
             "0.61.0",
             "gemini",
             _prepare_gemini,
-            {"served": _ELSEWHERE, "denied": _NO_RULE, "compacted": _TOLD_ALWAYS},
+            {"served": _ELSEWHERE, "denied": _NO_RULE, "compacted": _TOLD_ALWAYS, "deep": _TOLD_NOT},
             known=(NO_PARENT,),
         ),
         Program(
@@ -242,7 +244,7 @@ PROGRAMS: Mapping[str, Program] = {
             "1.18.33",
             "opencode",
             _prepare_opencode,
-            {"served": _ELSEWHERE},
+            {"served": _ELSEWHERE, "deep": "its subagents begin none"},
             compacts_when_full=True,
         ),
         Program(
@@ -265,7 +267,8 @@ PROGRAMS: Mapping[str, Program] = {
             {
                 "served": _ELSEWHERE,
                 "denied": _NO_RULE,
-                "nested": "its subagents go on after the session closed the record",
+                "nested": _GOES_ON,
+                "deep": _GOES_ON,
             },
             newer_node=True,
             compacts_when_full=True,
