@@ -259,15 +259,24 @@ def make_play(program: str, seed: int) -> Made:
     return _Maker(program, seed).make()
 
 
-def measure(made: Made, project: Path, lines: Sequence[Line], used: Mapping[str, tuple[int, int]]) -> Counter[str]:
-    """Count what was expected and what stands on the records; what is wrong is named behind a colon."""
+def measure(
+    made: Made, project: Path, lines: Sequence[Line], used: Mapping[str, tuple[int, int]], sent: str
+) -> Counter[str]:
+    """Count what was expected and what stands on the records; what is wrong is named behind a colon.
+
+    `sent` are the calls that the model made, as text, and `used` the tokens of its answers.
+    """
     counts: Counter[str] = Counter()
     for path, expected in made.files.items():
         found = project / path
         if not found.is_file() or found.read_text().splitlines() != expected:
             counts[f"not played: {path}"] += 1
+    # What a program ended before is not what a record lacks.
     for one in made.expected:
-        _measure_call(one, lines, counts)
+        if one.word in sent:
+            _measure_call(one, lines, counts)
+        else:
+            counts["calls not made"] += 1
     unseen = [str(line.get("what")) for line in lines if line.get("reason") == "unseen_change"]
     counts["hands"] += len(set(made.hands))
     counts["hands found"] += len(set(made.hands) & set(unseen))

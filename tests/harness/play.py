@@ -252,7 +252,7 @@ def _play_generated(program: Program, binary: Path, seed: int, keep: Path | None
         kind = "main" if name in made.chapters else "sub"
         used[kind] = used[kind][0] + given, used[kind][1] + answered
     lines = [line for record in _read_records(top / "project") for line in record] + _read_annexes(top / "project")
-    counts = measure(made, top / "project", lines, used)
+    counts = measure(made, top / "project", lines, used, repr(model.sent))
     counts["plays"] += 1
     counts["steps"] += len(model.sent)
     if "timeout" in codes:

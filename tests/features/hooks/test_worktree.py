@@ -175,6 +175,16 @@ def test_a_shell_before_an_edit_of_the_same_file_has_its_change(agent: Agent) ->
     assert agent.unseen() == []
 
 
+def test_what_a_shell_wrote_is_its_own_though_a_hand_wrote_there_before_the_next_call(agent: Agent) -> None:
+    agent.shell("echo new >> a.py")
+    aside()
+    (agent.root / "a.py").write_text("by hand\n")
+    aside()
+    agent.shell("true")
+
+    assert (agent.seen(), agent.unseen()) == ([("modify", "a.py")], ["a.py"])
+
+
 def test_what_a_shell_took_away_is_its_own_though_an_edit_moved_the_folder_after_it(agent: Agent) -> None:
     """When a file went is known by its folder's time alone."""
     agent.shell("rm b.py")
@@ -332,7 +342,6 @@ def test_what_is_known_of_the_tree_counts_only_as_this_clone_kept_it(agent: Agen
     state = agent.root / layout.TREE / agent.run
     call = agent.begin("Bash", {"command": "x"})
     (agent.root / "a.py").write_text("new\n")
-    agent.end(call)
     data = state.read_bytes()
     if harm == "gone":
         state.unlink()
@@ -340,6 +349,7 @@ def test_what_is_known_of_the_tree_counts_only_as_this_clone_kept_it(agent: Agen
         state.write_bytes(
             data.replace(b'"files": {}', b'"files": {"a.py": [1, 0, 0, "", []]}') if harm == "forged" else data[:-9]
         )
+    agent.end(call)
     agent.stop()
 
     assert (agent.seen(), agent.unseen()) == ([], [])

@@ -251,3 +251,15 @@ def test_what_a_turn_used_is_counted_whole_though_it_was_read_in_the_middle(agen
     turns = [line for line in agent.read() if line["event"] == "turn"]
     assert [line["text"]["head"] for line in turns] == ["Done 0.", "Done 1.", "Done 2."]
     assert [line.get("tokens") for line in turns] == [{"input": 200, "output": 20}] * 3
+
+
+def test_a_call_under_way_at_the_end_of_a_turn_is_left_to_its_hook(chartered: Path, home: Path, cli: Cli) -> None:
+    """A subagent in the background goes on, and its program's hooks may name the call otherwise."""
+    agent = Agent(chartered, home, cli)
+    agent.ask("fix it")
+    agent.write("assistant", [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make"}}])
+    agent.stop()
+    before = agent.list_calls()
+    agent.tell("PreToolUse", tool_name="Bash", tool_input={"command": "make"}, tool_use_id="t1")
+
+    assert (before, agent.list_calls()) == ([], [("t1", None)])

@@ -234,14 +234,13 @@ def _leave_to_hook(told: list[Told], over: TurnOver) -> list[Told]:
     asked = max((item.at for item in told if item.event.event == "prompt"), default=0)
     answer = answers[-1] if over.tells_turn and answers and answers[-1].at >= asked else None
     told = [item for item in told if item is not answer]
-    if not over.is_closing:
-        return told
-    # What is under way is told whole when the turn is over: a subagent's kind is known then, too.
+    # What is under way is told whole when it is over: a subagent's kind is known then, too.
     ended = {item.call_id for item in told if item.event.event == "tool_result"}
     return [
         item
         for item in told
-        if item.event.event != "stage_transition" and (not item.call_id or item.call_id in ended)
+        if not (over.is_closing and item.event.event == "stage_transition")
+        and (not over.tells_turn or not item.call_id or item.call_id in ended)
     ]
 
 

@@ -25,18 +25,18 @@ _AT_WORK_SECONDS = 15 * 60
 
 
 def look_beside(at: Site, call: HookInput) -> None:
-    """Look at the work tree before a call runs that can change it; behind one, too, where other
-    records are followed. Raises what a write raises."""
+    """Look at the work tree before a call runs that can change it, and behind it. Raises what a
+    write raises."""
     event, session = call.events[-1], call.session_id
     kind = judge_call(at.harness, str(event.payload.get("tool")), event.payload.get("args"))
     place = None if session is None else find_bound(at.root, at.harness, session, call)
     if place is None or session is None or kind == WAITS or at.git_dir is None:
         return
     if event.event != "tool_call":
-        if kind != TELLS and _has_others(at.root):
-            from specify_cli.features.hooks.worktree.look import look  # for several agents at once
+        if kind != TELLS:
+            from specify_cli.features.hooks.worktree.look import look  # as below
 
-            look(at, place, session)
+            look(at, place, session, is_behind=not _has_others(at.root))
         return
     path = find_path(event.payload.get("args")) if kind == TELLS else None
     if path is not None:

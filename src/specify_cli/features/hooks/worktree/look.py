@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 # Above this a look costs more than a call may be kept waiting for: then only turns are compared.
 MAX_FILES = 5000
+# Up to this many files are looked at behind a call, too: else what changes again before the next
+# call hides what the call did.
+MAX_BEHIND = 1500
 _WAIT_SECONDS = 0.5
 _LAST = 16 * 1024
 
@@ -37,12 +40,13 @@ def look(
     call: tuple[str, str] | None = None,
     ends_turn: bool = False,
     only: str | None = None,
+    is_behind: bool = False,
     recorder: Recorder | None = None,
 ) -> None:
     """Look at a work tree, and record on a record what its calls changed and what nobody tells.
 
     `call` is the one that begins, with its kind (`judge_call`). With `only`, one file is looked
-    at. Raises what a write raises.
+    at; with `is_behind`, a tree of many files is not. Raises what a write raises.
     """
     now = time.time_ns()
     top, key = find_worktree(at.root), digest_key(at.git_dir)
@@ -54,6 +58,8 @@ def look(
         return  # another hook looks: this call is not seen to begin, and claims nothing
     with locked as fd:
         index = read_index(at.root, top)
+        if is_behind and index.total > MAX_BEHIND:
+            return
         is_small = index.total <= MAX_FILES
         known = read_known(fd, place.invocation_id, key.secret)
         moved = None
