@@ -106,7 +106,9 @@ def _read_told(root: str, profile_id: str, invocation_id: str) -> tuple[tuple[st
     fields: list[Mapping[str, object]] = [open_line(line).fields or {} for line in lines]
     printed = fields[0].get("printed") if fields else None
     hits = fields[-1].get("hits") if len(fields) == _OPENING_LINES else None
-    if not isinstance(hits, list) or (isinstance(printed, dict) and printed["form"] == "titles"):
+    if not isinstance(hits, list) or (
+        isinstance(printed, dict) and printed.get("form") == "titles"
+    ):
         return ()
     held = read_held(printed) or {}
     return tuple(

@@ -35,17 +35,6 @@ def work_without_asking(harness: str, root: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines() if "spec-kitty" not in line and "@ANSWER" not in line]
 
 
-@pytest.fixture
-def tell(chartered: Path, home: Path) -> Tell:
-    """Tell what Claude Code tells its hooks."""
-
-    def run(event: str, **payload: Any) -> None:
-        value = {"session_id": "s-1", "cwd": str(chartered), "hook_event_name": event, "prompt_id": "p", **payload}
-        run_hook("claude-code", json.dumps(value).encode(), str(chartered), str(home))
-
-    return run
-
-
 def call(number: int, command: str = "ls") -> dict[str, Any]:
     return {"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": f"toolu_{number}"}
 

@@ -9,24 +9,13 @@ from typing import Any
 
 import pytest
 
-from specify_cli.features.hooks.handler import run_hook
+from resealing import reseal
 from specify_cli.record import layout
 from specify_cli.storage.store import digest
 from support import Cli
 
 Tell = Callable[..., None]
 HELD = "Told before in this session and still in force: "
-
-
-@pytest.fixture
-def tell(chartered: Path, home: Path) -> Tell:
-    """Tell what Claude Code tells its hooks."""
-
-    def run(event: str, **payload: Any) -> None:
-        value = {"session_id": "s-1", "cwd": str(chartered), "hook_event_name": event, "prompt_id": "p", **payload}
-        run_hook("claude-code", json.dumps(value).encode(), str(chartered), str(home))
-
-    return run
 
 
 @pytest.fixture
@@ -160,3 +149,17 @@ def test_a_planted_mark_or_record_breaks_nothing(
     record.write_bytes(b'{"printed": {"form": 1}}\n' * 4)
 
     assert "### Policy Summary" in do("fix the crash of the login page")
+
+
+@pytest.mark.parametrize("planted", [{}, {"form": 7}, {"held": [{}]}, "titles"])
+def test_a_record_that_says_nonsense_of_what_was_printed_stops_no_do(
+    chartered: Path, tell: Tell, do: Callable[..., str], planted: object
+) -> None:
+    """What lies in the work tree is anybody's."""
+    tell("SessionStart", source="startup")
+    do("fix the failing login test")
+    (path,) = (chartered / layout.RECORDS).glob("*.jsonl")
+    lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+    path.write_bytes(reseal([{**lines[0], "printed": planted}, *lines[1:]]))
+
+    assert "# Governance context" in do("fix the crash of the login page")
