@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import re
 
-from charter.inputs import CHARTER_MARKDOWN, CHARTER_YAML
 from charter.parse import strip_mark
 from charter.parts import (
     describe_denied,
     describe_fetch,
     describe_omission,
     is_summary,
+    list_profile,
+    list_unread,
     name_action,
     render_artifact,
     truncate,
@@ -282,21 +283,12 @@ def _write_opening(inputs: ContextInputs, profile: AgentProfile | None, action: 
         document = profile.document
         specialization = document.get("specialization")
         part = specialization if isinstance(specialization, dict) else {}
-        for label, value in (
+        parts = (
             ("Stay out of", part.get("avoidance-boundary")),
             ("Done when", part.get("success-definition")),
-        ):
-            if isinstance(value, str) and value.strip():
-                lines.append(f"- {label}: {truncate(' '.join(value.split()), _PROFILE_SIZE)}")
-        lines.append("")
+        )
+        lines += [*list_profile(parts, _PROFILE_SIZE), ""]
     lines.append(
         "The charter is what this project demands: it binds, and wins where a rule below disagrees."
     )
-    if any(problem.path in (CHARTER_MARKDOWN, CHARTER_YAML) for problem in inputs.problems):
-        lines.append(
-            "One of the charter's files could not be read: rules may be missing here. Say so "
-            "when you report."
-        )
-    if inputs.charter_error:
-        lines.append("It is the one that says which doctrine is in force, so none is shown.")
-    return "\n".join(lines)
+    return "\n".join([*lines, *list_unread(inputs)])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from charter.inputs import CHARTER_MARKDOWN, CHARTER_YAML
 from charter.parts import (
     describe_denied,
     describe_fetch,
     describe_omission,
     is_summary,
+    list_profile,
+    list_unread,
     name_action,
     render_artifact,
     truncate,
@@ -83,28 +84,19 @@ def _write_opening(
         document = profile.document
         specialization = document.get("specialization")
         part = specialization if isinstance(specialization, dict) else {}
-        for label, value in (
+        parts = (
             ("Purpose", document.get("purpose") or profile.description),
             ("Focus", part.get("primary-focus")),
             ("Stay out of", part.get("avoidance-boundary")),
             ("Done when", part.get("success-definition")),
-        ):
-            if isinstance(value, str) and value.strip():
-                lines.append(f"- {label}: {truncate(' '.join(value.split()), size)}")
-        lines.append("")
+        )
+        lines += [*list_profile(parts, size), ""]
     lines.append(
         "The charter is what this project demands: it binds, and wins where anything below it "
         "disagrees."
         " The doctrine after it is ranked by how much it bears on the action and the request."
     )
-    if any(problem.path in (CHARTER_MARKDOWN, CHARTER_YAML) for problem in inputs.problems):
-        lines.append(
-            "One of the charter's files could not be read: rules may be missing here. Say so "
-            "when you report."
-        )
-    if inputs.charter_error:
-        lines.append("It is the one that says which doctrine is in force, so none is shown.")
-    return "\n".join(lines)
+    return "\n".join([*lines, *list_unread(inputs)])
 
 
 def _lay_out(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from charter.inputs import CHARTER_MARKDOWN, CHARTER_YAML
 from charter.retrieval import is_denied
 from doctrine.light_imports import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from charter.inputs import ContextInputs
@@ -43,6 +44,28 @@ def describe_denied(inputs: ContextInputs, collection: Sequence[Artifact]) -> st
         f"The policy denies all of {' and '.join(gone)}. This does not mean that there are "
         "no rules: ask for them."
     )
+
+
+def list_unread(inputs: ContextInputs) -> list[str]:
+    """Return what is said of a charter of which not everything could be read."""
+    lines: list[str] = []
+    if any(problem.path in (CHARTER_MARKDOWN, CHARTER_YAML) for problem in inputs.problems):
+        lines.append(
+            "One of the charter's files could not be read: rules may be missing here. Say so "
+            "when you report."
+        )
+    if inputs.charter_error:
+        lines.append("It is the one that says which doctrine is in force, so none is shown.")
+    return lines
+
+
+def list_profile(parts: Iterable[tuple[str, object]], size: int) -> list[str]:
+    """Return the parts of a profile that are texts, a line each of at most `size` characters."""
+    return [
+        f"- {label}: {truncate(' '.join(value.split()), size)}"
+        for label, value in parts
+        if isinstance(value, str) and value.strip()
+    ]
 
 
 def render_artifact(artifact: Artifact) -> str:

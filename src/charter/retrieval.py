@@ -106,11 +106,7 @@ def retrieve(
     spoken = frozenset(stem(word) for text in seeds.words for word in words(text)) - asked_terms
     # 2. Every artifact is scored on three counts, by what of it may be shown: a score must not tell
     # of a hidden text.
-    seen = (
-        [redact_artifact(artifact, policy) for artifact in collection]
-        if policy.rules
-        else collection
-    )
+    seen = redact_collection(collection, policy)
     lexical = lexical_scores(seen, terms, config)
     by_request, by_profile = _collect_labels(seen, asked_terms), _collect_labels(seen, spoken)
     scored: list[Hit] = []
@@ -200,6 +196,13 @@ def redact_artifact(artifact: Artifact, policy: Policy) -> Artifact:
             body="", keywords=(), applies=artifact.applies._replace(files=(), words=())
         )
     )
+
+
+def redact_collection(collection: Sequence[Artifact], policy: Policy) -> Sequence[Artifact]:
+    """Return what of each artifact may be scored."""
+    if not policy.rules:
+        return collection
+    return [redact_artifact(artifact, policy) for artifact in collection]
 
 
 def matches(rule: PolicyRule, artifact: Artifact) -> bool:

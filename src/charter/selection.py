@@ -17,7 +17,7 @@ from charter.retrieval import (
     is_denied,
     lexical_scores,
     query_terms,
-    redact_artifact,
+    redact_collection,
     score_nearness,
     split_label,
 )
@@ -93,11 +93,7 @@ def select(
 ) -> Selection:
     """Return what bears on the work, best first."""
     # 1. Nothing that policy withholds says anything: a score must not tell of a hidden text.
-    seen = (
-        [redact_artifact(artifact, policy) for artifact in collection]
-        if policy.rules
-        else collection
-    )
+    seen = redact_collection(collection, policy)
     lexical = lexical_scores(seen, work.terms, _read_bm25(config))
     named = _name_labels(seen, work.terms)
     candidates: list[Choice] = []
