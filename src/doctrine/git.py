@@ -1,13 +1,22 @@
 """Find a worktree's git directory by reading files, and ask git safely where only git knows the
 answer.
 
-`ask_git` is the one place that starts git: without network, hooks of the index, discovery of other
-repositories, or anything the caller's environment points at.
+`run_git` is the one place that starts git: without discovery of other repositories, hooks, or
+anything the caller's environment points at, and without network unless that is asked for.
 """
 
 from __future__ import annotations
 
 import os
+
+from doctrine.light_imports import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from subprocess import CompletedProcess
+
+# What the branch to merge into is called, the likeliest first.
+DEFAULT_BASES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 
 # Variables that make git look at another repository than the one that was found.
 _POINTERS = {
@@ -68,7 +77,7 @@ def list_changed(top: str, most: int = 50) -> list[str]:
     The branch is held against where it left the default branch. Raises OSError without git.
     """
     words = ("diff", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules", "-z")
-    for base in ("origin/HEAD", "origin/main", "origin/master", "main", "master"):
+    for base in DEFAULT_BASES:
         named = ask_git(top, *words, "--merge-base", base, "--")
         if named is not None:
             break
@@ -79,32 +88,57 @@ def list_changed(top: str, most: int = 50) -> list[str]:
 
 def read_git(top: str, *words: str, given: bytes = b"") -> bytes | None:
     """Return the bytes a git command prints that reads what is `given`, as `ask_git` does."""
+    try:
+        answer = run_git(top, words, given=given)
+    except TimeoutError:
+        return None
+    return answer.stdout if answer is not None and answer.returncode == 0 else None
+
+
+def read_blob(top: str, name: str, limit: int) -> bytes | None:
+    """Return a blob by its id or `commit:path`; None where it is not there or larger than `limit`
+    bytes. Raises OSError without git."""
+    size = read_git(top, "cat-file", "-s", name)
+    if size is None or int(size) > limit:
+        return None
+    return read_git(top, "cat-file", "blob", name)
+
+
+def run_git(
+    top: str,
+    words: Sequence[str],
+    *,
+    given: bytes = b"",
+    more: Mapping[str, str] | None = None,
+    network: bool = False,
+) -> CompletedProcess[bytes] | None:
+    """Run a git command for the worktree at `top`; None where it is no worktree.
+
+    `more` are variables for git. With `network` it may reach remotes by the user's own access, and
+    has five minutes instead of half of one. Raises TimeoutError, OSError without git.
+    """
     import subprocess  # slow to load, and most commands ask git nothing
 
     directory = own_git_directory(top)
     if directory is None:
         return None
     environment = {name: value for name, value in os.environ.items() if name not in _POINTERS}
-    environment |= {
-        "GIT_ALLOW_PROTOCOL": "none",
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_OPTIONAL_LOCKS": "0",
-    }
+    environment |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
+    environment |= {} if network else {"GIT_ALLOW_PROTOCOL": "none"}
     argv = ["git", "-C", top, f"--git-dir={directory}", f"--work-tree={top}"]
-    argv += ["-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit", *words]
+    argv += ["-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit"]
+    argv += ["-c", "core.hooksPath=/dev/null"] if network else []  # a push has hooks
     try:
-        answer = subprocess.run(
-            argv,
-            env=environment,
+        return subprocess.run(
+            [*argv, *words],
+            env=environment | dict(more or {}),
             input=given,
             capture_output=True,
-            timeout=30,
+            timeout=300 if network else 30,
             check=False,
         )
-    except subprocess.TimeoutExpired:
-        return None
-    return answer.stdout if answer.returncode == 0 else None
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError(f"git {words[0]} took more than {error.timeout:.0f} seconds") from error
 
 
 def _read_small_text(path: str) -> str | None:

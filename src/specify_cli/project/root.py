@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 
-from doctrine.git import git_directory
+from doctrine.git import find_worktree, git_directory
 from doctrine.light_imports import NamedTuple
-from specify_cli.errors import EnvironmentFault
+from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.project.protection import remembered_places
 from specify_cli.record import layout
 
@@ -34,6 +34,17 @@ def find_root(start: str, home: str | None = None) -> tuple[str, str | None]:
     """Return (project root, git directory) for a folder: design §4. Raises EnvironmentFault
     FOREIGN_OWNER."""
     return locate(start, home)[:2]
+
+
+def require_worktree(root: str, why: str) -> str:
+    """Return the top of the git worktree a project lies in; `why` says what is missing without one.
+
+    Raises CallerError NOT_A_REPOSITORY.
+    """
+    top = find_worktree(root)
+    if top is None:
+        raise CallerError("NOT_A_REPOSITORY", f"{root} is in no git repository: {why}", "git init")
+    return top
 
 
 def locate(start: str, home: str | None = None) -> Location:

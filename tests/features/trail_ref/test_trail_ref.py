@@ -117,7 +117,9 @@ def test_a_ref_that_lost_what_was_seen_is_found_and_never_overwrites(team: Team,
 
 def test_an_archive_that_is_none_is_named_and_the_others_come(team: Team) -> None:
     writer = team.shop.work()
-    state = git_ref.push_files(str(team.shop.root), "origin", {f"2026-11/{'0' * 26}-{'0' * 16}.tar": b"nothing"})
+    files = {f"2026-11/{'0' * 26}-{'0' * 16}.tar": b"nothing"}
+    found = git_ref.fetch_ref(str(team.shop.root), "origin")
+    state = git_ref.push_files(str(team.shop.root), "origin", files, found)
     team.run(team.shop.root, "trail", "push")
     clone = team.clone("clone")
     fetched = team.run(clone, "trail", "fetch", "--json")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from doctrine.git import read_git
+from doctrine.git import DEFAULT_BASES, read_git
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import plain, write_json, write_lines, write_text
 from specify_cli.durable import read_clock
@@ -28,7 +28,6 @@ from specify_cli.record.seal import canonical
 from specify_cli.room import Values
 
 _EXITS = {"pass": 0, "fail": 1, "damaged": 3}
-_DEFAULT_BASES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 
 
 def gate(values: Values) -> int:
@@ -45,7 +44,7 @@ def gate(values: Values) -> int:
 
 
 def _find_base(top: str) -> str:
-    for name in _DEFAULT_BASES:
+    for name in DEFAULT_BASES:
         if read_git(top, "rev-parse", "--verify", "-q", f"{name}^{{commit}}") is not None:
             return name
     raise CallerError(

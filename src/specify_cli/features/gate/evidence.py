@@ -44,7 +44,7 @@ from specify_cli.record.findings import judge_set
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.checks import find_commands
 from specify_cli.redaction.redact import RuleSet, redact
-from specify_cli.storage.checking import strays, verify_place
+from specify_cli.storage.checking import strays
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import read_record
 from specify_cli.trail.log.notes import NoteError, Policy, parse_policy
@@ -69,6 +69,7 @@ class _Base(NamedTuple):
     """What the base says: its rules, its config and whom it trusts."""
 
     tip: str
+    prefix: str
     gate: GateFile
     has_file: bool
     config: Config
@@ -87,16 +88,16 @@ def judge_project(project: Project, index: SearchIndex, asked: GateRange, today:
     prefix = find_prefix(project.root, asked.top)
     with _read_base(asked.top, tip, prefix) as base:
         changes = drop_evidence(read_range(asked.top, f"{tip}...{asked.head}"), prefix)
-        evidence = _gather_evidence(project, index, asked.top, base, changes)
+        evidence = _gather_evidence(project, index, asked, base, changes)
         waivers = list(read_waivers(asked.top, changes, prefix))
         return apply_waivers(judge_range(evidence), waivers, base.signers, today)
 
 
 def _gather_evidence(
-    project: Project, index: SearchIndex, top: str, base: _Base, changes: ChangeRange
+    project: Project, index: SearchIndex, asked: GateRange, base: _Base, changes: ChangeRange
 ) -> Evidence:
     """Return what the rules look at."""
-    prefix = find_prefix(project.root, top)
+    top, prefix = asked.top, base.prefix
     reading = Reading(base.commands, base.signers)
     origin = trace_range(project, index, changes, top, reading)
     absent = _count_absent(top, changes, prefix)
@@ -145,7 +146,7 @@ def _read_base(top: str, tip: str, prefix: str) -> Iterator[_Base]:
                 with open(f"{folder}/{len(paths) - 1}", "wb") as file:
                     file.write(read.require(name))
         signers = None if paths[0] is None else Signers(paths[0], paths[1])
-        yield _Base(tip, gate, data is not None, config, commands, policy, signers)
+        yield _Base(tip, prefix, gate, data is not None, config, commands, policy, signers)
 
 
 class _Reader(NamedTuple):
@@ -194,22 +195,20 @@ def _prove_records(project: Project, top: str, origin: Origin, base: _Base) -> M
     judged = judge_set(reports, (*strays(project), *watch.findings()))
     watch.assess(judged)
     imported = {
-        str(report.invocation_id)
+        str(report.invocation_id): report.tip
         for report in reports
         if report.file.startswith(f"{layout.IMPORTED}/")
     }
     ranks = watch.rank_records([name for name in sealed if name not in imported], judged)
-    for name in imported.intersection(sealed):
-        if base.policy is not None and _is_logged(project, top, name, base.policy):
+    for name in imported.keys() & sealed:
+        if base.policy is not None and _is_logged(top, name, imported[name], base.policy):
             ranks[name] = "logged"
     return proofs | {name: rank.replace("intact", "sealed") for name, rank in ranks.items()}
 
 
-def _is_logged(project: Project, top: str, invocation_id: str, policy: Policy) -> bool:
-    """Return whether an archive of the trail's ref proves that a trusted log holds this record as
-    it lies here."""
-    place = Index(project.root).resolve(invocation_id)
-    tip = verify_place(project, place).tip
+def _is_logged(top: str, invocation_id: str, tip: str | None, policy: Policy) -> bool:
+    """Return whether an archive of the trail's ref proves that a trusted log holds the record with
+    this tip, as it lies here."""
     with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
         for number, data in enumerate(find_archive(top, invocation_id)):
             path = f"{folder}/{number}.tar"
@@ -310,13 +309,18 @@ def _find_lost_hooks(top: str, changes: ChangeRange) -> Iterator[str]:
     """Yield the settings files that run fewer of our hooks than before."""
     files = [file for file in changes.files if ("." in file.path and "settings" in file.path)
              or "hooks" in file.path]  # fmt: skip
-    for file in files[:100]:
-        old, new = (
+    ends = [
+        (
+            file,
             f"{changes.base}:{file.old_path or file.path}",
             f"{changes.head}:{file.path}",
         )
-        data = read_blobs(top, [name for name in (old, new) if "\n" not in name])
-        before, after = ((data.get(name) or b"").count(_HANDLER) for name in (old, new))
+        for file in files[:100]
+        if "\n" not in f"{file.old_path}{file.path}"
+    ]
+    data = read_blobs(top, (name for _, old, new in ends for name in (old, new)))
+    for file, old, new in ends:
+        before, after = ((data[name] or b"").count(_HANDLER) for name in (old, new))
         if after < before:
             yield f"hooks: {make_encodable(file.path)} runs {after} of {before} handlers"
 

@@ -76,7 +76,7 @@ def read_waivers(top: str, changes: ChangeRange, prefix: str) -> Iterator[Waiver
     below = f"{prefix}{FOLDER}/"
     paths = sorted(path for path in changes.paths if path.startswith(below) and "\n" not in path)
     names = [f"{changes.head}:{path}" for path in paths[:_MAX_FILES]]
-    for data in read_blobs(top, names, _MAX_FILE).values() if names else ():
+    for data in read_blobs(top, names, _MAX_FILE).values():
         try:
             value = json.loads(data or b"")
             waiver = Waiver(**value)

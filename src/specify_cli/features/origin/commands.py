@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from doctrine.git import find_worktree
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import write_json, write_lines, write_text
 from specify_cli.errors import CallerError, EnvironmentFault
@@ -16,6 +15,7 @@ from specify_cli.features.search.commands import open_index
 from specify_cli.installation import advise_install
 from specify_cli.libraries.archive.archive import create_file
 from specify_cli.project.config import Project
+from specify_cli.project.root import require_worktree
 from specify_cli.room import Values
 
 
@@ -48,15 +48,8 @@ def origin(values: Values) -> int:
 
 
 def find_top(project: Project) -> str:
-    """Return the top of the worktree. Raises CallerError INVALID_VALUE outside git."""
-    top = find_worktree(project.root)
-    if top is None:
-        raise CallerError(
-            "INVALID_VALUE",
-            f"{project.root} lies in no git repository",
-            "git init, or spec-kitty why FILE",
-        )
-    return top
+    """Return the top of the worktree. Raises CallerError NOT_A_REPOSITORY outside git."""
+    return require_worktree(project.root, "it has no commits")
 
 
 def read_changes(top: str, given: str) -> ChangeRange:

@@ -102,10 +102,12 @@ def read_blobs(top: str, blobs: Iterable[str], limit: int = MAX_FILE) -> dict[st
     """Return the bytes of blobs by id or `commit:path`; None for one that is not there, larger than
     `limit`, or beyond what is read at once."""
     names = list(dict.fromkeys(blobs))
+    if not names:
+        return {}
     given = "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
     sizes: list[int | None] = []
     listed = _ask(top, "cat-file", "--batch-check=%(objecttype) %(objectsize)", given=given)
-    for row in listed.removesuffix(b"\n").split(b"\n") if names else ():
+    for row in listed.removesuffix(b"\n").split(b"\n"):
         kind, _, digits = row.rpartition(b" ")
         sizes.append(int(digits) if kind == b"blob" else None)
     chosen, left = [], _MAX_BYTES

@@ -15,16 +15,15 @@ from functools import partial
 from hashlib import sha256
 from typing import NamedTuple
 
-from doctrine.git import find_worktree
+from doctrine.git import read_blob
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.trail_ref.git_ref import (
     Fetched,
-    compare_states,
     fetch_ref,
     list_files,
     push_files,
-    read_file,
     read_tip,
+    refuse_rewritten,
     remember,
 )
 from specify_cli.features.witness.log.proofs import collect_proofs
@@ -32,6 +31,7 @@ from specify_cli.libraries.archive.archive import export
 from specify_cli.libraries.archive.unpacking import import_file
 from specify_cli.libraries.work.sources import Source, iter_opened, list_items
 from specify_cli.project.config import Project, load_project
+from specify_cli.project.root import require_worktree
 from specify_cli.record import layout
 from specify_cli.record.seal import seal_at_end
 from specify_cli.storage.checking import annex_files
@@ -39,6 +39,7 @@ from specify_cli.storage.index import Index
 from specify_cli.storage.queries import read_row
 from specify_cli.storage.store import FileRecordStore, Place
 
+_WHY = "there is no ref to carry records in"
 # An archive larger than this is not taken in.
 MAX_ARCHIVE = 64 * 1024 * 1024
 
@@ -75,8 +76,9 @@ def push_trail(project: Project, remote: str) -> Pushed:
             f"trail is {project.config.trail}: records leave in a git ref only with `trail: ref`",
             "set `trail: ref` in .kittify/config.yaml, then spec-kitty config accept",
         )
-    top = require_worktree(project)
+    top = require_worktree(project.root, _WHY)
     known = fetch_ref(top, remote)
+    refuse_rewritten(remote, known)
     new: dict[str, bytes] = {}
     left_out: list[str] = []
     for place in _list_closed(project):
@@ -86,7 +88,7 @@ def push_trail(project: Project, remote: str) -> Pushed:
                 new[name] = _compose(project, place.invocation_id)
         except (OSError, InvocationError) as error:
             left_out.append(f"{place.invocation_id}: {error}")
-    state = push_files(top, remote, new)
+    state = push_files(top, remote, new, known)
     added = sorted({name[8:34] for name in new})
     return Pushed(tuple(added), len(state.files), tuple(left_out))
 
@@ -94,7 +96,7 @@ def push_trail(project: Project, remote: str) -> Pushed:
 def fetch_trail(project: Project, remote: str) -> TakenIn:
     """Bring in every record of the remote's ref that is not here. Raises EnvironmentFault
     REMOTE_FAILED."""
-    top = require_worktree(project)
+    top = require_worktree(project.root, _WHY)
     seen = read_tip(top)
     found = fetch_ref(top, remote)
     taken = _take_in(project, top, found)
@@ -131,22 +133,14 @@ def find_archive(top: str, invocation_id: str) -> Iterator[bytes]:
     """Yield the archives of a record that the ref here holds."""
     tip = read_tip(top)
     for name, blob in sorted(list_files(top, tip).items()) if tip is not None else ():
-        data = read_file(top, blob, MAX_ARCHIVE) if name[8:34] == invocation_id else None
+        data = read_blob(top, blob, MAX_ARCHIVE) if name[8:34] == invocation_id else None
         if data is not None:
             yield data
 
 
-def require_worktree(project: Project) -> str:
-    """Return the top of the worktree. Raises CallerError INVALID_VALUE outside git."""
-    top = find_worktree(project.root)
-    if top is None:
-        raise CallerError("INVALID_VALUE", f"{project.root} lies in no git repository", "git init")
-    return top
-
-
 def _take_in(project: Project, top: str, found: Fetched) -> TakenIn:
     seen = read_tip(top)
-    before = compare_states(top, None, seen).files if seen is not None else {}
+    before = {} if seen is None else list_files(top, seen)
     records: list[str] = []
     refused: list[str] = []
     present = 0
@@ -157,7 +151,7 @@ def _take_in(project: Project, top: str, found: Fetched) -> TakenIn:
             present += 1
             continue
         try:
-            data = read_file(top, blob, MAX_ARCHIVE)
+            data = read_blob(top, blob, MAX_ARCHIVE)
             if data is None:
                 refused.append(f"{name}: it is larger than {MAX_ARCHIVE} bytes")
                 continue

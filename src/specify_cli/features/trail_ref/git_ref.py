@@ -1,7 +1,7 @@
 """The ref `refs/kittify/trail`: commits whose trees hold immutable files, merged by union.
 
     found = fetch_ref(top, "origin")
-    push_files(top, "origin", {"2026-11/01J….tar": data})
+    push_files(top, "origin", {"2026-11/01J….tar": data}, found)
 
 No branch, index or work tree is touched. Files are only ever added: a tree without a file that was
 seen before was cut, and a tip that does not continue the one seen before was rewritten.
@@ -11,19 +11,17 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from doctrine.git import own_git_directory, read_git
-from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
+from doctrine.git import read_git, run_git
+from specify_cli.errors import EnvironmentFault, StoredDataError
 
 REF, _INCOMING = "refs/kittify/trail", "refs/kittify/incoming"
 _NAME = re.compile(r"[0-9]{4}-[0-9]{2}/[0-9A-Z]{26}-[0-9a-f]{16}\.tar")
 # How often a push tries again where somebody else was quicker.
 _TRIES = 8
-_SECONDS = 300
 _WHO = {
     "GIT_AUTHOR_NAME": "spec-kitty",
     "GIT_AUTHOR_EMAIL": "spec-kitty@localhost",
@@ -93,23 +91,16 @@ def remember(top: str, tip: str) -> None:
     _run_git(top, "update-ref", REF, tip)
 
 
-def read_file(top: str, blob: str, limit: int) -> bytes | None:
-    """Return a file of the ref; None where it is larger than `limit` bytes."""
-    size = read_git(top, "cat-file", "-s", blob)
-    return None if size is None or int(size) > limit else read_git(top, "cat-file", "blob", blob)
-
-
-def push_files(top: str, remote: str, new: Mapping[str, bytes]) -> Fetched:
-    """Add files to the remote's ref and return its state then; another clone's are kept.
+def push_files(top: str, remote: str, new: Mapping[str, bytes], found: Fetched) -> Fetched:
+    """Add files to the remote's ref, which was found like this, and return its state then; another
+    clone's are kept.
 
     Raises EnvironmentFault REMOTE_FAILED, StoredDataError TRAIL_REWRITTEN where the remote lost
     what was seen there before: nothing is pushed then.
     """
+    refuse_rewritten(remote, found)
     blobs = {name: _write_blob(top, data) for name, data in new.items()}
     for _ in range(_TRIES):
-        found = fetch_ref(top, remote)
-        if found.rewritten or found.lost:
-            raise refuse_rewritten(remote, found)
         if blobs.items() <= found.files.items():
             if found.tip is not None:
                 remember(top, found.tip)
@@ -120,6 +111,8 @@ def push_files(top: str, remote: str, new: Mapping[str, bytes]) -> Fetched:
         except EnvironmentFault:
             if _read_remote_tip(top, remote) == found.tip:
                 raise  # nobody was quicker: the remote refuses
+            found = fetch_ref(top, remote)
+            refuse_rewritten(remote, found)
             continue
         remember(top, tip)
         return compare_states(top, None, tip)
@@ -128,10 +121,12 @@ def push_files(top: str, remote: str, new: Mapping[str, bytes]) -> Fetched:
     )
 
 
-def refuse_rewritten(remote: str, found: Fetched) -> StoredDataError:
-    """Return the error of a ref that does not hold any more what was seen there."""
+def refuse_rewritten(remote: str, found: Fetched) -> None:
+    """Raise StoredDataError TRAIL_REWRITTEN for a ref that lacks what was seen there before."""
+    if not found.rewritten and not found.lost:
+        return
     what = f"{len(found.lost)} files are gone" if found.lost else "its history is another one"
-    return StoredDataError(
+    raise StoredDataError(
         "TRAIL_REWRITTEN",
         f"{remote}: {REF} was rewritten or cut since it was seen last: {what}"
         + (f", first {found.lost[0]}" if found.lost else ""),
@@ -164,23 +159,15 @@ def _run_git(
     top: str, *words: str, given: bytes = b"", more: Mapping[str, str] | None = None
 ) -> str:
     """Run git with the user's own access to remotes. Raises EnvironmentFault REMOTE_FAILED."""
-    directory = own_git_directory(top)
-    if directory is None:
-        raise CallerError("INVALID_VALUE", f"{top} is no git worktree", "git init")
-    environment = {name: value for name, value in os.environ.items() if name != "GIT_INDEX_FILE"}
-    environment |= {"GIT_TERMINAL_PROMPT": "0", **(more or {})}
-    argv = ["git", "-C", top, f"--git-dir={directory}", "-c", "core.hooksPath=/dev/null", *words]
     try:
-        done = subprocess.run(
-            argv, env=environment, input=given, capture_output=True, timeout=_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = run_git(top, words, given=given, more=more, network=True)
+    except OSError as error:
         raise EnvironmentFault(
             "REMOTE_FAILED", f"git {words[0]}: {error}", "git --version"
         ) from error
-    if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip()[-300:]
+    if done is None or done.returncode:
+        said = "no worktree" if done is None else done.stderr.decode("utf-8", "replace").strip()
         raise EnvironmentFault(
-            "REMOTE_FAILED", f"git {words[0]}: {said}", "check the remote: git remote -v"
+            "REMOTE_FAILED", f"git {words[0]}: {said[-300:]}", "check the remote: git remote -v"
         )
     return done.stdout.decode("utf-8", "replace")

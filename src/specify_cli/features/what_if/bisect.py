@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from charter.inputs import CONFIG_PATH, DOCTRINE_FOLDER
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS
-from doctrine.git import ask_git, find_worktree, read_git
+from doctrine.git import ask_git, read_git
 from doctrine.load import ParseCache
 from specify_cli.errors import CallerError
 from specify_cli.features.replay.quiet import network_denied
@@ -29,6 +29,7 @@ from specify_cli.features.what_if.backtest import (
 )
 from specify_cli.invocation import gates
 from specify_cli.project.config import Project
+from specify_cli.project.root import require_worktree
 from specify_cli.record.ids import millis_of
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
@@ -67,13 +68,7 @@ class Culprit(NamedTuple):
 def find_culprit(project: Project, invocation_id: str) -> Culprit:
     """Ask each commit since the record. Raises CallerError NOT_A_REPOSITORY, StoredDataError
     unreplayable.*."""
-    top = find_worktree(project.root)
-    if top is None:
-        raise CallerError(
-            "NOT_A_REPOSITORY",
-            f"{project.root} is in no git repository: there are no commits to ask",
-            "git init",
-        )
+    top = require_worktree(project.root, "there are no commits to ask")
     place = Index(project.root).resolve(invocation_id)
     objects = FileObjectStore(project.root, project.config.trail)
     with network_denied():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from doctrine.git import ask_git, find_worktree, read_git
+from doctrine import git
+from doctrine.git import ask_git, find_worktree
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record import layout
@@ -83,14 +84,10 @@ def read_blob(root: str, name: str) -> bytes:
     """Return the bytes of a file in a commit, `<commit>:<path>`; none where it is not there or too
     large."""
     top = find_worktree(root)
-    if top is None:
-        return b""
     try:
-        size = ask_git(top, "cat-file", "-s", name)
-        if size is None or int(size) > _MAX_BLOB:
-            return b""
-        return read_git(top, "cat-file", "blob", name) or b""
-    except (OSError, ValueError):
+        data = None if top is None else git.read_blob(top, name, _MAX_BLOB)
+        return data or b""
+    except OSError:
         return b""
 
 
