@@ -51,6 +51,12 @@ REFUSED = {
     "spec-kitty trail push": "TRAIL_NOT_ACCEPTED",
     "spec-kitty trail push --remote upstream": "TRAIL_NOT_ACCEPTED",
     "spec-kitty trail fetch --source ledger.sqlite": "INVALID_VALUE",
+    "spec-kitty packs add ../house-rules": "PACK_NOT_FOUND",
+    "spec-kitty packs update house-rules --rev v1.3 --dry-run": "PACK_NOT_FOUND",
+    "spec-kitty packs remove house-rules": "PACK_NOT_FOUND",
+    "spec-kitty packs add ../rules.git --rev v1.2 --dry-run": "PACK_NOT_FETCHED",
+    "spec-kitty packs verify --allowed-signers team-keys": "INVALID_VALUE",
+    "spec-kitty packs build . --key ~/.ssh/id_ed25519": "PACK_NOT_FOUND",
     "spec-kitty gate waive tests ID --reason 'words only' --until 2026-12-31 --key ~/.ssh/id_ed25519": "INVALID_VALUE",
 }
 # They go on until they are stopped; tests of their own run them.

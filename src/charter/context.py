@@ -482,7 +482,8 @@ def _collect_artifacts(inputs: ContextInputs) -> list[Artifact]:
     must not come back.
     """
     if inputs.charter_error:
-        return list(inputs.charter.sections)
+        bound = (artifact for artifact in inputs.artifacts if artifact.binding)
+        return [*inputs.charter.sections, *bound]
     artifacts = {artifact.uri: artifact for artifact in shipped_artifacts(inputs.bundle)}
     for artifact in inputs.artifacts:
         replaced = artifacts.get(artifact.uri)
@@ -494,7 +495,9 @@ def _collect_artifacts(inputs: ContextInputs) -> list[Artifact]:
     in_force = [
         artifact
         for artifact in artifacts.values()
-        if artifact.kind not in activated or artifact.id in activated[artifact.kind]
+        if artifact.binding
+        or artifact.kind not in activated
+        or artifact.id in activated[artifact.kind]
     ]
     return [*inputs.charter.sections, *in_force]
 

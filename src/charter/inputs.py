@@ -5,6 +5,16 @@ from __future__ import annotations
 
 import os
 
+from charter.doctrine_files import (
+    DOCTRINE_FOLDER,
+    POLICY_PATH,
+    find_place,
+    join_artifacts,
+    join_policy,
+    read_doctrine,
+    read_packed,
+    suggest_repair,
+)
 from charter.model import Charter, CharterError, Policy
 from charter.parse import (
     join_charters,
@@ -18,8 +28,8 @@ from charter.retrieval import (
     decimal,
     from_decimal,
 )
-from doctrine.artifact import Artifact, ArtifactError, parse_artifact, parse_markdown_artifact
-from doctrine.graph import Edge, GraphError, parse_edges
+from doctrine.artifact import Artifact
+from doctrine.graph import Edge
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from doctrine.load import (
     ParseCache,
@@ -34,7 +44,8 @@ from doctrine.load import (
     secrets_in,
     shipped_bundle,
 )
-from doctrine.yaml_reader import MAX_BYTES, YamlError, decode_utf8, locate_yaml
+from doctrine.packs import read_packs
+from doctrine.yaml_reader import MAX_BYTES, YamlError, decode_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,11 +57,8 @@ if TYPE_CHECKING:
 
 CHARTER_MARKDOWN = ".kittify/charter/charter.md"
 CHARTER_YAML = ".kittify/charter/charter.yaml"
-POLICY_PATH = ".kittify/charter/policy.yaml"
 CONFIG_PATH = ".kittify/config.yaml"
-DOCTRINE_FOLDER = ".kittify/doctrine"
 OVERLAYS = f"{DOCTRINE_FOLDER}/overlays/"
-GRAPH_PATHS = (".kittify/doctrine/graph.yaml", ".kittify/doctrine/graph.yml")
 CHARTER_BYTES = 1_048_576
 # Characters: what a project set before budgets were said in tokens, at four of them a token.
 DEFAULT_BUDGET = 16_000
@@ -168,6 +176,9 @@ def load_inputs(
     # names it.
     sources += [file for file in files if not file.path.startswith(OVERLAYS)]
     lost += [problem for problem in problems if not problem.path.startswith(OVERLAYS)]
+    packed, problems = read_packs(root, profiles=False)
+    sources += packed
+    lost += problems
     if settings is None:
         settings, config_problems = _read_config(root, cache)
     return _build_inputs(sources, lost, settings, shipped_bundle(), cache, config_problems)
@@ -180,7 +191,7 @@ def _read_config(root: str, cache: ParseCache) -> tuple[Mapping[str, Any], tuple
     except SourceError as error:
         return {}, (error.problem,)
     except YamlError as error:
-        return {}, (Problem(CONFIG_PATH, error.line, error.reason, _suggest_repair(CONFIG_PATH)),)
+        return {}, (Problem(CONFIG_PATH, error.line, error.reason, suggest_repair(CONFIG_PATH)),)
     return (document if isinstance(document, dict) else {}), ()
 
 
@@ -201,7 +212,17 @@ def _build_inputs(
     policy, policy_state, policy_document, policy_error = _read_policy(
         by_path, unreadable, problems, cache
     )
-    artifacts, edges = _read_doctrine(by_path, problems, cache)
+    artifacts, edges = read_doctrine(by_path, problems, cache)
+    # What packs bring: behind the project's own, but for what an organisation binds.
+    packed = read_packed(by_path, unreadable, problems, cache)
+    if packed.is_pinned and charter_state == "missing":
+        charter_state = "present"
+    charter = charter._replace(sections=(*charter.sections, *packed.sections))
+    if policy_state != "unreadable" and packed.policy_error is not None:
+        policy_state, policy_document, policy_error = "unreadable", None, packed.policy_error
+    artifacts = join_artifacts(artifacts, packed.artifacts, problems)
+    policy = join_policy(policy, packed.rules, (*charter.sections, *artifacts), problems)
+    edges = (*edges, *packed.edges)
     corpus = {artifact.uri: artifact.digest for artifact in (*charter.sections, *artifacts)}
     policy_source = by_path.get(POLICY_PATH)
     return ContextInputs(
@@ -252,12 +273,10 @@ def _read_charter(
         try:
             charters.append(parse_charter_document(cache.parse(listed, max_bytes=CHARTER_BYTES)))
         except YamlError as error:
-            lost = Problem(listed.path, error.line, error.reason, _suggest_repair(listed.path))
+            lost = Problem(listed.path, error.line, error.reason, suggest_repair(listed.path))
             problems.append(lost)
         except CharterError as error:
-            lost = _document_problem(
-                listed, cache, error.path, error.reason, error.repair, CHARTER_BYTES
-            )
+            lost = find_place(listed, cache, error.path, error.reason, error.repair, CHARTER_BYTES)
             problems.append(lost)
     why = f"charter lookup failed: {lost.place}: {lost.reason}" if lost else None
     if not charters:
@@ -288,90 +307,11 @@ def _read_policy(
         document = cache.parse(source)
         return parse_policy(document), "present", document, None
     except YamlError as error:
-        problem = Problem(source.path, error.line, error.reason, _suggest_repair(source.path))
+        problem = Problem(source.path, error.line, error.reason, suggest_repair(source.path))
     except CharterError as error:
-        problem = _document_problem(
-            source, cache, error.path, error.reason, error.repair, MAX_BYTES
-        )
+        problem = find_place(source, cache, error.path, error.reason, error.repair, MAX_BYTES)
     problems.append(problem)
     return Policy(), "unreadable", None, f"policy lookup failed: {problem.place}: {problem.reason}"
-
-
-def _read_doctrine(
-    by_path: Mapping[str, SourceFile], problems: list[Problem], cache: ParseCache
-) -> tuple[tuple[Artifact, ...], tuple[Edge, ...]]:
-    artifacts: dict[str, Artifact] = {}
-    origins: dict[str, str] = {}
-    edges: list[Edge] = []
-    for path, source in by_path.items():
-        if not path.startswith(DOCTRINE_FOLDER + "/"):
-            continue
-        try:
-            if path.endswith(".md"):
-                text = decode_utf8(source.data, path)
-                artifact = parse_markdown_artifact(
-                    text, path=path, digest=source.digest, origin="project"
-                )
-            elif path in GRAPH_PATHS:
-                edges += parse_edges(cache.parse(source))
-                continue
-            else:
-                document = cache.parse(source)
-                artifact = parse_artifact(
-                    document, path=path, digest=source.digest, origin="project"
-                )
-        except YamlError as error:
-            problems.append(Problem(path, error.line, error.reason, _suggest_repair(path)))
-            continue
-        except ArtifactError as error:
-            where = (error.field,) if path.endswith((".yaml", ".yml")) else ()
-            problems.append(
-                _document_problem(source, cache, where, str(error), error.repair, MAX_BYTES)
-            )
-            continue
-        except GraphError as error:
-            repair = "write each edge as {from: action:review, to: [uri, ...]}"
-            problems.append(
-                _document_problem(source, cache, error.path, error.reason, repair, MAX_BYTES)
-            )
-            continue
-        first = origins.setdefault(artifact.uri, path)
-        if first != path:
-            reason = f"{artifact.uri} is already defined in {first}"
-            repair = "give one of the two another id"
-            problems.append(_document_problem(source, cache, ("id",), reason, repair, MAX_BYTES))
-            continue
-        artifacts[artifact.uri] = artifact
-    return tuple(artifacts[uri] for uri in sorted(artifacts)), tuple(edges)
-
-
-def _document_problem(
-    source: SourceFile,
-    cache: ParseCache,
-    path: tuple[str | int, ...],
-    reason: str,
-    repair: str,
-    limit: int,
-) -> Problem:
-    """Return a problem at the line of the nearest node there is on the way to the one at fault."""
-
-    def nearest() -> int:
-        try:
-            lines = locate_yaml(source.data, name=source.path, max_bytes=limit)
-        except YamlError:
-            return 1
-        return next(
-            (lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in lines), 1
-        )
-
-    if source.path.endswith(".md"):
-        return Problem(source.path, 1, reason, repair)
-    line = cache.remember(source, f"line {path}", nearest)
-    return Problem(source.path, line if isinstance(line, int) else 1, reason, repair)
-
-
-def _suggest_repair(path: str) -> str:
-    return f"mend {path}; `spec-kitty charter lint` checks it"
 
 
 def complete_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

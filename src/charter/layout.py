@@ -184,11 +184,11 @@ def _order(choice: Choice, action: str) -> tuple[int, int]:
 
 
 def _is_forbidding(section: Artifact) -> bool:
-    return any(word in section.id for word in _FORBIDDEN)
+    return any(word in section.id.partition("@")[0] for word in _FORBIDDEN)
 
 
 def _is_testing(section: Artifact) -> bool:
-    return not _TESTING.isdisjoint(section.id.split("-"))
+    return not _TESTING.isdisjoint(section.id.partition("@")[0].split("-"))
 
 
 def is_of_first_tier(artifact: Artifact) -> bool:
@@ -247,7 +247,7 @@ def write_line(artifact: Artifact) -> str:
     """Return the line that offers a rule: its title, when it applies, and how it is opened."""
     when = artifact.applies.when or _describe_when(artifact.applies)
     said = f" ({truncate(when, 80)})" if when else ""
-    file = f", `{artifact.path}`" if artifact.origin == "project" and artifact.path else ""
+    file = f", `{artifact.path}`" if artifact.origin != "shipped" and artifact.path else ""
     return f"- {truncate(artifact.title, _LINE)}{said}: `{artifact.uri}`{file}"
 
 

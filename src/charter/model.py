@@ -43,8 +43,10 @@ class Charter(NamedTuple):
 
 
 class PolicyRule(NamedTuple):
-    """One rule: every property it names must match; of several patterns for one property any
-    may."""
+    """One rule: every property it names must match; of several patterns for one property any may.
+
+    `pack` names the pack that a rule is from. One that is `binding` decides before the project's.
+    """
 
     id: str
     action: PolicyAction
@@ -52,6 +54,8 @@ class PolicyRule(NamedTuple):
     kinds: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     reason: str = ""
+    pack: str = ""
+    binding: bool = False
 
 
 class Policy(NamedTuple):

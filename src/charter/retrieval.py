@@ -167,9 +167,12 @@ def apply_policy(hits: Sequence[Hit], policy: Policy) -> tuple[list[Hit], list[d
 
 
 def deciding(policy: Policy, artifact: Artifact) -> PolicyRule | None:
-    """Return the rule that decides on an artifact: the first that matches."""
+    """Return the rule that decides on an artifact: the first that matches.
+
+    On what a pack binds only rules decide that a pack binds.
+    """
     for rule in policy.rules:
-        if matches(rule, artifact):
+        if (rule.binding or not artifact.binding) and matches(rule, artifact):
             return rule
     return None
 

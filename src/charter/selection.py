@@ -42,6 +42,7 @@ _MOST_WORDS = 3
 _OF_CHARTER = 300_000_000
 _ABOUT = 600_000_000
 _SPOKEN_OF = 300_000_000
+_HOME = ("project", "charter")
 EVERY = "*"
 
 
@@ -137,7 +138,7 @@ def _is_kept(choice: Choice, config: SelectionConfig) -> bool:
         choice.always
         or hit.artifact.origin == "charter"
         or hit.score >= config.entry
-        or hit.lexical >= (_ABOUT if hit.artifact.origin == "shipped" else _SPOKEN_OF)
+        or hit.lexical >= (_SPOKEN_OF if hit.artifact.origin in _HOME else _ABOUT)
         or (choice.withheld and hit.lexical > 0)
     )
 
@@ -149,6 +150,7 @@ def _rank(choice: Choice) -> tuple[object, ...]:
         -hit.graph,
         hit.artifact.kind != "directive",
         hit.artifact.origin == "shipped",
+        hit.artifact.origin not in _HOME,
         hit.artifact.uri,
     )
 

@@ -75,6 +75,7 @@ class Artifact(NamedTuple):
     that of its text.
 
     `always` names the actions in which it is always shown whole, `*` for each; `path` is its file.
+    `origin` is shipped, project, charter or `pack ID`; what is `binding` no project takes away.
     """
 
     uri: str
@@ -89,6 +90,7 @@ class Artifact(NamedTuple):
     applies: Applies = NOWHERE
     always: tuple[str, ...] = ()
     path: str = ""
+    binding: bool = False
 
 
 class ArtifactError(ValueError):

@@ -1,16 +1,27 @@
 """Which doctrine bears on which work: a small directed graph.  [pure]
 
 Nodes are names: `action:review`, `role:REVIEWER`, `profile:<id>` and artifact uris. An edge may
-name its relation, which is shown to people and does not change a distance. Distances depend on the
-set of edges only, never on their order.
+name its relation, which is shown to people; one that sets two rules against each other (`APART`)
+brings nothing nearer. Distances depend on the set of edges only, never on their order.
 """
 
 from __future__ import annotations
 
+from doctrine.artifact import KINDS
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+
+# Relations of an edge between rules that do not go together.
+APART = ("in_tension_with", "rejects")
+# How the graph files of spec-kitty 3.2 name nodes: `directive:ID`, `action:software-dev/review`.
+_URNS = {
+    "agent_profile:": "profile:",
+    "action:software-dev/": "action:",
+    **{f"{kind}:": f"doctrine://{kind}/" for kind in KINDS},
+}
 
 
 class Edge(NamedTuple):
@@ -39,6 +50,8 @@ class Graph:
         self.edges = tuple(sorted(set(edges)))
         targets: dict[str, list[str]] = {}
         for edge in self.edges:
+            if edge.relation in APART:
+                continue
             targets.setdefault(edge.source, []).append(edge.target)
         self._targets = targets
 
@@ -63,7 +76,7 @@ class Graph:
 
 def parse_edges(document: object) -> tuple[Edge, ...]:
     """Return the edges of a parsed graph document: `edges: [{from, to, relation}]`, where `to` may
-    be a list.
+    be a list. The edges of spec-kitty's own files, `{source, target, relation}`, are read as well.
 
     Raises GraphError.
     """
@@ -78,6 +91,10 @@ def parse_edges(document: object) -> tuple[Edge, ...]:
             raise GraphError(("edges", position), "expected a mapping with `from` and `to`")
         source, relation = entry.get("from"), entry.get("relation", "")
         targets = entry.get("to")
+        if "source" in entry and "from" not in entry:
+            source, targets = _name_node(entry["source"]), _name_node(entry.get("target"))
+            if source == "" or targets == "":
+                continue  # a kind of node that contexts know nothing of
         listed = targets if isinstance(targets, list) else [targets]
         if not isinstance(source, str) or not source:
             raise GraphError(("edges", position), "`from` is not the name of a node")
@@ -88,3 +105,14 @@ def parse_edges(document: object) -> tuple[Edge, ...]:
                 raise GraphError(("edges", position), "`to` is not a node or a list of nodes")
             edges.append(Edge(source, target, relation))
     return tuple(edges)
+
+
+def _name_node(urn: object) -> object:
+    """Return the name of a node that a file of spec-kitty 3.2 names; an empty text for a kind that
+    is none here."""
+    if not isinstance(urn, str):
+        return urn
+    for prefix, name in _URNS.items():
+        if urn.startswith(prefix):
+            return name + urn.removeprefix(prefix)
+    return ""

@@ -222,6 +222,7 @@ def test_every_command_stands_in_the_golden_copy() -> None:
         ("reexecute",),
         ("backtest",),
         ("hooks", "uninstall"),
+        *(("packs", word) for word in ("add", "list", "update", "remove", "verify", "build")),
         ("sync", "retry"),
         ("collector", "serve"),
         *tokens,

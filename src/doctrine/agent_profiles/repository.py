@@ -1,6 +1,7 @@
-"""All agent profiles there are: the shipped ones, shadowed by the project's own.
+"""All agent profiles there are: the shipped ones, shadowed by those of packs and of the project.
 
-A project profile replaces the shipped one of the same profile-id. A missing folder is fine. A file
+A project profile replaces a pack's or the shipped one of the same profile-id; of two packs the
+first in `packs.lock` wins. A missing folder is fine. A file
 that cannot be used is listed in `problems`, by name, line, reason and repair, and the others are
 still there.
 """
@@ -12,10 +13,11 @@ import os
 from doctrine.agent_profiles.profile import AgentProfile, ProfileError, parse_profile
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.load import ParseCache, Problem, SourceFile, read_folder, shipped_bundle
+from doctrine.packs import LOCK_PATH, read_packs, split_path
 from doctrine.yaml_reader import YamlError, locate_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 # Where a project keeps profiles of its own; what lies in the later folder wins.
 PROJECT_FOLDERS = (".kittify/doctrine/agent_profiles", ".kittify/profiles")
@@ -53,6 +55,8 @@ class AgentProfileRepository:
                     self._profiles[profile.profile_id] = profile
         else:
             self._take_folder(*_split(shipped_dir, None), "shipped", cache)
+        if root is not None:
+            self._take_packs(os.fspath(root), cache)
         for folder in _list_folders(project_dir):
             self._take_folder(*_split(folder, root), "project", cache)
         self._profiles = dict(sorted(self._profiles.items()))
@@ -83,34 +87,47 @@ class AgentProfileRepository:
         them."""
         return tuple(self._files)
 
+    def _take_packs(self, root: str, cache: ParseCache) -> None:
+        files, problems = read_packs(root, profiles=True)
+        # What is wrong with the lock itself is said where the rules of packs are read.
+        self._problems += [problem for problem in problems if problem.path != LOCK_PATH]
+        by_pack: dict[str, list[SourceFile]] = {}
+        for file in files:
+            by_pack.setdefault(split_path(file.path)[0], []).append(file)
+        for pack, sources in reversed(by_pack.items()):
+            self._take_files(sources, f"pack {pack}", cache)
+
     def _take_folder(
         self, root: str, path: str, prefix: str, origin: str, cache: ParseCache
     ) -> None:
         files, problems = read_folder(root, path, SUFFIXES)
         self._problems += [problem._replace(path=prefix + problem.path) for problem in problems]
+        named = [file._replace(path=prefix + file.path) for file in files]
+        self._take_files(named, origin, cache)
+
+    def _take_files(self, files: Iterable[SourceFile], origin: str, cache: ParseCache) -> None:
         seen: dict[str, str] = {}
         for file in files:
-            named = file._replace(path=prefix + file.path)
-            if origin == "project":
-                self._files.append(named)
+            if origin != "shipped":
+                self._files.append(file)
             try:
-                profile = parse_profile(cache.parse(named), digest=file.digest, origin=origin)
+                profile = parse_profile(cache.parse(file), digest=file.digest, origin=origin)
             except YamlError as error:
-                self._problems.append(Problem(named.path, error.line, error.reason, _MEND))
+                self._problems.append(Problem(file.path, error.line, error.reason, _MEND))
                 continue
             except ProfileError as error:
-                self._problems.append(_describe_problem(named, error, cache))
+                self._problems.append(_describe_problem(file, error, cache))
                 continue
-            first = seen.setdefault(profile.profile_id, named.path)
-            if first != named.path:
+            first = seen.setdefault(profile.profile_id, file.path)
+            if first != file.path:
                 reason = f"profile-id {profile.profile_id!r} is already taken by {first}"
-                line = _find_line(named, "profile-id", cache)
+                line = _find_line(file, "profile-id", cache)
                 self._problems.append(
-                    Problem(named.path, line, reason, "give one of the two another profile-id")
+                    Problem(file.path, line, reason, "give one of the two another profile-id")
                 )
                 continue
             self._profiles[profile.profile_id] = profile
-            if origin == "project":
+            if origin != "shipped":
                 self._sources[file.digest] = file.data
 
 

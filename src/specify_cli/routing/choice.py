@@ -188,7 +188,7 @@ def _claims_verb(profile: AgentProfile, lemma: str, table: RouterTable) -> bool:
     """Does a profile name this verb as its own. The verbs of the contract are every shipped
     profile's."""
     verb = table.verbs.get(lemma)
-    if profile.origin != "project" and not (verb and verb.weight == "own"):
+    if profile.origin == "shipped" and not (verb and verb.weight == "own"):
         return False
     return any(fold(word) == lemma for word in profile.canonical_verbs)
 
@@ -203,14 +203,14 @@ def _drop_replaced(
     """
     spoken: set[str] = set()
     for profile in pool:
-        if profile.origin == "project":
+        if profile.origin != "shipped":
             spoken |= _list_languages(profile, table)
             if _rate_generality(profile, table) == 2:
                 spoken.update(fold(name) for name in facts.languages)
     return [
         p
         for p in pool
-        if p.origin == "project"
+        if p.origin != "shipped"
         or not 0 < len(_list_languages(p, table)) == len(_list_languages(p, table) & spoken)
     ]
 
@@ -220,7 +220,7 @@ def _rate_standing(
 ) -> tuple[int, ...]:
     """Return what a profile counts by each of `_CRITERIA`; `own` where the project has profiles."""
     p = s.profile
-    home, general = int(p.origin == "project"), _rate_generality(p, table)
+    home, general = int(p.origin != "shipped"), _rate_generality(p, table)
     touched = (s.request > 0) - (s.request < 0)
     lean, priority = s.facts, p.routing_priority
     if not home:
@@ -248,7 +248,7 @@ def choose_profile(
         judge_standing(p, evidence, facts, table)
         for p in sorted(remaining, key=lambda p: p.profile_id)
     ]
-    own = any(p.origin == "project" for p in pool)
+    own = any(p.origin != "shipped" for p in pool)
     keyed = [(_rate_standing(s, table, role, lemma, own), s) for s in standings]
     best = max(score for score, _ in keyed)
     winners = [s for score, s in keyed if score == best]

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from charter.doctrine_files import GRAPH_PATHS
 from charter.inputs import (
     CHARTER_MARKDOWN,
     CHARTER_YAML,
     DOCTRINE_FOLDER,
-    GRAPH_PATHS,
     POLICY_PATH,
     ContextInputs,
 )
@@ -22,6 +22,7 @@ from charter.retrieval import deciding
 from doctrine.agent_profiles.profile import AgentProfile, ProfileError, parse_profile
 from doctrine.agent_profiles.repository import SHIPPED_PREFIX
 from doctrine.load import ParseCache, ShippedBundle, SourceFile, parse_bundle
+from doctrine.packs import PACK_POLICY, classify_file, split_path
 from doctrine.yaml_reader import YamlError
 from specify_cli.errors import StoredDataError
 from specify_cli.record.seal import SealError, digest_of
@@ -100,9 +101,11 @@ def withheld_by_policy(
         path
         for path in named
         if path.startswith((DOCTRINE_FOLDER + "/", CHARTER_MARKDOWN, CHARTER_YAML))
+        or classify_file(split_path(path)[1]) in ("rule", "charter")
     ]
     asking = any(rule.action != "allow" for policy in policies for rule in policy.rules)
-    if POLICY_PATH not in named and not value.get("unreadable") and not asking:
+    has_policy = any(path == POLICY_PATH or split_path(path)[1] == PACK_POLICY for path in named)
+    if not has_policy and not value.get("unreadable") and not asking:
         return {}
     try:
         inputs = inputs_of_corpus(objects, corpus, cache=cache)
@@ -122,15 +125,17 @@ def withheld_by_policy(
         if rule is not None:
             charter = [named[path] for path in (CHARTER_MARKDOWN, CHARTER_YAML) if path in named]
             kept_back = charter if artifact.origin == "charter" else [artifact.digest]
+            if split_path(artifact.path)[0]:
+                kept_back = [named[artifact.path]]
             withheld |= dict.fromkeys(
                 kept_back, f"policy: {rule.action} by rule {rule.id}: {artifact.uri}"
             )
-    read = {artifact.digest for artifact in inputs.artifacts}
+    read = {artifact.path for artifact in (*inputs.charter.sections, *inputs.artifacts)}
     for path in ruled if asked else ():
         if (
-            path.startswith(DOCTRINE_FOLDER + "/")
+            path not in (CHARTER_MARKDOWN, CHARTER_YAML)
             and path not in GRAPH_PATHS
-            and named[path] not in read
+            and path not in read
         ):
             withheld[named[path]] = "policy cannot be asked: the file does not load"
     return withheld

@@ -13,12 +13,12 @@ import re
 from typing import NamedTuple
 
 from charter.context import GOVERNANCE_KEYS, measure_charter, measure_first_tier
+from charter.doctrine_files import GRAPH_PATHS
 from charter.inputs import (
     CHARTER_MARKDOWN,
     CHARTER_YAML,
     CONFIG_PATH,
     DOCTRINE_FOLDER,
-    GRAPH_PATHS,
     OVERLAYS,
     POLICY_PATH,
     ContextInputs,
@@ -40,6 +40,7 @@ from doctrine.load import (
     read_source,
     shipped_artifacts,
 )
+from doctrine.packs import LOCK_PATH, PACKS_FOLDER
 from doctrine.text import UNSEEN, match_glob
 from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
 from specify_cli.cli.tables.points import list_fills
@@ -160,6 +161,8 @@ def _find_code(path: str) -> str:
         (".kittify/profiles", f"{DOCTRINE_FOLDER}/agent_profiles")
     ):
         return "PROFILE_INVALID"
+    if path.startswith((LOCK_PATH, PACKS_FOLDER)):
+        return "PACK_BROKEN"
     return "DOCTRINE_BROKEN" if path.startswith(DOCTRINE_FOLDER) else "CHARTER_BROKEN"
 
 
@@ -300,7 +303,7 @@ def _fold_title(title: str) -> str:
 
 
 def _check_policy(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator[Finding]:
-    rules = inputs.policy.rules
+    rules = [rule for rule in inputs.policy.rules if not rule.pack]
     if not rules:
         if inputs.policy_state == "present":
             repair = "write a rule, or remove the file; docs/charter.md shows the form"
@@ -336,7 +339,7 @@ def _check_policy(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator
 def _check_all_denied(
     inputs: ContextInputs, artifacts: Sequence[Artifact], lines: Lines
 ) -> Iterator[Finding]:
-    rules = inputs.policy.rules
+    rules = [rule for rule in inputs.policy.rules if not rule.pack]
     for what, ours in (("the charter", True), ("the doctrine", False)):
         deciders = [
             deciding(inputs.policy, item)
@@ -344,7 +347,9 @@ def _check_all_denied(
             if (item.origin == "charter") is ours
         ]
         denying = [
-            rules.index(rule) for rule in deciders if rule is not None and rule.action == "deny"
+            rules.index(rule) if rule in rules else 0
+            for rule in deciders
+            if rule is not None and rule.action == "deny"
         ]
         if deciders and len(denying) == len(deciders):
             line = lines.get(("rules", min(denying)), 1)

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, NamedTuple
 
 from charter.inputs import CHARTER_MARKDOWN
 from doctrine.git import read_git
+from doctrine.light_imports import sha256
+from doctrine.packs import ABOUT, LOCK_PATH, Pack, PackError, parse_lock, read_binding, split_path
 from doctrine.text import make_encodable
 from doctrine.yaml_reader import YamlError, read_yaml
 from specify_cli.cli.tables.points import call_fill, list_fills
@@ -50,10 +52,10 @@ from specify_cli.storage.queries import read_record
 from specify_cli.trail.log.notes import NoteError, Policy, parse_policy
 
 # Changes of these mean that past decisions are made again.
-_DECIDING = ("charter/", "doctrine/", "profiles/", "config.yaml", "packs.lock")
+_DECIDING = ("charter/", "doctrine/", "profiles/", "config.yaml", "packs.lock", "packs/")
 # So many past records are asked again, and so many of a time are looked at for a missing trail.
 _MOST_ASKED, _MOST_LOOKED_AT = 1_000, 2_000
-_MAX_KEY_FILE = 1024 * 1024
+_MAX_KEY_FILE, _MAX_LOCK = 1024 * 1024, 4 * 1024 * 1024
 _HANDLER = b"spec-kitty hook"
 
 
@@ -299,10 +301,41 @@ def _find_weakening(
         rules += [f"config: {text}" for text in resolve_protections(stated, base.config.stated)[1]]
         rules += [f"config: {text}" for text in list_narrowed(stated, base.config.stated)]
     rules += _find_lost_hooks(top, changes)
+    if any(name.startswith("packs") for name in names):
+        rules += _find_lost_packs(_Reader(top, base.tip, prefix), head, names)
     if not any(name.startswith(_DECIDING) for name in names):
         return Weakening(tuple(rules))
     allowed, not_asked = _ask_again(project, top, changes, prefix)
     return Weakening(tuple(rules), allowed, not_asked)
+
+
+def _find_lost_packs(base: _Reader, head: _Reader, names: Iterable[str]) -> Iterator[str]:
+    """Yield what the branch takes from the packs that the base pins, and what is not as pinned."""
+    before, after = _read_packs(base), _read_packs(head)
+    for name, (_, binding) in before.items():
+        if name not in after:
+            yield f"packs: {name} is no longer pinned"
+        for uri in sorted(binding - after.get(name, (None, binding))[1]):
+            yield f"packs: {name} no longer binds {uri}"
+    for name in sorted(names):
+        pack, rest = split_path(f".kittify/{name}")
+        pinned = after[pack][0].files.get(rest) if pack in after else None
+        data = None if pinned is None else head.get(f".kittify/{name}")
+        if pinned is not None and (data is None or sha256(data).hexdigest() != pinned):
+            yield f"packs: {make_encodable(name)} is not the file that packs.lock pins"
+
+
+def _read_packs(read: _Reader) -> dict[str, tuple[Pack, frozenset[str]]]:
+    """Return the packs that a commit pins, and what each binds; none where that cannot be read."""
+    found: dict[str, tuple[Pack, frozenset[str]]] = {}
+    try:
+        for pack in parse_lock(read.get(LOCK_PATH, _MAX_LOCK) or b'{"version": 1, "packs": []}'):
+            about = f"{pack.folder}/{ABOUT}"
+            document = read_yaml(read.get(about) or b"", name=about)
+            found[pack.id] = pack, frozenset(read_binding(document))
+    except (PackError, YamlError):
+        return {}
+    return found
 
 
 def _find_lost_hooks(top: str, changes: ChangeRange) -> Iterator[str]:

@@ -38,6 +38,7 @@ from doctrine.load import (
     shipped_artifacts,
     shipped_bundle,
 )
+from doctrine.packs import LOCK_PATH, PACKS_FOLDER
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.features.replay.judge import ask_gate, recorded_outcome
 from specify_cli.features.replay.outcomes import Outcome, Retrieval
@@ -78,6 +79,7 @@ _CHARTER = {
     CHARTER_YAML: "charter.yaml",
     POLICY_PATH: "policy.yaml",
 }
+_RULES = (*_CHARTER, f"{DOCTRINE_FOLDER}/", LOCK_PATH, f"{PACKS_FOLDER}/")
 
 
 class Candidate(NamedTuple):
@@ -244,7 +246,7 @@ def read_candidate(charter: str, profiles: str | None) -> Candidate:
     if os.path.isdir(f"{charter}/.kittify/charter"):
         inputs = load_inputs(charter, settings={})
         files = {source.path: source.data for source in files_of(inputs)}
-        replaced: tuple[str, ...] = (*_CHARTER, DOCTRINE_FOLDER + "/")
+        replaced = _RULES
     else:
         try:
             sources = {
@@ -271,8 +273,8 @@ def read_project(root: str) -> Candidate:
     inputs = load_inputs(root)
     profiles = AgentProfileRepository(project_dir=PROJECT_FOLDERS, root=root).all()
     files = {source.path: source.data for source in files_of(inputs)}
-    own = tuple(profile for profile in profiles if profile.origin == "project")
-    return Candidate(files, (*_CHARTER, DOCTRINE_FOLDER + "/"), own, settings=inputs.settings)
+    own = tuple(profile for profile in profiles if profile.origin != "shipped")
+    return Candidate(files, _RULES, own, settings=inputs.settings)
 
 
 def _read_profiles(folder: str) -> tuple[AgentProfile, ...]:
@@ -281,7 +283,7 @@ def _read_profiles(folder: str) -> tuple[AgentProfile, ...]:
     repository = AgentProfileRepository(project_dir=folder)
     if repository.problems:
         raise _refuse(folder, repository.problems[0].describe())
-    return tuple(profile for profile in repository.all() if profile.origin == "project")
+    return tuple(profile for profile in repository.all() if profile.origin != "shipped")
 
 
 def _refuse(folder: str, why: str) -> CallerError:

@@ -17,6 +17,7 @@ from charter.inputs import CONFIG_PATH, DOCTRINE_FOLDER
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS
 from doctrine.git import ask_git, read_git
 from doctrine.load import ParseCache
+from doctrine.packs import LOCK_PATH, PACKS_FOLDER
 from specify_cli.errors import CallerError
 from specify_cli.features.replay.quiet import network_denied
 from specify_cli.features.replay.replay import Opened, load_rules, open_past
@@ -35,7 +36,14 @@ from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore
 
-_FOLDERS = (".kittify/charter", CONFIG_PATH, DOCTRINE_FOLDER, *PROJECT_FOLDERS)
+_FOLDERS = (
+    ".kittify/charter",
+    CONFIG_PATH,
+    DOCTRINE_FOLDER,
+    LOCK_PATH,
+    PACKS_FOLDER,
+    *PROJECT_FOLDERS,
+)
 _NOTHING = Candidate({}, (), None)
 
 

@@ -1,0 +1,338 @@
+"""Doctrine files to artifacts, edges and rules: a project's own, and those of the packs it pins.
+
+The project's own come first, then packs in the order of `packs.lock`, then what ships. What a pack
+binds (its `pack.yaml`) no project replaces, withholds or puts out of force: an attempt is a
+`Problem`, and the rule stays.
+"""
+
+from __future__ import annotations
+
+from charter.model import CharterError, Policy
+from charter.parse import parse_charter_markdown, parse_policy
+from charter.retrieval import matches
+from doctrine.artifact import Artifact, ArtifactError, parse_artifact, parse_markdown_artifact
+from doctrine.graph import Edge, GraphError, parse_edges
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.load import ParseCache, Problem, SourceFile
+from doctrine.packs import (
+    ABOUT,
+    LOCK_PATH,
+    PACK_POLICY,
+    PACKS_FOLDER,
+    PackError,
+    classify_file,
+    parse_lock,
+    read_binding,
+    split_path,
+)
+from doctrine.yaml_reader import MAX_BYTES, YamlError, decode_utf8, locate_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from charter.model import PolicyRule
+
+DOCTRINE_FOLDER = ".kittify/doctrine"
+GRAPH_PATHS = (".kittify/doctrine/graph.yaml", ".kittify/doctrine/graph.yml")
+OF_PROJECT = "project"
+POLICY_PATH = ".kittify/charter/policy.yaml"
+
+
+class Packed(NamedTuple):
+    """What the packs of a project bring, the strongest pack first; `rules` are of their policies.
+
+    `policy_error` says why no policy can be gone by: a rule that withholds may be missing.
+    """
+
+    is_pinned: bool = False
+    sections: Sequence[Artifact] = ()
+    artifacts: Sequence[Artifact] = ()
+    edges: Sequence[Edge] = ()
+    rules: Sequence[PolicyRule] = ()
+    policy_error: str | None = None
+
+
+def read_doctrine(
+    by_path: Mapping[str, SourceFile], problems: list[Problem], cache: ParseCache
+) -> tuple[tuple[Artifact, ...], tuple[Edge, ...]]:
+    """Return the artifacts and edges of a project's own files; what cannot be used is a problem."""
+    artifacts: dict[str, Artifact] = {}
+    edges: list[Edge] = []
+    for path, source in by_path.items():
+        if not path.startswith(DOCTRINE_FOLDER + "/"):
+            continue
+        if path in GRAPH_PATHS:
+            edges += _read_edges(source, problems, cache)
+            continue
+        artifact = _read_artifact(source, OF_PROJECT, problems, cache)
+        if artifact is not None:
+            _add_once(artifacts, artifact, source, problems, cache)
+    return tuple(artifacts[uri] for uri in sorted(artifacts)), tuple(edges)
+
+
+def read_packed(
+    by_path: Mapping[str, SourceFile],
+    unreadable: Mapping[str, tuple[str, str]],
+    problems: list[Problem],
+    cache: ParseCache,
+) -> Packed:
+    """Return what the pinned packs bring, from files that are as they are pinned."""
+    lock, error = by_path.get(LOCK_PATH), _find_lost_policy(unreadable)
+    if lock is None:
+        return Packed(LOCK_PATH in unreadable, policy_error=error)
+    try:
+        packs = parse_lock(lock.data)
+    except PackError as broken:
+        problems.append(Problem(LOCK_PATH, None, str(broken), suggest_repair(LOCK_PATH)))
+        return Packed(True, policy_error=f"policy lookup failed: {LOCK_PATH}: {broken}")
+    sections: list[Artifact] = []
+    artifacts: list[Artifact] = []
+    edges: list[Edge] = []
+    rules: list[PolicyRule] = []
+    for pack in packs:
+        files: dict[str, dict[str, SourceFile]] = {}
+        for path in sorted(pack.files):
+            source = by_path.get(f"{pack.folder}/{path}")
+            if source is not None:
+                files.setdefault(classify_file(path), {})[path] = source
+        binding: frozenset[str] = frozenset()
+        try:
+            for source in files.get("about", {}).values():
+                binding = _read_about(source, cache)
+            for source in files.get("policy", {}).values():
+                rules += _read_rules(source, pack.id, binding, cache)
+        except _PolicyLost as lost:
+            problems.append(lost.problem)
+            error = error or f"policy lookup failed: {lost.problem.place}: {lost.problem.reason}"
+        for source in files.get("charter", {}).values():
+            sections += _read_sections(source, pack.id, binding, problems)
+        for source in files.get("graph", {}).values():
+            edges += _read_edges(source, problems, cache)
+        found = _read_artifacts(files.get("rule", {}).values(), f"pack {pack.id}", problems, cache)
+        artifacts += [_bind(artifact, artifact.uri in binding) for artifact in found]
+    return Packed(True, sections, artifacts, edges, rules, error)
+
+
+class _PolicyLost(Exception):
+    """A file of a pack without which it is not known what may be shown."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.reason)
+        self.problem = problem
+
+
+def _find_lost_policy(unreadable: Mapping[str, tuple[str, str]]) -> str | None:
+    """Return why the policies of packs cannot be gone by, where a file of them is not as pinned."""
+    for path, (reason, _) in unreadable.items():
+        pack, rest = split_path(path)
+        if path in (LOCK_PATH, PACKS_FOLDER) or (pack and rest in ("", PACK_POLICY, ABOUT)):
+            return f"policy lookup failed: {path}: {reason}"
+    return None
+
+
+def _read_about(source: SourceFile, cache: ParseCache) -> frozenset[str]:
+    try:
+        return frozenset(read_binding(cache.parse(source)))
+    except YamlError as error:
+        problem = Problem(source.path, error.line, error.reason, suggest_repair(source.path))
+    except PackError as error:
+        problem = Problem(source.path, None, str(error), suggest_repair(source.path))
+    raise _PolicyLost(problem)
+
+
+def _read_rules(
+    source: SourceFile, pack: str, binding: frozenset[str], cache: ParseCache
+) -> Iterator[PolicyRule]:
+    try:
+        policy = parse_policy(cache.parse(source))
+    except YamlError as error:
+        problem = Problem(source.path, error.line, error.reason, suggest_repair(source.path))
+        raise _PolicyLost(problem) from None
+    except CharterError as error:
+        raise _PolicyLost(
+            find_place(source, cache, error.path, error.reason, error.repair, MAX_BYTES)
+        ) from None
+    for rule in policy.rules:
+        bound = f"policy://{rule.id}" in binding
+        yield rule._replace(id=f"{pack}/{rule.id}", pack=pack, binding=bound)
+
+
+def _read_sections(
+    source: SourceFile, pack: str, binding: frozenset[str], problems: list[Problem]
+) -> Iterator[Artifact]:
+    try:
+        text = decode_utf8(source.data, source.path)
+    except YamlError as error:
+        problems.append(Problem(source.path, error.line, error.reason, "save the file as UTF-8"))
+        return
+    for section in parse_charter_markdown(text).sections:
+        name = f"{section.id}@{pack}"
+        bound = _bind(section, section.uri in binding)
+        yield bound._replace(
+            uri=f"charter://section/{name}",
+            id=name,
+            title=f"{section.title} ({pack})",
+            path=source.path,
+        )
+
+
+def _bind(artifact: Artifact, binding: bool) -> Artifact:
+    """Return an artifact that is shown whole in the actions it is for, where a pack binds it."""
+    if not binding:
+        return artifact
+    return artifact._replace(
+        binding=True, always=artifact.always or artifact.applies.actions or ("*",)
+    )
+
+
+def _read_artifacts(
+    sources: Iterable[SourceFile], origin: str, problems: list[Problem], cache: ParseCache
+) -> list[Artifact]:
+    """Return the artifacts of one pack's files.
+
+    In an older layout a toolguide names the Markdown file beside it that holds its text
+    (`guide_path`): the two are one artifact.
+    """
+    artifacts: dict[str, Artifact] = {}
+    guides: dict[str, str] = {}
+    for source in sources:
+        artifact = _read_artifact(source, origin, problems, cache)
+        if artifact is None:
+            continue
+        _add_once(artifacts, artifact, source, problems, cache)
+        document = None if source.path.endswith(".md") else cache.parse(source)
+        named = document.get("guide_path") if isinstance(document, dict) else None
+        if isinstance(named, str):
+            folder = source.path.rpartition("/")[0]
+            guides[artifact.uri] = f"{folder}/{named.rpartition('/')[2]}"
+    texts = {one.path: one for one in artifacts.values() if one.path in guides.values()}
+    return [
+        _append(one, texts.get(guides.get(one.uri, "")))
+        for one in artifacts.values()
+        if one.path not in texts
+    ]
+
+
+def _append(artifact: Artifact, guide: Artifact | None) -> Artifact:
+    if guide is None:
+        return artifact
+    both = f"{artifact.digest}{guide.digest}".encode()
+    return artifact._replace(
+        body=f"{artifact.body}\n\n{guide.body}", digest=sha256(both).hexdigest()
+    )
+
+
+# --- order: project, packs, what ships; what binds before all of it
+
+
+def join_artifacts(
+    own: Sequence[Artifact],
+    packed: Sequence[Artifact],
+    problems: list[Problem],
+) -> tuple[Artifact, ...]:
+    """Return the artifacts of project and packs, one for each uri: the project's before a pack's,
+    an earlier pack's before a later one's, and what a pack binds before all."""
+    bound = {one.uri: one for one in reversed(packed) if one.binding}
+    joined = dict(bound)
+    for one in (*own, *packed):
+        kept = joined.setdefault(one.uri, one)
+        if kept.binding and one.origin == OF_PROJECT:
+            reason = f"{one.uri} is bound by {kept.origin}, so this file is not used"
+            repair = "give yours another id: it can add to what binds, not replace it"
+            problems.append(Problem(one.path, 1, reason, repair))
+    return tuple(joined[uri] for uri in sorted(joined))
+
+
+def join_policy(
+    own: Policy,
+    packed: Sequence[PolicyRule],
+    artifacts: Iterable[Artifact],
+    problems: list[Problem],
+) -> Policy:
+    """Return the rules in the order in which they decide: what packs bind, the project's, the rest
+    of the packs'."""
+    binding = [artifact for artifact in artifacts if artifact.binding]
+    for rule in own.rules:
+        kept = [one.uri for one in binding if rule.action != "allow" and matches(rule, one)]
+        if kept:
+            reason = f"rule {rule.id} would withhold what a pack binds, and does not: {kept[0]}"
+            problems.append(Problem(POLICY_PATH, None, reason, "narrow what the rule matches"))
+    first = [rule for rule in packed if rule.binding]
+    last = [rule for rule in packed if not rule.binding]
+    return Policy((*first, *own.rules, *last)) if packed else own
+
+
+# --- one file
+
+
+def _read_artifact(
+    source: SourceFile, origin: str, problems: list[Problem], cache: ParseCache
+) -> Artifact | None:
+    path = source.path
+    try:
+        if path.endswith(".md"):
+            text = decode_utf8(source.data, path)
+            return parse_markdown_artifact(text, path=path, digest=source.digest, origin=origin)
+        return parse_artifact(cache.parse(source), path=path, digest=source.digest, origin=origin)
+    except YamlError as error:
+        problems.append(Problem(path, error.line, error.reason, suggest_repair(path)))
+    except ArtifactError as error:
+        where = (error.field,) if path.endswith((".yaml", ".yml")) else ()
+        problems.append(find_place(source, cache, where, str(error), error.repair, MAX_BYTES))
+    return None
+
+
+def _read_edges(source: SourceFile, problems: list[Problem], cache: ParseCache) -> tuple[Edge, ...]:
+    try:
+        return parse_edges(cache.parse(source))
+    except YamlError as error:
+        repair = suggest_repair(source.path)
+        problems.append(Problem(source.path, error.line, error.reason, repair))
+    except GraphError as error:
+        repair = "write each edge as {from: action:review, to: [uri, ...]}"
+        problems.append(find_place(source, cache, error.path, error.reason, repair, MAX_BYTES))
+    return ()
+
+
+def _add_once(
+    artifacts: dict[str, Artifact],
+    artifact: Artifact,
+    source: SourceFile,
+    problems: list[Problem],
+    cache: ParseCache,
+) -> None:
+    first = artifacts.setdefault(artifact.uri, artifact)
+    if first is not artifact:
+        reason = f"{artifact.uri} is already defined in {first.path}"
+        repair = "give one of the two another id"
+        problems.append(find_place(source, cache, ("id",), reason, repair, MAX_BYTES))
+
+
+def find_place(
+    source: SourceFile,
+    cache: ParseCache,
+    path: tuple[str | int, ...],
+    reason: str,
+    repair: str,
+    limit: int,
+) -> Problem:
+    """Return a problem at the line of the nearest node there is on the way to the one at fault."""
+
+    def nearest() -> int:
+        try:
+            lines = locate_yaml(source.data, name=source.path, max_bytes=limit)
+        except YamlError:
+            return 1
+        return next(
+            (lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in lines), 1
+        )
+
+    if source.path.endswith(".md"):
+        return Problem(source.path, 1, reason, repair)
+    line = cache.remember(source, f"line {path}", nearest)
+    return Problem(source.path, line if isinstance(line, int) else 1, reason, repair)
+
+
+def suggest_repair(path: str) -> str:
+    """Return how a file that cannot be used is mended."""
+    return f"mend {path}; `spec-kitty charter lint` checks it"

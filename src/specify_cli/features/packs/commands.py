@@ -1,0 +1,385 @@
+"""packs: add, list, update, remove, verify, build."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from doctrine.load import ShippedBundle, read_folder, replace_file, shipped_bundle
+from doctrine.packs import LOCK_PATH, MANIFEST, PACKS_FOLDER, SIGNATURE, Pack
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.durable import write_failed
+from specify_cli.errors import CallerError
+from specify_cli.features.packs.content import (
+    Change,
+    Content,
+    Rule,
+    compare_rules,
+    read_content,
+    write_manifest,
+)
+from specify_cli.features.packs.fetching import Fetched, Place, fetch_pack, refetch_pack
+from specify_cli.features.packs.verifying import (
+    NAMESPACE,
+    PackState,
+    require_signature,
+    verify_packs,
+)
+from specify_cli.features.packs.writing import drop_pack, read_pinned, write_pack
+from specify_cli.features.what_if.backtest import Row, backtest, read_project
+from specify_cli.libraries.ssh.options import read_signers
+from specify_cli.libraries.ssh.signatures import sign_text
+from specify_cli.project.config import load_project
+from specify_cli.room import Values
+
+_SHOWN = 20
+
+
+class PackView(NamedTuple):
+    """A pinned pack as it is listed."""
+
+    id: str
+    version: str
+    licence: str
+    source: Mapping[str, object]
+    rules: tuple[Rule, ...]
+    binding: tuple[str, ...]
+    tokens: int
+    problem: str | None
+
+
+class PackList(NamedTuple):
+    """The pinned packs, the strongest first."""
+
+    packs: tuple[PackView, ...]
+
+
+class PackStates(NamedTuple):
+    """How the pinned packs stand; `intact` is false where one is not as pinned or signed."""
+
+    intact: bool
+    packs: tuple[PackState, ...]
+
+
+class Taken(NamedTuple):
+    """What adding or updating a pack does: `written` is false where it was only shown.
+
+    `decided_otherwise` is what past records would have decided under it, as `backtest` counts.
+    """
+
+    id: str
+    version: str
+    licence: str
+    source: Mapping[str, object]
+    signature: str
+    signers: tuple[str, ...]
+    changes: tuple[Change, ...]
+    tokens: int
+    passed_over: Mapping[str, int]
+    records: int
+    decided_otherwise: tuple[Row, ...]
+    written: bool
+
+
+class Removed(NamedTuple):
+    """A pack that is gone, and the rules that went with it."""
+
+    id: str
+    rules: tuple[Rule, ...]
+
+
+class Built(NamedTuple):
+    """A manifest that was written, of how many files, and whether it is signed."""
+
+    manifest: str
+    files: int
+    signed: bool
+
+
+def add(values: Values) -> int:
+    """Pin a pack."""
+    root = load_project(shell.here(), shell.home())[0].root
+    place = Place(
+        str(values["source"]), shell.get_text(values, "rev"), shell.get_text(values, "path")
+    )
+    fetched = fetch_pack(place, root)
+    taken, content = _describe(fetched, values, ())
+    pinned = read_pinned(root)
+    if any(pack.id == taken.id for pack in pinned):
+        raise CallerError(
+            "PACK_INVALID",
+            f"a pack {taken.id} is pinned already",
+            f"spec-kitty packs update {taken.id}",
+        )
+    if not values["dry_run"]:
+        write_pack(root, pinned, content.pack, fetched.files)
+        taken = taken._replace(written=True)
+    _write_taken(taken, values)
+    return 0
+
+
+def update(values: Values) -> int:
+    """Bring a pack up to date; 1 where a person did not agree."""
+    project, _ = load_project(shell.here(), shell.home())
+    pinned = read_pinned(project.root)
+    pack = _find(pinned, str(values["id"]))
+    before = _list_rules(project.root, pack)
+    fetched = refetch_pack(pack.source, shell.get_text(values, "rev"), project.root)
+    taken, content = _describe(fetched, values, before)
+    if content.pack.id != pack.id:
+        raise CallerError(
+            "PACK_INVALID",
+            f"what lies there now is the pack {content.pack.id}, not {pack.id}",
+            f"spec-kitty packs remove {pack.id}, then packs add",
+        )
+    if content.pack.files != pack.files:
+        with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
+            _copy_rules(project.root, folder)
+            write_pack(folder, pinned, content.pack, fetched.files)
+            report = backtest(project, read_project(folder))
+        taken = taken._replace(records=report.records, decided_otherwise=report.table)
+    asked = "" if values["dry_run"] or values["yes"] else f"Take {pack.id} {taken.version}?"
+    if asked and not values["json"]:
+        _write_taken(taken, values)
+    agreed = not values["dry_run"] and (
+        bool(values["yes"]) or shell.asks_yes(asked, as_json=bool(values["json"]))
+    )
+    if agreed:
+        write_pack(project.root, pinned, content.pack, fetched.files)
+        taken = taken._replace(written=True)
+    if not asked or values["json"]:
+        _write_taken(taken, values)
+    elif not agreed:
+        write_lines(["nothing was changed: answer y, or give --yes"])
+    return 0 if agreed or values["dry_run"] else 1
+
+
+def list_packs(values: Values) -> int:
+    """List the pinned packs."""
+    root = shell.read_project().root
+    states = {state.id: state for state in verify_packs(root, None)}
+    views: list[PackView] = []
+    for pack in read_pinned(root):
+        problems = states[pack.id].problems
+        content = None if problems else _load_pinned(root, pack, shipped_bundle())
+        rules = () if content is None else content.rules
+        views.append(
+            PackView(
+                pack.id,
+                pack.version,
+                pack.licence,
+                pack.source,
+                rules,
+                tuple(rule.uri for rule in rules if rule.binding),
+                0 if content is None else content.tokens,
+                problems[0] if problems else None,
+            )
+        )
+    if values["json"]:
+        write_json(PackList(tuple(views)))
+    else:
+        write_lines(_render_list(views, every=bool(values["rules"])))
+    return 0
+
+
+def remove(values: Values) -> int:
+    """Take a pack out."""
+    root = load_project(shell.here(), shell.home())[0].root
+    pinned = read_pinned(root)
+    pack = _find(pinned, str(values["id"]))
+    rules = _list_rules(root, pack)
+    drop_pack(root, pinned, pack)
+    removed = Removed(pack.id, rules)
+    if values["json"]:
+        write_json(removed)
+    else:
+        bound = sum(rule.binding for rule in rules)
+        write_lines([f"{pack.id}: removed, with {count(len(rules), 'rule')}, {bound} binding"])
+    return 0
+
+
+def verify(values: Values) -> int:
+    """Verify all packs; 1 where one is not as pinned, or not signed by a key that was named."""
+    root = shell.read_project().root
+    signers = read_signers(values | {"revoked": None})
+    states = verify_packs(root, signers)
+    wrong = any(
+        state.problems or state.signature == "invalid" or (signers and state.signature != "valid")
+        for state in states
+    )
+    if values["json"]:
+        write_json(PackStates(not wrong, states))
+    else:
+        write_lines(_render_states(states) if states else ["no packs are pinned"])
+    return 1 if wrong else 0
+
+
+def build(values: Values) -> int:
+    """Write, and sign, the manifest of a pack."""
+    folder = os.path.abspath(str(values["folder"]))
+    for name in (MANIFEST, SIGNATURE):
+        if os.path.lexists(f"{folder}/{name}"):
+            os.unlink(f"{folder}/{name}")
+    fetched = fetch_pack(Place(folder), folder)
+    source = {**fetched.source, "path": os.path.basename(folder)}
+    content = read_content(fetched.files, fetched.passed_over, source, shipped_bundle())
+    manifest, key = write_manifest(content.pack), shell.get_text(values, "key")
+    signature = None if key is None else sign_text(key, NAMESPACE, manifest.decode())
+    try:
+        replace_file(f"{folder}/{MANIFEST}", manifest, 0o644)
+        if signature is not None:
+            replace_file(f"{folder}/{SIGNATURE}", signature.encode(), 0o644)
+    except OSError as error:
+        raise write_failed(folder, error) from error
+    built = Built(MANIFEST, len(fetched.files), signature is not None)
+    if values["json"]:
+        write_json(built)
+    else:
+        signed = ", signed" if built.signed else ", not signed: --key signs it"
+        write_lines([f"{MANIFEST} of {count(built.files, 'file')}{signed}"])
+    return 0
+
+
+# --- steps
+
+
+def _find(pinned: Sequence[Pack], name: str) -> Pack:
+    for pack in pinned:
+        if pack.id == name:
+            return pack
+    known = ", ".join(pack.id for pack in pinned) or "none"
+    raise CallerError(
+        "PACK_NOT_FOUND", f"no pack {name} is pinned (pinned: {known})", "spec-kitty packs list"
+    )
+
+
+def _describe(fetched: Fetched, values: Values, before: Sequence[Rule]) -> tuple[Taken, Content]:
+    """Return what taking these files would do, once they are signed as asked."""
+    content = read_content(fetched.files, fetched.passed_over, fetched.source, shipped_bundle())
+    pack = content.pack
+    signature, signers = require_signature(
+        fetched.files.get(MANIFEST),
+        fetched.files.get(SIGNATURE),
+        read_signers(values | {"revoked": None}),
+        pack.id,
+    )
+    changes = tuple(compare_rules(before, content.rules))
+    return Taken(
+        pack.id,
+        pack.version,
+        pack.licence,
+        pack.source,
+        signature,
+        signers,
+        changes,
+        content.tokens,
+        content.passed_over,
+        0,
+        (),
+        False,
+    ), content
+
+
+def _load_pinned(root: str, pack: Pack, bundle: ShippedBundle) -> Content:
+    """Return what a pinned pack holds as it lies in the project."""
+    read, _ = read_folder(root, pack.folder, (".yaml", ".yml", ".md", ".json", ".sig"))
+    files = {source.path.removeprefix(f"{pack.folder}/"): source.data for source in read}
+    pinned = {path: data for path, data in files.items() if path in pack.files}
+    source = {key: str(value) for key, value in pack.source.items()}
+    return read_content(pinned, (), {**source, "path": pack.id}, bundle)
+
+
+def _list_rules(root: str, pack: Pack) -> tuple[Rule, ...]:
+    """Return the rules of a pinned pack; none where its files are not as pinned."""
+    problems = {state.id: state.problems for state in verify_packs(root, None)}[pack.id]
+    return () if problems else _load_pinned(root, pack, shipped_bundle()).rules
+
+
+def _copy_rules(root: str, folder: str) -> None:
+    """Copy what a decision depends on, so that it can be made again with another pack."""
+    os.makedirs(f"{folder}/.kittify")
+    for name in ("charter", "doctrine", "profiles", "packs"):
+        if os.path.isdir(f"{root}/.kittify/{name}"):
+            shutil.copytree(f"{root}/.kittify/{name}", f"{folder}/.kittify/{name}", symlinks=True)
+    for path in (LOCK_PATH, ".kittify/config.yaml"):
+        if os.path.isfile(f"{root}/{path}"):
+            shutil.copyfile(f"{root}/{path}", f"{folder}/{path}")
+
+
+# --- what a person reads
+
+
+def _write_taken(taken: Taken, values: Values) -> None:
+    if values["json"]:
+        write_json(taken)
+    else:
+        write_lines(_render_taken(taken))
+
+
+def _render_taken(taken: Taken) -> Iterator[str]:
+    done = "pinned" if taken.written else "not written yet"
+    yield f"{taken.id} {taken.version} (licence: {one_line(taken.licence)}): {done}"
+    yield f"from {_describe_source(taken.source)}; {_describe_signature(taken)}"
+    if not taken.changes:
+        yield "no rule differs"
+    for change in taken.changes[:_SHOWN]:
+        yield f"  {change.what:<8} {change.uri}  {one_line(change.title, 60)}"
+    if len(taken.changes) > _SHOWN:
+        yield f"  … and {len(taken.changes) - _SHOWN} more; --json lists them"
+    if taken.tokens:
+        yield f"what it binds takes {taken.tokens} tokens of every request it is for"
+    if taken.passed_over:
+        said = ", ".join(f"{one_line(name)} {n}" for name, n in taken.passed_over.items())
+        yield f"passed over, nothing reads it: {said}"
+    if taken.records:
+        yield f"of {count(taken.records, 'past record')}:"
+        for row in taken.decided_otherwise:
+            yield f"  {row.kind} ({one_line(row.cause)}): {count(row.records, 'record')}"
+        if not taken.decided_otherwise:
+            yield "  none would have come out otherwise"
+    if taken.written:
+        yield f"commit {LOCK_PATH} and {PACKS_FOLDER}/{taken.id}/; `charter lint` checks the whole"
+
+
+def _describe_source(source: Mapping[str, object]) -> str:
+    words = (str(source.get(key) or "") for key in ("url", "name", "distribution", "path", "rev"))
+    commit = str(source.get("commit") or "")[:12]
+    return one_line(" ".join(filter(None, (*words, commit and f"({commit})"))))
+
+
+def _describe_signature(state: Taken | PackState) -> str:
+    return {
+        "none": "not signed",
+        "unknown": "signed; whose key it is, --allowed-signers says",
+        "invalid": "the signature is not of this manifest, or by no key that was named",
+        "valid": f"signed by {', '.join(one_line(name) for name in state.signers)}",
+    }[state.signature]
+
+
+def _render_list(views: Sequence[PackView], *, every: bool) -> Iterator[str]:
+    if not views:
+        yield "no packs are pinned: spec-kitty packs add SOURCE"
+    for view in views:
+        yield f"{view.id} {view.version} (licence: {one_line(view.licence)})"
+        yield f"  from {_describe_source(view.source)}"
+        if view.problem is not None:
+            yield f"  NOT USED AS PINNED: {one_line(view.problem)}"
+            continue
+        bound = f", {len(view.binding)} binding ({view.tokens} tokens)" if view.binding else ""
+        yield f"  {count(len(view.rules), 'rule')}{bound}"
+        for rule in view.rules if every else ():
+            mark = " (binding)" if rule.binding else ""
+            yield f"    {rule.uri}{mark}  {one_line(rule.title, 60)}"
+
+
+def _render_states(states: Sequence[PackState]) -> Iterator[str]:
+    for state in states:
+        if state.id:
+            how = "not as pinned" if state.problems else "as pinned"
+            yield f"{state.id} {state.version}: {how}; {_describe_signature(state)}"
+        yield from (f"  {one_line(problem)}" for problem in state.problems)

@@ -1,0 +1,205 @@
+"""What the files of a pack hold, and what an update of them changes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from charter.context import measure_first_tier
+from charter.inputs import ContextInputs
+from doctrine.agent_profiles.profile import ProfileError, parse_profile
+from doctrine.light_imports import sha256
+from doctrine.load import ShippedBundle
+from doctrine.packs import (
+    ABOUT,
+    LOCK_PATH,
+    LOCK_VERSION,
+    MANIFEST,
+    Pack,
+    classify_file,
+    is_pack_id,
+)
+from doctrine.yaml_reader import YamlError, read_yaml
+from specify_cli.errors import CallerError
+from specify_cli.record.seal import canonical
+
+_AUTHOR = "mend the pack, or ask its author"
+_NOT_STATED = "not stated"
+
+
+class Rule(NamedTuple):
+    """One rule, charter section, policy rule or profile of a pack: uri, title, digest, binding."""
+
+    uri: str
+    title: str
+    digest: str
+    binding: bool
+
+
+class Content(NamedTuple):
+    """A pack that can be pinned, and what it holds.
+
+    `tokens` is what its binding rules take of every request; `passed_over` counts, by folder or
+    kind, the files that nothing reads.
+    """
+
+    pack: Pack
+    rules: tuple[Rule, ...]
+    tokens: int
+    passed_over: Mapping[str, int]
+
+
+class Change(NamedTuple):
+    """What differs between two states of a pack: `what` is added, changed, removed, bound, or no
+    longer bound."""
+
+    what: str
+    uri: str
+    title: str
+
+
+def read_content(
+    files: Mapping[str, bytes],
+    passed_over: Iterable[str],
+    source: Mapping[str, str],
+    bundle: ShippedBundle,
+) -> Content:
+    """Return what a pack holds. Raises CallerError PACK_INVALID: a file that is not understood
+    would be a rule that nobody sees."""
+    about = _read_about(files)
+    pack = Pack(
+        _choose_id(about, source),
+        str(about.get("version") or about.get("pack_version") or "0"),
+        str(about.get("licence") or about.get("license") or _NOT_STATED),
+        source,
+        {path: sha256(data).hexdigest() for path, data in files.items()},
+    )
+    check_manifest(pack, files.get(MANIFEST))
+    inputs = load_alone(pack, files, bundle)
+    if inputs.problems:
+        raise CallerError("PACK_INVALID", inputs.problems[0].describe(), _AUTHOR)
+    rules = [
+        *(Rule(one.uri, one.title, one.digest, one.binding) for one in inputs.charter.sections),
+        *(Rule(one.uri, one.title, one.digest, one.binding) for one in inputs.artifacts),
+        *(
+            Rule(f"policy://{one.id}", one.reason or one.action, _digest_rule(one), one.binding)
+            for one in inputs.policy.rules
+        ),
+        *_read_profiles(files),
+    ]
+    _check_binding(about, rules, pack.id)
+    tokens = sum(size for artifact, size in measure_first_tier(inputs) if artifact.binding)
+    kinds = Counter(path.split("/")[0] for path in passed_over)
+    return Content(pack, tuple(sorted(rules)), tokens, dict(sorted(kinds.items())))
+
+
+def load_alone(pack: Pack, files: Mapping[str, bytes], bundle: ShippedBundle) -> ContextInputs:
+    """Return what a pack by itself puts into a context."""
+    lock = write_lock([pack])
+    below = {f"{pack.folder}/{path}": data for path, data in files.items()}
+    seen = {path: data for path, data in below.items() if not path.endswith((".json", ".sig"))}
+    return ContextInputs.from_bytes({LOCK_PATH: lock, **seen}, bundle=bundle)
+
+
+def write_lock(packs: Iterable[Pack]) -> bytes:
+    """Return the bytes of `packs.lock`, one value a line so that a merge shows what changed."""
+    entries = [
+        {**pack._asdict(), "source": dict(pack.source), "files": dict(sorted(pack.files.items()))}
+        for pack in packs
+    ]
+    document = {"version": LOCK_VERSION, "packs": entries}
+    return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def write_manifest(pack: Pack) -> bytes:
+    """Return the manifest of a pack, which its author signs: id, version, licence, digests."""
+    files = {path: name for path, name in pack.files.items() if classify_file(path) != "seal"}
+    return canonical(
+        {"id": pack.id, "version": pack.version, "licence": pack.licence, "files": files}
+    )
+
+
+def check_manifest(pack: Pack, manifest: bytes | None) -> None:
+    """Compare a pack with the manifest its author made. Raises CallerError PACK_INVALID."""
+    if manifest is not None and manifest != write_manifest(pack):
+        reason = f"{MANIFEST} is not the manifest of these files: they changed since it was made"
+        raise CallerError("PACK_INVALID", reason, "spec-kitty packs build, by the pack's author")
+
+
+def compare_rules(before: Iterable[Rule], after: Iterable[Rule]) -> list[Change]:
+    """Return what an update of a pack adds, changes, removes, binds and releases."""
+    old, new = ({rule.uri: rule for rule in rules} for rules in (before, after))
+    changes: list[Change] = []
+    for uri in sorted({*old, *new}):
+        was, now = old.get(uri), new.get(uri)
+        rule = now or was
+        if rule is None:
+            continue
+        if was is None or now is None:
+            changes.append(Change("added" if was is None else "removed", uri, rule.title))
+        elif was.digest != now.digest:
+            changes.append(Change("changed", uri, rule.title))
+        bound = bool(was and was.binding), bool(now and now.binding)
+        if bound[0] != bound[1]:
+            changes.append(Change("bound" if bound[1] else "no longer bound", uri, rule.title))
+    return changes
+
+
+def _read_about(files: Mapping[str, bytes]) -> dict[str, Any]:
+    if ABOUT not in files:
+        return {}
+    try:
+        document = read_yaml(files[ABOUT], name=ABOUT)
+    except YamlError as error:
+        raise CallerError(
+            "PACK_INVALID", f"{ABOUT}:{error.line}: {error.reason}", _AUTHOR
+        ) from None
+    if not isinstance(document, dict):
+        raise CallerError("PACK_INVALID", f"{ABOUT}: expected a mapping with id", _AUTHOR)
+    return document
+
+
+def _choose_id(about: Mapping[str, Any], source: Mapping[str, str]) -> str:
+    """Return the id of a pack: what it says, else the name of where it lies."""
+    said = about.get("id") or about.get("name")
+    if said is not None:
+        if not isinstance(said, str) or not is_pack_id(said):
+            reason = f"{ABOUT}: id: expected a-z, 0-9 and -, found {str(said)[:60]!r}"
+            raise CallerError("PACK_INVALID", reason, _AUTHOR)
+        return said
+    named = source.get("path") or source.get("name") or source.get("url") or "pack"
+    last = named.rstrip("/").removesuffix(".git").rpartition("/")[2].lower()
+    return re.sub(r"[^a-z0-9]+", "-", last).strip("-")[:64] or "pack"
+
+
+def _digest_rule(rule: Any) -> str:
+    return sha256(repr(rule).encode()).hexdigest()
+
+
+def _read_profiles(files: Mapping[str, bytes]) -> Iterable[Rule]:
+    for path, data in files.items():
+        if classify_file(path) != "profile":
+            continue
+        digest = sha256(data).hexdigest()
+        try:
+            profile = parse_profile(read_yaml(data, name=path), digest=digest, origin="pack")
+        except YamlError as error:
+            reason = f"{path}:{error.line}: {error.reason}"
+            raise CallerError("PACK_INVALID", reason, _AUTHOR) from None
+        except ProfileError as error:
+            raise CallerError("PACK_INVALID", f"{path}: {error}", _AUTHOR) from None
+        yield Rule(f"profile:{profile.profile_id}", profile.name, digest, False)
+
+
+def _check_binding(about: Mapping[str, Any], rules: Iterable[Rule], pack: str) -> None:
+    """Refuse a pack that binds what it does not have: the rule would silently bind nothing."""
+    known = {rule.uri.replace(f"policy://{pack}/", "policy://").removesuffix(f"@{pack}")
+             for rule in rules}  # fmt: skip
+    for uri in about.get("binding") or ():
+        if uri not in known:
+            raise CallerError(
+                "PACK_INVALID", f"{ABOUT}: binding: there is no {uri} in the pack", _AUTHOR
+            )

@@ -1,0 +1,200 @@
+"""The files of a pack, from where it lies: a folder, a git repository, an installed package.
+
+Nothing of a pack is run, no link is followed, and nothing is checked out: of a repository the
+objects of one commit are read.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from doctrine.git import read_git, run_git
+from doctrine.load import MAX_FILES, MAX_TOTAL_BYTES, read_folder
+from doctrine.packs import classify_file, is_plain_path
+from doctrine.yaml_reader import MAX_BYTES
+from specify_cli.errors import CallerError, EnvironmentFault
+
+GROUP = "spec_kitty.packs"
+PACKAGE = "package:"
+_SUFFIXES = (".yaml", ".yml", ".md", ".json", ".sig")
+
+
+class Fetched(NamedTuple):
+    """The files of a pack by path, what nothing reads of it, and where it came from.
+
+    `files` holds only what packs are made of; `source` is what `packs.lock` keeps.
+    """
+
+    files: Mapping[str, bytes]
+    passed_over: tuple[str, ...]
+    source: Mapping[str, str]
+
+
+class Place(NamedTuple):
+    """Where a pack lies, as a person says it: `text`, a git revision, a folder below."""
+
+    text: str
+    rev: str | None = None
+    path: str | None = None
+
+
+def fetch_pack(place: Place, root: str) -> Fetched:
+    """Return the files of a pack. `root` is the project, from which a folder's path is told.
+
+    Raises CallerError PACK_NOT_FOUND, PACK_INVALID; EnvironmentFault PACK_NOT_FETCHED.
+    """
+    if place.text.startswith(PACKAGE):
+        return _fetch_package(place.text.removeprefix(PACKAGE))
+    if place.rev is not None or "://" in place.text or place.text.endswith(".git"):
+        return _fetch_git(place)
+    folder = os.path.join(os.path.abspath(place.text), place.path or "")
+    if not os.path.isdir(folder):
+        raise _not_found(f"there is no folder {place.text}")
+    source = {"kind": "folder", "path": os.path.relpath(folder, root).replace(os.sep, "/")}
+    return _sort_files(_read_folder(folder), source)
+
+
+def refetch_pack(source: Mapping[str, object], rev: str | None, root: str) -> Fetched:
+    """Return the files of a pack as they are now at the source that `packs.lock` names."""
+    texts = {key: str(value) for key, value in source.items()}
+    kind = texts.get("kind")
+    if kind == "git":
+        place = Place(texts["url"], rev or texts["rev"], texts.get("path") or None)
+        return _fetch_git(place)
+    if kind == "package":
+        return _fetch_package(texts["name"])
+    return fetch_pack(Place(os.path.join(root, texts["path"])), root)
+
+
+def _sort_files(found: Iterator[tuple[str, bytes]], source: Mapping[str, str]) -> Fetched:
+    files: dict[str, bytes] = {}
+    passed_over: list[str] = []
+    size = 0
+    for path, data in found:
+        if classify_file(path) and is_plain_path(path):
+            files[path] = data
+            size += len(data)
+        else:
+            passed_over.append(path)
+        if len(files) > MAX_FILES or size > MAX_TOTAL_BYTES:
+            limit = f"{MAX_FILES} files and {MAX_TOTAL_BYTES >> 20} MiB"
+            raise CallerError(
+                "PACK_INVALID", f"a pack has at most {limit}", "split it into several packs"
+            )
+    if not files:
+        raise _not_found(f"{' '.join(source.values())}: nothing in it is part of a pack")
+    return Fetched(dict(sorted(files.items())), tuple(sorted(passed_over)), source)
+
+
+def _not_found(why: str) -> CallerError:
+    return CallerError(
+        "PACK_NOT_FOUND",
+        f"{why}: expected a folder with directives/, tactics/, profiles or pack.yaml",
+        "name the folder, or with --path the one in a repository",
+    )
+
+
+def _read_folder(folder: str) -> Iterator[tuple[str, bytes]]:
+    files, problems = read_folder(folder, "", _SUFFIXES)
+    for problem in problems:
+        raise CallerError("PACK_INVALID", problem.describe(), "mend the pack, or ask its author")
+    yield from ((file.path, file.data) for file in files)
+    known = {file.path for file in files}
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        below = os.path.relpath(parent, folder).replace(os.sep, "/")
+        for name in sorted(names):
+            path = name if below == "." else f"{below}/{name}"
+            if path not in known and not name.startswith("."):
+                yield path, b""
+
+
+def _fetch_package(name: str) -> Fetched:
+    """Read the folder of an installed package that it names at the entry point; it is not
+    imported."""
+    entries = [one for one in importlib.metadata.entry_points(group=GROUP) if one.name == name]
+    if not entries:
+        known = ", ".join(
+            sorted({one.name for one in importlib.metadata.entry_points(group=GROUP)})
+        )
+        raise _not_found(f"no installed package brings a pack {name!r} (there are: {known or '-'})")
+    top, _, rest = entries[0].value.partition(":")[0].partition(".")
+    spec = importlib.util.find_spec(top)
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    if not folders:
+        raise _not_found(f"package {top} has no folder")
+    distribution = entries[0].dist
+    version = f"{distribution.name} {distribution.version}" if distribution else top
+    source = {"kind": "package", "name": name, "distribution": version}
+    return _sort_files(_read_folder(os.path.join(folders[0], *rest.split("."))), source)
+
+
+def _fetch_git(place: Place) -> Fetched:
+    rev, below = place.rev or "HEAD", (place.path or "").strip("/")
+    url = os.path.abspath(place.text) if os.path.isdir(place.text) else place.text
+    if url.startswith("-") or rev.startswith("-"):
+        raise _not_found(f"{url} {rev}")
+    with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
+        for part in ("objects", "refs"):
+            os.makedirs(f"{folder}/.git/{part}")
+        with open(f"{folder}/.git/HEAD", "w", encoding="ascii") as file:
+            file.write("ref: refs/heads/main\n")
+        _fetch_commit(folder, url, rev)
+        commit = (read_git(folder, "rev-parse", "FETCH_HEAD^{commit}") or b"").decode().strip()
+        source = {"kind": "git", "url": place.text, "rev": rev, "commit": commit, "path": below}
+        return _sort_files(_read_commit(folder, commit, below), source)
+
+
+def _fetch_commit(folder: str, url: str, rev: str) -> None:
+    """Fetch one commit; where a server gives none by its id, everything it has."""
+    said = b""
+    for words in (("--depth=1", "--", url, rev), ("--", url, "+refs/*:refs/remotes/all/*")):
+        try:
+            done = run_git(folder, ("fetch", "--quiet", "--no-tags", *words), network=True)
+        except (OSError, TimeoutError) as error:
+            raise EnvironmentFault("PACK_NOT_FETCHED", f"{url}: {error}", "try again") from error
+        if done is not None and done.returncode == 0:
+            break
+        said = said or (b"" if done is None else done.stderr)
+    else:
+        why = said.decode("utf-8", "replace").strip()[-300:]
+        raise EnvironmentFault("PACK_NOT_FETCHED", f"{url} at {rev}: {why}", f"git ls-remote {url}")
+    if "+refs/*:refs/remotes/all/*" in words:
+        found = read_git(folder, "rev-parse", "--verify", f"{rev}^{{commit}}")
+        if found is None:
+            raise EnvironmentFault(
+                "PACK_NOT_FETCHED", f"{url} has no {rev}", f"git ls-remote {url}"
+            )
+        with open(f"{folder}/.git/FETCH_HEAD", "wb") as file:
+            file.write(found)
+
+
+def _read_commit(folder: str, commit: str, below: str) -> Iterator[tuple[str, bytes]]:
+    tree = f"{commit}:{below}" if below else commit
+    listed = read_git(folder, "ls-tree", "-r", "-z", "-l", tree)
+    if listed is None:
+        raise _not_found(f"the repository has no folder {below}")
+    blobs: list[tuple[str, str]] = []
+    for row in filter(None, listed.split(b"\0")):
+        about, _, name = row.partition(b"\t")
+        mode, _, blob, size = about.split()
+        path = name.decode("utf-8", "replace")
+        if not classify_file(path):
+            yield path, b""
+        elif mode.startswith(b"100") and int(size) <= MAX_BYTES:
+            blobs.append((path, blob.decode()))
+        else:
+            why = f"{path}: expected a plain file of at most {MAX_BYTES} bytes"
+            raise CallerError("PACK_INVALID", why, "mend the pack, or ask its author")
+    given = "".join(f"{blob}\n" for _, blob in blobs[: MAX_FILES + 1]).encode()
+    data, at = read_git(folder, "cat-file", "--batch", given=given) or b"", 0
+    for path, _ in blobs[: MAX_FILES + 1]:
+        head = data[at : at + 200].partition(b"\n")[0]
+        length, start = int(head.split()[2]), at + len(head) + 1
+        yield path, data[start : start + length]
+        at = start + length + 1

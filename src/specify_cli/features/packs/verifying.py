@@ -1,0 +1,103 @@
+"""Is every pack as it was pinned, and signed by somebody who is trusted?"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from doctrine.load import SourceError, read_source
+from doctrine.packs import MANIFEST, SIGNATURE, Pack, read_lock, read_packs
+from specify_cli.errors import CallerError
+from specify_cli.features.packs.content import check_manifest
+from specify_cli.libraries.ssh.signatures import Signers, holds_by_itself
+
+NAMESPACE = "spec-kitty-pack"
+
+
+class PackState(NamedTuple):
+    """How one pack stands: what is not as pinned, and who signed its manifest.
+
+    `signature` is none, valid, invalid, or unknown: signed, and no keys were named to check it
+    against. `signers` are the principals whose key it is.
+    """
+
+    id: str
+    version: str
+    problems: tuple[str, ...]
+    signature: str
+    signers: tuple[str, ...]
+
+
+def verify_packs(root: str, signers: Signers | None) -> tuple[PackState, ...]:
+    """Return the state of each pinned pack. Raises EnvironmentFault without ssh-keygen where keys
+    are named.
+
+    A lock that cannot be read is the only entry, without an id.
+    """
+    _, packs, broken = read_lock(root)
+    if broken is not None:
+        return (PackState("", "", (broken.describe(),), "none", ()),)
+    found = [*read_packs(root, profiles=False)[1], *read_packs(root, profiles=True)[1]]
+    states: list[PackState] = []
+    for pack in packs:
+        ours = [
+            problem.describe()
+            for problem in found
+            if f"{problem.path}/".startswith(f"{pack.folder}/")
+        ]
+        (manifest, sealed), problems = _read_sealed(root, pack)
+        signature, names = check_signature(manifest, sealed, signers)
+        states.append(PackState(pack.id, pack.version, (*ours, *problems), signature, names))
+    return tuple(states)
+
+
+def check_signature(
+    manifest: bytes | None, signature: bytes | None, signers: Signers | None
+) -> tuple[str, tuple[str, ...]]:
+    """Return how far a manifest is signed, and by whom among the signers."""
+    if manifest is None or signature is None:
+        return "none", ()
+    said, text = signature.decode("utf-8", "replace"), manifest.decode("utf-8", "replace")
+    if signers is None:
+        # Whose key it is nobody said; that it is one of this text can be known.
+        return ("invalid" if holds_by_itself(said, NAMESPACE, text) is False else "unknown"), ()
+    names = signers.find(said, NAMESPACE, text)
+    return ("valid" if names else "invalid"), names
+
+
+def _read_sealed(root: str, pack: Pack) -> tuple[list[bytes | None], list[str]]:
+    """Return manifest and signature as they lie in the project, and what is wrong with them."""
+    found: list[bytes | None] = []
+    problems: list[str] = []
+    for name in (MANIFEST, SIGNATURE):
+        place = f"{pack.folder}/{name}"
+        try:
+            source = read_source(root, place)
+        except SourceError as error:
+            problems.append(error.problem.describe())
+            source = None
+        found.append(None if source is None else source.data)
+        if (None if source is None else source.digest) != pack.files.get(name):
+            problems.append(f"{place}: not as packs.lock pins it; git checkout {place}")
+    try:
+        check_manifest(pack, found[0])
+    except CallerError as error:
+        problems.append(f"{pack.folder}/{MANIFEST}: {error.message}")
+    return found, problems
+
+
+def require_signature(
+    manifest: bytes | None, signature: bytes | None, signers: Signers | None, name: str
+) -> tuple[str, tuple[str, ...]]:
+    """Return as `check_signature`. Raises CallerError PACK_UNSIGNED where signers are named and
+    none of them signed, or where a signature is of other bytes."""
+    how, names = check_signature(manifest, signature, signers)
+    if how == "invalid" or (signers is not None and how != "valid"):
+        found = "no signature" if how == "none" else "a signature that none of them made"
+        whom = "the pack's own manifest" if signers is None else os.path.basename(signers.path)
+        raise CallerError(
+            "PACK_UNSIGNED",
+            f"{name}: expected a signature by {whom}, found {found}",
+            "ask its author, or name the keys you accept with --allowed-signers",
+        )
+    return how, names

@@ -1,0 +1,85 @@
+"""Copy a pack into the project and pin it.
+
+The files are in place before `packs.lock` names them. Killed in between, what lies there is not
+what is pinned: it is not used, `packs verify` says so, and the same command again completes it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+
+from doctrine.load import replace_file
+from doctrine.packs import LOCK_PATH, PACKS_FOLDER, Pack, read_lock
+from specify_cli.durable import write_failed
+from specify_cli.errors import StoredDataError
+from specify_cli.features.packs.content import write_lock
+
+
+def read_pinned(root: str) -> tuple[Pack, ...]:
+    """Return the packs of a project. Raises StoredDataError PACKS_BROKEN."""
+    _, packs, problem = read_lock(root)
+    if problem is not None:
+        raise StoredDataError("PACKS_BROKEN", problem.describe(), f"git checkout {LOCK_PATH}")
+    return packs
+
+
+def pin(packs: Iterable[Pack], pack: Pack) -> list[Pack]:
+    """Return the packs with one added, or in the place that it had."""
+    known = list(packs)
+    if not any(one.id == pack.id for one in known):
+        return [*known, pack]
+    return [pack if one.id == pack.id else one for one in known]
+
+
+def write_pack(root: str, packs: Iterable[Pack], pack: Pack, files: Mapping[str, bytes]) -> None:
+    """Put the files of a pack in place, then the lock. Raises EnvironmentFault WRITE_FAILED."""
+    above, place = f"{root}/{PACKS_FOLDER}", f"{root}/{pack.folder}"
+    new = f"{above}/.new-{pack.id}"
+    try:
+        _require_plain(root)
+        shutil.rmtree(new, ignore_errors=True)
+        for path, data in files.items():
+            target = f"{new}/{path}"
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target, "xb") as file:
+                file.write(data)
+        old = f"{above}/.old-{pack.id}"
+        _remove_folder(old)
+        if os.path.lexists(place):
+            os.rename(place, old)
+        os.rename(new, place)
+        replace_file(f"{root}/{LOCK_PATH}", write_lock(pin(packs, pack)), 0o644)
+        _remove_folder(old)
+    except OSError as error:
+        raise write_failed(place, error) from error
+
+
+def drop_pack(root: str, packs: Iterable[Pack], pack: Pack) -> None:
+    """Unpin a pack, then take its files away. Raises EnvironmentFault WRITE_FAILED."""
+    left = [one for one in packs if one.id != pack.id]
+    try:
+        _require_plain(root)
+        if left:
+            replace_file(f"{root}/{LOCK_PATH}", write_lock(left), 0o644)
+        else:
+            os.unlink(f"{root}/{LOCK_PATH}")
+        _remove_folder(f"{root}/{pack.folder}")
+        if not left and not os.listdir(f"{root}/{PACKS_FOLDER}"):
+            os.rmdir(f"{root}/{PACKS_FOLDER}")
+    except OSError as error:
+        raise write_failed(f"{root}/{pack.folder}", error) from error
+
+
+def _require_plain(root: str) -> None:
+    for name in (".kittify", PACKS_FOLDER):
+        if os.path.islink(f"{root}/{name}"):
+            raise OSError(f"{name} is a symbolic link; it is not followed")
+
+
+def _remove_folder(path: str) -> None:
+    if os.path.islink(path):
+        os.unlink(path)
+    elif os.path.isdir(path):
+        shutil.rmtree(path)

@@ -1,0 +1,395 @@
+"""A pack is pinned, read, updated, verified and removed; records under it replay without it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gating import Shop
+from keys import allow, make_key
+from support import CHARTER, Ran, environment, git, run_main, valid
+
+RULE = "title: Keep payroll inside\nbody: Payroll data never leaves the payroll service.\nkeywords: [payroll]\n"
+ABOUT = """id: house-rules
+version: 1.0.0
+licence: CC0-1.0
+binding: [doctrine://directive/payroll-inside, charter://section/forbidden, policy://salaries]
+"""
+POLICY = """rules:
+  - {id: salaries, match: {tag: salaries}, action: deny, reason: people team only}
+  - {id: drafts, match: {tag: draft}, action: redact, reason: not agreed yet}
+"""
+PROFILE = """schema_version: '1.0'
+profile-id: payroll-paula
+name: Payroll Paula
+description: Changes payroll code.
+roles: [IMPLEMENTER]
+specialization:
+  primary-focus: payroll
+domain-keywords: [payroll]
+"""
+FILES = {
+    "pack.yaml": ABOUT,
+    "charter.md": "# House\n\n## Forbidden\nNever send payroll data to a vendor.\n",
+    "policy.yaml": POLICY,
+    "directives/payroll-inside.yaml": RULE,
+    "tactics/ledger.md": "# Close the ledger\nPost the ledger before the run.\n",
+    "profiles/payroll-paula.agent.yaml": PROFILE,
+    "templates/mail.txt": "Dear…\n",
+}
+
+
+def write_pack(folder: Path, **more: str | None) -> Path:
+    """Write a pack; `more` replaces files, `None` leaves one out."""
+    for path, text in {**FILES, **more}.items():
+        if text is not None:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text)
+    return folder
+
+
+class House:
+    """A project with a charter, and a place beside it for packs."""
+
+    def __init__(self, folder: Path, name: str = "shop") -> None:
+        self.folder, self.root, self.home = folder, folder / name, folder / "home"
+        self.home.mkdir(exist_ok=True)
+        (self.root / ".kittify/charter").mkdir(parents=True)
+        (self.root / ".kittify/charter/charter.md").write_text(CHARTER)
+        git(self.root, "init", "-q", "-b", "main")
+
+    def run(self, *words: str, **more: Any) -> Ran:
+        return run_main(list(words), cwd=self.root, home=self.home, **more)
+
+    def do(self, request: str = "implement the payroll export") -> Any:
+        return self.run("do", request, "--json").json()
+
+    def text(self, request: str = "implement the payroll export") -> str:
+        return str(self.do(request)["governance_context_text"])
+
+    def rule(self) -> str:
+        """Return the pack's rule as an agent opens it."""
+        return self.run("charter", "context", "--uri", "doctrine://directive/payroll-inside").out
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    return write_pack(tmp_path / "house-rules")
+
+
+@pytest.mark.usefixtures("pack")
+def test_a_pack_is_added_read_verified_and_removed_and_its_records_replay(house: House) -> None:
+    added = house.run("packs", "add", "../house-rules", "--json").json()
+    valid(added, "pack-taken")
+    assert added["written"] and added["passed_over"] == {"templates": 1}
+    assert {item["uri"] for item in added["changes"] if item["what"] == "added"} == {
+        "charter://section/forbidden@house-rules",
+        "doctrine://directive/payroll-inside",
+        "doctrine://tactic/ledger",
+        "policy://house-rules/salaries",
+        "policy://house-rules/drafts",
+        "profile:payroll-paula",
+    }
+    assert sum(item["what"] == "bound" for item in added["changes"]) == 3
+    done = house.do()
+    text = done["governance_context_text"]
+    assert "Payroll data never leaves the payroll service." in text
+    assert "### Forbidden (house-rules)" in text and "Never send payroll data to a vendor." in text
+    assert done["profile_id"] == "payroll-paula"
+    assert not done.get("warnings")
+
+    assert house.run("packs", "verify").code == 0
+    listed = house.run("packs", "list", "--json").json()
+    valid(listed, "pack-list")
+    assert [(one["id"], one["version"], one["licence"], len(one["binding"])) for one in listed["packs"]] == [
+        ("house-rules", "1.0.0", "CC0-1.0", 3)
+    ]
+    assert house.run("packs", "remove", "house-rules").code == 0
+    assert not (house.root / ".kittify/packs").exists() and not (house.root / ".kittify/packs.lock").exists()
+    assert "payroll service" not in house.text()
+    house.run("profile-invocation", "complete", done["invocation_id"], "--outcome", "done")
+    replayed = house.run("replay", done["invocation_id"], "--json").json()
+    assert replayed["match"] is True, replayed
+
+
+def test_a_pack_of_a_git_repository_serves_two_projects_and_an_update_says_what_it_changes(tmp_path: Path) -> None:
+    remote = write_pack(
+        tmp_path / "remote/packs/rules", **{"policy.yaml": None, "pack.yaml": "id: rules\nversion: '1'\n"}
+    )
+    top = tmp_path / "remote"
+    git(top, "init", "-q", "-b", "main")
+    (remote / "directives/link.yaml").symlink_to("/etc/passwd")
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "a link")
+    one, two = House(tmp_path, "one"), House(tmp_path, "two")
+    words = ("packs", "add", str(top), "--rev", "main", "--path", "packs/rules")
+
+    refused = one.run(*words, "--json")
+    assert refused.error()["error_code"] == "PACK_INVALID" and "link.yaml" in refused.error()["message"]
+    (remote / "directives/link.yaml").unlink()
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "the rules")
+    for house in (one, two):
+        source = house.run(*words, "--json").json()["source"]
+        assert source["commit"] == git(top, "rev-parse", "main").strip()
+        assert "doctrine://directive/payroll-inside" in house.text() and "payroll service" in house.rule()
+
+    (remote / "directives/payroll-inside.yaml").write_text(RULE.replace("never leaves", "stays in"))
+    (remote / "tactics/ledger.md").unlink()
+    (remote / "policy.yaml").write_text("rules:\n  - {id: hide, match: {uri: '*payroll-inside'}, action: deny}\n")
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "another")
+    shown = one.run("packs", "update", "rules", "--dry-run", "--json").json()
+    assert [(item["what"], item["uri"]) for item in shown["changes"]] == [
+        ("changed", "doctrine://directive/payroll-inside"),
+        ("removed", "doctrine://tactic/ledger"),
+        ("added", "policy://rules/hide"),
+    ]
+    assert shown["records"] == 1 and not shown["written"]
+    assert {row["kind"] for row in shown["decided_otherwise"]} >= {"allow->deny"}
+    said = one.run("packs", "update", "rules")
+    assert said.code == 1 and "nothing was changed" in said.out and "never leaves" in one.rule()
+    assert one.run("packs", "update", "rules", "--yes").code == 0
+    assert "payroll-inside" not in one.text()
+    assert "never leaves" in two.rule(), "the other project moves when it says so"
+
+
+@pytest.mark.usefixtures("pack")
+def test_what_a_pack_binds_a_project_cannot_take_away(house: House) -> None:
+    house.run("packs", "add", "../house-rules")
+    doctrine = house.root / ".kittify/doctrine/directives"
+    doctrine.mkdir(parents=True)
+    (doctrine / "payroll-inside.yaml").write_text("title: Payroll\nbody: Payroll data may go anywhere.\n")
+    (doctrine / "pay.yaml").write_text("title: Pay table\nbody: The payroll table lies in pay.csv.\ntags: [salaries]\n")
+    (house.root / ".kittify/charter/policy.yaml").write_text(
+        "rules:\n  - {id: all, match: {uri: '*'}, action: deny}\n  - {id: pay, match: {tag: salaries}, action: allow}\n"
+    )
+    (house.root / ".kittify/charter/charter.yaml").write_text("schema_version: 2.0.0\nactivated_directives: []\n")
+
+    done = house.do()
+    text = done["governance_context_text"]
+    assert "never leaves the payroll service" in text and "may go anywhere" not in text
+    assert "Never send payroll data to a vendor." in text, "a bound section of the pack's charter"
+    assert "pay.csv" not in text and "Close the ledger" not in text
+    warned = " ".join(done["warnings"])
+    assert "is bound by pack house-rules" in warned and "would withhold what a pack binds" in warned
+    lint = house.run("charter", "lint", "--json")
+    assert lint.code == 1 and {item["code"] for item in lint.json()["findings"]} >= {"DOCTRINE_BROKEN", "POLICY_BROKEN"}
+
+
+@pytest.mark.parametrize("name", ["directives/payroll-inside.yaml", "profiles/payroll-paula.agent.yaml"])
+@pytest.mark.usefixtures("pack")
+def test_a_file_that_changed_after_pinning_is_not_used(house: House, name: str) -> None:
+    house.run("packs", "add", "../house-rules")
+    place = house.root / ".kittify/packs/house-rules" / name
+    place.write_text(place.read_text().replace("never", "always").replace("Payroll Paula", "Evil Paula"))
+    (place.parent / "extra.yaml").write_text("title: Extra\nbody: Payroll is free for all.\n")
+
+    done = house.do()
+    text = done["governance_context_text"]
+    assert "always leaves" not in text and "free for all" not in text and "Evil" not in text
+    assert any("not the file that packs.lock pins" in item for item in done["warnings"]), done["warnings"]
+    verified = house.run("packs", "verify")
+    assert verified.code == 1 and name in verified.out
+    assert house.run("doctor").code == 1
+
+
+@pytest.mark.parametrize("name", ["policy.yaml", "pack.yaml", ""])
+@pytest.mark.usefixtures("pack")
+def test_while_a_packs_policy_is_not_as_pinned_nothing_is_shown(house: House, name: str) -> None:
+    house.run("packs", "add", "../house-rules")
+    place = house.root / ".kittify/packs/house-rules"
+    if name:
+        (place / name).write_text("rules: []\n")
+    else:
+        place.rename(house.root / "away")
+
+    done = house.do()
+    assert "withheld" in done["governance_context_text"] and "payroll" not in done["governance_context_text"].lower()
+
+
+@pytest.mark.parametrize(
+    "lock",
+    [
+        "{",
+        '{"version": 2, "packs": []}',
+        '{"version": 1, "packs": [{"id": "../x", "version": "1", "licence": "", "source": {}, "files": {}}]}',
+        json.dumps({"version": 1, "packs": [{"id": "x", "version": "1", "licence": "", "source": {},
+                                             "files": {"../../charter/charter.md": "0" * 64}}]}),
+    ],
+)  # fmt: skip
+def test_a_lock_that_cannot_be_used_is_an_error_and_no_record_is_lost(house: House, lock: str) -> None:
+    (house.root / ".kittify/packs.lock").write_text(lock)
+    done = house.do()
+    assert done["invocation_id"] and any("packs.lock" in item for item in done["warnings"])
+    assert house.run("packs", "list", "--json").error()["error_code"] == "PACKS_BROKEN"
+    assert house.run("packs", "verify").code == 1
+
+
+@pytest.mark.usefixtures("pack")
+def test_a_link_in_the_place_of_a_pack_is_not_followed(house: House) -> None:
+    house.run("packs", "add", "../house-rules")
+    place = house.root / ".kittify/packs/house-rules"
+    place.rename(house.folder / "elsewhere")
+    place.symlink_to(house.folder / "elsewhere")
+    done = house.do()
+    assert "payroll service" not in done["governance_context_text"] and done["warnings"]
+
+
+def test_a_signed_pack_is_checked_against_the_keys_that_a_person_names(house: House, pack: Path) -> None:
+    ada, eve = make_key(house.folder, "ada"), make_key(house.folder, "eve")
+    signers = allow(house.folder, ada)
+    assert house.run("packs", "add", "../house-rules", "--allowed-signers", signers).code == 1
+    assert house.run("packs", "build", str(pack), "--key", str(eve)).code == 0
+    refused = house.run("packs", "add", "../house-rules", "--allowed-signers", signers, "--json")
+    assert refused.error()["error_code"] == "PACK_UNSIGNED"
+    assert house.run("packs", "build", str(pack), "--key", str(ada)).code == 0
+    (pack / "tactics/ledger.md").write_text("# Close the ledger\nNever mind.\n")
+    stale = house.run("packs", "add", "../house-rules", "--json").error()
+    assert stale["error_code"] == "PACK_INVALID" and "changed since" in stale["message"]
+    house.run("packs", "build", str(pack), "--key", str(ada))
+
+    taken = house.run("packs", "add", "../house-rules", "--allowed-signers", signers, "--json").json()
+    assert (taken["signature"], taken["signers"]) == ("valid", ["ada@example.org"])
+    assert house.run("packs", "verify", "--allowed-signers", signers).code == 0
+    assert house.run("packs", "verify", "--json").json()["packs"][0]["signature"] == "unknown"
+    assert house.run("packs", "verify", "--allowed-signers", allow(house.folder, eve)).code == 1
+    (house.root / ".kittify/packs/house-rules/pack-manifest.json.sig").write_text("none")
+    assert house.run("packs", "verify").code == 1
+
+
+def test_a_package_brings_a_pack_and_is_not_imported(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    write_pack(site / "acme_rules/pack")
+    (site / "acme_rules/__init__.py").write_text("raise SystemExit('imported')\n")
+    about = site / "acme_rules-1.2.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-rules\nVersion: 1.2\n")
+    (about / "entry_points.txt").write_text("[spec_kitty.packs]\nacme = acme_rules.pack\n")
+    house = House(tmp_path)
+    command = [sys.executable, "-c", "from specify_cli.cli.main import main; raise SystemExit(main())"]
+    command += ["packs", "add", "package:acme", "--json"]
+    env = {**environment(house.home), "PYTHONPATH": str(site)}
+    ran = subprocess.run(command, cwd=house.root, env=env, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["source"] == {"kind": "package", "name": "acme", "distribution": "acme-rules 1.2"}
+    assert "payroll service" in house.text(), "the package is not needed any more"
+
+
+def test_the_layout_of_spec_kitty_loads_as_it_is(house: House) -> None:
+    pack = house.folder / "built-in"
+    for path, text in {
+        "pack.yaml": "pack_id: 01ARWG13C000000000000000FG\npack_version: 1.0.0\nname: built-in\n",
+        "directives/025-scout.directive.yaml": "schema_version: '1.0'\nid: DIRECTIVE_025\ntitle: Boy Scout Rule\n"
+        "intent: >\n  Leave touched areas in a better state by default.\n",
+        "tactics/testing/probe.tactic.yaml": "id: probe\nname: Probe hostile cases\npurpose: Try the edges of it.\n",
+        "toolguides/local-tools.toolguide.yaml": "id: local-tools\ntitle: Local tools\n"
+        "guide_path: packs/built-in/toolguides/LOCAL_TOOLS.md\nsummary: Use efficient tools.\n",
+        "toolguides/LOCAL_TOOLS.md": "# Local tools\nPrefer rg over grep.\n",
+        "procedures/x.procedure.yaml": "id: x\n",
+        "directive.graph.yaml": "schema_version: '1.0'\nnodes: []\nedges:\n"
+        "- {source: 'action:software-dev/implement', target: 'directive:DIRECTIVE_025', relation: scope}\n"
+        "- {source: 'procedure:x', target: 'directive:DIRECTIVE_025', relation: requires}\n"
+        "- {source: 'directive:DIRECTIVE_025', target: 'tactic:probe', relation: in_tension_with}\n",
+    }.items():
+        (pack / path).parent.mkdir(parents=True, exist_ok=True)
+        (pack / path).write_text(text)
+    taken = house.run("packs", "add", str(pack), "--json").json()
+    assert taken["passed_over"] == {"procedures": 1} and taken["version"] == "1.0.0"
+    assert {item["uri"] for item in taken["changes"]} == {
+        "doctrine://directive/DIRECTIVE_025",
+        "doctrine://tactic/probe",
+        "doctrine://toolguide/local-tools",
+    }
+    shown = house.run("charter", "context", "--uri", "doctrine://toolguide/local-tools").out
+    assert "Use efficient tools." in shown and "Prefer rg over grep." in shown
+
+
+def test_the_projects_rule_wins_over_a_packs_and_an_earlier_packs_over_a_later_ones(house: House) -> None:
+    for name in ("first", "second"):
+        about, rule = f"id: {name}\nversion: '1'\n", f"title: {name}\nbody: Payroll of the {name} pack.\n"
+        only = dict.fromkeys(FILES) | {"pack.yaml": about, "directives/pay.yaml": rule}
+        house.run("packs", "add", str(write_pack(house.folder / name, **only)))
+    shown = ("charter", "context", "--uri", "doctrine://directive/pay")
+    assert "first pack" in house.run(*shown).out
+    own = house.root / ".kittify/doctrine/directives"
+    own.mkdir(parents=True)
+    (own / "pay.yaml").write_text("title: Own\nbody: Payroll of the project.\n")
+    assert "Payroll of the project." in house.run(*shown).out
+
+
+@pytest.mark.parametrize("moment", ["files", "lock"])
+def test_an_update_that_was_killed_is_not_used_and_the_same_command_completes_it(
+    house: House, pack: Path, moment: str
+) -> None:
+    house.run("packs", "add", "../house-rules")
+    (pack / "directives/payroll-inside.yaml").write_text(RULE.replace("never leaves", "stays in"))
+    words = ["packs", "update", "house-rules", "--yes"]
+    killing = (
+        "import os, sys, specify_cli.features.packs.writing as w\n"
+        f"real, count = w.{'os.rename' if moment == 'files' else 'replace_file'}, [0]\n"
+        "def kill(*given, **more):\n"
+        "    count[0] += str(sys.argv[1]) in str(given)\n"
+        "    if str(sys.argv[1]) in str(given): os.kill(os.getpid(), 9)\n"
+        "    return real(*given, **more)\n"
+        f"w.{'os.rename' if moment == 'files' else 'replace_file'} = kill\n"
+        f"from specify_cli.cli.main import main; main({words!r})\n"
+    )
+    place = (
+        f"{house.root}/.kittify/packs/.new-house-rules" if moment == "files" else f"{house.root}/.kittify/packs.lock"
+    )
+    died = subprocess.run(
+        [sys.executable, "-c", killing, place], cwd=house.root, env=environment(house.home), check=False
+    )
+    assert died.returncode == -9
+    text = house.text()
+    assert "stays in" not in text, "nothing that is not pinned is used"
+    assert house.run(*words).code == 0 and "stays in the payroll service" in house.text()
+    assert sorted(os.listdir(house.root / ".kittify/packs")) == ["house-rules"]
+
+
+def test_the_gate_says_what_a_branch_takes_from_packs(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  weakened: fail")
+    write_pack(tmp_path / "house-rules")
+    shop.on_base(lambda: run_main(["packs", "add", "../house-rules"], cwd=shop.root, home=shop.home))
+    pinned = shop.root / ".kittify/packs/house-rules"
+    (pinned / "tactics/ledger.md").write_text("# Close the ledger\nNever mind.\n")
+    shop.commit()
+    weaker = [item["message"] for item in shop.judge()["findings"] if item["code"] == "RULES_WEAKENED"]
+    assert any("packs/house-rules/tactics/ledger.md is not the file" in text for text in weaker), weaker
+
+    write_pack(tmp_path / "house-rules", **{"pack.yaml": ABOUT.replace("charter://section/forbidden, ", "")})
+    git(shop.root, "reset", "-q", "--hard", "main")
+    run_main(["packs", "update", "house-rules", "--yes"], cwd=shop.root, home=shop.home)
+    shop.commit()
+    weaker = [item["message"] for item in shop.judge()["findings"] if item["code"] == "RULES_WEAKENED"]
+    assert any("no longer binds charter://section/forbidden" in text for text in weaker), weaker
+
+    run_main(["packs", "remove", "house-rules"], cwd=shop.root, home=shop.home)
+    shop.commit()
+    weaker = [item["message"] for item in shop.judge()["findings"] if item["code"] == "RULES_WEAKENED"]
+    assert any("house-rules is no longer pinned" in text for text in weaker), weaker
+
+
+def test_what_policy_withholds_of_a_pack_leaves_no_export(house: House, pack: Path) -> None:
+    (pack / "tactics/ledger.md").unlink()
+    (pack / "tactics/ledger.yaml").write_text(
+        "title: Ledger\nbody: The payroll account is hidden-account-name.\ntags: [draft]\n"
+    )
+    house.run("packs", "add", "../house-rules")
+    done = house.do("implement the payroll ledger")
+    assert "hidden-account" not in done["governance_context_text"]
+    house.run("profile-invocation", "complete", done["invocation_id"], "--outcome", "done")
+    ran = house.run("invocations", "export", done["invocation_id"], "--safe", "-o", "out.tar")
+    assert ran.code == 0 and b"hidden-account" not in (house.root / "out.tar").read_bytes()
