@@ -192,14 +192,17 @@ def score_applies(
     acts = tied or work.action in applies.actions
     files = [
         next(file for file in work.files if match_glob(pattern, file.lower()))
-        for pattern in applies.files
+        for pattern in (applies.files if work.files else ())
         if any(match_glob(pattern, file.lower()) for file in work.files)
     ]
     labels = applies.words or ((*artifact.keywords, *artifact.tags) if applies == NOWHERE else ())
     labels = (*labels, artifact.title)
+    said = [label for label in labels if label in named]
+    if not (said or kinds or acts or files):
+        return 0, ()
     # Two forms of one word are one word.
-    forms = {split_label(label): label for label in reversed(labels) if label in named}
-    spoken = [label for label in labels if label in forms.values()][:_MOST_WORDS]
+    forms = {split_label(label): label for label in reversed(said)}
+    spoken = [label for label in said if label in forms.values()][:_MOST_WORDS]
     score = (
         (_KIND - _BROAD * (len(applies.kinds) - 1)) * bool(kinds)
         + (_FILE + _MORE * (len(files) > 1)) * bool(files)

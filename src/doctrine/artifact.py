@@ -134,8 +134,8 @@ def parse_artifact(document: object, *, path: str, digest: str, origin: str) -> 
             "nothing in it to tell an agent",
             "write the rule under `body: |`, or remove the file",
         )
-    tags = _read_words(document, "tags")
-    keywords = _read_words(document, "keywords")
+    tags = _read_words(document, "tags") if "tags" in document else ()
+    keywords = _read_words(document, "keywords") if "keywords" in document else ()
     return Artifact(
         f"doctrine://{kind}/{identifier}",
         kind,
@@ -173,7 +173,7 @@ def _read_applies(document: Mapping[str, object]) -> Applies:
     value = document.get("applies_to")
     if not isinstance(value, dict):
         return NOWHERE
-    lists = {key: _keep_texts(value.get(key)) for key in Applies._fields[:-1]}
+    lists = {key: _keep_texts(value[key]) for key in Applies._fields[:-1] if key in value}
     when = value.get("when")
     return Applies(**lists, when=" ".join(when.split()) if isinstance(when, str) else "")
 

@@ -55,6 +55,7 @@ class PackError(ValueError):
     """A lock or a pack that cannot be used: why."""
 
 
+@lru_cache(maxsize=4096)
 def classify_file(path: str) -> str:
     """Return what a file of a pack is, by its path below the pack.
 
@@ -168,8 +169,8 @@ def read_packs(root: str, *, profiles: bool) -> tuple[tuple[SourceFile, ...], tu
             continue
         found = {source.path.removeprefix(f"{pack.folder}/"): source for source in read}
         for path in sorted({*found, *pack.files}):
-            is_profile = classify_file(path) == "profile"
-            if classify_file(path) in ("", "seal") or is_profile is not profiles:
+            kind = classify_file(path)
+            if kind in ("", "seal") or (kind == "profile") is not profiles:
                 continue
             reason = _compare(found.get(path), pack.files.get(path))
             if reason:
