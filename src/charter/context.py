@@ -51,6 +51,7 @@ from doctrine.load import (
     project_cache,
     shipped_artifacts,
 )
+from doctrine.packs import split_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -137,9 +138,9 @@ def build_charter_context(
     if isinstance(profile, str):
         profile = _find_profile(root, profile, parse_cache)
     inputs = load_inputs(root, parse_cache, settings=settings)
-    exposed = (
-        () if secrets is None else exposures((*files_of(inputs), *beside), secrets, parse_cache)
-    )
+    # What a pack holds only its author can mend: `charter lint` names it.
+    own = (file for file in files_of(inputs) if not split_path(file.path)[0])
+    exposed = () if secrets is None else exposures((*own, *beside), secrets, parse_cache)
     if cache is None:
         parse_cache.save()
     first_load = is_first_load(root, action)
@@ -464,14 +465,11 @@ def measure_charter(inputs: ContextInputs) -> int:
     )
 
 
-def in_force(inputs: ContextInputs) -> tuple[str, ...]:
-    """Return the uris of all that can be shown: charter sections and artifacts in force that policy
-    does not deny."""
-    return tuple(
-        artifact.uri
-        for artifact in _collect_artifacts(inputs)
-        if not is_denied(inputs.policy, artifact)
-    )
+def list_in_force(inputs: ContextInputs) -> tuple[Artifact, ...]:
+    """Return all that can be shown: charter sections and artifacts in force that policy does not
+    deny."""
+    collection = _collect_artifacts(inputs)
+    return tuple(one for one in collection if not is_denied(inputs.policy, one))
 
 
 def _collect_artifacts(inputs: ContextInputs) -> list[Artifact]:

@@ -40,6 +40,7 @@ LINES = {
     "charter-artifact": "charter context --uri charter://section/policy-summary",
     "charter-synthesize": "charter synthesize --defaults --dry-run",
     "charter-lint": "charter lint",
+    "charter-effect": "charter effect",
     "do": "do 'implement WP07'",
     "ask": "ask critic-cato 'look at the change'",
     "advise": "advise 'should we split it?'",

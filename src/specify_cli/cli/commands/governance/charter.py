@@ -10,7 +10,7 @@ from charter.context import (
     Fetched,
     build_charter_context,
     fetch_artifact,
-    in_force,
+    list_in_force,
 )
 from charter.inputs import ContextInputs, load_inputs
 from charter.state import STATE_PATH
@@ -126,7 +126,7 @@ def _not_shown(inputs: ContextInputs, fetched: Fetched) -> CallerError:
         return CallerError(
             "WITHHELD", f"{fetched.uri}: {fetched.refusal}", "spec-kitty charter lint"
         )
-    uris = list(in_force(inputs))
+    uris = [one.uri for one in list_in_force(inputs)]
     near = [
         f"charter://section/{fetched.uri}",
         *(f"doctrine://{kind}/{fetched.uri}" for kind in KINDS),

@@ -1,0 +1,91 @@
+"""charter effect: how each rule fared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from charter.context import list_in_force
+from charter.inputs import load_inputs
+from doctrine.graph import parse_edges
+from doctrine.load import GRAPH_FILE
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.features.effect.facts import Effect, Fate, Pair, RuleFacts, judge_rules
+from specify_cli.features.effect.reading import read_uses
+from specify_cli.room import Values
+from specify_cli.storage.queries import parse_moment
+
+_SHOWN = 20
+
+
+class Told(NamedTuple):
+    """How rules fared, and the records that could not be asked."""
+
+    effect: Effect
+    unread: tuple[str, ...]
+
+
+def effect(values: Values) -> int:
+    """Tell how rules fared; 1 where a record could not be read."""
+    project, cache = shell.reading_project()
+    since = shell.get_text(values, "since")
+    inputs = load_inputs(project.root, cache, settings=project.config.document)
+    shipped = inputs.bundle.files.get(GRAPH_FILE)
+    edges = (*(parse_edges(shipped.document) if shipped else ()), *inputs.edges)
+    unread: list[str] = []
+    uses = list(read_uses(project, None if since is None else parse_moment(since), unread))
+    told = Told(judge_rules(uses, list_in_force(inputs), edges), tuple(unread))
+    if values["json"]:
+        write_json(told)
+    else:
+        write_lines(_render(told, every=bool(values["all"])))
+    return 1 if unread else 0
+
+
+def _render(told: Told, *, every: bool) -> Iterator[str]:
+    found = told.effect
+    yield f"{count(found.invocations, 'invocation')}: {_describe(found.all)}"
+    yield ""
+    yield "  shown  line  opened  tokens   each  failed  again  untested  rule"
+    shown = found.rules if every else found.rules[:_SHOWN]
+    yield from map(_render_rule, shown)
+    if len(shown) < len(found.rules):
+        yield f"  … and {len(found.rules) - len(shown)} more: --all shows them"
+    if found.invocations:
+        yield ""
+        yield from _render_names("in at least 95 % of all", found.always)
+        yield from _render_names("in none", found.never)
+    yield from _render_pairs("say the same", found.alike)
+    yield from _render_pairs("are set against each other", found.apart)
+    yield from (f"not read: {one_line(text)}" for text in told.unread)
+    yield "counts, not causes: what stands before hard work stands before failures (--json: ids)"
+
+
+def _describe(fate: Fate) -> str:
+    badly, again, untested = len(fate.failed), len(fate.edited_again), len(fate.untested)
+    return (
+        f"{badly} ended badly, {again} were edited again within a day, {untested} without a green "
+        f"test run at the end, {len(fate.unapproved)} against a gate"
+    )
+
+
+def _render_rule(rule: RuleFacts) -> str:
+    fate = rule.fate
+    return (
+        f"  {rule.shown:>5} {rule.offered:>5} {rule.opened:>7} {rule.tokens:>7} "
+        f"{rule.median_tokens:>6} {len(fate.failed):>7} {len(fate.edited_again):>6} "
+        f"{len(fate.untested):>9}  {one_line(rule.uri)}"
+    )
+
+
+def _render_names(said: str, uris: tuple[str, ...]) -> Iterator[str]:
+    if uris:
+        more = f" and {len(uris) - 8} more" if len(uris) > 8 else ""
+        yield f"{said}: {', '.join(map(one_line, uris[:8]))}{more}"
+
+
+def _render_pairs(said: str, pairs: tuple[Pair, ...]) -> Iterator[str]:
+    for pair in pairs[:8]:
+        yield f"{said}: {one_line(pair.one)} and {one_line(pair.two)}"

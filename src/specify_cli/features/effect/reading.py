@@ -1,0 +1,129 @@
+"""What records say of the rules that stood before an agent, and of how the work went."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from charter.tokens import estimate_tokens
+from doctrine.text import say
+from specify_cli.errors import InvocationError
+from specify_cli.features.effect.facts import RuleUse, Use
+from specify_cli.project.config import Project
+from specify_cli.record.ids import millis_of
+from specify_cli.record.reading.checks import read_commands
+from specify_cli.record.reading.done_note import judge_tests
+from specify_cli.record.reading.timeline import make_timeline
+from specify_cli.record.reading.views import fields_of, join
+from specify_cli.record.record import Record
+from specify_cli.storage.index import Index
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.queries import annex_events, read_record
+
+# A rule in a context: whole under a heading with its uri below, or as a line that ends with it.
+_BLOCK = re.compile(r"^### .*\n`([a-z]+://[^`]+)`$", re.M)
+_HEADING = re.compile(r"^##+ ", re.M)
+_LINE = re.compile(r"^- .*?: `([a-z]+://[^`]+)`.*$", re.M)
+
+
+def read_uses(project: Project, since: int | None, unread: list[str]) -> Iterator[Use]:
+    """Yield what each record that began at `since` (milliseconds) or later says, newest first.
+
+    A record that cannot be read is added to `unread` by its id.
+    """
+    objects = FileObjectStore(project.root)
+    for place in Index(project.root).places():
+        if since is not None and millis_of(place.invocation_id) < since:
+            continue
+        try:
+            record = read_record(project.root, place)
+            if record is None:
+                continue
+            annexes = annex_events(project.root, place.invocation_id)
+            yield read_use(place.invocation_id, record, annexes, objects.get)
+        except (InvocationError, OSError) as error:
+            unread.append(f"{place.invocation_id}: {error}")
+
+
+def read_use(
+    invocation_id: str,
+    record: Record,
+    annexes: Sequence[Mapping[str, object]],
+    get: Callable[[str], bytes],
+) -> Use:
+    """Return what one record says. `get` returns an object by its digest, and raises where it is
+    not there."""
+    started, completed = record.started, record.completed or {}
+    lines = join(fields_of(record), annexes)
+    calls = [entry.about for entry in make_timeline(lines) if entry.kind == "tool_call"]
+    tokens = measure_parts(_read_text(started.get("governance_context_hash"), get))
+    called = "\n".join(calls)
+    rules = tuple(
+        RuleUse(uri, how, tokens.get(uri, 0), uri in called) for uri, how in _list_hits(lines)
+    )
+    return Use(
+        invocation_id,
+        rules,
+        say(completed.get("outcome") or "open"),
+        judge_tests(lines, read_commands(started, get)).state,
+        _is_unanswered(lines),
+        frozenset(
+            say(line.get("path"))
+            for line in lines
+            if line.get("event") == "patch_apply" and line.get("ok") is not False
+        ),
+        millis_of(invocation_id),
+        _read_millis(completed.get("completed_at")),
+    )
+
+
+def measure_parts(text: str) -> dict[str, int]:
+    """Return the tokens that each rule takes in the text of a context, by uri."""
+    found = {match[1]: estimate_tokens(match[0]) for match in _LINE.finditer(text)}
+    for match in _BLOCK.finditer(text):
+        following = _HEADING.search(text, match.end())
+        found[match[1]] = estimate_tokens(text[match.start() : following and following.start()])
+    return found
+
+
+def _list_hits(lines: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, str]]:
+    seen: set[str] = set()
+    for line in lines:
+        hits = line.get("hits") if line.get("event") == "retrieval_response" else None
+        for hit in hits if isinstance(hits, list) else ():
+            uri = say(hit.get("uri")) if isinstance(hit, dict) else ""
+            if uri and uri not in seen:
+                seen.add(uri)
+                yield uri, say(hit.get("shown") or "whole")
+
+
+def _is_unanswered(lines: Sequence[Mapping[str, object]]) -> bool:
+    """Return whether a blocking gate failed last, and nobody allowed it."""
+    stopped: dict[str, bool] = {}
+    for line in lines:
+        if line.get("event") == "gate_decision" and line.get("blocking") is not False:
+            stopped[say(line.get("gate"))] = line.get("outcome") == "fail" and not line.get(
+                "override"
+            )
+        elif line.get("event") == "approval" and line.get("decision") == "allow":
+            if line.get("refers_to") == "request":
+                stopped.clear()
+            stopped.pop(say(line.get("gate")), None)
+    return any(stopped.values())
+
+
+def _read_text(name: object, get: Callable[[str], bytes]) -> str:
+    if not isinstance(name, str):
+        return ""
+    try:
+        return get(name).decode("utf-8", "replace")
+    except (InvocationError, OSError):
+        return ""
+
+
+def _read_millis(at: object) -> int | None:
+    try:
+        return int(datetime.fromisoformat(str(at)).timestamp() * 1000)
+    except ValueError:
+        return None

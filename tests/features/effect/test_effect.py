@@ -1,0 +1,117 @@
+"""How rules fared is counted from records alone, with the ids behind each number."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+from doctrine.artifact import Artifact
+from doctrine.graph import Edge
+from specify_cli.features.effect.facts import RuleUse, Use, find_edited_again, judge_rules
+from specify_cli.features.effect.reading import measure_parts
+from support import CHARTER, accept, git, run_main, valid
+
+DAY = 24 * 3600 * 1000
+
+
+def make_rule(name: str, body: str = "") -> Artifact:
+    return Artifact(f"doctrine://tactic/{name}", "tactic", name, name, body or name, (), (), "0" * 64, "project")
+
+
+def make_use(name: str, *rules: str, **more: Any) -> Use:
+    held = tuple(RuleUse(f"doctrine://tactic/{rule}", "line", 10, False) for rule in rules)
+    plain: dict[str, Any] = {"outcome": "done", "tests": "passed", "unanswered": False, "changed": (), "began": 0}
+    said = plain | {"ended": 1} | more
+    return Use(name, held, **{**said, "changed": frozenset(said["changed"])})
+
+
+def test_each_number_has_its_invocations() -> None:
+    uses = [
+        make_use("a", "one", "two", outcome="failed", tests="not run", changed=["x.py"], ended=5),
+        make_use("b", "one", changed=["x.py"], began=DAY),
+        make_use("c", "one", unanswered=True, changed=["x.py"], began=3 * DAY, ended=3 * DAY + 1),
+    ]
+    found = judge_rules(uses, [make_rule("one"), make_rule("three")], [])
+    one, two = found.rules
+    assert (one.uri, one.shown, one.offered, one.tokens, one.median_tokens) == ("doctrine://tactic/one", 0, 3, 30, 10)
+    assert one.fate == found.all and one.fate.failed == ("a",) and one.fate.untested == ("a",)
+    assert one.fate.edited_again == ("a",) and one.fate.unapproved == ("c",)
+    assert two.origin == "no longer in force" and two.fate.invocations == 1
+    assert found.never == ("doctrine://tactic/three",) and found.always == ("doctrine://tactic/one",)
+
+
+def test_edited_again_agrees_with_a_plain_count_over_drawn_histories() -> None:
+    drawn = random.Random(16)
+    for _ in range(200):
+        uses = []
+        for name in range(drawn.randrange(2, 12)):
+            began = drawn.randrange(6 * DAY)
+            ended = drawn.choice([None, began + drawn.randrange(DAY)])
+            changed = drawn.sample(["a", "b", "c"], drawn.randrange(3))
+            uses.append(make_use(str(name), began=began, ended=ended, changed=changed))
+        plain = {
+            one.invocation_id
+            for one in uses
+            for two in uses
+            if one is not two and one.ended is not None and one.changed & two.changed
+            and one.began <= two.began and one.ended <= two.began <= one.ended + DAY
+        }  # fmt: skip
+        assert find_edited_again(uses) == plain
+
+
+def test_rules_that_say_the_same_or_stand_against_each_other_are_named() -> None:
+    text = "Run every migration twice on a copy of production before it is merged and write down how it is undone"
+    rules = [make_rule("one", text), make_rule("two", f"Please: {text.lower()}."), make_rule("three", "Keep it short.")]
+    edge = Edge("doctrine://tactic/one", "doctrine://tactic/three", "in_tension_with")
+    found = judge_rules([], rules, [edge])
+    assert [(pair.one, pair.two) for pair in found.alike] == [("doctrine://tactic/one", "doctrine://tactic/two")]
+    assert [pair.relation for pair in found.apart] == ["in_tension_with"]
+
+
+def test_the_tokens_of_a_rule_are_those_of_its_part_of_the_text() -> None:
+    text = "# Context\n\n## Rules\n\n### A\n`doctrine://tactic/a`\n\nDo this.\n\n### B\n`doctrine://tactic/b`\n\n"
+    text += "Do that, and more of it.\n\n## On demand\n\n- C (when): `doctrine://tactic/c`, `.kittify/c.yaml`\n"
+    found = measure_parts(text)
+    assert set(found) == {f"doctrine://tactic/{name}" for name in "abc"}
+    assert 0 < found["doctrine://tactic/a"] < found["doctrine://tactic/b"]
+
+
+def test_real_records_tell_which_rules_were_opened_and_what_followed(tmp_path: Path) -> None:
+    root, home = tmp_path / "shop", tmp_path / "home"
+    home.mkdir()
+    (root / ".kittify/charter").mkdir(parents=True)
+    (root / ".kittify/charter/charter.md").write_text(CHARTER)
+    (root / ".kittify/config.yaml").write_text("audit:\n  capture_tool_io: {tool_args: full}\n")
+    git(root, "init", "-q")
+    accept(root)
+
+    def run(*words: str, stdin: bytes = b"") -> Any:
+        return run_main(list(words), cwd=root, home=home, stdin=stdin)
+
+    done = run("do", "fix the login crash", "--json").json()
+    uri = "doctrine://directive/reproduce-before-repair"
+    events = [
+        {"event": "tool_call", "call_id": "c1", "tool": "Bash",
+         "args": {"command": f"spec-kitty charter context --uri {uri}"}},
+        {"event": "tool_result", "call_id": "c1", "status": "ok"},
+        {"event": "patch_apply", "path": "login.py", "kind": "modify"},
+    ]  # fmt: skip
+    lines = "".join(json.dumps(event) + "\n" for event in events)
+    ran = run("profile-invocation", "record", done["invocation_id"], stdin=lines.encode())
+    assert ran.code == 0, ran.err
+    run("profile-invocation", "complete", done["invocation_id"], "--outcome", "failed")
+    run("do", "write the changelog entry", "--json")
+
+    told = run("charter", "effect", "--json").json()
+    valid(told, "charter-effect")
+    found = told["effect"]
+    assert found["invocations"] == 2 and found["all"]["failed"] == [done["invocation_id"]]
+    assert found["all"]["untested"] == [done["invocation_id"]]
+    [rule] = [one for one in found["rules"] if one["uri"] == uri]
+    assert (rule["opened"], rule["fate"]["failed"]) == (1, [done["invocation_id"]]) and rule["tokens"] > 0
+    assert "charter://section/policy-summary" in found["always"]
+    shown = run("charter", "effect").out
+    assert "counts, not causes" in shown and "reproduce-before-repair" in shown
+    assert run("charter", "effect", "--since", "2099-01-01").out.startswith("0 invocations")
