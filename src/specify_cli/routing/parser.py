@@ -31,7 +31,9 @@ _COMMAND = re.compile(
     r"\s*(?:/(?:[\w-]+[.:])?|(?:speckit|spec-?kitty)[.:])([\w-]+)(?=[\s:]|\Z)", re.IGNORECASE
 )
 _TAGS = re.compile(r"\[([^\]\n]{1,40})\]\s*(?:\[[^\]\n]{1,40}\]\s*)*(?=\w)")
-_LABEL = re.compile(r"\s*([^\W\d_][\w-]{0,30})(\([^)\n]{0,60}\))?(!)?\s?:(?=\s|\Z)")
+_LABEL = re.compile(
+    r"\s*([^\W\d_][\w-]{0,30})(?: #?[0-9]{1,9})?(\([^)\n]{0,60}\))?(!)?\s?:(?=\s|\Z)"
+)
 _NEEDED = frozenset(split_cell("needed required missing due overdue pending wanted requested"))
 _SUBJECTS = frozenset(split_cell("i we they he she you it i've we've is are was were be"))
 _THINGS = frozenset(split_cell("it them this that everything all anything"))
@@ -49,6 +51,8 @@ _SPOILT = frozenset(
 _ADVERBS = frozenset(
     split_cell("always sometimes often still also only just now again already yesterday")
 )
+_COMPARED = frozenset(split_cell("higher lower larger bigger smaller longer shorter better faster"))
+_LACKING = frozenset(split_cell("missing wrong incorrect unexpected invalid"))
 _FAULTS = frozenset(split_cell("bug crash error failure regression glitch leak"))
 _CIRCUMSTANCES = frozenset(split_cell("when while if before after although though despite instead"))
 _CONTRACTED = frozenset(
@@ -224,6 +228,8 @@ class _Text:
         negates = self.is_in(i, "negations") and not (
             word == "not" and following in ("only", "sure")
         )
+        if word == "non" and not self.find_verb(i + 1):  # "non zero exit code"
+            return 0
         negates = negates or (self.is_in(i, "gerund_negators") and following.endswith("ing"))
         # "With no use of the type" says what is, "no refactoring" what shall not be.
         forbids = word == "no" and self.word(i - 1) not in ("with", "has", "have", "is", "are")
@@ -313,6 +319,8 @@ class _Text:
         last, after = self.find_head(i, end)
         if last < 0 or (self.is_in(after, "finite") and self.word(after + 1) not in _NEEDED):
             return None
+        if self.word(i) in _LACKING and last > i:  # "missing validation on the form"
+            return self.make_reading(i, "what is amiss", "implement", weight="signal"), after
         action = self.name_action(last)
         return (
             (self.make_reading(last, "head noun of the request", action), after) if action else None
@@ -341,6 +349,9 @@ class _Text:
             return True
         if not self.is_in(i, "homographs"):
             return False
+        # "config.yaml file missing": what follows the name of a file names it further.
+        if i > 0 and self.tokens[i - 1].kind == "o" and not self.marks_object(i + 1, end):
+            return True
         topic = end < len(self.tokens) and self.tokens[end].word == ":"
         if topic and all(
             self.continues(j, end) and self.word(j) not in _NEEDED for j in range(i + 1, end)
@@ -628,6 +639,8 @@ def _read_label(text: str, parsed: _Text) -> tuple[Reading | None, int]:
     if name in table.words("neutral_labels") and name not in table.actions("prefixes"):
         return None, label.end()
     action = table.actions("prefixes").get(name, "")
+    if label[1].endswith(("Error", "Exception")) and label[1][0].isupper():
+        action, rule = "implement", "label"
     if not action:
         verb, rule = table.verbs.get(name), "label"
         action = (
@@ -720,7 +733,9 @@ def _find_needs(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
             )
         if order and order[0].action != "none":
             yield order[0]._replace(rule="what the subject needs")
-        elif parsed.is_in(last, "deliverables", "buildables"):
+        elif parsed.is_in(last, "deliverables", "buildables") or (
+            parsed.word(at + noun) in _COMPARED  # "needs a higher limit"
+        ):
             yield parsed.make_reading(last, "something to be built", "implement", weight="signal")
         elif (
             parsed.word(i) in ("should", "must")
@@ -814,7 +829,26 @@ def _judge_statement(parsed: _Text, i: int, start: int, end: int) -> str:
         return "what the subject fails to do"
     when = parsed.word(i + 1) in _CIRCUMSTANCES and parsed.word(i + 2).endswith("ing")
     suffers = when and _is_participle(parsed, i)
-    return "what the subject does" if state or does or suffers else ""
+    said = state or does or suffers or _is_repeated(parsed, i, start, end)
+    return "what the subject does" if said else ""
+
+
+def _is_repeated(parsed: _Text, i: int, start: int, end: int) -> bool:
+    """Does the word at `i` say what should have ended, or happens too often.
+
+    "Logout still leaves the session alive", "the index rebuilding on every start".
+    """
+    word, following = parsed.word(i), parsed.word(i + 1)
+    if parsed.word(i - 1) == "still" and word.endswith("s") and not parsed.is_in(i, "no_defects"):
+        told = parsed.continues(i + 1, end) or parsed.marks_object(i + 1, end)
+        return told or parsed.word(i + 1) in _THINGS
+    if not word.endswith("ing") or not parsed.continues(i - 1, end):
+        return False
+    if i == start + 1 and parsed.find_verb(start):  # "support caching on every page"
+        return False
+    often = following in ("on", "at") and parsed.word(i + 2) in ("every", "each")
+    acts = parsed.find_verb(i) is not None or parsed.is_in(i, "behaves")
+    return often or (acts and following in ("after", "behind", "twice") and i + 2 < end)
 
 
 def _is_behaving(parsed: _Text, i: int, end: int) -> bool:

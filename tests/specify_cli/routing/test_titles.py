@@ -27,6 +27,25 @@ def grade(expected: list[str], answer: object) -> str:
         return "right"
     return "refused" if action == "refuse" else "wrong"
 
+# `router_issues.jsonl`: titles of issues and changes of repositories that no other row is from, labelled before they
+# were run, and variants of those that were misread. What a title can honestly mean twice is not among them.
+ISSUES = {"real title": (92, 3), "variant": (93, 1)}
+
+
+def test_titles_of_trackers_are_read_as_people_read_them() -> None:
+    table, profiles = shipped_table(), list(AgentProfileRepository().all())
+    counts: dict[str, Counter[str]] = {kind: Counter() for kind in ISSUES}
+    for line in Path(__file__).with_name("router_issues.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        graded = grade(row["expected"], route(row["request"], profiles, table, ProjectFacts()))
+        counts[row["kind"]][graded] += 1
+    print({kind: dict(count) for kind, count in counts.items()})
+
+    for kind, (right, wrong) in ISSUES.items():
+        count = counts[kind]
+        assert 100 * count["right"] >= right * count.total(), counts
+        assert 100 * count["wrong"] <= wrong * count.total(), counts
+
 
 def test_titles_and_requests_are_read_as_people_read_them() -> None:
     table, profiles = shipped_table(), list(AgentProfileRepository().all())
