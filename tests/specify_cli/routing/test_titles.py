@@ -27,6 +27,7 @@ def grade(expected: list[str], answer: object) -> str:
         return "right"
     return "refused" if action == "refuse" else "wrong"
 
+
 # `router_issues.jsonl`: titles of issues and changes of repositories that no other row is from, labelled before they
 # were run, and variants of those that were misread. What a title can honestly mean twice is not among them.
 ISSUES = {"real title": (92, 3), "variant": (93, 1)}
