@@ -58,3 +58,85 @@ def test_without_a_terminal_nobody_is_asked(cli: Cli, project: Path) -> None:
 
     assert (ran.code, ran.error()["error_code"]) == (1, "INVALID_VALUE")
     assert not (project / ".kittify").exists()
+
+
+RULES = """# House rules
+
+Be brief.
+
+## Style
+- Use tabs, never spaces.
+- Keep functions short.
+
+<!-- spec-kitty: begin -->
+- Run spec-kitty do first.
+<!-- spec-kitty: end -->
+
+## Forbidden
+<!-- always -->
+- Never​ touch vendor/.
+"""
+
+
+def test_rules_a_project_has_are_in_its_first_charter_once_and_with_their_source(cli: Cli, project: Path) -> None:
+    (project / "AGENTS.md").write_text(RULES)
+    (project / "CLAUDE.md").write_text("@AGENTS.md\n\n## Style\n- Use tabs, never spaces.\n- Sort imports.\n")
+    (project / ".cursor/rules").mkdir(parents=True)
+    (project / ".cursor/rules/api.mdc").write_text("---\nglobs: api/*\n---\n# API\nVersion every route.\n")
+    (project / "CONTRIBUTING.md").write_text(
+        "# Contributing\n## Where we meet\nOn IRC.\n## Commit messages\nSay why.\n"
+    )
+    (project / "GEMINI.md").symlink_to("/etc/passwd")
+    foreseen = valid(cli("setup", "--dry-run", "--json").json(), "set-up-foreseen")
+    assert foreseen["rule_files"] == ["AGENTS.md", "CLAUDE.md", ".cursor/rules/api.mdc", "CONTRIBUTING.md"]
+    assert ".kittify/charter/charter.md" in foreseen["files"] and not (project / ".kittify/charter").exists()
+
+    cli("setup", "--yes", "--skip", "hooks", "--skip", "skills")
+    charter = (project / ".kittify/charter/charter.md").read_text()
+    for said in (
+        "## Style (from AGENTS.md)",
+        "## Style (from CLAUDE.md)\n- Sort imports.",
+        "## API (from .cursor/rules/api.mdc)\nVersion every route.",
+        "## Commit messages (from CONTRIBUTING.md)\nSay why.",
+        "- Never touch vendor/.",
+    ):
+        assert said in charter, said
+    assert charter.count("Use tabs, never spaces.") == 1
+    for left_out in ("spec-kitty do first", "<!--", "IRC", "globs", "@AGENTS", "root:"):
+        assert left_out not in charter, left_out
+    assert cli("charter", "lint").code == 0
+    shown = cli("charter", "context", "--action", "implement", "--request", "format the imports with tabs").out
+    assert "Use tabs, never spaces." in shown
+
+
+def test_a_setup_is_taken_back_and_what_was_edited_or_recorded_stays(cli: Cli, project: Path) -> None:
+    (project / ".claude").mkdir()
+    (project / ".claude/settings.json").write_text('{"model": "x"}\n')
+    (project / "AGENTS.md").write_text("# Ours\n")
+    assert cli("setup", "--yes", "--block", "AGENTS.md").code == 0
+    undone = valid(cli("setup", "--undo", "--json").json(), "set-up-undone")
+    assert ".kittify/charter/charter.md" in undone["removed"] and "Claude Code" in undone["hooks"]
+    files = (path for path in project.rglob("*") if path.is_file() and ".git" not in path.parts)
+    after = {path.relative_to(project): path.read_text() for path in files}
+    settings = json.loads(after.pop(Path(".claude/settings.json")))
+    assert not undone["kept"] and settings == {"model": "x"} and after == {Path("AGENTS.md"): "# Ours\n"}
+    assert "nothing to take back" in cli("setup", "--undo").out
+
+    cli("setup", "--yes")
+    cli("do", "review the change")
+    policy = project / ".kittify/charter/policy.yaml"
+    policy.write_text(policy.read_text() + "# mine\n")
+    again = cli("setup", "--undo", "--json").json()
+    assert again["kept"] == [".kittify/charter/policy.yaml"] and again["records"] == 1 and policy.exists()
+    assert cli("invocations", "verify", "--all").code == 0
+
+
+def test_a_claude_file_that_links_to_the_other_one_is_no_dead_end(cli: Cli, project: Path) -> None:
+    (project / ".claude").mkdir()
+    (project / "AGENTS.md").write_text("## Style\n- Use tabs.\n")
+    (project / "CLAUDE.md").symlink_to("AGENTS.md")
+    assert cli("setup", "--yes", "--block", "AGENTS.md").code == 0
+    assert cli("skills", "status").code == 0 and (project / "CLAUDE.md").is_symlink()
+    assert cli("skills", "install", "--block", "CLAUDE.md", "--json").error()["error_code"] == "NOT_A_REGULAR_FILE"
+    assert cli("setup", "--undo").code == 0
+    assert (project / "AGENTS.md").read_text() == "## Style\n- Use tabs.\n" and (project / "CLAUDE.md").is_symlink()

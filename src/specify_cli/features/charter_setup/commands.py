@@ -12,6 +12,7 @@ from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import escape, write_json, write_note, write_text
 from specify_cli.errors import CallerError, InvocationError
+from specify_cli.features.charter_setup.existing_rules import read_rule_files
 from specify_cli.features.charter_setup.first_charter import Draft, plan_drafts, write_drafts
 from specify_cli.features.charter_setup.survey import survey
 from specify_cli.features.charter_setup.synthesize import (
@@ -61,7 +62,9 @@ def synthesize(values: Values) -> int:
         proposals(surveyed) if person is None else _run_interview(person, proposals(surveyed), root)
     )
     # 2. The files, beside what is there.
-    files = plan(surveyed, answers, shipped=ProfileRegistry(root).all())
+    files = plan(
+        surveyed, answers, shipped=ProfileRegistry(root).all(), existing=read_rule_files(root)
+    )
     drafts, notes = plan_drafts(root, files, facts)
     if not values["json"] or person is not None:
         _show_preview(drafts, to_people=bool(values["json"]))
@@ -96,13 +99,23 @@ def synthesize(values: Values) -> int:
     return 0
 
 
+def plan_defaults(root: str) -> tuple[list[Draft], list[str]]:
+    """Return the files that the repository suggests, without an interview, and notes."""
+    facts = detect_facts(root)
+    surveyed = survey(root, root_languages=facts.languages)
+    files = plan(
+        surveyed,
+        proposals(surveyed),
+        shipped=ProfileRegistry(root).all(),
+        existing=read_rule_files(root),
+    )
+    return plan_drafts(root, files, facts)
+
+
 def write_defaults(root: str) -> tuple[set[str], list[str]]:
     """Write the new files that the repository suggests, without an interview; return their paths,
     and notes."""
-    facts = detect_facts(root)
-    surveyed = survey(root, root_languages=facts.languages)
-    files = plan(surveyed, proposals(surveyed), shipped=ProfileRegistry(root).all())
-    drafts, notes = plan_drafts(root, files, facts)
+    drafts, notes = plan_defaults(root)
     written, more = write_drafts(root, [draft for draft in drafts if draft.state == "new"])
     return written, [*notes, *more]
 

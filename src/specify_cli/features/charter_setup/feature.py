@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specify_cli.cli.tables.params import BLOCK
+from specify_cli.cli.tables.params import BLOCK, SHOW
 from specify_cli.room import Command, Feature, flag, option
 
 FEATURE = Feature(
@@ -26,8 +26,14 @@ FEATURE = Feature(
                 ),
                 flag("no_open", "Let nothing but a do begin a record."),
                 BLOCK,
+                flag("undo", "Take back what setup wrote; what you edited, and records, stay."),
+                SHOW,
             ),
-            ("spec-kitty setup", "spec-kitty setup --yes --skip hooks --block AGENTS.md"),
+            (
+                "spec-kitty setup",
+                "spec-kitty setup --yes --skip hooks --block AGENTS.md",
+                "spec-kitty setup --undo",
+            ),
             "0 set up, or already so · 1 something was refused and left alone · 2 usage",
             rank=10,
         ),

@@ -11,6 +11,14 @@ from specify_cli.cli.commands.project.config import initialise
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.charter_setup.commands import Person, is_at_terminal, write_defaults
+from specify_cli.features.charter_setup.undo import (
+    foresee,
+    list_files,
+    remember,
+    render_foreseen,
+    render_undone,
+    undo,
+)
 from specify_cli.features.hooks.commands import (
     OPENING,
     change_hooks,
@@ -44,7 +52,17 @@ class _Done(NamedTuple):
 
 
 def setup(values: Values) -> int:
-    """Ask what is to be set up, set it up, and say what stands where."""
+    """Say what is found, ask what is to be set up, set it up, and say what stands where."""
+    root = find_root(shell.here(), shell.home())[0]
+    if values["undo"]:
+        undone = undo(root)
+        _write(undone, render_undone(undone), values)
+        return 0
+    skip = values["skip"] if isinstance(values["skip"], list) else []
+    foreseen = foresee(root, skip)
+    if values["dry_run"]:
+        _write(foreseen, render_foreseen(foreseen), values)
+        return 0
     person = None if values["yes"] else Person()
     if person is not None and not is_at_terminal():
         raise CallerError(
@@ -52,15 +70,17 @@ def setup(values: Values) -> int:
             "stdin is not a terminal, so there is nobody to ask",
             "spec-kitty setup --yes",
         )
-    skip = values["skip"] if isinstance(values["skip"], list) else []
 
     def agrees(part: str, question: str, *, default: bool = True) -> bool:
         return part not in skip and (
             default if person is None else person.agrees(question, default=default)
         )
 
-    root = find_root(shell.here(), shell.home())[0]
+    for line in render_foreseen(foreseen):
+        write_note(line)
+    before = list_files(root)
     done = _set_up(root, values, agrees)
+    remember(root, before, [change.place.harness.name for change in done.hooks])
     if values["json"]:
         write_json(
             {
@@ -80,6 +100,13 @@ def setup(values: Values) -> int:
         for warning in done.warnings:
             write_note(f"warning: {one_line(warning)}")
     return 1 if done.refused else 0
+
+
+def _write(value: object, lines: Iterator[str], values: Values) -> None:
+    if values["json"]:
+        write_json(value)
+    else:
+        write_lines(lines)
 
 
 def _set_up(root: str, values: Values, agrees: Callable[..., bool]) -> _Done:
@@ -115,9 +142,8 @@ def _set_up(root: str, values: Values, agrees: Callable[..., bool]) -> _Done:
     # 4. What tells agents when to ask.
     files: tuple[SkillFile, ...] = ()
     if agrees("skills", "Write skills that tell agents when to ask and when to close?"):
-        there = [name for name in BLOCK_FILES if os.path.isfile(f"{root}/{name}")] or [
-            BLOCK_FILES[0]
-        ]
+        there = [name for name in BLOCK_FILES if _is_plain_file(f"{root}/{name}")]
+        there = there or [BLOCK_FILES[0]]
         blocks = list(map(str, values["block"])) if isinstance(values["block"], list) else []
         if not blocks and agrees(
             "block", f"Add a marked block about it to {' and '.join(there)}?", default=False
@@ -135,6 +161,10 @@ def _set_up(root: str, values: Values, agrees: Callable[..., bool]) -> _Done:
         else ["no agent's harness is seen here, so no hook is installed: spec-kitty hooks status"]
     )
     return _Done(config, sorted(written), done, refused, files, opening, warnings)
+
+
+def _is_plain_file(path: str) -> bool:
+    return os.path.isfile(path) and not os.path.islink(path)
 
 
 def _render(done: _Done) -> Iterator[str]:

@@ -18,6 +18,7 @@ import unicodedata
 from doctrine.languages import ENDINGS
 from doctrine.light_imports import NamedTuple
 from doctrine.text import UNSEEN
+from specify_cli.features.charter_setup.existing_rules import collect_sections, render_sections
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from doctrine.agent_profiles.profile import AgentProfile
+    from specify_cli.features.charter_setup.existing_rules import RuleFile
     from specify_cli.features.charter_setup.survey import Data, Step, Survey
 
 CHARTER = ".kittify/charter/charter.md"
@@ -211,19 +213,27 @@ def plain(text: str) -> str:
 
 
 def synthesize(
-    survey: Survey, answers: Answers, *, profile: bool = True, shipped: Sequence[AgentProfile] = ()
+    survey: Survey,
+    answers: Answers,
+    *,
+    profile: bool = True,
+    shipped: Sequence[AgentProfile] = (),
+    existing: Sequence[RuleFile] = (),
 ) -> tuple[PlannedFile, ...]:
     """Return the files in the order in which they are to be written: the charter last, because it
     puts the rest to use.
 
     Without `profile` the project gets no profile of its own. That one inherits the file patterns
-    and keywords of the `shipped` specialists of its language.
+    and keywords of the `shipped` specialists of its language. What `existing` rule files say
+    stands in the charter behind the answers, with its source.
     """
     spoken = {"", *answers.languages}
     steps = tuple(
         s for s in survey.steps if s.language in spoken and s.line != answers.test_command
     )
     main = next((language for language in answers.languages if language != "sql"), "")
+    charter = _render_charter(answers, steps)
+    charter += render_sections(collect_sections(existing, charter))
     texts = [
         (POLICY, _read_template("policy.yaml")),
         (BUILD_GUIDE, _render_build_guide(survey, answers, steps)),
@@ -233,7 +243,7 @@ def synthesize(
             PROFILE,
             _render_profile(survey, answers, steps, main, shipped) if profile and main else "",
         ),
-        (CHARTER, _render_charter(answers, steps)),
+        (CHARTER, charter),
     ]
     return tuple(PlannedFile(path, text.encode()) for path, text in texts if text)
 

@@ -88,10 +88,12 @@ def install_skills(
 ) -> tuple[SkillFile, ...]:
     """Write what is missing. Raises StoredDataError where a link or folder stands in the way,
     EnvironmentFault."""
+    for name in blocks:
+        _read(root, name)  # a link that was asked for is refused, not passed over
     there = {
         name
         for name in BLOCK_FILES
-        if (text := _read(root, name)) is not None and _MARKED.search(text)
+        if (text := _read_block_file(root, name)) is not None and _MARKED.search(text)
     }
     files = [
         file for file in look_at_skills(root) if _is_wanted(file, harnesses, there | set(blocks))
@@ -129,7 +131,7 @@ def look_at_skills(root: str) -> tuple[SkillFile, ...]:
         state: State = "absent" if there is None else "unchanged" if there == content else "edited"
         files.append(SkillFile(path, state, content, there))
     for path in BLOCK_FILES:
-        there = _read(root, path)
+        there = _read_block_file(root, path)
         block = _make_block(there or "")
         marked = None if there is None else _MARKED.search(there)
         if there is None or marked is None:
@@ -190,6 +192,12 @@ def _read(root: str, path: str) -> str | None:
         return durable.read_below(root, path).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return None
+
+
+def _read_block_file(root: str, path: str) -> str | None:
+    """Return the text of AGENTS.md or CLAUDE.md. One that is a link to the other, as in many
+    projects, is passed over: its text is the other's."""
+    return None if os.path.islink(f"{root}/{path}") else _read(root, path)
 
 
 def _write(root: str, file: SkillFile) -> None:

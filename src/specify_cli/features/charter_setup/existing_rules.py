@@ -1,0 +1,139 @@
+"""The rules a project has written down for agents and people before it had a charter.
+
+`read_rule_files` reads them; `collect_sections` turns them into sections of a first charter, each
+with its source, and says nothing twice: neither what another of the files says, nor what spec-kitty
+wrote into one itself. Their text is of the work tree: marks, comments and characters that nobody
+sees are left out, so no file can make itself always shown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from charter.parse import headings_of
+from doctrine.load import SourceError, read_source
+from doctrine.text import UNSEEN
+
+# Read whole, in this order: what agents are told.
+_FOR_AGENTS = (
+    "AGENTS.md",
+    "CLAUDE.md",
+    ".claude/CLAUDE.md",
+    "GEMINI.md",
+    "QWEN.md",
+    ".github/copilot-instructions.md",
+    ".cursorrules",
+)
+_FOLDERS = (".cursor/rules", ".github/instructions", ".claude/rules")
+# Read in part: the sections whose headings speak of how to work.
+_FOR_PEOPLE = ("CONTRIBUTING.md", ".github/CONTRIBUTING.md", "docs/CONTRIBUTING.md")
+_OF_WORK = re.compile(
+    r"(?i)style|convention|guideline|rule|test|commit|review|pull request|branch|lint|format|"
+    r"secur|quality|changelog|polic"
+)
+_OURS = re.compile(r"<!-- spec-kitty: begin -->.*?<!-- spec-kitty: end -->", re.DOTALL)
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_FRONT = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
+_UNSEEN = re.compile(UNSEEN)
+_MAX_FILES, _MAX_BYTES, _MAX_LINES = 20, 65_536, 120
+
+
+class RuleFile(NamedTuple):
+    """One file with rules: its path below the project and its text."""
+
+    path: str
+    text: str
+
+
+class RuleSection(NamedTuple):
+    """One section of a first charter: its heading, the file it is from, and its text."""
+
+    title: str
+    source: str
+    body: str
+
+
+def read_rule_files(root: str) -> tuple[RuleFile, ...]:
+    """Return the rule files of a project, each once; links are not followed."""
+    found: list[RuleFile] = []
+    for path in (*_FOR_AGENTS, *_list_folders(root), *_FOR_PEOPLE):
+        try:
+            source = read_source(root, path, max_bytes=_MAX_BYTES)
+        except SourceError:
+            continue
+        if source is not None and len(found) < _MAX_FILES:
+            found.append(RuleFile(path, source.data.decode("utf-8", "replace")))
+    return tuple(found)
+
+
+def collect_sections(files: Iterable[RuleFile], said: str = "") -> tuple[RuleSection, ...]:
+    """Return the sections of rule files for a first charter; `said` is what it says already."""
+    known = {_fold(line) for line in said.split("\n")}
+    sections: list[RuleSection] = []
+    for file in files:
+        for title, lines in _split(file):
+            if file.path in _FOR_PEOPLE and not _OF_WORK.search(title):
+                continue
+            kept = _drop_known(lines, known)
+            if kept:
+                sections.append(RuleSection(title, file.path, "\n".join(kept)))
+    return tuple(sections)
+
+
+def render_sections(sections: Iterable[RuleSection]) -> str:
+    """Return sections as Markdown, to stand at the end of a charter.md."""
+    return "".join(
+        f"\n## {section.title} (from {section.source})\n{section.body}\n" for section in sections
+    )
+
+
+def _list_folders(root: str) -> Iterator[str]:
+    for folder in _FOLDERS:
+        try:
+            names = sorted(os.listdir(f"{root}/{folder}"))
+        except OSError:
+            continue
+        yield from (f"{folder}/{name}" for name in names if name.endswith((".md", ".mdc")))
+
+
+def _split(file: RuleFile) -> Iterator[tuple[str, list[str]]]:
+    """Yield heading and lines of each section; what stands before the first is under its name."""
+    text = _FRONT.sub("", file.text.replace("\r\n", "\n").removeprefix("\ufeff"))
+    text = _UNSEEN.sub("", _COMMENT.sub("", _OURS.sub("", text)))
+    lines = text.split("\n")
+    headings = [(line, title) for line, level, title in headings_of(lines) if level <= 2]
+    title, start = os.path.basename(file.path), 0
+    for line, following in [*headings, (len(lines), "")]:
+        yield " ".join(title.split())[:120] or "Rules", lines[start:line]
+        title, start = following, line + 1
+
+
+def _drop_known(lines: Sequence[str], known: set[str]) -> list[str]:
+    """Return the lines that say something new, without blank lines at the ends; add them to
+    `known`."""
+    kept: list[str] = []
+    fenced = False
+    for line in lines:
+        fenced ^= line.lstrip().startswith(("```", "~~~"))
+        folded = _fold(line)
+        # `@AGENTS.md` only brings in another file, which is read by itself.
+        is_import = line.startswith("@") and " " not in line.strip()
+        if is_import or (folded and not fenced and folded in known):
+            continue
+        if folded and not fenced:
+            known.add(folded)
+        kept.append(line.rstrip())
+    while kept and not kept[0]:
+        del kept[0]
+    if len(kept) > _MAX_LINES:
+        kept = [*kept[:_MAX_LINES], "", f"({len(kept) - _MAX_LINES} more lines in the file)"]
+    while kept and not kept[-1]:
+        del kept[-1]
+    return kept if any(map(_fold, kept)) else []
+
+
+def _fold(line: str) -> str:
+    return " ".join(re.findall(r"\w+", line.casefold()))

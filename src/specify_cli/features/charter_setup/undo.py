@@ -1,0 +1,194 @@
+"""What `setup` will do, said before it does it, and how it is taken back.
+
+`remember` keeps the digests of the files that setup wrote, machine-local; `undo` takes away those
+that are still as they were written. Records, and what a person edited, stay and are named.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from doctrine.light_imports import sha256
+from specify_cli import durable
+from specify_cli.cli import shell
+from specify_cli.cli.terminal.output import one_line
+from specify_cli.errors import InvocationError
+from specify_cli.features.charter_setup.commands import plan_defaults
+from specify_cli.features.charter_setup.existing_rules import read_rule_files
+from specify_cli.features.hooks.commands import change_hooks, set_opening
+from specify_cli.features.hooks.settings.detection import is_detected
+from specify_cli.features.hooks.settings.known import list_harnesses
+from specify_cli.features.skills.skills import install_skills, uninstall_skills
+from specify_cli.project.config import load_project
+from specify_cli.record import layout
+
+_NOTE = "setup.json"
+_SHIELDS = (".gitignore", ".gitattributes")
+# What is not setup's: records, what tools keep for themselves, and published records.
+_ASIDE = (layout.LOCAL, ".kittify/events", ".kittify/trail")
+
+
+class Foreseen(NamedTuple):
+    """What a setup finds, and what it would write: paths below the project, or of settings."""
+
+    harnesses: tuple[str, ...]
+    rule_files: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+class Undone(NamedTuple):
+    """What was taken back, what stays because somebody edited it, and how many records stay."""
+
+    root: str
+    removed: tuple[str, ...]
+    kept: tuple[str, ...]
+    hooks: tuple[str, ...]
+    records: int
+
+
+def foresee(root: str, skip: Sequence[object] = ()) -> Foreseen:
+    """Return what a setup without the parts to skip would find and write; write nothing."""
+    used = [harness for harness in list_harnesses() if is_detected(harness, root, shell.home())]
+    files = [] if os.path.lexists(f"{root}/{layout.CONFIG}") else [layout.CONFIG]
+    charter = (f"{root}/.kittify/charter/charter.{kind}" for kind in ("md", "yaml"))
+    is_new = not any(map(os.path.lexists, charter)) and "charter" not in skip
+    if is_new:
+        files += [draft.path for draft in plan_defaults(root)[0] if draft.state == "new"]
+    hooked = [] if "hooks" in skip else used
+    changes, _ = change_hooks(hooked, "project", root, shell.home(), installing=True, dry_run=True)
+    files += [
+        os.path.relpath(change.place.path, root)
+        for change in changes
+        if change.state != "unchanged"
+    ]
+    if "skills" not in skip:
+        skills = install_skills(root, [harness.name for harness in used], dry_run=True)
+        files += [file.path for file in skills if file.state == "new"]
+    rules = tuple(file.path for file in read_rule_files(root)) if is_new else ()
+    return Foreseen(tuple(harness.title for harness in used), rules, tuple(files))
+
+
+def render_foreseen(found: Foreseen) -> Iterator[str]:
+    """Yield what setup found and will write, one line a thing."""
+    yield f"found     {', '.join(found.harnesses) or 'no harness of an agent'}"
+    for path in found.rule_files:
+        yield f"rules     {one_line(path)}: into the first charter, with its source"
+    yield from (f"writes    {one_line(path)}" for path in found.files)
+    if not found.files:
+        yield "writes    nothing: it is set up already"
+
+
+def list_files(root: str) -> dict[str, str]:
+    """Return the files of a project's settings and rules with their digests, by path."""
+    found: dict[str, str] = {}
+    for parent, folders, names in os.walk(f"{root}/{layout.KITTIFY}"):
+        below = os.path.relpath(parent, root).replace(os.sep, "/")
+        folders[:] = [name for name in folders if f"{below}/{name}" not in _ASIDE]
+        for name in names:
+            try:
+                data = durable.read_below(root, f"{below}/{name}", 1_048_576)
+            except (OSError, InvocationError):
+                continue
+            found[f"{below}/{name}"] = sha256(data).hexdigest()
+    return found
+
+
+def remember(root: str, before: Mapping[str, str], hooks: list[str]) -> None:
+    """Keep which files a setup wrote, beside those of earlier ones. Raises EnvironmentFault."""
+    known = _read_note(root)
+    new = {path: name for path, name in list_files(root).items() if before.get(path) != name}
+    value = {
+        "files": {**known.files, **new},
+        "hooks": sorted({*known.hooks, *hooks}),
+    }
+    try:
+        with durable.folder(root, layout.LOCAL, create=True) as fd:
+            durable.replace(fd, _NOTE, json.dumps(value, indent=1).encode(), 0o600)
+    except OSError as error:
+        raise durable.write_failed(f"{layout.LOCAL}/{_NOTE}", error) from error
+
+
+def undo(root: str) -> Undone:
+    """Take back what setups of this clone wrote. Raises EnvironmentFault WRITE_FAILED."""
+    known = _read_note(root)
+    hooks = [one for one in list_harnesses() if one.name in known.hooks]
+    changes, _ = change_hooks(hooks, "project", root, shell.home(), installing=False)
+    project, _ = load_project(root, shell.home(), lenient=True)
+    for change in changes:
+        set_opening(project, change, False)
+    removed = [file.path for file in uninstall_skills(root) if file.state == "removed"]
+    now, kept = list_files(root), []
+    for path, name in known.files.items():
+        if path not in now:
+            continue
+        if now[path] != name:
+            kept.append(path)
+            continue
+        try:
+            os.unlink(f"{root}/{path}")
+            removed.append(path)
+        except OSError as error:
+            raise durable.write_failed(path, error) from error
+    records = sum(name.endswith(".jsonl") for name in _list_names(f"{root}/{layout.RECORDS}"))
+    if os.path.lexists(f"{root}/{layout.LOCAL}/{_NOTE}"):
+        os.unlink(f"{root}/{layout.LOCAL}/{_NOTE}")
+    _remove_empty(f"{root}/{layout.KITTIFY}")
+    taken_out = tuple(change.place.harness.title for change in changes)
+    return Undone(root, tuple(removed), tuple(kept), taken_out, records)
+
+
+def render_undone(done: Undone) -> Iterator[str]:
+    """Yield what was taken back, one line a thing."""
+    yield from (f"removed   {one_line(path)}" for path in done.removed)
+    yield from (f"hooks     {title}: taken out" for title in done.hooks)
+    yield from (f"kept      {one_line(path)}: it was edited since" for path in done.kept)
+    if done.records:
+        yield f"kept      {done.records} records in {layout.RECORDS}"
+    if not (done.removed or done.hooks or done.kept):
+        yield "nothing to take back: no setup of this clone is noted"
+
+
+class _Known(NamedTuple):
+    """What earlier setups wrote: files with their digests, and harnesses by name."""
+
+    files: dict[str, str]
+    hooks: list[str]
+
+
+def _read_note(root: str) -> _Known:
+    try:
+        value = json.loads(durable.read_below(root, f"{layout.LOCAL}/{_NOTE}", 1_048_576))
+    except (OSError, ValueError, InvocationError):
+        value = {}
+    files = value.get("files") if isinstance(value, dict) else None
+    hooks = value.get("hooks") if isinstance(value, dict) else None
+    inside = {
+        path: str(name)
+        for path, name in (files.items() if isinstance(files, dict) else ())
+        if path.startswith(f"{layout.KITTIFY}/") and ".." not in path.split("/")
+    }
+    return _Known(inside, [str(name) for name in hooks] if isinstance(hooks, list) else [])
+
+
+def _list_names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _remove_empty(folder: str) -> None:
+    """Remove a folder and those in it that hold nothing but what keeps git off; links are left
+    alone."""
+    if os.path.islink(folder) or not os.path.isdir(folder):
+        return
+    for name in _list_names(folder):
+        _remove_empty(f"{folder}/{name}")
+    names = _list_names(folder)
+    if all(name in _SHIELDS for name in names):
+        for name in names:
+            os.unlink(f"{folder}/{name}")
+        os.rmdir(folder)
