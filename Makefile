@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test judges capsule core browser stress rooms bench harness lint coverage mutants golden docs constraints clean
+.PHONY: demo test judges capsule core browser stress rooms bench harness lint coverage mutants golden docs release constraints clean
 
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -82,6 +82,12 @@ golden: $(READY)
 
 docs: $(READY)
 	$(BIN)/python -m specify_cli.cli.schemas.shapes docs
+
+# Wheel and sdist of the last commit into dist/, judged and tried; publishes nothing. KEY=… signs the attestation.
+release: $(READY)
+	@test -e .venv-release/.ready || { $(PYTHON) -m venv .venv-release && \
+	  .venv-release/bin/pip install -q --require-hashes --no-deps -r tests/judges/release.txt && touch .venv-release/.ready; }
+	KEY="$(KEY)" $(BIN)/python tests/release.py
 
 clean:
 	rm -rf $(VENV) .venv-* dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks src/doctrine/compiled.json

@@ -1,0 +1,199 @@
+"""Make a release into `dist/`: wheel and sdist twice with equal bytes, judged by tools of others, installed and tried.
+
+    make release            # KEY=~/.ssh/id_ed25519 signs the attestation
+
+`dist/` then holds wheel, sdist, SHA256SUMS, NOTES.md (the changelog's newest part), the table of installs, and
+`attestation.json`, an in-toto statement that names the files, the commit and the tools, signed where a key is given. Nothing
+is published. Each interpreter found installs the wheel with its default dependencies at the digests of constraints.txt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+DIST, TOOLS = ROOT / "dist", ROOT / ".venv-release/bin"
+INTERPRETERS = ("python3.11", "python3.12", "python3.13", "python3.14", "python3.14t")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+class Install(NamedTuple):
+    """One interpreter that installed the release: packages, megabytes, and whether a `do` left a sound record."""
+
+    interpreter: str
+    packages: int
+    megabytes: float
+    works: bool
+
+
+def run(argv: Sequence[str | Path], cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
+    """Return what a command prints. Ends the release with its words where it fails."""
+    done = subprocess.run(list(map(str, argv)), cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = f"{done.stdout}\n{done.stderr}".strip()[-3000:]
+        raise SystemExit(f"release: {' '.join(map(str, argv))} failed in {cwd}:\n{said}")
+    return done.stdout
+
+
+def build(folder: Path, kind: str, out: Path) -> Path:
+    """Build the sdist or wheel of a source tree and return its file."""
+    run([sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", out], folder)
+    (path,) = out.iterdir()
+    return path
+
+
+def build_twice(work: Path) -> tuple[Path, Path]:
+    """Return sdist and wheel of the last commit, once both came out alike from two checkouts and from the sdist."""
+    made: list[tuple[Path, Path]] = []
+    for name in ("one", "two"):
+        folder = work / name
+        run(["git", "clone", "-q", "--no-hardlinks", ROOT, folder])
+        made.append((build(folder, "sdist", work / f"{name}-s"), build(folder, "wheel", work / f"{name}-w")))
+    with tarfile.open(made[0][0]) as archive:
+        archive.extractall(work / "unpacked", filter="data")
+    (unpacked,) = (work / "unpacked").iterdir()
+    third = build(unpacked, "wheel", work / "three-w")
+    for one, two in (*zip(*made, strict=True), (made[0][1], third)):
+        if one.read_bytes() != two.read_bytes():
+            raise SystemExit(f"release: {one.name} came out with other bytes the second time")
+    return made[0]
+
+
+def judge(sdist: Path, wheel: Path) -> None:
+    """Have tools of others look at metadata, files and the list of components."""
+    run([TOOLS / "twine", "check", "--strict", sdist, wheel])
+    run([TOOLS / "check-wheel-contents", "--toplevel", "specify_cli,charter,doctrine", wheel])
+    run([TOOLS / "validate-pyproject", ROOT / "pyproject.toml"])
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if "/sboms/" in name)
+        sbom = archive.read(name).decode()
+    code = (
+        "import sys; from cyclonedx.validation.json import JsonStrictValidator as V; from cyclonedx.schema import "
+        "SchemaVersion as S; found = V(S.V1_6).validate_str(sys.stdin.read()); sys.exit(found and str(found))"
+    )
+    done = subprocess.run([TOOLS / "python", "-c", code], input=sbom, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"release: the list of components is not CycloneDX 1.6: {done.stderr[-2000:]}")
+
+
+def write_requirements(target: Path) -> None:
+    """Write the default dependencies, and theirs, at the versions and digests of constraints.txt."""
+    sys.path.insert(0, str(ROOT))
+    from hatch_build import _sbom
+
+    text = (ROOT / "constraints.txt").read_text(encoding="ascii")
+    markers = dict(re.findall(r"^([a-z0-9.-]+)==[^ \\\n]+ ; ([^\\\n]+?) *\\?$", text, flags=re.M))
+    lines: list[str] = []
+    for item in _sbom(text, PROJECT["version"], PROJECT["dependencies"])["components"]:
+        marker = f" ; {markers[item['name']]}" if item["name"] in markers else ""
+        hashes = "".join(f" --hash=sha256:{part['content']}" for part in item["hashes"])
+        lines.append(f"{item['name']}=={item['version']}{marker}{hashes}\n")
+    target.write_text("".join(lines), encoding="ascii")
+
+
+def install(interpreter: str, wheel: Path, requirements: Path, work: Path) -> Install:
+    """Install the release into an empty environment, and record one request with it."""
+    place = work / f"env-{interpreter}"
+    run([interpreter, "-m", "venv", place])
+    pip = [place / "bin/python", "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+    run([*pip, "--require-hashes", "--no-deps", "-r", requirements])
+    run([*pip, "--no-deps", wheel])
+    run([place / "bin/python", "-m", "pip", "--disable-pip-version-check", "check"])
+    shop = work / f"shop-{interpreter}"
+    run(["git", "init", "-q", shop])
+    env = {"PATH": f"{place}/bin:{os.environ['PATH']}", "HOME": str(shop), "LANG": "C.UTF-8"}
+    done = json.loads(run(["spec-kitty", "do", "fix the login test", "--json"], shop, env))
+    run(["spec-kitty", "profile-invocation", "complete", done["invocation_id"], "--outcome", "done"], shop, env)
+    report = run(["spec-kitty", "invocations", "verify", "--all"], shop, env)
+    listed = json.loads(run([place / "bin/python", "-m", "pip", "list", "--format", "json"]))
+    size = sum(path.stat().st_size for path in (place / "lib").rglob("*") if path.is_file() and not path.is_symlink())
+    return Install(interpreter, len(listed), round(size / 1e6, 1), "1 of 1" in report or "intact" in report)
+
+
+def write_notes() -> str:
+    """Return the newest part of the changelog."""
+    parts = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.M)
+    return f"# {PROJECT['name']} {PROJECT['version']}\n\n{parts[1].partition(chr(10))[2].strip()}\n"
+
+
+def attest(files: Sequence[Path]) -> None:
+    """Write the statement of what was released, and sign it where KEY names an SSH key."""
+    subjects = [
+        {"name": path.name, "digest": {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}} for path in files
+    ]
+    (DIST / "SHA256SUMS").write_text("".join(f"{item['digest']['sha256']}  {item['name']}\n" for item in subjects))
+    statement = {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": subjects,
+        "predicateType": "https://slsa.dev/provenance/v1",
+        "predicate": {
+            "buildDefinition": {
+                "buildType": "make release",
+                "externalParameters": {"commit": run(["git", "rev-parse", "HEAD"]).strip()},
+                "resolvedDependencies": [
+                    {"name": "constraints.txt",
+                     "digest": {"sha256": hashlib.sha256((ROOT / "constraints.txt").read_bytes()).hexdigest()}}
+                ],
+            },
+            "runDetails": {"builder": {"id": f"hatchling on {sys.implementation.name} {sys.version.split()[0]}"}},
+        },
+    }  # fmt: skip
+    path = DIST / "attestation.json"
+    path.write_text(json.dumps(statement, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    key = os.environ.get("KEY")
+    if key:
+        run(["ssh-keygen", "-Y", "sign", "-q", "-f", os.path.expanduser(key), "-n", "spec-kitty-release", path])
+    else:
+        print("the attestation is not signed: make release KEY=~/.ssh/id_ed25519")
+
+
+def main() -> None:
+    """Make the release, or say what is amiss."""
+    if run(["git", "status", "--porcelain"]).strip():
+        raise SystemExit("release: there are changes that are not committed; a release is of a commit")
+    shutil.rmtree(DIST, ignore_errors=True)
+    DIST.mkdir()
+    with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
+        work = Path(folder)
+        sdist, wheel = build_twice(work)
+        judge(sdist, wheel)
+        requirements = work / "requirements.txt"
+        write_requirements(requirements)
+        found = [name for name in INTERPRETERS if _runs(name)]
+        installs = [install(name, wheel, requirements, work) for name in found]
+        files = [Path(shutil.copy(path, DIST)) for path in (sdist, wheel)]
+    table = "".join(f"{one.interpreter:<12} {one.packages:>3} packages  {one.megabytes:>5} MB  "
+                    f"{'records and verifies' if one.works else 'FAILED'}\n" for one in installs)  # fmt: skip
+    missing = [name for name in INTERPRETERS if name not in found]
+    table += f"not found here, so not tried: {', '.join(missing)}\n" if missing else ""
+    (DIST / "INSTALLS.txt").write_text(table)
+    (DIST / "NOTES.md").write_text(write_notes(), encoding="utf-8")
+    attest(files)
+    print(f"{table}{(DIST / 'SHA256SUMS').read_text()}")
+    if not all(one.works for one in installs):
+        raise SystemExit("release: an install does not work")
+
+
+def _runs(interpreter: str) -> bool:
+    """Is there an interpreter of this name that starts; a shim of a version manager may name one that is not there."""
+    try:
+        return subprocess.run([interpreter, "-c", ""], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    main()
