@@ -65,9 +65,9 @@ def _sbom(constraints: str, version: str, wanted: list[str]) -> dict[str, Any]:
         if head is not None:
             needed_by = set(re.findall(r"^ +# +(?:via )?([a-z0-9.-]+)", part, flags=re.M)) - {"via"}
             packages[head[1]] = (head[2], re.findall(r"sha256:([0-9a-f]{64})", part), needed_by)
-    taken = {
-        re.split(r"[^A-Za-z0-9.-]", name, maxsplit=1)[0].lower() for name in wanted
-    } & packages.keys()
+    # PyPI's normal form of a name: `ruamel.yaml` is listed as ruamel-yaml.
+    named = (re.split(r"[^A-Za-z0-9._-]", name, maxsplit=1)[0].lower() for name in wanted)
+    taken = {re.sub(r"[._-]+", "-", name) for name in named} & packages.keys()
     while more := {name for name, (_, _, by) in packages.items() if by & taken} - taken:
         taken |= more
     return {

@@ -3,8 +3,8 @@
     make release            # KEY=~/.ssh/id_ed25519 signs the attestation
 
 `dist/` then holds wheel, sdist, SHA256SUMS, NOTES.md (the changelog's newest part), the table of installs, and
-`attestation.json`, an in-toto statement that names the files, the commit and the tools, signed where a key is given. Nothing
-is published. Each interpreter found installs the wheel with its default dependencies at the digests of constraints.txt.
+`attestation.json`, an in-toto statement that names the files, the commit and the tools, signed where a key is given.
+Nothing is published. Each interpreter found installs the wheel with its default dependencies at the digests of constraints.txt.
 """
 
 from __future__ import annotations
