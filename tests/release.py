@@ -4,7 +4,8 @@
 
 `dist/` then holds wheel, sdist, SHA256SUMS, NOTES.md (the changelog's newest part), the table of installs, and
 `attestation.json`, an in-toto statement that names the files, the commit and the tools, signed where a key is given.
-Nothing is published. Each interpreter found installs the wheel with its default dependencies at the digests of constraints.txt.
+Nothing is published. Each interpreter found installs the wheel with its default dependencies at the digests of
+constraints.txt.
 """
 
 from __future__ import annotations
@@ -104,10 +105,10 @@ def write_requirements(target: Path) -> None:
     target.write_text("".join(lines), encoding="ascii")
 
 
-def install(interpreter: str, wheel: Path, requirements: Path, work: Path) -> Install:
+def install(interpreter: str, path: str, wheel: Path, requirements: Path, work: Path) -> Install:
     """Install the release into an empty environment, and record one request with it."""
     place = work / f"env-{interpreter}"
-    run([interpreter, "-m", "venv", place])
+    run([path, "-m", "venv", place])
     pip = [place / "bin/python", "-m", "pip", "--disable-pip-version-check", "install", "-q"]
     run([*pip, "--require-hashes", "--no-deps", "-r", requirements])
     run([*pip, "--no-deps", wheel])
@@ -131,11 +132,10 @@ def write_notes() -> str:
 
 def attest(files: Sequence[Path]) -> None:
     """Write the statement of what was released, and sign it where KEY names an SSH key."""
-    subjects = [
-        {"name": path.name, "digest": {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}} for path in files
-    ]
-    (DIST / "SHA256SUMS").write_text("".join(f"{item['digest']['sha256']}  {item['name']}\n" for item in subjects))
-    statement = {
+    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    subjects = [{"name": name, "digest": {"sha256": digest}} for name, digest in digests.items()]
+    (DIST / "SHA256SUMS").write_text("".join(f"{digest}  {name}\n" for name, digest in digests.items()))
+    statement: dict[str, object] = {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": subjects,
         "predicateType": "https://slsa.dev/provenance/v1",
@@ -172,8 +172,8 @@ def main() -> None:
         judge(sdist, wheel)
         requirements = work / "requirements.txt"
         write_requirements(requirements)
-        found = [name for name in INTERPRETERS if _runs(name)]
-        installs = [install(name, wheel, requirements, work) for name in found]
+        found = {name: path for name in INTERPRETERS if (path := find_interpreter(name))}
+        installs = [install(name, path, wheel, requirements, work) for name, path in found.items()]
         files = [Path(shutil.copy(path, DIST)) for path in (sdist, wheel)]
     table = "".join(f"{one.interpreter:<12} {one.packages:>3} packages  {one.megabytes:>5} MB  "
                     f"{'records and verifies' if one.works else 'FAILED'}\n" for one in installs)  # fmt: skip
@@ -187,12 +187,17 @@ def main() -> None:
         raise SystemExit("release: an install does not work")
 
 
-def _runs(interpreter: str) -> bool:
-    """Is there an interpreter of this name that starts; a shim of a version manager may name one that is not there."""
-    try:
-        return subprocess.run([interpreter, "-c", ""], capture_output=True, check=False).returncode == 0
-    except OSError:
-        return False
+def find_interpreter(name: str) -> str:
+    """Return an interpreter of this name that starts, on the PATH or of pyenv; nothing where there is none."""
+    version = name.removeprefix("python")
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for path in (name, *map(str, sorted(pyenv.glob(f"{version}.*/bin/python3")))):
+        try:
+            if subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0:
+                return path
+        except OSError:
+            continue
+    return ""
 
 
 if __name__ == "__main__":
