@@ -109,9 +109,9 @@ def install(interpreter: str, path: str, wheel: Path, requirements: Path, work: 
     """Install the release into an empty environment, and record one request with it."""
     place = work / f"env-{interpreter}"
     run([path, "-m", "venv", place])
-    pip = [place / "bin/python", "-m", "pip", "--disable-pip-version-check", "install", "-q"]
-    run([*pip, "--require-hashes", "--no-deps", "-r", requirements])
-    run([*pip, "--no-deps", wheel])
+    pip = [str(place / "bin/python"), "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+    run([*pip, "--require-hashes", "--no-deps", "-r", str(requirements)])
+    run([*pip, "--no-deps", str(wheel)])
     run([place / "bin/python", "-m", "pip", "--disable-pip-version-check", "check"])
     shop = work / f"shop-{interpreter}"
     run(["git", "init", "-q", shop])

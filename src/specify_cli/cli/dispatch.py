@@ -8,13 +8,24 @@ import os
 from specify_cli import VERSION
 from specify_cli.cli.run import run
 from specify_cli.cli.tables.command_table import parse_plain
-from specify_cli.cli.terminal.output import write_text
+from specify_cli.cli.terminal.output import write_note, write_text
 
 _COMPLETION = "_SPEC_KITTY_COMPLETE"
+# What commands were called before, or are called by spec-kitty itself.
+_OLD_NAMES = {"dispatch": "do"}
+# A module that only spec-kitty-cli brings, into a package of the same name as ours.
+_OF_OTHERS = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}/manifest.py"
 
 
 def dispatch(words: list[str]) -> int:
     """Run a command line that is no hook's; return its exit code."""
+    if os.path.exists(_OF_OTHERS):
+        write_note(
+            "warning: SHARED_ENVIRONMENT: spec-kitty-cli is installed here too, and both have "
+            "modules and a program of the same names, so either may run the other's; install each "
+            "with pipx, in an environment of its own"
+        )
+    words = [_OLD_NAMES.get(word, word) for word in words[:1]] + words[1:]
     if words == ["--version"]:
         write_text(f"spec-kitty {VERSION}")
         return 0

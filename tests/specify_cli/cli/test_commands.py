@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+import specify_cli
 from specify_cli.cli.schemas.shapes import schemas
 from specify_cli.cli.tables.assemble import read_errors, read_findings
 from specify_cli.cli.tables.command_table import list_commands
@@ -565,3 +567,25 @@ def test_an_empty_trail_proves_nothing_and_says_so(cli: Cli, project: Path) -> N
     assert not (project / ".kittify/events").exists()
     assert ran.out.startswith("empty: no record is here, so nothing was checked") and "who wrote" not in ran.out
     assert (value["verdict"], value["level"], value["proven"]) == ("empty", "none", "nothing")
+
+
+def test_the_name_that_spec_kitty_has_for_do_is_understood(cli: Cli) -> None:
+    assert cli("dispatch", "review the change", "--json").json()["action"] == "review"
+
+
+def test_an_environment_shared_with_spec_kitty_cli_is_named(tmp_path: Path, home: Path) -> None:
+    """Both are installed into one folder: the package of ours, and a module that only the other brings."""
+    site = tmp_path / "site"
+    shutil.copytree(Path(specify_cli.__file__).parent, site / "specify_cli", ignore=shutil.ignore_patterns("*.pyc"))
+    code = "from specify_cli.cli.main import main; raise SystemExit(main(['--version']))"
+    env = {**environment(home), "PYTHONPATH": str(site)}
+
+    def start() -> str:
+        ran = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+        )
+        return ran.stderr
+
+    assert start() == ""
+    (site / "specify_cli/manifest.py").write_text("")
+    assert "SHARED_ENVIRONMENT" in start()
