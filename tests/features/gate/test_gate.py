@@ -54,6 +54,7 @@ def test_a_branch_that_weakens_the_rules_is_judged_by_the_old_ones_and_told_so(t
     assert shop.gate().code == 1
     assert "TESTS_NOT_GREEN" in {item["code"] for item in findings}
     assert any("tests: fail becomes off" in text for text in weaker) and len(weaker) == 3
+    assert "gate.yaml: tests: fail becomes off" in shop.gate("--format", "markdown").out
 
 
 @pytest.mark.parametrize(

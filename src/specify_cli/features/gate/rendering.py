@@ -106,7 +106,7 @@ def _compose_comment(judged: Judged, most: int) -> str:
     rest = [item for group in groups for item in group[_MOST_SHOWN:]]
     lines += _fold(
         f"{count(len(rest), 'more place')}",
-        [f"- {item.code} {_escape(_name_place(judged, item))}" for item in rest],
+        [f"- {item.code} {_say_place(judged, item, 200)}" for item in rest],
         most,
     )
     writers = judged.origin.writers
@@ -138,12 +138,19 @@ def _compose_comment(judged: Judged, most: int) -> str:
 def _make_row(judged: Judged, group: Sequence[GateFinding]) -> str:
     first = group[0]
     sign = "❌" if first.level == "fail" else "⚠️"
-    places = [_escape(_name_place(judged, item)) for item in group[:_MOST_SHOWN]]
+    size = 0 if len(group) == 1 else 80
+    places = [_say_place(judged, item, size) for item in group[:_MOST_SHOWN]]
     more = [f"and {len(group) - _MOST_SHOWN} more"] if len(group) > _MOST_SHOWN else []
     alone = len(group) == 1 and first.detail
     detail = f": {_escape(one_line(first.detail, 120))}" if alone else ""
     what = f"**{first.code}**<br>{_escape(KINDS[first.code].meaning)}{detail}"
     return f"| {sign} | {what} | {'<br>'.join([*places, *more])} | {_escape(first.next)} |"
+
+
+def _say_place(judged: Judged, item: GateFinding, size: int) -> str:
+    """Return where a finding is, and so much of what it is there."""
+    detail = f": {one_line(item.detail, size)}" if size and item.detail else ""
+    return _escape(f"{_name_place(judged, item)}{detail}")
 
 
 def _fold(title: str, lines: Sequence[str], most: int) -> list[str]:
