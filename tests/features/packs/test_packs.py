@@ -237,6 +237,27 @@ def test_a_lock_that_cannot_be_used_is_an_error_and_no_record_is_lost(house: Hou
     assert house.run("packs", "verify").code == 1
 
 
+def test_hostile_sources_and_texts_of_a_pack_run_nothing_and_paint_nothing(house: House, pack: Path) -> None:
+    (pack / "pack.yaml").write_text('id: house-rules\nversion: "1\\e[31m"\nlicence: "x\\u202e"\n')
+    added = house.run("packs", "add", "../house-rules")
+    assert added.code == 0 and "\x1b" not in added.out and "\u202e" not in added.out
+    assert "\x1b" not in house.run("packs", "list").out + house.run("packs", "verify").out
+    lock = house.root / ".kittify/packs.lock"
+    stated = json.loads(lock.read_text())
+    for source, code in (
+        ({}, "PACKS_BROKEN"),
+        ({"kind": "git"}, "PACKS_BROKEN"),
+        ({"kind": "git", "url": "ext::sh -c 'touch owned'"}, "PACK_NOT_FETCHED"),
+        ({"kind": "git", "url": "--upload-pack=touch owned"}, "PACK_NOT_FOUND"),
+        ({"kind": "git", "url": "x", "rev": "--output=owned"}, "PACK_NOT_FOUND"),
+        ({"kind": "package", "name": "../x"}, "PACK_NOT_FOUND"),
+    ):
+        stated["packs"][0]["source"] = source
+        lock.write_text(json.dumps(stated))
+        assert house.run("packs", "update", "house-rules", "--yes", "--json").error()["error_code"] == code, source
+    assert not list(house.folder.rglob("owned"))
+
+
 @pytest.mark.usefixtures("pack")
 def test_a_link_in_the_place_of_a_pack_is_not_followed(house: House) -> None:
     house.run("packs", "add", "../house-rules")

@@ -143,7 +143,11 @@ def update(values: Values) -> int:
             write_pack(folder, pinned, content.pack, fetched.files)
             report = backtest(project, read_project(folder))
         taken = taken._replace(records=report.records, decided_otherwise=report.table)
-    asked = "" if values["dry_run"] or values["yes"] else f"Take {pack.id} {taken.version}?"
+    asked = (
+        ""
+        if values["dry_run"] or values["yes"]
+        else f"Take {pack.id} {one_line(taken.version, 40)}?"
+    )
     if asked and not values["json"]:
         _write_taken(taken, values)
     agreed = not values["dry_run"] and (
@@ -323,7 +327,7 @@ def _write_taken(taken: Taken, values: Values) -> None:
 
 def _render_taken(taken: Taken) -> Iterator[str]:
     done = "pinned" if taken.written else "not written yet"
-    yield f"{taken.id} {taken.version} (licence: {one_line(taken.licence)}): {done}"
+    yield f"{taken.id} {one_line(taken.version, 40)} (licence: {one_line(taken.licence)}): {done}"
     yield f"from {_describe_source(taken.source)}; {_describe_signature(taken)}"
     if not taken.changes:
         yield "no rule differs"
@@ -365,7 +369,7 @@ def _render_list(views: Sequence[PackView], *, every: bool) -> Iterator[str]:
     if not views:
         yield "no packs are pinned: spec-kitty packs add SOURCE"
     for view in views:
-        yield f"{view.id} {view.version} (licence: {one_line(view.licence)})"
+        yield f"{view.id} {one_line(view.version, 40)} (licence: {one_line(view.licence)})"
         yield f"  from {_describe_source(view.source)}"
         if view.problem is not None:
             yield f"  NOT USED AS PINNED: {one_line(view.problem)}"
@@ -381,5 +385,5 @@ def _render_states(states: Sequence[PackState]) -> Iterator[str]:
     for state in states:
         if state.id:
             how = "not as pinned" if state.problems else "as pinned"
-            yield f"{state.id} {state.version}: {how}; {_describe_signature(state)}"
+            yield f"{state.id} {one_line(state.version, 40)}: {how}; {_describe_signature(state)}"
         yield from (f"  {one_line(problem)}" for problem in state.problems)

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from doctrine.git import read_git, run_git
 from doctrine.load import MAX_FILES, MAX_TOTAL_BYTES, read_folder
-from doctrine.packs import classify_file, is_plain_path
+from doctrine.packs import LOCK_PATH, classify_file, is_plain_path
 from doctrine.yaml_reader import MAX_BYTES
-from specify_cli.errors import CallerError, EnvironmentFault
+from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 
 GROUP = "spec_kitty.packs"
 PACKAGE = "package:"
@@ -63,9 +63,15 @@ def refetch_pack(source: Mapping[str, object], rev: str | None, root: str) -> Fe
     """Return the files of a pack as they are now at the source that `packs.lock` names."""
     texts = {key: str(value) for key, value in source.items()}
     kind = texts.get("kind")
+    wanted = {"git": "url", "package": "name", "folder": "path"}.get(kind or "")
+    if wanted is None or not texts.get(wanted):
+        raise StoredDataError(
+            "PACKS_BROKEN",
+            f"{LOCK_PATH}: expected a source of kind git, folder or package, found {texts}",
+            "spec-kitty packs remove ID, then packs add",
+        )
     if kind == "git":
-        place = Place(texts["url"], rev or texts["rev"], texts.get("path") or None)
-        return _fetch_git(place)
+        return _fetch_git(Place(texts["url"], rev or texts.get("rev"), texts.get("path") or None))
     if kind == "package":
         return _fetch_package(texts["name"])
     return fetch_pack(Place(os.path.join(root, texts["path"])), root)
