@@ -52,6 +52,7 @@ REFUSED = {
     "spec-kitty trail push --remote upstream": "TRAIL_NOT_ACCEPTED",
     "spec-kitty trail fetch --source ledger.sqlite": "INVALID_VALUE",
     "spec-kitty packs add ../house-rules": "PACK_NOT_FOUND",
+    "spec-kitty import spec-kitty ../old-checkout": "SPEC_KITTY_NOT_FOUND",
     "spec-kitty packs update house-rules --rev v1.3 --dry-run": "PACK_NOT_FOUND",
     "spec-kitty packs remove house-rules": "PACK_NOT_FOUND",
     "spec-kitty packs add ../rules.git --rev v1.2 --dry-run": "PACK_NOT_FETCHED",

@@ -221,6 +221,7 @@ def test_every_command_stands_in_the_golden_copy() -> None:
         ("gate", "waive"),
         ("gate", "install"),
         ("reexecute",),
+        ("import", "spec-kitty"),
         ("backtest",),
         ("hooks", "uninstall"),
         *(("packs", word) for word in ("add", "list", "update", "remove", "verify", "build")),

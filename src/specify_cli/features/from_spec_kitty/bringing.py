@@ -1,0 +1,130 @@
+"""Copy trails of spec-kitty, and count what else of it is there."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from specify_cli import durable
+from specify_cli.errors import CallerError
+from specify_cli.record import layout
+from specify_cli.storage.index import Index
+
+_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}\.jsonl\Z")
+_CLOSURES = os.path.basename(layout.OLDER_CLOSURES)
+_SIGNS = (layout.OLDER_RECORDS, ".kittify", "kitty-specs", "packs")
+_MAX_RECORD = 16 * 1024 * 1024
+
+
+class BroughtOver(NamedTuple):
+    """What of spec-kitty there is here now, and what came by this command.
+
+    `records` are those of an older writer that are listed, `copied` came now, `present` were here
+    with the same bytes, `different` have other bytes here and stay. `missions` and `work_packages`
+    count folders of `kitty-specs` and their tasks; `packs` are folders that `packs add` takes.
+    """
+
+    records: int
+    copied: tuple[str, ...]
+    present: int
+    different: tuple[str, ...]
+    charter: bool
+    profiles: int
+    missions: int
+    work_packages: int
+    packs: tuple[str, ...]
+
+
+def bring_over(root: str, source: str, index: Index | None) -> BroughtOver:
+    """Bring the trails below a folder into a project. Nothing that is there is changed.
+
+    Raises CallerError SPEC_KITTY_NOT_FOUND, EnvironmentFault WRITE_FAILED.
+    """
+    if not any(os.path.isdir(f"{source}/{name}") for name in _SIGNS):
+        raise _not_found(source)
+    copied: list[str] = []
+    different: list[str] = []
+    present = 0
+    # All of it is read before anything is written.
+    for name, data in [] if os.path.samefile(root, source) else list(_read_trail(source)):
+        held = _read(root, f"{layout.OLDER_RECORDS}/{name}")
+        if held is None:
+            _write(root, name, data)
+            copied.append(name)
+        elif held == data:
+            present += 1
+        else:
+            different.append(name)
+    return BroughtOver(
+        _count_older(root, index),
+        tuple(copied),
+        present,
+        tuple(different),
+        any(os.path.isfile(f"{root}/.kittify/charter/charter.{end}") for end in ("md", "yaml")),
+        _count(f"{root}/.kittify", ".agent.yaml"),
+        len(_list_folders(f"{source}/kitty-specs")),
+        sum(
+            len([name for name in _list(f"{folder}/tasks") if re.match(r"WP[0-9]+.*\.md\Z", name)])
+            for folder in _list_folders(f"{source}/kitty-specs")
+        ),
+        tuple(folder for folder in _list_folders(f"{source}/packs") if _is_pack(folder)),
+    )
+
+
+def _not_found(source: str) -> CallerError:
+    return CallerError(
+        "SPEC_KITTY_NOT_FOUND",
+        f"{source}: expected kitty-ops/, .kittify/charter, kitty-specs/ or packs/ of spec-kitty",
+        "name the checkout that has them",
+    )
+
+
+def _read_trail(source: str) -> Iterator[tuple[str, bytes]]:
+    """Yield each record of a trail, and the file of closures; links are not followed."""
+    for name in _list(f"{source}/{layout.OLDER_RECORDS}"):
+        if _ID.match(name) or name == _CLOSURES:
+            data = _read(source, f"{layout.OLDER_RECORDS}/{name}")
+            if data is not None:
+                yield name, data
+
+
+def _read(root: str, path: str) -> bytes | None:
+    try:
+        return durable.read_below(root, path, _MAX_RECORD)
+    except FileNotFoundError:
+        return None
+
+
+def _write(root: str, name: str, data: bytes) -> None:
+    try:
+        with durable.folder(root, layout.OLDER_RECORDS, create=True) as fd:
+            durable.create_exclusive(fd, name, data, durable.SHARED)
+    except OSError as error:
+        raise durable.write_failed(f"{layout.OLDER_RECORDS}/{name}", error) from error
+
+
+def _count_older(root: str, index: Index | None) -> int:
+    if index is None:
+        return len([name for name in _list(f"{root}/{layout.OLDER_RECORDS}") if _ID.match(name)])
+    return sum(place.folder == layout.OLDER_RECORDS for place in index.places())
+
+
+def _count(folder: str, suffix: str) -> int:
+    return sum(name.endswith(suffix) for _, _, names in os.walk(folder) for name in names)
+
+
+def _list(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _list_folders(folder: str) -> list[str]:
+    return [f"{folder}/{name}" for name in _list(folder) if os.path.isdir(f"{folder}/{name}")]
+
+
+def _is_pack(folder: str) -> bool:
+    return os.path.isfile(f"{folder}/pack.yaml") or os.path.isdir(f"{folder}/directives")
