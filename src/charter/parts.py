@@ -5,6 +5,7 @@ from __future__ import annotations
 from charter.inputs import CHARTER_MARKDOWN, CHARTER_YAML
 from charter.retrieval import is_denied
 from doctrine.light_imports import TYPE_CHECKING
+from doctrine.packs import split_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,6 +54,11 @@ def list_unread(inputs: ContextInputs) -> list[str]:
         lines.append(
             "One of the charter's files could not be read: rules may be missing here. Say so "
             "when you report."
+        )
+    if any(split_path(problem.path)[0] for problem in inputs.problems):
+        lines.append(
+            "A file of a pack is not as it was pinned: rules may be missing here. Say so when you "
+            "report."
         )
     if inputs.charter_error:
         lines.append("It is the one that says which doctrine is in force, so none is shown.")

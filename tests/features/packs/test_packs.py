@@ -200,6 +200,7 @@ def test_a_file_that_changed_after_pinning_is_not_used(house: House, name: str) 
     text = done["governance_context_text"]
     assert "always leaves" not in text and "free for all" not in text and "Evil" not in text
     assert any("not the file that packs.lock pins" in item for item in done["warnings"]), done["warnings"]
+    assert "agent.yaml" in name or "A file of a pack is not as it was pinned: rules may be missing here." in text
     verified = house.run("packs", "verify")
     assert verified.code == 1 and name in verified.out
     assert house.run("doctor").code == 1
