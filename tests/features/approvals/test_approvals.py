@@ -256,7 +256,7 @@ def test_whoever_shows_a_record_says_that_it_checked_no_signature(project: Proje
     project.approve(key=None, name="c2")
     shown = project.run("invocations", "show", project.id).out
 
-    assert "allow (signature not checked)" in shown and "allow (claimed)" in shown
+    assert "allowed by ada@example.org (signature not checked)" in shown and "(claimed)" in shown
 
 
 def test_a_key_that_asks_for_no_touch_leaves_open_whether_a_person_was_there(project: Project) -> None:

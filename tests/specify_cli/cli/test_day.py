@@ -109,7 +109,7 @@ def test_a_day_of_three_sessions(cli: Cli, chartered: Path, home: Path) -> None:
     assert [("claude-code" in line, "done" in line) for line in shown if one in line] == [(True, True)]
     page = cli("invocations", "show", one).out
     assert "asked by: claude-code · session morning" in page
-    assert "[agent-7] " in page
+    assert "  subagent Explore (agent-7)\n" in page and "  edited src/login.py +1 −1\n" in page
     assert "outcome:  open, last event " in cli("invocations", "show", three).out
     assert "session review" in cli("invocations", "show", two, cwd=tree).out
     assert (rows[one]["outcome"], rows[three]["status"]) == ("done", "open")

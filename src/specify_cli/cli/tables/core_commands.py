@@ -237,13 +237,20 @@ CORE = Feature(
         Command(
             ("invocations", "show"),
             "records.invocations:show",
-            "Show one invocation: request, outcome, evidence, timeline, the rules it was given, "
-            "findings.",
+            "Tell one invocation: request, outcome, evidence, what was done in chapters, the rules "
+            "it was given, findings.",
             (
                 ID,
                 flag("explain", "Show every line of the timeline, and each rule with its scores."),
+                flag("full", "Show prompts, answers and outputs whole."),
+                flag("diff", "Show only the recorded changes of files."),
+                flag("story", "With --json: the story instead of the record."),
             ),
-            ("spec-kitty invocations show last", "spec-kitty invocations show @2 --explain"),
+            (
+                "spec-kitty invocations show last",
+                "spec-kitty invocations show @2 --explain",
+                "spec-kitty invocations show last --story --json",
+            ),
             READ,
             rank=200,
         ),

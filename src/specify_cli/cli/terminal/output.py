@@ -84,7 +84,12 @@ def write_text(text: str, *, styled: bool = False) -> None:
 def write_lines(lines: Iterable[str]) -> None:
     """Write lines to stdout, escaped; a line break inside recorded text is spelled, so it begins no
     line of its own."""
-    _write_pieces(1, (f"{line}\n" for line in _fit(map(_dress, lines), 1)))
+    _write_pieces(1, (f"{line}\n" for line in dress_lines(lines)))
+
+
+def dress_lines(lines: Iterable[str]) -> Iterable[str]:
+    """Return lines as `write_lines` writes them: escaped, and fitted to the terminal."""
+    return _fit(map(_dress, lines), 1)
 
 
 def _dress(line: str) -> str:
@@ -101,6 +106,7 @@ STYLES = {
     "denied": "1;31",
     "abandoned": "31",
     "dim": "2",
+    "added": "32",
 }
 # Stands where a style begins or ends until the line has been escaped: a secret of this process, so
 # that no recorded text can bring a style of its own.

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, paint, terminal_width
+from specify_cli.cli.terminal.story import describe_span, local_clock, render_story
 from specify_cli.record.reading.evidence import Evidence
 from specify_cli.record.reading.printed import describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.usage import describe_usage
 from specify_cli.record.reading.views import View, join
+from specify_cli.record.story.telling import Story
 
 if TYPE_CHECKING:
     from specify_cli.record.findings import Finding
@@ -126,11 +128,14 @@ def local_time(moment: str | None) -> str:
     )
 
 
-def invocation_page(value: Mapping[str, object], *, explain: bool = False) -> Iterator[str]:
-    """Yield the lines of one invocation for a reader: request, outcome, evidence, timeline,
+def invocation_page(
+    value: Mapping[str, object], story: Story, *, explain: bool = False, full: bool = False
+) -> Iterator[str]:
+    """Yield the lines of one invocation for a reader: request, outcome, evidence, what was done,
     context, findings.
 
-    With `explain` no step is folded, and each rule stands with its rank and scores.
+    With `explain` every line of the record stands in place of the story, and each rule with its
+    rank and scores; with `full` texts and outputs stand whole.
     """
     entries = make_timeline(_read_events(value))
     outcome = str(value.get("outcome") or value.get("status"))
@@ -165,8 +170,12 @@ def invocation_page(value: Mapping[str, object], *, explain: bool = False) -> It
     unseen = value.get("not_seen")
     if isinstance(unseen, list) and unseen:
         yield f"not seen: {', '.join(map(str, unseen))}"
-    yield from ("", "timeline")
-    yield from _render_timeline(entries, explain=explain)
+    if explain:
+        yield from ("", "timeline")
+        yield from _render_timeline(entries)
+    else:
+        yield from ("", "what was done")
+        yield from render_story(story, _read_events(value) if full else None)
     yield ""
     yield from _render_context(
         value.get("context"), sealed=bool(value.get("sealed")), explain=explain
@@ -209,58 +218,16 @@ def _describe_end(value: Mapping[str, object], entries: Sequence[Entry]) -> str:
     return " · ".join([f"{ended}, after {took}" if took else ended, *parts])
 
 
-def describe_span(millis: int | None) -> str:
-    """Return a duration in the unit a person would use; nothing where it is not known."""
-    if millis is None:
-        return ""
-    if millis < 1000:
-        return f"{millis} ms"
-    seconds = millis / 1000
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def _render_timeline(entries: Sequence[Entry], *, explain: bool) -> Iterator[str]:
-    """Yield the entries, the calls of a step below it; those of a step that went well are
-    counted."""
+def _render_timeline(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield every entry, the calls of a step below it."""
     inside: dict[int, array[int]] = {}
     for place, entry in enumerate(entries):
         if entry.within is not None:
             inside.setdefault(entry.within, array("I")).append(place)
-    rendered = 0
     for place, entry in enumerate(entries):
-        if entry.within is not None or (not explain and entry.kind in _TOLD_ABOVE):
-            continue
-        rendered += 1
-        below = [entries[at] for at in inside.get(place, ())]
-        yield f"  {_render_entry(entry)}"
-        if explain or entry.bad or len(below) < _FOLDED:
-            yield from (f"    {_render_entry(child)}" for child in below)
-        else:
-            yield f"    {_count_calls(below)}"
-            yield from (f"    {_render_entry(child)}" for child in below if child.bad)
-    if not rendered:
-        yield "  nothing was recorded between the start and the end"
-
-
-_TOLD_ABOVE = (
-    "started",
-    "policy_snapshot_ref",
-    "retrieval_request",
-    "retrieval_response",
-    "completed",
-    "checkpoint",
-)
-_FOLDED = 4
-
-
-def _count_calls(entries: Sequence[Entry]) -> str:
-    names = Counter(one_line(entry.name, 30) for entry in entries)
-    return f"{count(len(entries), 'entry', 'entries')}: " + ", ".join(
-        name if number == 1 else f"{name} ×{number}" for name, number in names.most_common()
-    )
+        if entry.within is None:
+            yield f"  {_render_entry(entry)}"
+            yield from (f"    {_render_entry(entries[at])}" for at in inside.get(place, ()))
 
 
 def _render_entry(entry: Entry) -> str:
@@ -285,14 +252,6 @@ def _lay_out(entry: Entry, *parts: str) -> str:
     )
     text = "  ".join(filter(None, [*parts, agent, one_line(entry.about, 100), by]))
     return f"{entry.seq:>4}  {local_clock(entry.at)}  {text}".rstrip()
-
-
-def local_clock(moment: str | None) -> str:
-    """Return a recorded moment as the local time of day."""
-    try:
-        return datetime.fromisoformat(moment or "").astimezone().strftime("%H:%M:%S")
-    except (ValueError, OverflowError, OSError):
-        return "        "
 
 
 def _describe_caller(value: Mapping[str, object]) -> str:

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from doctrine.text import count
 from specify_cli.cli import shell
@@ -18,7 +18,9 @@ from specify_cli.cli.terminal.output import (
     write_note,
     write_text,
 )
+from specify_cli.cli.terminal.pager import write_pages
 from specify_cli.cli.terminal.render import event_line, invocation_page, render_findings
+from specify_cli.cli.terminal.story import render_changes
 from specify_cli.errors import CallerError
 from specify_cli.project.config import Project
 from specify_cli.record import layout
@@ -43,11 +45,21 @@ _FOLLOW_PAUSE = 0.2
 
 def show(values: Values) -> int:
     """Show one invocation whole."""
-    value = invocations.view_invocation(shell.read_project(), str(values["invocation_id"]))
-    if values["json"]:
+    project = shell.read_project()
+    value = invocations.view_invocation(project, str(values["invocation_id"]))
+    if values["json"] and not values["story"]:
         write_json_pieces(json_pieces(value))
         return 0
-    write_lines(invocation_page(value, explain=bool(values["explain"])))
+    if values["diff"]:
+        events = value["events"]
+        write_pages(render_changes(events if isinstance(events, Sequence) else ()))
+        return 0
+    story = invocations.tell_invocation(project, value)
+    if values["json"]:
+        write_json(story)
+        return 0
+    explain, full = bool(values["explain"]), bool(values["full"])
+    write_pages(invocation_page(value, story, explain=explain, full=full))
     return 0
 
 

@@ -1,0 +1,107 @@
+"""A story as lines for a terminal; and its changes alone, as one diff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from specify_cli.cli.terminal.output import one_line, paint
+from specify_cli.record.story.telling import Part, Story
+from specify_cli.record.story.words import read_printed, read_text
+
+# Of a text so many characters are shown, and of an output so many lines, where it is not whole.
+_SHOWN = 300
+_NAMED = 4
+
+
+def render_story(
+    story: Story, lines: Sequence[Mapping[str, object]] | None = None
+) -> Iterator[str]:
+    """Yield the chapters of a story and what is left open; with the record's lines texts and
+    outputs stand whole."""
+    full = None if lines is None else {line.get("seq"): line for line in lines}
+    for part in story.done:
+        yield from _render_part(part, "  ", full)
+    if not story.done:
+        yield "  nothing was recorded between the start and the end"
+    for fact in story.left:
+        yield paint(f"left:     {one_line(fact.text, 400)}", "failed")
+
+
+def render_changes(lines: Sequence[Mapping[str, object]]) -> Iterator[str]:
+    """Yield the recorded changes of files as a diff, one behind the other."""
+    none = True
+    for line in lines:
+        if line.get("event") != "patch_apply":
+            continue
+        none = False
+        yield paint(f"{line.get('kind')} {one_line(line.get('path'))}", "head")
+        name = next((name for name in ("diff", "after") if name in line), "")
+        text = read_text(line.get(name)) if name else "its text was not kept"
+        mark = "+" if name == "after" else ""
+        for row in text.split("\n"):
+            style = "added" if (mark or row[:1]) == "+" else "failed" if row[:1] == "-" else None
+            yield paint(f"{mark}{row}", style)
+    if none:
+        yield "no change of a file is recorded"
+
+
+def _render_part(
+    part: Part, indent: str, full: Mapping[object, Mapping[str, object]] | None
+) -> Iterator[str]:
+    if part.kind == "opening":
+        for inner in part.parts:
+            yield from _render_part(inner, indent, full)
+        return
+    is_bad = part.outcome in ("failed", "denied")
+    title = one_line(part.title, 160)
+    title = paint(f"✗ {title}", "failed") if is_bad else title
+    if part.text and full is None:
+        title += f": {one_line(part.text, _SHOWN)}"
+    elif part.outcome == "open" and part.kind != "step":
+        title += " (no end is recorded)"
+    took = f"  {describe_span(part.duration_ms)}" if part.duration_ms else ""
+    limits = f"  ({one_line('; '.join(part.limits), 200)})" if part.limits else ""
+    line = f"{indent}{local_clock(part.at)}  {title}{took}{paint(limits, 'dim')}".rstrip()
+    yield paint(line, "head") if part.kind == "prompt" else line
+    deeper = f"{indent}  "
+    if full is not None and part.text:
+        yield from (f"{deeper}{row}" for row in part.text.split("\n"))
+    names = part.acts if len({act.what for act in part.acts}) > 1 else ()
+    bad = [act for act in names[_NAMED:] if act.outcome in ("failed", "denied")]
+    shown = names if full is not None else [*names[:_NAMED], *bad]
+    for act in shown:
+        lines = "" if act.added is None else f" +{act.added} −{act.removed}"
+        came = f": {one_line(act.result)}" if act.result else ""
+        sign = "✗ " if act.outcome in ("failed", "denied") else ""
+        text = f"{deeper}{' ' * 10}{sign}{one_line(act.what, 120)}{lines}{came}"
+        yield paint(text, "failed" if sign else "dim")
+    if len(names) > len(shown):
+        yield paint(f"{deeper}{' ' * 10}and {len(names) - len(shown)} more", "dim")
+    if full is not None:
+        for act in part.acts:
+            output = read_printed(full.get(act.seqs[-1], {}).get("output"))
+            yield from (f"{deeper}  | {row}" for row in output.split("\n") if output)
+    for inner in part.parts:
+        yield from _render_part(inner, deeper, full)
+
+
+def describe_span(millis: int | None) -> str:
+    """Return a duration in the unit a person would use; nothing where it is not known."""
+    if millis is None:
+        return ""
+    if millis < 1000:
+        return f"{millis} ms"
+    seconds = millis / 1000
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def local_clock(moment: str | None) -> str:
+    """Return a recorded moment as the local time of day."""
+    try:
+        return datetime.fromisoformat(moment or "").astimezone().strftime("%H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return "        "

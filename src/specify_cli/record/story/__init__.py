@@ -1,0 +1,12 @@
+"""A record as a story: who asked what, which rules were shown, what was done in chapters, what was
+left open and how it was judged.
+
+    from specify_cli.record.story.telling import tell_story
+    story = tell_story([entry.fields for entry in record.entries])
+    [part.title for part in story.done]
+
+Reading order: `words.py` (what one call is called), `telling.py` (chapters and groups).
+
+Terminal, page, viewer, comment and MCP show this one telling. No I/O. Nothing here decides whether
+bytes are intact.
+"""

@@ -1,0 +1,237 @@
+"""What one call or event of a record is called in plain English.  [pure]
+
+    name_call(entry, places)   # Act("read", "src/login.py", …)
+
+Tools of six programs have six names for one deed: a name is looked up without case and signs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.text import count, say
+from specify_cli.record.reading.checks import FAILED, judge_check
+from specify_cli.record.reading.timeline import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_LONGEST = 200
+_DEEDS = {
+    "read": "read readfile view readmanyfiles notebookread viewimage cat open "
+    "readmediafile viewfile",
+    "search": "grep glob ls find listdirectory listdir searchfilecontent grepsearch codebasesearch "
+    "filesearch search rg list findfiles searchfiles",
+    "edit": "edit write multiedit replace writefile applypatch create strreplace notebookedit "
+    "editfile searchreplace insert strreplacebasededittool "
+    "strreplaceeditor delete deletefile patch",
+    "run": "bash shell runshellcommand execcommand localshell terminal runterminalcmd runcommand "
+    "powershell runinterminal exec bashoutput writestdin",
+    "ask": "agent task invokeagent delegate spawnagent codebaseinvestigator",
+    "plan": "todowrite updateplan todo writetodos todoread exitplanmode enterplanmode",
+    "fetch": "webfetch websearch fetch googlewebsearch browse webrun",
+}
+_DEED_OF = {name: deed for deed, names in _DEEDS.items() for name in names.split()}
+_VALUES = re.compile(
+    r'"(?:absolute_path|file_path|filePath|path|target_file|notebook_path|command|cmd|pattern|query|'
+    r'url|description|subagent_type|prompt)":\s*"((?:[^"\\]|\\.)*)'
+)
+_PRINTED = re.compile(r'"(?:stdout|output|content|text|llmContent)":\s*"((?:[^"\\]|\\.)*)')
+_COUNT = re.compile(r"\b([1-9]\d*) (failed|failing|failures?|errors?)\b")
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_HOME = re.compile(r"(?<![\w.])/(?:home|Users)/[^/\s\"']+(?=/)")
+
+
+class Act(NamedTuple):
+    """One deed: what was done to what, how it ended, and the lines of the record that tell it.
+
+    `outcome` is ok, failed, denied, open or unknown. `result` says in a few words what came of it.
+    `limits` say what of it is masked, cut, withheld or not kept. `added` and `removed` count lines.
+    """
+
+    deed: str
+    what: str
+    outcome: str
+    result: str
+    at: str | None
+    duration_ms: int | None
+    added: int | None
+    removed: int | None
+    limits: tuple[str, ...]
+    seqs: tuple[int, ...]
+
+
+def shorten_paths(text: str, root: str) -> str:
+    """Return a text whose paths of this project begin at its top, and those of a home at `~`."""
+    if root:
+        text = text.replace(f"cd {root} && ", "").replace(f"{root}/", "")
+        text = re.sub(rf"{re.escape(root)}(?![\w.-])", ".", text)
+    return _HOME.sub("~", text)
+
+
+def find_root(lines: Iterable[Mapping[str, object]], root: str) -> str:
+    """Return where the project lay when the record was written: what stands before the path of an
+    edited file in its call; else `root`."""
+    calls: dict[str, str] = {}
+    for line in lines:
+        if line.get("event") == "tool_call":
+            value = _find_value(_read_head(line.get("args")))
+            if value.startswith("/"):
+                calls[say(line.get("call_id"))] = value
+        elif line.get("event") == "patch_apply":
+            path, whole = say(line.get("path")), calls.get(say(line.get("call_id")), "")
+            if whole.endswith(f"/{path}"):
+                return whole[: -len(path) - 1]
+    return root
+
+
+def name_deed(tool: str) -> str:
+    """Return what a tool does: read, search, edit, run, ask, plan, fetch, or use."""
+    if tool.startswith("mcp__"):
+        return "use"
+    return _DEED_OF.get(re.sub(r"[^a-z]", "", tool.lower()), "use")
+
+
+def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
+    """Return a call of a tool as a deed."""
+    deed = name_deed(entry.name)
+    shows = judge_check(entry, commands) if deed in ("run", "use") else None
+    deed = "test" if shows is not None else deed
+    head = _read_head(entry.fields.get("args"))
+    what = _find_value(head) if head.startswith("{") else head
+    if deed == "use":
+        name = entry.name.removeprefix("mcp__").replace("__", ": ")
+        what = f"{name} {what}".strip()
+    output = read_printed(entry.end_fields.get("output"))
+    outcome = read_outcome(entry)
+    if shows is not None:
+        failed = _COUNT.search(_COLOURS.sub("", output)) if shows == FAILED else None
+        result = f"{failed[1]} failed" if failed else shows
+        outcome = "failed" if shows == FAILED else outcome
+    else:
+        result = _find_last_line(output) if outcome in ("failed", "denied") else ""
+    return make_act(entry, deed, shorten_paths(what, root) or entry.name, outcome, result)
+
+
+def make_act(entry: Entry, deed: str, what: str, outcome: str, result: str = "") -> Act:
+    """Return an entry as a deed, with what of it is not whole."""
+    fields, end = entry.fields, entry.end_fields
+    added, removed = _count_lines(fields) if entry.kind == "patch_apply" else (None, None)
+    limits = dict.fromkeys([*list_limits(fields), *list_limits(end)])
+    seqs = (entry.seq,) if entry.end_seq == entry.seq else (entry.seq, entry.end_seq)
+    took = entry.duration_ms
+    return Act(
+        deed, cut(what, _LONGEST), outcome, cut(result, _LONGEST), entry.at, took, added, removed,
+        tuple(limits), seqs,
+    )  # fmt: skip
+
+
+def read_outcome(entry: Entry) -> str:
+    """Return how an entry ended: ok, failed, denied, open or unknown."""
+    status = (entry.status or "ok").partition(" (")[0]
+    if status in ("denied", "deny"):
+        return "denied"
+    if entry.bad:
+        return "failed"
+    return status if status in ("open", "unknown") else "ok"
+
+
+def list_limits(fields: Mapping[str, object]) -> list[str]:
+    """Return what of a line is not there as it was: masked, cut, not kept, withheld, erased; and
+    who wrote it, where that is another session."""
+    found = []
+    if "withheld" in fields:
+        found.append(f"withheld: {say(fields['withheld'])}")
+    if "erased" in fields:
+        found.append(f"erased: {say(fields['erased'])}")
+    by = fields.get("by")
+    if isinstance(by, dict):
+        found.append(f"written by {cut(say(by.get('session_id') or by.get('actor_id')), 40)}")
+    masked = fields.get("redactions")
+    if isinstance(masked, dict) and masked:
+        number = sum(item for item in masked.values() if type(item) is int)
+        found.append(f"{count(number, 'value')} masked ({', '.join(sorted(map(say, masked)))})")
+    for name in ("text", "args", "output", "diff", "prompt", "response"):
+        value = fields.get(name)
+        if isinstance(value, dict):
+            kept = len(say(value.get("head", ""))) + len(say(value.get("tail", "")))
+            size = value.get("size")
+            if type(size) is int and "tail" in value and kept < size:
+                found.append(f"{_NAMES[name]} cut: {kept:,} of {size:,} bytes")
+        elif value is None and f"{name}_hash" in fields and fields.get("event") != "approval":
+            found.append(f"{_NAMES[name]} not kept, its digest alone")
+    return found
+
+
+_NAMES = {
+    "text": "text", "args": "call", "output": "output", "diff": "diff", "prompt": "prompt",
+    "response": "answer",
+}  # fmt: skip
+
+
+def read_text(value: object) -> str:
+    """Return a captured text as far as its line holds it, with a sign where it was cut."""
+    if not isinstance(value, dict):
+        return "" if value is None else say(value)
+    head, tail = say(value.get("head", "")), value.get("tail")
+    return f"{head}\n[…]\n{tail}" if isinstance(tail, str) and tail else head
+
+
+def read_printed(value: object) -> str:
+    """Return what a tool printed: programs wrap it in JSON of their own, which may be cut."""
+    text = read_text(value)
+    if not text.startswith(("{", "[")):
+        return text
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        parsed = None
+    if isinstance(parsed, dict):
+        parts = [parsed.get(name) for name in ("stdout", "stderr", "output", "content", "text")]
+        return "\n".join(part for part in parts if isinstance(part, str) and part) or text
+    match = _PRINTED.search(text)
+    return _unescape(match[1]) if match else text
+
+
+def cut(text: str, size: int) -> str:
+    """Return a text of at most so many characters."""
+    return text if len(text) <= size else f"{text[: size - 1]}…"
+
+
+def _count_lines(fields: Mapping[str, object]) -> tuple[int | None, int | None]:
+    """Return how many lines came and went, where the record tells it."""
+    marks = fields.get("lines")
+    if isinstance(marks, str):
+        return marks.count("+"), marks.count("-")
+    return None, None
+
+
+def _read_head(args: object) -> str:
+    return say(args.get("head", "")) if isinstance(args, dict) else say(args or "")
+
+
+def _find_value(head: str) -> str:
+    match = _VALUES.search(head)
+    if match is not None:
+        return _unescape(match[1])
+    try:
+        given = json.loads(head)
+    except (ValueError, RecursionError):
+        return head
+    values = list(given.values())[:3] if isinstance(given, dict) else []
+    values = values[0] if values and isinstance(values[0], list) else values
+    return " ".join(map(say, values)) or head
+
+
+def _unescape(text: str) -> str:
+    try:
+        return say(json.loads(f'"{text}"', strict=False))
+    except ValueError:
+        return text
+
+
+def _find_last_line(output: str) -> str:
+    lines = [line.strip() for line in _COLOURS.sub("", output).splitlines() if line.strip()]
+    return lines[-1] if lines else ""

@@ -1,0 +1,196 @@
+"""A record as a story: chapters, groups of deeds, what is left and what is not whole."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from specify_cli.record.story.telling import Part, explain_choice, tell_story
+
+ROOT = "/home/me/project"
+
+
+def line(seq: int, event: str, **fields: Any) -> dict[str, Any]:
+    return {"seq": seq, "event": event, "at": f"2026-11-22T10:00:{seq % 60:02}.000Z", **fields}
+
+
+def call(seq: int, tool: str, args: dict[str, Any], output: str | None = "", **fields: Any) -> list[dict[str, Any]]:
+    """A call and its result, a line each; without an output it has no end."""
+    status = fields.pop("status", "ok")
+    begun = line(seq, "tool_call", call_id=f"c{seq}", tool=tool, args={"head": json.dumps(args)}, **fields)
+    if output is None:
+        return [begun]
+    return [begun, line(seq + 1, "tool_result", call_id=f"c{seq}", status=status, output={"head": output}, **fields)]
+
+
+def titles(parts: tuple[Part, ...]) -> list[Any]:
+    return [[part.title, titles(part.parts)] if part.parts else part.title for part in parts]
+
+
+def test_calls_are_grouped_and_named_in_plain_english() -> None:
+    lines = [
+        line(1, "prompt", text={"head": "fix it"}),
+        *call(2, "Read", {"file_path": f"{ROOT}/a.py"}),
+        *call(4, "read_file", {"absolute_path": f"{ROOT}/src/b.py"}),
+        *call(6, "Bash", {"command": f"cd {ROOT} && pytest -q"}, "2 failed, 1 passed in 0.1s", status="error"),
+        *call(8, "Edit", {"file_path": f"{ROOT}/src/login.py"}),
+        line(10, "patch_apply", path="src/login.py", kind="modify", call_id="c8", lines="+a-b+c+d"),
+        *call(11, "shell", {"command": ["pytest"]}, "3 passed in 0.1s"),
+        line(13, "turn", text={"head": "It works."}, tokens={"output": 1200}),
+    ]
+    (chapter,) = tell_story(lines, root="/somewhere/else").done
+
+    assert (chapter.kind, chapter.text) == ("prompt", "fix it")
+    assert titles(chapter.parts) == [
+        "read 2 files",
+        "ran pytest -q: 2 failed",
+        "edited src/login.py +3 −1",
+        "ran pytest: passed",
+        "answered · 1,200 tokens",
+    ]
+    assert [act.what for act in chapter.parts[0].acts] == ["a.py", "src/b.py"]
+    assert [part.outcome for part in chapter.parts] == ["ok", "failed", "ok", "ok", "ok"]
+
+
+def test_the_work_of_a_subagent_is_a_chapter_in_the_call_that_asked_it() -> None:
+    lines = [
+        line(1, "prompt", text={"head": "look"}),
+        line(2, "tool_call", call_id="t", tool="Task", args={"head": '{"description":"look at it"}'}),
+        *call(3, "Read", {"file_path": "a.py"}, agent="a1"),
+        *call(5, "Bash", {"command": "ls"}),
+        *call(7, "Read", {"file_path": "b.py"}, agent="a1"),
+        line(9, "turn", agent="a1", text={"head": "Two files."}),
+        line(10, "tool_result", call_id="t", status="ok"),
+        *call(11, "Read", {"file_path": "c.py"}, agent="nobody asked"),
+    ]
+    (chapter,) = tell_story(lines).done
+
+    assert titles(chapter.parts) == [
+        ["asked a subagent: look at it", ["read 2 files", "answered"]],
+        "ran ls",
+        ["subagent nobody asked", ["read c.py"]],
+    ]
+
+
+def test_each_prompt_begins_a_chapter_and_steps_are_chapters_inside() -> None:
+    lines = [
+        line(1, "step_started", step="build", ordinal=1),
+        *call(2, "Bash", {"command": "make"}, step="build"),
+        line(4, "step_completed", step="build", ordinal=1, decision="PASS"),
+        line(5, "prompt", text={"head": "one"}),
+        line(6, "prompt", text={"head": "two"}),
+    ]
+    story = tell_story(lines)
+
+    assert titles(story.done) == [["", [["step build: PASS", ["ran make"]]]], "asked", "asked"]
+    assert [part.text for part in story.done] == ["", "one", "two"]
+
+
+def test_what_is_not_whole_says_so_in_its_place() -> None:
+    lines = [
+        line(1, "prompt", text_hash="0" * 64),
+        line(
+            2, "tool_call", call_id="a", tool="Bash", args={"head": "x", "tail": "y", "size": 5000},
+            redactions={"email": 2},
+        ),
+        line(3, "tool_result", call_id="a", output_hash="0" * 64),
+        {"seq": 4, "withheld": "the person's own words"},
+        {"seq": 5, "event": "turn", "erased": "asked for by its author"},
+    ]  # fmt: skip
+    (chapter,) = tell_story(lines).done
+    ran, gone, erased = chapter.parts
+
+    assert chapter.limits == ("text not kept, its digest alone",)
+    assert ran.limits == (
+        "2 values masked (email)", "call cut: 2 of 5,000 bytes", "output not kept, its digest alone",
+    )  # fmt: skip
+    assert gone.limits == ("withheld: the person's own words",)
+    assert erased.limits == ("erased: asked for by its author",)
+
+
+def test_what_is_left_open_and_what_was_judged_cite_their_lines() -> None:
+    lines = [
+        *call(1, "Bash", {"command": "sleep 9"}, None),
+        line(2, "capture_gap", reason="unseen_change", what="a.py"),
+        line(3, "gate_decision", gate="tests", outcome="pass", reason_code="all_true"),
+        line(4, "approval", decision="allow", approver="ann", identity="claim"),
+    ]
+    story = tell_story(lines)
+
+    assert [(fact.text, fact.seqs) for fact in story.left] == [
+        ("changed while no recorded tool ran: a.py", (2,)),
+        ("ran sleep 9: no end is recorded", (1,)),
+    ]
+    assert [(fact.text, fact.seqs) for fact in story.judged] == [
+        ("the rule tests was asked: pass (all true)", (3,)),
+        ("allowed by ann (claimed)", (4,)),
+    ]
+    assert (story.calls, story.failed, story.outcome) == (1, 0, "open")
+
+
+def test_no_absolute_path_of_a_project_or_home_is_told() -> None:
+    lines = [
+        *call(1, "Read", {"file_path": "/home/you/.bashrc"}),
+        *call(3, "Bash", {"command": f"ls {ROOT}"}),
+        *call(5, "Bash", {"command": f"ls {ROOT}-other"}),
+    ]
+    (opening,) = tell_story(lines, root=ROOT).done
+
+    assert [act.what for part in opening.parts for act in part.acts] == ["~/.bashrc", "ls .", "ls ~/project-other"]
+
+
+def test_changed_files_add_up_and_a_failed_patch_changes_nothing() -> None:
+    lines = [
+        line(1, "patch_apply", path="a.py", kind="create", lines="+1+2"),
+        line(2, "patch_apply", path="a.py", kind="modify", lines="+3-1"),
+        line(3, "patch_apply", path="b.py", kind="modify", lines="+3-1", ok=False),
+        line(4, "patch_apply", path="c.py", kind="delete"),
+    ]
+    story = tell_story(lines)
+
+    assert [file[:4] for file in story.changed] == [("a.py", "create", 3, 1), ("c.py", "delete", None, None)]
+
+
+def test_lines_that_say_nonsense_are_told_without_an_error() -> None:
+    nonsense: list[Any] = [None, 7, [], {}, "\x1b[2J\u202e", {"head": 7, "tail": [], "size": "x"}]
+    events = [
+        "prompt",
+        "turn",
+        "tool_call",
+        "tool_result",
+        "patch_apply",
+        "approval",
+        "step_started",
+        "nobody knows it",
+    ]
+    names = [
+        "text",
+        "args",
+        "tool",
+        "call_id",
+        "status",
+        "output",
+        "tokens",
+        "agent",
+        "path",
+        "lines",
+        "redactions",
+        "at",
+    ]
+    lines = [
+        {"seq": number, "event": event, name: value}
+        for number, (event, name, value) in enumerate(
+            (event, name, value) for event in events for name in names for value in nonsense
+        )
+    ]
+
+    assert tell_story(lines).done
+
+
+def test_the_routers_words_become_english() -> None:
+    told = "'review' asks to review (leading verb); critic-cato was chosen by generalist."
+
+    assert explain_choice(told) == (
+        "'review' asks to review (the word it begins with); critic-cato was chosen because no other "
+        "profile is made for this."
+    )
