@@ -9,29 +9,31 @@ import os
 import random
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from approving import Project
 from browser.axe import find_faults
 from browser.chromium import NAMES, Browser, chromium, find_chromium
-from random_runs import make_lines
+from specify_cli.cli.terminal.output import plain
 from specify_cli.features.programs.run import open_invocation
 from specify_cli.features.view.page import compose_page
 from specify_cli.libraries.web.document import make_page
-from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import seal_line
+from specify_cli.record.story.telling import number_lines, tell_story
 from specify_cli.storage.index import Index
 from support import FULL, Cli
 from trails import load
 
 PICTURES = os.environ.get("SPEC_KITTY_PICTURES")
 FLIPS = 2000 if FULL else 150
-RECORDS, RUNS = (200, 500) if FULL else (24, 60)
+RECORDS = 200 if FULL else 24
 HOSTILE = (
     "<script>document.title='owned'</script>",
     "</textarea></pre><img src=x onerror=\"document.title='owned'\">",
@@ -62,7 +64,7 @@ def page(project: Path, chartered: Path, cli: Cli, tmp_path: Path) -> Path:
 
         def look() -> str:
             with run.tool("Bash", {"command": "pytest -q"}) as call:
-                call.result = "1 failed"
+                call.result = "1 failed, 2 passed in 0.1s"
             return "seen"
 
         run.step("look", look)
@@ -92,18 +94,21 @@ def check(browser: Browser, path: Path, patience: int = 200) -> tuple[str, str]:
 
 def test_a_page_checks_itself_and_shows_the_work(browser: Browser, page: Path) -> None:
     verdict, lines = check(browser, page)
+    folded = browser.text()
+    browser.value("document.querySelectorAll('#page details').forEach((part) => { part.open = true; })")
+    browser.value("new Promise((done) => setTimeout(done, 0))")
     text = browser.text()
 
+    assert "doctrine://" not in folded
     assert (verdict, lines) == ("checked", ""), browser.text("#verdict")
     for wanted in (
         "fix the login test",
-        "Bash",
-        "pytest -q",
+        "ran pytest -q: 1 failed",
         "E42",
-        "some-model",
+        "asked the model some-model",
         "input 1200",
-        "src/login.py",
-        "✗ failed",
+        "edited src/login.py +1 −1",
+        "✗ an error",
     ):
         assert wanted in text, wanted
     assert "doctrine://" in text and "MATCH" in text
@@ -196,25 +201,59 @@ def test_nothing_recorded_runs(browser: Browser, tmp_path: Path, number: int) ->
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x1b\x07]", browser.text())
 
 
-def test_the_pages_fold_of_events_is_the_one_of_the_terminal(browser: Browser, tmp_path: Path) -> None:
-    """Kinds, lines, names, endings, durations and steps; JSON that Python spells with blanks is compared without."""
-    path = tmp_path / "fold.html"
-    path.write_bytes(make_page(["{}"], [], [], [], {}))
-    check(browser, path)
-    told = "e.kind, e.lines[0].fields.seq, e.lines.at(-1).fields.seq, e.name, e.status, e.duration, e.within"
-    dice = random.Random(20261123)
-    for number in range(RUNS):
-        lines = make_lines(dice, dice.randrange(0, 80))
-        theirs = browser.value(f"makeTimeline({json.dumps(lines)}.map((fields) => ({{fields}}))).map((e) => [{told}])")
-        ours = [
-            [one.kind, one.seq, one.end_seq, one.name, one.status or "", one.duration_ms, one.within]
-            for one in make_timeline(lines)
-        ]
-        assert _without_blanks(theirs) == _without_blanks(ours), number
+def read_story(page: Path) -> dict[str, object]:
+    held = re.search('<textarea id="story" hidden="">(.*?)</textarea>', page.read_text(), re.S)
+    assert held is not None
+    story: dict[str, object] = json.loads(html.unescape(held[1]).rpartition("\n")[0])
+    return story
 
 
-def _without_blanks(value: object) -> str:
-    return re.sub(r"(?<=[:,]) ", "", json.dumps(value).replace('\\"', "'"))
+def test_page_terminal_and_json_tell_the_same_story(browser: Browser, page: Path, cli: Cli, chartered: Path) -> None:
+    """Every title, answer, deed, changed file and number of the one is in the others."""
+    told = cli("invocations", "show", "last", "--story", "--json", cwd=chartered).json()
+    screen = " ".join(cli("invocations", "show", "last", cwd=chartered).out.split())
+    check(browser, page)
+    text = " ".join(browser.text().split())
+
+    assert read_story(page) == told
+    for part in (inner for chapter in told["done"] for inner in [chapter, *chapter["parts"]]):
+        assert part["title"] in text and part["title"] in screen, part["title"]
+    for fact in [*told["left"], *told["judged"]]:
+        assert fact["text"] in text and fact["text"] in screen, fact["text"]
+    assert told["told"]["summary"] in text and told["told"]["summary"].partition(";")[0] in screen
+    assert all(f"{file['kind']} {file['path']}" in text for file in told["changed"])
+
+
+def tell(page: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the story of a page, sealed anew as its writer would."""
+    story = read_story(page)
+    change(story)
+    forge(page, "story", json.dumps(story))
+
+
+@pytest.mark.parametrize("forged", ["a failure ends well", "a deed is left out", "a line is made up"])
+def test_a_story_that_the_lines_do_not_bear_out_is_named(
+    browser: Browser, cli: Cli, project: Path, tmp_path: Path, forged: str
+) -> None:
+    with open_invocation(project, "fix it") as run, suppress(ValueError), run.tool("Bash", {"command": "x"}):
+        raise ValueError("it fell over")
+    page = tmp_path / "run.html"
+    assert cli("invocations", "export", run.invocation_id, "--html", str(page)).code == 0
+
+    def change(story: dict[str, Any]) -> None:
+        (chapter,) = story["done"]
+        if forged == "a deed is left out":
+            chapter["parts"] = []
+        elif forged == "a failure ends well":
+            chapter["parts"][0]["acts"][0]["outcome"] = "ok"
+        else:
+            chapter["parts"][0]["acts"][0]["seqs"].append(77)
+
+    assert check(browser, page)[0] == "checked"
+    tell(page, change)
+
+    assert check(browser, page)[0] == "bad"
+    assert "the story" in browser.text("#verdict")
 
 
 def test_a_thousand_events_fit_into_a_megabyte(project: Path, cli: Cli, tmp_path: Path, browser: Browser) -> None:
@@ -289,6 +328,15 @@ def forge(page: Path, name: str, body: str) -> None:
     page.write_text(text[: held.start(1)] + html.escape(sealed, quote=False) + text[held.end(1) :])
 
 
+def forge_annex(page: Path, annex: bytes) -> None:
+    """Put an annex into a page, and the story that tells of it."""
+    held = re.search('<textarea id="lines" hidden="">(.*?)</textarea>', page.read_text(), re.S)
+    assert held is not None
+    lines = [json.loads(line) for line in html.unescape(held[1]).split("\n")]
+    forge(page, "annexes", annex.decode().removesuffix("\n"))
+    forge(page, "story", json.dumps(plain(tell_story(number_lines(lines, [json.loads(annex)])))))
+
+
 def make_proven(cli: Cli, tmp_path: Path) -> Path:
     invocation_id = cli("do", "fix the login test", "--json").json()["invocation_id"]
     cli("profile-invocation", "complete", invocation_id)
@@ -324,14 +372,14 @@ def test_an_annex_without_a_proof_of_its_own_is_sealed_only(cli: Cli, tmp_path: 
         "refers_to": "request",
     }
     annex = seal_line({**forged, "v": 1, "seq": 0, "invocation_id": last["invocation_id"], "prev": last["~"]})
-    forge(page, "annexes", annex.decode().removesuffix("\n"))
+    forge_annex(page, annex)
     verdict, _ = check(browser, page)
 
     assert verdict == "bad"  # it claims a signature and has none
     claimed = seal_line(
         {**forged, "identity": "claim", "v": 1, "seq": 0, "invocation_id": last["invocation_id"], "prev": last["~"]}
     )
-    forge(page, "annexes", claimed.decode().removesuffix("\n"))
+    forge_annex(page, claimed)
     verdict, _ = check(browser, page)
 
     assert verdict == "checked"

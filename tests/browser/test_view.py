@@ -48,11 +48,11 @@ def test_work_under_way_appears_and_nothing_recorded_runs(
 ) -> None:
     with open_invocation(chartered, f"fix the login test {HOSTILE}") as run, viewing(project, home) as viewer:
         browser.open(viewer.opening)
-        assert "fix the login test" in browser.text() and browser.value("location.pathname") == "/"
+        assert "fix the login test" in browser.text() and browser.value("location.pathname").endswith("/")
         look(browser, "list")
         browser.click("tbody th a")
         assert wait(browser, VERDICT, "checked")
-        assert "Nothing that took time" in browser.text()
+        assert "Nothing that took time" in browser.value("document.body.textContent")
         with run.tool("Bash", {"command": f"pytest -q {HOSTILE}"}) as call:
             call.result = HOSTILE
         assert wait(browser, "document.querySelectorAll('#live svg rect').length", 1)

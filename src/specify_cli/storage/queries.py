@@ -34,14 +34,14 @@ from specify_cli.record.record import (
     lines_in_force,
 )
 from specify_cli.record.seal import open_line
-from specify_cli.record.story.telling import Story, tell_story
+from specify_cli.record.story.telling import Story, number_lines, tell_story
 from specify_cli.storage.checking import annex_files, read_lines, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, Place, require_started
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 _HEAD = 32 * 1024
@@ -345,7 +345,7 @@ def tell_invocation(project: Project, value: Mapping[str, object]) -> Story:
     """Return the story of an invocation that `view_invocation` or `show_invocation` gave."""
     events, annexes = value["events"], value["annexes"]
     assert isinstance(events, View | list) and isinstance(annexes, list)
-    lines: Sequence[Mapping[str, object]] = join(events, annexes)
+    lines = number_lines(events, annexes)
     started = next(iter(lines), {})
     commands = read_commands(started, FileObjectStore(project.root).get)
     return tell_story(lines, commands, os.path.realpath(project.root))

@@ -4,14 +4,6 @@ const PAUSE = 1500;
 // Beside this script, wherever the viewer has its pages.
 const STATE = new URL("state", document.currentScript.src).href;
 
-function fit(frame) {
-  const inside = frame.contentDocument?.documentElement;
-  if (!inside) return;
-  const adapt = () => { frame.style.height = `${frame.contentDocument.body.scrollHeight + 40}px`; };
-  new ResizeObserver(adapt).observe(frame.contentDocument.body);
-  adapt();
-}
-
 async function ask() {
   const main = document.querySelector("main");
   const part = document.querySelector("#live");
@@ -26,8 +18,4 @@ async function ask() {
   for (const frame of main.querySelectorAll("iframe")) frame.contentWindow.location.reload();
 }
 
-for (const frame of document.querySelectorAll("iframe")) {
-  frame.addEventListener("load", () => fit(frame));
-  fit(frame);
-}
 setInterval(() => ask().catch(() => {}), PAUSE);

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import note_done
 from specify_cli.record.record import fold, lines_in_force
+from specify_cli.record.story.telling import number_lines, tell_story
 from specify_cli.storage.checking import annex_files, verify_place
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, Place
@@ -89,12 +91,12 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
     objects, left_out = _read_objects(project, (entry.fields for entry in record.entries))
     proven = list(_collect_proofs(project, place.invocation_id)) if proofs else []
     keys = sorted({str(item["key"]) for item in proven})
-    lines_told = [
-        *(entry.fields for entry in record.entries),
-        *(json.loads(annex) for annex in annexes),
-    ]
+    own, later = [entry.fields for entry in record.entries], [json.loads(one) for one in annexes]
+    lines_told = [*own, *later]
     commands = read_commands(record.started, FileObjectStore(project.root).get)
+    root = os.path.realpath(project.root)
     facts = {
+        "story": tell_story(number_lines(own, later), commands, root),
         "replay": _replay(project, place.invocation_id),
         "note": [remark.line for remark in note_done(lines_told, commands)],
         "not_seen": list_unseen(record.started, lines_told),

@@ -14,6 +14,9 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
+from specify_cli.cli.terminal.output import plain
+from specify_cli.record.story.telling import number_lines, tell_story
+
 _HERE = Path(__file__).parent
 _POLICY = (
     "default-src 'none'; script-src '{script}'; style-src '{style}'; base-uri 'none'; "
@@ -32,6 +35,7 @@ _SHELL = (
     '<textarea id="annexes" hidden="">{annexes}</textarea>'
     '<textarea id="objects" hidden="">{objects}</textarea><textarea id="proofs" '
     'hidden="">{proofs}</textarea>'
+    '<textarea id="story" hidden="">{story}</textarea>'
     '<textarea id="said" hidden="">{said}</textarea><script>{js}</script></body></html>'
 )
 
@@ -50,7 +54,9 @@ def make_page(
     facts: Mapping[str, object],
 ) -> bytes:
     """Return the file: lines and annexes as the record has them, everything beside them with its
-    digest."""
+    digest. A `story` among the facts is told; else the lines tell it."""
+    lines, annexes, facts = list(lines), list(annexes), dict(facts)
+    story = facts.pop("story", None) or tell_story(number_lines(_parse(lines), _parse(annexes)))
     css = (_HERE / "page.css").read_text(encoding="utf-8")
     script, _ = read_script()
     content = {
@@ -58,6 +64,7 @@ def make_page(
         "annexes": "\n".join(annexes),
         "objects": _seal_block(map(json.dumps, objects)),
         "proofs": _seal_block(map(json.dumps, proofs)),
+        "story": _seal_block([json.dumps(plain(story))]),
         "said": _seal_block([json.dumps(facts)]),
     }
     written = {name: html.escape(text, quote=False) for name, text in content.items()}
@@ -68,11 +75,25 @@ def make_page(
     return f"<!DOCTYPE html>{page.removesuffix('</body></html>')}".encode()
 
 
+def _parse(lines: Iterable[str]) -> list[Mapping[str, object]]:
+    """Return the lines that are JSON objects; the page names any other."""
+    found: list[Mapping[str, object]] = []
+    for line in lines:
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        found += [value] if isinstance(value, dict) else []
+    return found
+
+
 @cache
 def read_script() -> tuple[str, str]:
     """Return the script with the digest of the shell it belongs into, and its own digest."""
     css = (_HERE / "page.css").read_text(encoding="utf-8")
-    empty = dict.fromkeys(("lines", "annexes", "objects", "proofs", "said", "js", "script"), "")
+    empty = dict.fromkeys(
+        ("lines", "annexes", "objects", "proofs", "story", "said", "js", "script"), ""
+    )
     shell = _SHELL.format(style=_policy_digest(css), css=css, **empty)
     text = (_HERE / "page.js").read_text(encoding="utf-8")
     script = text.replace("@SHELL@", hashlib.sha256(shell.encode()).hexdigest())

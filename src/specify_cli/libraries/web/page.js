@@ -3,9 +3,7 @@
 // Nothing recorded becomes markup: it is only ever the text of an element.
 const SHELL = "@SHELL@";
 const GENESIS = "0".repeat(64);
-const ENDS = { tool_result: "tool_call", step_completed: "step_started", step_failed: "step_started" };
 const BAD = ["error", "denied", "failed", "FAIL", "fail", "abandoned", "deny"];
-const OPENING = ["started", "policy_snapshot_ref"];
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}]/u;
 const utf8 = new TextEncoder();
 const find = (id) => document.getElementById(id);
@@ -48,6 +46,7 @@ function readBlock(id) {
 
 async function checkLines(lines) {
   const checked = [];
+  const digests = await Promise.all(lines.map((raw) => digest(raw.slice(0, -72))));
   let before = null;
   for (const [number, raw] of lines.entries()) {
     const wrong = [];
@@ -61,7 +60,7 @@ async function checkLines(lines) {
     }
     const seal = /,"~":"([0-9a-f]{64})"\}$/.exec(raw);
     if (!seal) wrong.push("it has no seal");
-    else if ((await digest(raw.slice(0, -72))) !== seal[1]) wrong.push("its bytes are not those that were sealed");
+    else if (digests[number] !== seal[1]) wrong.push("its bytes are not those that were sealed");
     if (!wrong.length) {
       if (fields.prev !== (before ? before["~"] : GENESIS)) wrong.push("it does not follow the line before it");
       if (fields.seq !== (before ? before.seq + 1 : 0)) wrong.push("its number does not follow");
@@ -192,104 +191,102 @@ function isClaim({ fields, approval }) {
   return isObject(fields.imported) || (fields.event === "approval" && approval?.holds !== true);
 }
 
-// --- what the lines say
+// --- what the story and the lines say
 
-function makeTimeline(lines) {
-  const entries = [];
-  const calls = new Map();
-  const steps = new Map();
-  for (const line of lines) {
-    const { fields } = line;
-    const kind = text(fields.event ?? "");
-    const open = kind.startsWith("tool_") ? calls : steps;
-    const key = open === calls ? text(fields.call_id ?? null) : `${text(fields.step ?? null)} ${fields.ordinal}`;
-    if (kind in ENDS && open.has(key)) {
-      const entry = entries[open.get(key)];
-      open.delete(key);
-      entry.lines.push(line);
-      entry.status = readStatus(kind, fields);
-      const took = Date.parse(momentOf(fields)) - Date.parse(entry.at);
-      entry.duration = Number.isInteger(fields.duration_ms) ? fields.duration_ms : took >= 0 ? took : null;
-      continue;
-    }
-    const opens = kind === "tool_call" || kind === "step_started";
-    const within = findStep(fields, kind, steps, entries);
-    if (opens) open.set(key, entries.length);
-    entries.push({
-      kind,
-      lines: [line],
-      name: nameOf(kind, fields),
-      status: opens ? "open" : readStatus(kind, fields),
-      at: momentOf(fields),
-      duration: Number.isInteger(fields.duration_ms) ? fields.duration_ms : null,
-      within,
-    });
-  }
-  return entries;
+function textOf(value, objects) {
+  // A captured text as far as the page has it, with a sign where it was cut.
+  if (!isObject(value)) return value === undefined || value === null ? "" : text(value);
+  const kept = objects.get(value.object) ?? text(value.head ?? "");
+  return typeof value.tail === "string" && value.tail && !objects.has(value.object) ? `${kept}\n[…]\n${value.tail}` : kept;
 }
 
-function findStep(fields, kind, steps, entries) {
-  // The place of the open step that an entry names, or ran in beside other work.
-  if (kind.startsWith("step_")) return null;
-  const named = fields.step ?? null;
-  if (named !== null && typeof named !== "string") return null;
-  const places = [...steps.values()].filter((at) => (named !== null
-    ? entries[at].lines[0].fields.step === named
-    : `${text(entries[at].lines[0].fields.step ?? null)} ${text(entries[at].lines[0].fields.ordinal ?? null)}` === fields.within));
-  return (named !== null ? places.at(-1) : places[0]) ?? null;
+const PRINTED = ["stdout", "stderr", "output", "content", "text", "llmContent", "text_result_for_llm"];
+
+function printedOf(value, objects) {
+  // What a tool printed: programs wrap it in JSON of their own, which may be cut.
+  const kept = textOf(value, objects);
+  if (!/^[{[]/.test(kept)) return kept;
+  try {
+    const parsed = JSON.parse(kept);
+    const parts = PRINTED.map((name) => parsed[name]).filter((part) => typeof part === "string" && part);
+    if (parts.length) return parts.join("\n");
+  } catch { /* it was cut */ }
+  const found = /"(?:stdout|output|content|text|llmContent|text_result_for_llm)":\s*"((?:[^"\\]|\\.)*)/.exec(kept);
+  if (found) try { return JSON.parse(`"${found[1].replace(/[\n\t\r]/g, " ")}"`); } catch { return found[1]; }
+  return kept;
+}
+
+function diffOf(fields, objects) {
+  const diff = textOf(fields.diff, objects);
+  if (diff) return diff.split("\n").filter((line) => !/^(---|\+\+\+) /.test(line));
+  const sides = [["-", fields.before], ["+", fields.after]].map(([sign, value]) => [sign, textOf(value, objects)]);
+  return sides.flatMap(([sign, value]) => (value ? value.replace(/\n$/, "").split("\n").map((line) => sign + line) : []));
 }
 
 function momentOf(fields) {
   return [fields.at, fields.started_at, fields.completed_at].find((value) => typeof value === "string") ?? "";
 }
 
-function readStatus(kind, fields) {
-  if (kind === "step_failed" || (["patch_apply", "model_call"].includes(kind) && fields.ok === false)) return "failed";
-  if (kind === "policy_violation" || kind === "error") {
-    const severity = fields.severity === undefined ? "error" : fields.severity;
-    return severity === "error" ? "failed" : severity === null ? "" : text(severity);
+const MUST_BE_TOLD = ["tool_call", "prompt", "patch_apply", "error", "policy_violation", "approval", "gate_decision", "step_started"];
+
+function* walk(parts) {
+  for (const part of parts) {
+    yield part;
+    yield* walk(part.parts);
   }
-  if (kind === "approval") return `${text(fields.decision ?? "")} (${fields.identity === "ssh" ? "signature not checked" : "claimed"})`;
-  const told = fields.status ?? fields.decision ?? fields.outcome;
-  return told === undefined || told === null ? "" : text(told);
 }
 
-const NAMED = {
-  tool_call: ["tool"], tool_result: ["tool"], step_started: ["step"], step_completed: ["step"],
-  step_failed: ["step", "error_code"], gate_decision: ["gate"], model_call: ["model"], turn: ["model"],
-  patch_apply: ["kind", "path"], error: ["error_code"], policy_violation: ["rule_id"], checkpoint: ["label"],
-};
+function numberLines(lines, annexes) {
+  // Annexes go on with the numbers of the lines: a story cites both.
+  return [...lines, ...annexes.map((line, number) => ({ ...line, fields: { ...line.fields, seq: lines.length + number } }))];
+}
 
-function nameOf(kind, fields) {
-  const told = (NAMED[kind] ?? []).map((key) => fields[key]).find((value) => value !== undefined && value !== null);
-  return told === undefined ? kind : text(told);
+function checkStory(story, lines) {
+  // Its sentences are the writer's; that it leaves no deed out, and calls none well that failed, is checked.
+  const wrong = [];
+  const bySeq = new Map(lines.map((line) => [line.fields.seq, line]));
+  const cited = new Map();
+  for (const part of walk(story.done)) {
+    const deeds = part.acts.length ? part.acts : part.seqs.length ? [part] : [];
+    for (const deed of deeds) for (const seq of deed.seqs) cited.set(seq, deed);
+  }
+  for (const { fields } of lines) {
+    if (!MUST_BE_TOLD.includes(fields.event) || !Number.isInteger(fields.seq)) continue;
+    if (!cited.has(fields.seq)) wrong.push(`the story leaves out line ${fields.seq}`);
+  }
+  for (const [seq, deed] of cited) {
+    const fields = bySeq.get(seq)?.fields;
+    if (!fields) wrong.push(`the story names line ${seq}, which is not here`);
+    else if (fields.event === "tool_result" && BAD.includes(fields.status) && !["failed", "denied"].includes(deed.outcome)) {
+      wrong.push(`the story says that line ${seq} ended well`);
+    }
+  }
+  return wrong.slice(0, 3);
 }
 
 const UNSIGNED = new Set(["v", "seq", "event", "prev", "at", "by", "dedupe", "signature", "~"]);
 const HELD = { log: "log", seal: "sealed only", changed: "CHANGED" };
-const UNTOLD = new Set(["v", "seq", "event", "prev", "~", "invocation_id", "at", "call_id", "dedupe", "lines",
-  "idempotency_key", "started_at", "completed_at", "after", "after_of"]);
+const UNTOLD = new Set(["v", "seq", "event", "prev", "~", "invocation_id", "at", "call_id", "dedupe", "lines", "diff", "before", "after",
+  "output", "text", "idempotency_key", "started_at", "completed_at", "after_of", "tool", "status", "duration_ms", "side_effect", "agent"]);
 
-function detailsOf(entry) {
-  return entry.lines.flatMap(({ fields }) => Object.entries(fields)
-    .filter(([key]) => !UNTOLD.has(key) && !key.endsWith("_hash"))
-    .map(([key, value]) => [key, isObject(value) && typeof value.head === "string"
-      ? value.head + (value.tail ? `\n… ${value.size} bytes …\n${value.tail}` : "") : text(value)]));
-}
-
-function gistOf(entry) {
-  const { fields } = entry.lines[0];
-  const head = isObject(fields.args) ? text(fields.args.head ?? "") : text(fields.args ?? "");
-  const found = /^\{.*?"(?:command|cmd|file_path|path|pattern|query|url|prompt)":\s*"((?:[^"\\]|\\.)*)/.exec(head);
-  if (found) try { return JSON.parse(`"${found[1]}"`); } catch { return found[1]; }
-  return text(fields.path ?? fields.message ?? fields.ref ?? fields.sha ?? fields.reason_code ?? fields.query ?? head);
+function detailsOf({ fields }) {
+  return Object.entries(fields).filter(([key]) => !UNTOLD.has(key) && !key.endsWith("_hash"))
+    .map(([key, value]) => [key, isObject(value) && typeof value.head === "string" ? textOf(value, new Map()) : text(value)]);
 }
 
 function spanOf(millis) {
-  if (millis === null || Number.isNaN(millis)) return "";
+  if (millis === null || millis === undefined || Number.isNaN(millis)) return "";
   if (millis < 1000) return `${millis} ms`;
   return millis < 100000 ? `${(millis / 1000).toFixed(1)} s` : `${Math.round(millis / 60000)} min`;
 }
+
+function localTime(moment, form) {
+  const there = new Date(moment ?? "");
+  return Number.isNaN(there.getTime()) ? "" : form.format(there);
+}
+
+const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const DAY = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "long" });
 
 // --- showing it
 
@@ -302,9 +299,11 @@ function make(name, attributes, ...children) {
 
 function shown(value) {
   // What nobody sees, or what would reorder the line, is spelled out.
+  const whole = text(value);
+  if (!UNSEEN.test(whole.replace(/[\n\t\u200c\u200d]/g, ""))) return document.createTextNode(whole);
   const parts = document.createDocumentFragment();
   let plain = "";
-  for (const char of text(value)) {
+  for (const char of whole) {
     if ("\n\t\u200c\u200d".includes(char) || !UNSEEN.test(char)) {
       plain += char;
       continue;
@@ -314,6 +313,60 @@ function shown(value) {
   }
   parts.append(plain);
   return parts;
+}
+
+function coloured(value) {
+  // A program's colours as classes; every other sign a terminal would act on is spelled.
+  const box = document.createDocumentFragment();
+  let names = new Set();
+  for (const [number, piece] of value.split(/\x1b\[([0-9;]*)m/).entries()) {
+    if (number % 2 === 0) {
+      if (piece) box.append(names.size ? make("span", { class: [...names].join(" ") }, shown(piece)) : shown(piece));
+      continue;
+    }
+    for (const code of piece.split(";").map(Number)) {
+      if (code === 0) names = new Set();
+      else if (code === 1) names.add("bold");
+      else if ((code >= 30 && code <= 37) || (code >= 90 && code <= 97)) {
+        names = new Set([...names].filter((name) => name === "bold"));
+        names.add(`colour-${code % 10}`);
+      }
+    }
+  }
+  return box;
+}
+
+function showDiff(lines) {
+  const rows = [];
+  for (let at = 0; at < lines.length;) {
+    const gone = [];
+    const came = [];
+    while (lines[at]?.startsWith("-")) gone.push(lines[at++]);
+    while (lines[at]?.startsWith("+")) came.push(lines[at++]);
+    if (!gone.length && !came.length) {
+      rows.push(make("span", lines[at].startsWith("@@") ? { class: "quiet" } : {}, shown(lines[at++]), "\n"));
+      continue;
+    }
+    const pairs = gone.length === came.length ? gone.map((line, number) => differ(line, came[number])) : [];
+    gone.forEach((line, number) => rows.push(markLine("gone", line, pairs[number])));
+    came.forEach((line, number) => rows.push(markLine("came", line, pairs[number])));
+  }
+  return make("pre", { class: "diff", tabindex: "0" }, ...rows);
+}
+
+function differ(one, two) {
+  // How many characters two lines begin and end with alike, behind the sign.
+  let begin = 1;
+  while (begin < one.length && begin < two.length && one[begin] === two[begin]) begin += 1;
+  let end = 0;
+  while (end < Math.min(one.length, two.length) - begin && one.at(-1 - end) === two.at(-1 - end)) end += 1;
+  return begin > 1 || end ? { begin, end } : undefined;
+}
+
+function markLine(kind, line, alike) {
+  if (!alike || line.length - alike.end <= alike.begin) return make("span", { class: kind }, shown(line), "\n");
+  const [begin, end] = [alike.begin, line.length - alike.end];
+  return make("span", { class: kind }, shown(line.slice(0, begin)), make("b", {}, shown(line.slice(begin, end))), shown(line.slice(end)), "\n");
 }
 
 function makeList(pairs) {
@@ -327,33 +380,84 @@ function makeTable(caption, headings, rows) {
     make("tbody", {}, ...rows));
 }
 
-function showTimeline(entries, begin, whole) {
-  return entries.map((entry) => {
-    const bad = BAD.includes(entry.status.split(" (")[0]);
-    const status = sayApproval(entry.lines[0]) ?? entry.status;
-    const details = detailsOf(entry);
-    const track = make("span", { class: "track", "aria-hidden": "true" });
-    if (entry.duration !== null && whole > 0) {
-      const bar = make("span", { class: "bar" });
-      bar.style.marginLeft = `${Math.max(0, Math.min(99, (100 * (Date.parse(entry.at) - begin)) / whole))}%`;
-      bar.style.width = `${Math.max(0.3, Math.min(100, (100 * entry.duration) / whole))}%`;
-      track.append(bar);
+function fold(summary, attributes, fill) {
+  // A part whose content is made when it is opened, so that a long record is shown at once.
+  const box = make("details", attributes, make("summary", {}, summary));
+  let filled = false;
+  box.fill = () => {
+    if (!filled) box.append(...fill());
+    filled = true;
+  };
+  box.addEventListener("toggle", () => { if (box.open) box.fill(); });
+  return box;
+}
+
+function showPart(part, context) {
+  const own = part.seqs.map((seq) => context.bySeq.get(seq)).filter(Boolean);
+  const bad = ["failed", "denied"].includes(part.outcome);
+  const isEdit = part.kind === "edit" || part.kind === "change";
+  const isWords = ["prompt", "answer", "asked"].includes(part.kind);
+  const classes = ["part", part.kind, bad ? "bad" : "", isEdit ? "edits" : "", own.some((line) => line.wrong.length) ? "wrong" : ""].join(" ");
+  const id = `at-${part.seqs[0] ?? `p${context.count}`}`;
+  context.count += 1;
+  const approval = own[0] && sayApproval(own[0]);
+  const took = [localTime(part.at, CLOCK), spanOf(part.duration_ms), approval ? sayHeld(own) : own.some((line) => line.claim) ? "a claim" : "", ...part.limits].filter(Boolean).join(" · ");
+  const head = [shown(`${bad ? "✗ " : ""}${approval ?? part.title}${part.outcome === "open" && !part.parts.length && part.kind !== "step" ? " (no end is recorded)" : ""}`), " ", make("span", { class: "quiet" }, shown(took))];
+  let element;
+  if (isWords) {
+    const said = own.length ? textOf(own[0].fields.text, context.objects) : "";
+    element = make("section", { class: classes, id, tabindex: "-1" }, make(part.kind === "prompt" ? "h3" : "p", { class: "who" }, ...head),
+      make("div", { class: "said-text" }, shown(said || "Its text is not kept.")));
+  } else if (part.kind === "opening") {
+    element = make("section", { class: "part", id });
+  } else if (part.parts.length) {
+    element = make("section", { class: classes, id, tabindex: "-1" });
+    const inner = make("details", part.kind === "step" ? { open: "" } : {}, make("summary", {}, ...head), ...part.parts.map((one) => showPart(one, context)));
+    inner.fill = () => {};
+    element.append(inner);
+    remember(part, element, context);
+    return element;
+  } else {
+    const summary = make("span", {}, ...head);
+    element = fold(summary, { class: classes, id, tabindex: "-1" }, () => (part.acts.length ? part.acts : [part]).flatMap((act) => showAct(act, context)));
+    if (isEdit && part.acts.length <= 3 && context.count < 400) {
+      element.fill();
+      element.open = true;
     }
-    const about = make("td", {}, shown(gistOf(entry).slice(0, 300)));
-    if (details.length) {
-      about.append(make("details", {}, make("summary", {}, "what was kept"),
-        makeList(details.map(([key, value]) => [key, make("pre", { tabindex: "0" }, shown(value))]))));
+  }
+  remember(part, element, context);
+  element.append(...part.parts.map((one) => showPart(one, context)));
+  return element;
+}
+
+function remember(part, element, context) {
+  context.parts.push({ part, element });
+  for (const seq of part.seqs) context.elements.set(seq, element);
+}
+
+function showAct(act, { bySeq, objects, story }) {
+  const found = [];
+  const own = act.seqs.map((seq) => bySeq.get(seq)).filter(Boolean);
+  if (act.what) {
+    const ended = ["failed", "denied"].includes(act.outcome) ? `✗ ${act.outcome}` : act.outcome === "ok" ? "" : act.outcome;
+    found.push(make("p", { class: "act" }, make("code", {}, shown(act.what)), " ",
+      make("span", { class: "quiet" }, shown([ended, act.result, spanOf(act.duration_ms), `line ${act.seqs.join(", ")}`, sayHeld(own)].filter(Boolean).join(" · ")))));
+  }
+  const isPatched = own.some((line) => line.fields.event === "patch_apply");
+  for (const { fields } of own) {
+    if (fields.event === "patch_apply") {
+      const rows = diffOf(fields, objects);
+      found.push(rows.length ? showDiff(rows) : make("p", { class: "quiet" }, "The text of this change was not kept."));
     }
-    const wrong = entry.lines.some((line) => line.wrong.length);
-    return make("tr", { class: [wrong ? "wrong" : "", entry.within === null ? "" : "inside"].join(" ").trim() },
-      make("td", { class: "when" }, text(entry.lines[0].fields.seq ?? entry.lines[0].number)),
-      make("td", { class: "when" }, shown(entry.at.slice(11, 19))),
-      make("th", { scope: "row" }, shown(entry.name)),
-      make("td", bad ? { class: "ended-bad" } : {}, shown(bad ? `✗ ${status}` : status)),
-      make("td", {}, sayHeld(entry.lines)),
-      make("td", { class: "when" }, spanOf(entry.duration), track),
-      about);
-  });
+    const printed = fields.event === "tool_result" ? printedOf(fields.output, objects) : "";
+    if (printed && !isPatched) found.push(make("pre", { tabindex: "0" }, coloured(printed)));
+  }
+  const details = own.flatMap((line) => [...detailsOf(line), ...(isPatched && line.fields.output ? [["output", printedOf(line.fields.output, objects)]] : [])]);
+  if (details.length) {
+    found.push(fold("as recorded", { class: "quiet" }, () => [makeList(details.map(([key, value]) => [key,
+      value.length > 120 ? make("pre", { tabindex: "0" }, shown(value)) : value]))]));
+  }
+  return found;
 }
 
 function sayHeld(lines) {
@@ -370,51 +474,56 @@ function sayApproval({ fields, approval }) {
   return `${decision} (signed by the key ${approval.name}; whose key that is was not checked)`;
 }
 
-function showContext(lines, objects) {
+function showRules(lines, objects, told) {
   const response = lines.find((line) => line.fields.event === "retrieval_response")?.fields ?? {};
   const started = lines[0]?.fields ?? {};
-  const parts = [make("h2", {}, "Rules in front of the agent")];
   const hits = Array.isArray(response.hits) ? response.hits.filter(isObject) : [];
-  if (!hits.length) parts.push(make("p", { class: "quiet" }, "None: there was no charter, or it is not kept."));
-  else parts.push(makeTable("in the order they bore on the request", ["rank", "rule", "score", "why"], hits.map((hit) =>
-    make("tr", {}, make("td", { class: "when" }, text(hit.rank ?? "")), make("th", { scope: "row" }, shown(hit.uri ?? "")),
-      make("td", { class: "when" }, shown(hit.score ?? "")), make("td", {}, shown(isObject(hit.explain)
-        ? Object.entries(hit.explain).map(([key, value]) => `${key} ${text(value)}`).join(", ") : ""))))));
   const filtered = Array.isArray(response.filters_applied) ? response.filters_applied.filter(isObject) : [];
+  const whole = objects.get(started.governance_context_hash);
+  const parts = [make("h2", {}, "Told"), make("p", {}, shown(told.summary), ".")];
+  if (hits.length) {
+    parts.push(fold("The rules, in the order they bore on the request", {}, () => [make("ol", {}, ...hits.map((hit) => {
+      const why = isObject(hit.explain) ? Object.entries(hit.explain).map(([key, value]) => `${key} ${text(value)}`).join(", ") : "";
+      return make("li", {}, make("code", {}, shown(hit.uri ?? "")), " ", make("span", { class: "quiet" }, shown(`${text(hit.shown ?? "")} ${text(hit.score ?? "")} ${why}`)));
+    }))]));
+  }
   if (filtered.length) {
     parts.push(make("p", {}, "Kept back by policy: ", shown(filtered
       .map((item) => `${text(item.uri ?? "")} (${text(item.action ?? "")} by rule ${text(item.rule_id ?? "")})`).join("; "))));
   }
-  const whole = objects.get(started.governance_context_hash);
   if (whole !== undefined) {
-    parts.push(make("details", {}, make("summary", {}, "The whole text the agent was given"), make("pre", { tabindex: "0" }, shown(whole))));
+    parts.push(fold("The whole text the agent was given", {}, () => [make("pre", { tabindex: "0" }, shown(whole))]));
   }
   return parts;
 }
 
-function showDiffs(lines, objects) {
-  const rows = lines.filter((line) => line.fields.event === "patch_apply").map(({ fields }) => {
-    const diff = fields.diff ?? fields.after;
-    const kept = isObject(diff) ? objects.get(diff.object) ?? text(diff.head ?? "") : text(diff ?? "");
-    const part = isObject(diff) && diff.tail ? `${kept}\n… ${diff.size} bytes in all …\n${text(diff.tail)}` : kept;
-    return make("details", {}, make("summary", {}, shown(`${text(fields.kind ?? "")} ${text(fields.path ?? "")}`)),
-      make("pre", { tabindex: "0" }, shown(part || "Its text was not kept.")));
-  });
-  return rows.length ? [make("h2", {}, "Changes"), ...rows] : [];
+function showChanges(story, { bySeq, objects }) {
+  if (!story.changed.length) return [];
+  const linesOf = (file) => file.seqs.map((seq) => bySeq.get(seq)?.fields).filter(Boolean);
+  const countOf = (file) => (file.added === null ? "" : ` +${file.added} −${file.removed}`);
+  const rows = story.changed.map((file) => fold(make("span", {}, shown(`${file.kind} ${file.path}${countOf(file)}`)), { class: "file" }, () => {
+    const fields = linesOf(file);
+    const before = textOf(fields[0]?.before, objects);
+    const after = textOf(fields.at(-1)?.after, objects);
+    const sides = before && after && fields.length > 1 ? [fold("Before and after", {}, () => [make("pre", { tabindex: "0" }, shown(before)), make("pre", { tabindex: "0" }, shown(after))])] : [];
+    return [...fields.map((one) => showDiff(diffOf(one, objects))), ...sides];
+  }));
+  const all = fold("The whole run as one diff", {}, () => story.changed.map((file) =>
+    showDiff([`--- ${file.path}`, ...linesOf(file).flatMap((one) => diffOf(one, objects))])));
+  return [make("h2", { id: "changes" }, "Changed"), ...rows, all];
 }
 
 function showModels(lines) {
   const models = new Map();
-  for (const { fields } of lines.filter((line) => line.fields.event === "model_call")) {
-    const sum = models.get(text(fields.model)) ?? { calls: 0, tokens: {} };
+  for (const { fields } of lines.filter((line) => ["model_call", "turn"].includes(line.fields.event) && isObject(line.fields.tokens))) {
+    const name = `${fields.agent === undefined ? "" : `${text(fields.agent)} · `}${text(fields.model ?? "a model nobody named")}`;
+    const sum = models.get(name) ?? { calls: 0, tokens: {} };
     sum.calls += 1;
-    for (const [kind, number] of Object.entries(isObject(fields.tokens) ? fields.tokens : {})) {
-      sum.tokens[kind] = (sum.tokens[kind] ?? 0) + Number(number);
-    }
-    models.set(text(fields.model), sum);
+    for (const [kind, number] of Object.entries(fields.tokens)) sum.tokens[kind] = (sum.tokens[kind] ?? 0) + Number(number);
+    models.set(name, sum);
   }
   if (!models.size) return [];
-  return [make("h2", {}, "Models"), makeTable("calls and tokens", ["model", "calls", "tokens"], [...models].map(
+  return [make("h2", {}, "Models"), makeTable("tokens as the lines tell them", ["model", "lines", "tokens"], [...models].map(
     ([name, sum]) => make("tr", {}, make("th", { scope: "row" }, shown(name)), make("td", {}, text(sum.calls)),
       make("td", {}, shown(Object.entries(sum.tokens).map(([kind, number]) => `${kind} ${number}`).join(", "))))))];
 }
@@ -451,44 +560,137 @@ function showWithheld(lines) {
 }
 
 function showLines(lines) {
-  const wrong = lines.some((line) => line.wrong.length);
-  return [make("details", wrong ? { open: "" } : {}, make("summary", {}, "The record, line by line"), ...lines.map((line) => {
+  const showOne = (line) => {
     const shownLine = make("pre", { tabindex: "0", id: `line-${line.number}`, class: line.wrong.length ? "wrong" : "" }, shown(line.raw));
     shownLine.prepend(make("span", { class: "quiet" }, `${sayHeld([line])}\n`));
     if (line.wrong.length) shownLine.prepend(make("strong", {}, `✗ line ${line.number}: ${line.wrong.join("; ")}\n`));
     return shownLine;
-  }))];
+  };
+  const wrong = lines.filter((line) => line.wrong.length);
+  return [...wrong.slice(0, 20).map(showOne), fold("The record, line by line", { id: "all-lines" }, () =>
+    lines.filter((line) => !wrong.slice(0, 20).includes(line)).map(showOne))];
 }
 
-function show(lines, annexes, objects, said, proofs) {
+function tellMarkdown(story, context) {
+  const fence = (value) => `\n~~~~\n${value}\n~~~~\n`;
+  const tell = (part, depth) => {
+    const said = ["prompt", "answer", "asked"].includes(part.kind) ? textOf(context.bySeq.get(part.seqs[0])?.fields.text, context.objects) : "";
+    const acts = part.acts.length > 1 ? part.acts.map((act) => `${"  ".repeat(depth + 1)}- ${act.what}${act.result ? `: ${act.result}` : ""}\n`).join("") : "";
+    const title = part.kind === "opening" ? "" : `${"  ".repeat(depth)}- ${part.outcome === "failed" ? "✗ " : ""}${part.title}\n`;
+    return title + acts + (said ? fence(said) : "") + part.parts.map((one) => tell(one, depth + 1)).join("");
+  };
+  return `# ${story.asked.request ?? "A record"}\n\n${story.outcome}, ${story.calls} calls, ${story.failed} failed or denied. ${story.told.summary}.\n\n`
+    + story.done.map((part) => tell(part, 0)).join("") + story.changed.map((file) => `- ${file.kind} ${file.path}\n`).join("");
+}
+
+// --- finding one's way
+
+function makeMap(context, story) {
+  const link = (label, element, name = "") => make("li", name ? { class: name } : {}, make("a", { href: `#${element.id}` }, shown(label)));
+  const of = (test) => context.parts.filter(({ part }) => test(part)).slice(0, 60);
+  const lists = [
+    ["Chapters", of((part) => part.kind === "prompt" || part.kind === "subagent" || part.kind === "step")
+      .map(({ part, element }) => link(part.text.slice(0, 60) || part.title, element, part.kind === "prompt" ? "" : "inner"))],
+    ["Failures", of((part) => ["failed", "denied"].includes(part.outcome)).map(({ part, element }) => link(part.title.slice(0, 60), element, "bad"))],
+    ["Edits", of((part) => part.kind === "edit" || part.kind === "change").map(({ part, element }) => link(part.title.slice(0, 60), element))],
+  ].filter(([, items]) => items.length);
+  const search = make("input", { type: "search", id: "search", "aria-label": "Search in this page", placeholder: "Search ( / )" });
+  const filter = make("select", { id: "filter", "aria-label": "Filter" },
+    ...[["", "everything"], ["edits", "only what changed files"], ["bad", "only what failed"], ["words", "only words"]]
+      .map(([value, label]) => make("option", { value }, label)));
+  const copy = make("button", { type: "button" }, "Copy as Markdown");
+  const result = make("p", { role: "status", class: "quiet" }, "Keys: j k next, f failure, e edit, / search");
+  copy.addEventListener("click", () => navigator.clipboard?.writeText(tellMarkdown(story, context))
+    .then(() => { result.textContent = "Copied."; }, () => { result.textContent = "The browser did not let it be copied."; }));
+  filter.addEventListener("change", () => { document.documentElement.dataset.only = filter.value; });
+  let last = { query: "", at: -1 };
+  search.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    const query = search.value.toLowerCase();
+    const found = context.lines.filter((line) => query && context.elements.has(line.fields.seq) && line.raw.toLowerCase().includes(query));
+    last = { query, at: last.query === query ? (last.at + 1) % Math.max(1, found.length) : 0 };
+    result.textContent = found.length ? `${last.at + 1} of ${found.length} lines` : "Nothing holds it.";
+    if (found.length) go(context.elements.get(found[last.at].fields.seq));
+  });
+  return make("nav", { id: "map", "aria-label": "Map of this record" }, make("p", {}, search), make("p", {}, filter), make("p", {}, copy), result,
+    ...lists.map(([name, items]) => make("details", { open: "" }, make("summary", {}, `${name} (${items.length})`), make("ul", {}, ...items))));
+}
+
+function go(element) {
+  for (let part = element; part; part = part.parentElement?.closest("details")) {
+    if (part.tagName !== "DETAILS") continue;
+    part.fill?.();
+    part.open = true;
+  }
+  history.replaceState(null, "", `#${element.id}`);
+  element.focus({ preventScroll: true });
+  element.scrollIntoView({ block: "center" });
+}
+
+function watchKeys({ parts }) {
+  const steps = {
+    j: [1, () => true], k: [-1, () => true],
+    f: [1, (part) => ["failed", "denied"].includes(part.outcome)],
+    e: [1, (part) => part.kind === "edit" || part.kind === "change"],
+  };
+  let at = -1;
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, select, textarea")) return;
+    if (event.key === "/") {
+      event.preventDefault();
+      find("search")?.focus();
+    }
+    if (!(event.key in steps) || !parts.length) return;
+    const [step, test] = steps[event.key];
+    for (let tried = 0; tried < parts.length; tried += 1) {
+      at = (at + step + parts.length) % parts.length;
+      if (test(parts[at].part) && parts[at].element.id) return void go(parts[at].element);
+    }
+  });
+  const arrive = () => {
+    const element = location.hash ? find(location.hash.slice(1)) : null;
+    if (element) go(element);
+  };
+  addEventListener("hashchange", arrive);
+  arrive();
+}
+
+function show(lines, annexes, objects, said, proofs, story) {
   const started = lines[0]?.fields ?? {};
   const closed = lines.find((line) => line.fields.event === "completed")?.fields;
   const all = [...lines, ...annexes];
-  const isOpening = ({ fields }) => OPENING.includes(fields.event) || fields.request_id === "context";
-  const entries = makeTimeline(all).filter((entry) => !isOpening(entry.lines[0]) || entry.lines[0].wrong.length);
-  const times = all.map((line) => Date.parse(momentOf(line.fields))).filter((moment) => !Number.isNaN(moment));
-  const begin = Math.min(...times);
-  const whole = Math.max(...times) - begin;
   const actor = isObject(started.actor) ? started.actor : {};
-  find("page").append(
+  const numbered = numberLines(lines, annexes);
+  const context = { lines: numbered, bySeq: new Map(numbered.map((line) => [line.fields.seq, line])), objects, story,
+    parts: [], elements: new Map(), count: 0 };
+  const page = find("page");
+  const took = closed ? Date.parse(closed.completed_at) - Date.parse(started.started_at) : NaN;
+  page.append(
     make("h1", {}, shown(started.request_text ?? "A record without its request")),
     makeList([
-      ["outcome", closed ? `${text(closed.outcome)} at ${text(closed.completed_at)}${whole >= 0 ? `, after ${spanOf(whole)}` : ""}` : "open when it was exported"],
-      ["profile", `${text(started.profile_id ?? "")} · ${text(started.action ?? "")}`],
-      ["why", started.match_reason],
+      ["outcome", closed ? `${text(closed.outcome)}, ${localTime(closed.completed_at, DAY) || text(closed.completed_at)}${took >= 0 ? `, after ${spanOf(took)}` : ""}` : "open when it was exported"],
       ["asked by", [actor.actor_id, actor.model].filter(Boolean).map(text).join(" ")],
-      ["begun", started.started_at],
+      ["begun", localTime(started.started_at, DAY) || started.started_at],
+      ["went to", `${text(started.profile_id ?? "")} · ${text(started.action ?? "")}`],
+      ["why", story?.asked.why || started.match_reason],
+      ["calls", story && `${story.calls}${story.failed ? `, ${story.failed} failed or denied` : ""}`],
+      ["tests after the last change", story?.tests],
       ["record", started.invocation_id],
       ["last seal", lines[lines.length - 1]?.fields["~"]],
       ["log", proofs.map((proof) => `${proof.kind}: leaf of ${proof.origin}, ${proof.size} leaves, ${
         proof.signed === true ? "signed by the key in this page" : proof.signed === null ? "signature not checked by this browser" : "SIGNATURE WRONG"}`).join("\n")],
-    ]),
-    make("h2", {}, "Timeline"),
-    makeTable("what happened, in order; a bar is a duration; held by: the signed log, or its seal alone, which whoever wrote the file could make anew",
-      ["line", "time (UTC)", "what", "ended", "held by", "took", "about"],
-      showTimeline(entries, begin, whole)),
-    ...showContext(lines, objects), ...showDiffs(lines, objects), ...showModels(lines), ...showWithheld(all), ...showSaid(said),
-    make("h2", {}, "The record itself"), ...showLines(all));
+    ]));
+  if (story) {
+    const facts = (title, items) => (items.length ? [make("h2", {}, title), make("ul", {}, ...items.map((fact) =>
+      make("li", {}, shown(fact.text), make("span", { class: "quiet" }, fact.seqs.length ? ` (line ${fact.seqs.join(", ")})` : ""))))] : []);
+    page.append(...showRules(all, objects, story.told), make("h2", {}, "Done"),
+      make("div", { id: "done" }, ...(story.done.length ? story.done.map((part) => showPart(part, context))
+        : [make("p", { class: "quiet" }, "Nothing was recorded between the start and the end.")])),
+      ...facts("Left", story.left), ...facts("Judged", story.judged), ...showChanges(story, context));
+    document.body.insertBefore(makeMap(context, story), page);
+    watchKeys(context);
+  }
+  page.append(...showModels(all), ...showWithheld(all), ...showSaid(said), make("h2", {}, "The record itself"), ...showLines(all));
 }
 
 // --- one way through
@@ -496,7 +698,7 @@ function show(lines, annexes, objects, said, proofs) {
 async function main() {
   const root = document.documentElement;
   const source = root.cloneNode(true);
-  for (const id of ["lines", "annexes", "objects", "proofs", "said"]) {
+  for (const id of ["lines", "annexes", "objects", "proofs", "story", "said"]) {
     const block = source.querySelector(`#${id}`);
     if (block) block.textContent = "";
   }
@@ -510,8 +712,9 @@ async function main() {
   root.dataset.lines = wrong.map((line) => line.number).join(",");
   const objects = new Map();
   let said = {};
+  let story = null;
   let proofs = [];
-  for (const id of ["objects", "proofs", "said"]) {
+  for (const id of ["objects", "proofs", "story", "said"]) {
     const block = readBlock(id);
     if ((await digest(block.body)) !== block.seal) {
       problems.push(`what stands beside the record was changed (${id})`);
@@ -522,6 +725,7 @@ async function main() {
       if ((await digest(value)) === hex(await sha256(utf8.encode(value)))) objects.set(await digest(value), value);
     }
     if (id === "said") said = JSON.parse(block.body);
+    if (id === "story") story = JSON.parse(block.body);
     if (id === "proofs") {
       const seals = new Set([...lines, ...annexes].map((line) => line.fields["~"]));
       for (const line of block.body.split("\n").filter(Boolean)) {
@@ -539,8 +743,9 @@ async function main() {
     if (line.approval.holds === false) problems.push(`the signature of the approval in line ${line.number} does not hold`);
   }
   placeLines(lines, annexes, proofs);
+  if (story !== null && !wrong.length) problems.push(...checkStory(story, numberLines(lines, annexes)));
   const good = !problems.length && !wrong.length;
-  show(lines, annexes, objects, said, proofs);
+  show(lines, annexes, objects, said, proofs, story);
   root.dataset.verdict = good ? "checked" : "bad";
   const closed = lines.some((line) => line.fields.event === "completed");
   const tally = (part) => ["log", "seal"].map((held) => [part.filter((line) => line.held === held).length, held])
@@ -555,7 +760,10 @@ async function main() {
 }
 
 addEventListener("beforeprint", () => {
-  for (const part of document.querySelectorAll("details")) part.open = true;
+  for (const part of [...document.querySelectorAll("#page details:not(#all-lines)")].slice(0, 500)) {
+    part.fill?.();
+    part.open = true;
+  }
 });
 
 main().catch((error) => {

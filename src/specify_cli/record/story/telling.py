@@ -13,6 +13,7 @@ from doctrine.text import count, say
 from specify_cli.record.reading.done_note import judge_tests, note_done
 from specify_cli.record.reading.printed import describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
+from specify_cli.record.reading.views import join
 from specify_cli.record.story.words import (
     Act,
     cut,
@@ -147,6 +148,12 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
         left=(*telling.left, *telling.list_open()),
         judged=(*notes, *telling.judged),
     )
+
+
+def number_lines(lines: Sequence[Line], annexes: Sequence[Line]) -> Sequence[Line]:
+    """Return a record's lines and its annexes, which go on with the numbers: a story cites both."""
+    numbered = [{**annex, "seq": len(lines) + at} for at, annex in enumerate(annexes)]
+    return join(lines, numbered)
 
 
 class _Chapter:

@@ -38,7 +38,18 @@ _VALUES = re.compile(
     r'"(?:absolute_path|file_path|filePath|path|target_file|notebook_path|command|cmd|pattern|query|'
     r'url|description|subagent_type|prompt)":\s*"((?:[^"\\]|\\.)*)'
 )
-_PRINTED = re.compile(r'"(?:stdout|output|content|text|llmContent)":\s*"((?:[^"\\]|\\.)*)')
+_PRINTED = re.compile(
+    r'"(?:stdout|output|content|text|llmContent|text_result_for_llm)":\s*"((?:[^"\\]|\\.)*)'
+)
+_PRINTED_KEYS = (
+    "stdout",
+    "stderr",
+    "output",
+    "content",
+    "text",
+    "llmContent",
+    "text_result_for_llm",
+)
 _COUNT = re.compile(r"\b([1-9]\d*) (failed|failing|failures?|errors?)\b")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _HOME = re.compile(r"(?<![\w.])/(?:home|Users)/[^/\s\"']+(?=/)")
@@ -91,7 +102,8 @@ def name_deed(tool: str) -> str:
     """Return what a tool does: read, search, edit, run, ask, plan, fetch, or use."""
     if tool.startswith("mcp__"):
         return "use"
-    return _DEED_OF.get(re.sub(r"[^a-z]", "", tool.lower()), "use")
+    name = re.sub(r"[^a-z]", "", tool.lower())
+    return "ask" if name.endswith("spawnagent") else _DEED_OF.get(name, "use")
 
 
 def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
@@ -112,6 +124,7 @@ def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
         outcome = "failed" if shows == FAILED else outcome
     else:
         result = _find_last_line(output) if outcome in ("failed", "denied") else ""
+        result = shorten_paths(result, root)
     return make_act(entry, deed, shorten_paths(what, root) or entry.name, outcome, result)
 
 
@@ -189,7 +202,7 @@ def read_printed(value: object) -> str:
     except (ValueError, RecursionError):
         parsed = None
     if isinstance(parsed, dict):
-        parts = [parsed.get(name) for name in ("stdout", "stderr", "output", "content", "text")]
+        parts = [parsed.get(name) for name in _PRINTED_KEYS]
         return "\n".join(part for part in parts if isinstance(part, str) and part) or text
     match = _PRINTED.search(text)
     return _unescape(match[1]) if match else text

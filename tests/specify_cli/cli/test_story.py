@@ -1,0 +1,88 @@
+"""What `show` tells at a terminal and as JSON: hostile text stays text, long stories are paged for a person alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support import Cli, valid
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07 \u202egnp.exe\u2066 </textarea><script>alert(1)</script> \x9b2J \x00\r" + "y" * 200
+
+
+@pytest.fixture
+def run(cli: Cli) -> str:
+    """A record whose every text is hostile: a prompt, a call with its output, a patch, an answer."""
+    invocation_id: str = cli("do", "fix the login test", "--json").json()["invocation_id"]
+    events = [
+        {"event": "prompt", "text": HOSTILE},
+        {"event": "tool_call", "call_id": "c", "tool": "Bash", "args": {"command": HOSTILE}},
+        {"event": "tool_result", "call_id": "c", "status": "error", "output": f"{HOSTILE}\n{HOSTILE}"},
+        {"event": "patch_apply", "path": "a.py", "kind": "modify", "diff": f"@@ -1 +1 @@\n-{HOSTILE}\n+x\n"},
+        {"event": "turn", "text": HOSTILE},
+    ]
+    lines = "".join(json.dumps(event) + "\n" for event in events).encode()
+    ran = cli("profile-invocation", "record", "--invocation-id", invocation_id, stdin=lines)
+    assert ran.code == 0, ran.err
+    return invocation_id
+
+
+def test_hostile_text_stays_text_in_every_form_of_show(cli: Cli, run: str) -> None:
+    for options in ((), ("--full",), ("--diff",), ("--explain",), ("--story", "--json"), ("--json",)):
+        shown = cli("invocations", "show", run, *options)
+
+        assert shown.code == 0, shown.err
+        assert not any(sign in shown.out for sign in "\x1b\x07\x9b\u202e\u2066\x00\r"), options
+        assert "gnp.exe" in shown.out
+
+
+def test_the_story_is_data_of_a_published_shape(cli: Cli, run: str) -> None:
+    story = cli("invocations", "show", run, "--story", "--json").json()
+
+    valid(story, "story")
+    assert [part["kind"] for part in story["done"][0]["parts"]] == ["run", "edit", "answer"]
+    assert story["done"][0]["text"].startswith("\x1b[2J")
+    assert [file["path"] for file in story["changed"]] == ["a.py"]
+
+
+def test_full_shows_texts_and_outputs_whole_and_diff_the_changes_alone(cli: Cli, run: str) -> None:
+    short, full = (cli("invocations", "show", run, *options).out for options in ((), ("--full",)))
+    diff = cli("invocations", "show", run, "--diff").out
+
+    assert short.count("y" * 200) < full.count("y" * 200)
+    assert diff.startswith("modify a.py\n@@ -1 +1 @@\n-") and "+x\n" in diff and "what was done" not in diff
+
+
+@pytest.mark.parametrize(("env", "paged"), [({}, True), ({"PAGER": ""}, False), ({"PAGER": "/nowhere/at/all"}, False)])
+def test_a_long_story_goes_through_the_pager_of_a_person(
+    run: str, project: Path, home: Path, tmp_path: Path, env: dict[str, str], paged: bool
+) -> None:
+    """At a terminal on both sides alone; a pager that is not there, or empty, is done without."""
+    marker = tmp_path / "paged"
+    pager = tmp_path / "pager"
+    pager.write_text(f"#!/bin/sh\ncat > {marker}\n")
+    pager.chmod(0o755)
+    ours, theirs = pty.openpty()
+    command = [
+        sys.executable,
+        "-c",
+        "from specify_cli.cli.main import script; script()",
+        "invocations",
+        "show",
+        run,
+        "--full",
+    ]
+    variables = {"HOME": str(home), "PATH": os.environ["PATH"], "PAGER": str(pager), "COLUMNS": "80", **env}
+    subprocess.run(
+        command, cwd=project, env=variables, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, check=False
+    )
+    os.close(theirs)
+    os.close(ours)
+
+    assert marker.exists() == paged
