@@ -57,7 +57,8 @@ class Command(NamedTuple):
     """One command: its words, what runs it, what it says of itself; each takes `--json` besides its
     params.
 
-    The lists of help show commands by `rank`, then in the order they are declared in.
+    The lists of help show commands by `rank`, then in the order they are declared in; those of one
+    word under their `section`: Begin, Close, Read, Prove, Replay, Share or Set up.
     """
 
     path: tuple[str, ...]
@@ -67,6 +68,7 @@ class Command(NamedTuple):
     examples: tuple[str, ...]
     exits: str
     rank: int = 500
+    section: str = ""
 
 
 class Form(NamedTuple):
@@ -112,6 +114,7 @@ class Group(NamedTuple):
     path: str
     help: str
     rank: int = 500
+    section: str = ""
 
 
 class Feature(NamedTuple):

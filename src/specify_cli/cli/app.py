@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from specify_cli import VERSION
 from specify_cli.cli.run import run
-from specify_cli.cli.tables.command_table import Command, list_commands, list_groups
+from specify_cli.cli.tables.command_table import Command, list_commands, list_groups, list_sections
 from specify_cli.cli.terminal.output import write_error, write_text
 from specify_cli.errors import CallerError
 from specify_cli.room import Param
@@ -28,6 +29,7 @@ def build_app() -> typer.Typer:
     app = typer.Typer(
         name="spec-kitty",
         help="A flight recorder for AI agents' governed work.",
+        cls=_Root,
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -66,6 +68,28 @@ def build_app() -> typer.Typer:
         above, _, name = path.rpartition(" ")
         (groups[above] if above else app).add_typer(group, name=name)
     return app
+
+
+# The sections of help in the order people need them; what names none stands behind them.
+_SECTIONS = ("Begin", "Close", "Read", "Prove", "Replay", "Share", "Set up", "More")
+
+
+class _Root(TyperGroup):
+    """The top of the tree, whose help lists commands by what they are for."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """List commands as click does, a section each."""
+        stated = list_sections()
+        rows: dict[str, list[tuple[str, str]]] = {name: [] for name in _SECTIONS}
+        for word in dict.fromkeys((*filter(self.commands.get, stated), *self.commands)):
+            command = self.commands[word]
+            section = stated.get(word, _SECTIONS[-1])
+            about = command.get_short_help_str(limit=400)
+            rows.setdefault(section, []).append((word, about))
+        for name, listed in rows.items():
+            if listed:
+                with formatter.section(name):
+                    formatter.write_dl(listed)
 
 
 @functools.cache

@@ -7,14 +7,30 @@ import os
 
 from specify_cli import VERSION
 from specify_cli.cli.run import run
-from specify_cli.cli.tables.command_table import parse_plain
+from specify_cli.cli.tables.command_table import Command, parse_plain
 from specify_cli.cli.terminal.output import write_note, write_text
+from specify_cli.errors import InvocationError
+from specify_cli.project.root import find_root
 
 _COMPLETION = "_SPEC_KITTY_COMPLETE"
 # What commands were called before, or are called by spec-kitty itself.
 _OLD_NAMES = {"dispatch": "do"}
 # A module that only spec-kitty-cli brings, into a package of the same name as ours.
 _OF_OTHERS = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}/manifest.py"
+
+
+# What is said where nothing is asked.
+_TODAY = Command(
+    ("spec-kitty",), "specify_cli.cli.commands.records.today:show_today", "", (), (), "", ()
+)
+
+
+def _is_in_project() -> bool:
+    """Return whether the current directory belongs to a project that was set up."""
+    try:
+        return os.path.isdir(f"{find_root(os.getcwd())[0]}/.kittify")
+    except (OSError, InvocationError):
+        return False
 
 
 def dispatch(words: list[str]) -> int:
@@ -38,6 +54,8 @@ def dispatch(words: list[str]) -> int:
     plain = None if asked is not None else parse_plain(words)
     if plain is not None:
         return run(*plain)
+    if not words and asked is None and _is_in_project():
+        return run(_TODAY, {"json": False})
     from specify_cli.cli.app import run_typer  # loads Typer: help, completion and mistakes only
 
     return run_typer(words)

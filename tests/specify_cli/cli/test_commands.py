@@ -481,10 +481,36 @@ def test_help_shows_examples_and_exit_codes(cli: Cli, command: Any) -> None:
     assert "Exit codes: 0" in ran.out
 
 
-def test_without_a_command_the_help_is_shown(cli: Cli) -> None:
-    assert cli().code == 2
-    assert "Commands:" in cli().out
+def test_without_a_command_the_help_is_shown_outside_a_project(cli: Cli, tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    bare.mkdir()
+
+    assert cli(cwd=bare).code == 2
+    assert "Begin:" in cli(cwd=bare).out
     assert cli("--version").out.startswith("spec-kitty ")
+
+
+def test_help_lists_every_command_in_a_section(cli: Cli) -> None:
+    shown = cli("--help").out
+    words = {command.path[0] for command in list_commands()}
+    heads = [line[:-1] for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
+
+    assert heads == ["Options", "Begin", "Close", "Read", "Prove", "Replay", "Share", "Set up"]
+    assert [word for word in words if f"\n  {word} " not in shown] == []
+
+
+def test_a_word_less_command_says_in_ten_lines_what_is_open_and_what_ended_badly(cli: Cli) -> None:
+    ids = [cli("do", f"fix number {number}", "--json").json()["invocation_id"] for number in range(12)]
+    for one in ids[:5]:
+        cli("profile-invocation", "complete", one, "--outcome", "failed")
+    full = cli()
+    for one in ids[5:]:
+        cli("profile-invocation", "complete", one)
+
+    assert full.code == 0 and len(full.out.splitlines()) <= 10
+    assert "open: 7 records" in full.out and "ended badly since yesterday: 5 records" in full.out
+    assert f"next:  spec-kitty invocations show {ids[-1][-6:]}" in full.out
+    assert "open: none" in cli().out and "complete" not in cli().out
 
 
 def test_completion_is_offered(process: Cli) -> None:

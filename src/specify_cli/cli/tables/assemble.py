@@ -14,6 +14,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
+from types import MappingProxyType
 from typing import NamedTuple
 
 import specify_cli
@@ -21,7 +22,7 @@ from doctrine.load import replace_file
 from specify_cli.cli.tables.core_commands import CORE
 from specify_cli.cli.tables.params import JSON
 from specify_cli.errors import CODES
-from specify_cli.room import EXAMPLES_OF_FORMS, Command, Feature, Form, Param
+from specify_cli.room import EXAMPLES_OF_FORMS, Command, Feature, Form, Group, Param
 
 FEATURES = "specify_cli.features"
 # A choice that stands for the names of everything that fills a point.
@@ -39,13 +40,14 @@ class Tables(NamedTuple):
     """What commands are found in, as plain values.
 
     `commands` are rows of `Command` with the forms behind them; `points` maps each point to (name,
-    function, marker).
+    function, marker), `sections` each first word to where help lists it.
     """
 
     groups: dict[str, str]
     commands: tuple[tuple[object, ...], ...]
     points: dict[str, tuple[tuple[str, str, str], ...]]
     direct: dict[str, str]
+    sections: Mapping[str, str] = MappingProxyType({})
 
 
 def read_rooms() -> list[Room]:
@@ -114,7 +116,15 @@ def assemble(rooms: Sequence[Room]) -> Tables:
     direct = {
         word: _locate(room, run) for room in rooms for word, run in room.feature.direct.items()
     }
-    return Tables({group.path: group.help for group in groups}, commands, points, direct)
+    leads: list[Group | Command] = [*groups, *(command for _, command in declared)]
+    leads.sort(key=lambda one: one.rank)
+    sections = {
+        " ".join(one.path) if isinstance(one, Command) else one.path: one.section
+        for one in leads
+        if one.section
+    }
+    helps = {group.path: group.help for group in groups}
+    return Tables(helps, commands, points, direct, sections)
 
 
 def read_errors() -> dict[str, str]:
@@ -203,7 +213,12 @@ def compose_tables(stamp: object) -> dict[str, dict[str, object]]:
 def compose_files(tables: Tables, stamp: object) -> dict[str, dict[str, object]]:
     """Return tables as their files hold them: what a hook asks for apart from what commands do."""
     return {
-        "commands": {"STAMP": stamp, "GROUPS": tables.groups, "COMMANDS": tables.commands},
+        "commands": {
+            "STAMP": stamp,
+            "GROUPS": tables.groups,
+            "COMMANDS": tables.commands,
+            "SECTIONS": dict(tables.sections),
+        },
         "points": {"STAMP": stamp, "POINTS": tables.points, "DIRECT": tables.direct},
     }
 

@@ -41,6 +41,11 @@ def list_groups() -> dict[str, str]:
     return dict(read_tables("commands", look=True)["GROUPS"])
 
 
+def list_sections() -> dict[str, str]:
+    """Return the section of help under which each word stands."""
+    return dict(read_tables("commands", look=True).get("SECTIONS", {}))
+
+
 def _make_command(row: Sequence[Any]) -> Command:
     path, run, help, params, examples, exits, forms = row
     made = [Param(*param)._replace(choices=tuple(param[_CHOICES])) for param in params]

@@ -21,11 +21,11 @@ CORE = Feature(
     about="Record one governed request: open, append, close; list, show and verify records.",
     page="docs/format.md",
     groups=(
-        Group("config", "What this clone accepts of the project's config.", 10),
-        Group("profiles", "Agent profiles, shipped and the project's own.", 20),
-        Group("charter", "What the project demands of its agents.", 30),
-        Group("profile-invocation", "Close a record or add to it.", 40),
-        Group("invocations", "List, read and verify records.", 50),
+        Group("config", "What this clone accepts of the project's config.", 10, section="Set up"),
+        Group("profiles", "Agent profiles, shipped and the project's own.", 20, section="Set up"),
+        Group("charter", "What the project demands of its agents.", 30, section="Set up"),
+        Group("profile-invocation", "Close a record or add to it.", 40, section="Close"),
+        Group("invocations", "List, read and verify records.", 50, section="Read"),
     ),
     commands=(
         Command(
@@ -43,6 +43,7 @@ CORE = Feature(
             ("spec-kitty init", "spec-kitty init --trail committed"),
             "0 initialised or already so · 1 refused · 2 usage",
             rank=20,
+            section="Set up",
         ),
         Command(
             ("config", "accept"),
@@ -68,6 +69,7 @@ CORE = Feature(
             ('spec-kitty do "fix the failing login test"', 'spec-kitty do "implement WP03" --json'),
             ANSWER,
             rank=40,
+            section="Begin",
         ),
         Command(
             ("ask",),
@@ -82,6 +84,7 @@ CORE = Feature(
             ('spec-kitty ask critic-cato "look at the parser change"',),
             ANSWER,
             rank=50,
+            section="Begin",
         ),
         Command(
             ("advise",),
@@ -96,6 +99,7 @@ CORE = Feature(
             ('spec-kitty advise "should we split the billing module?"',),
             ANSWER,
             rank=60,
+            section="Begin",
         ),
         Command(
             ("route",),
@@ -109,6 +113,7 @@ CORE = Feature(
             ('spec-kitty route "review the SQL migration" --explain',),
             "0 routed · 1 refused, with candidates · 2 usage",
             rank=70,
+            section="Begin",
         ),
         Command(
             ("profiles", "list"),
@@ -307,6 +312,7 @@ CORE = Feature(
             ("spec-kitty schema invocation-payload",),
             READ,
             rank=630,
+            section="Set up",
         ),
     ),
 )

@@ -41,6 +41,7 @@ FEATURE = Feature(
             ),
             "0 recorded · 1 refused, nothing recorded · 2 usage",
             rank=130,
+            section="Close",
         ),
     ),
     errors={

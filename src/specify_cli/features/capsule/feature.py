@@ -26,6 +26,7 @@ FEATURE = Feature(
             ("spec-kitty capsule", "spec-kitty capsule --check"),
             "0 filled, and the same · 1 refused, or they differ · 2 usage",
             rank=370,
+            section="Share",
         ),
     ),
     fills=(Fill("after", "background:start_filling", marker="kittify/capsule", rank=20),),

@@ -36,6 +36,7 @@ FEATURE = Feature(
             ),
             "0 set up, or already so · 1 something was refused and left alone · 2 usage",
             rank=10,
+            section="Set up",
         ),
         Command(
             ("charter", "synthesize"),

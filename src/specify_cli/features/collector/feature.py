@@ -13,7 +13,7 @@ FEATURE = Feature(
     libraries=("comparison", "timeline", "web", "wire", "words", "work"),
     extra="collector",
     groups=(
-        Group("collector", "Receive what projects sync, and show it.", 110),
+        Group("collector", "Receive what projects sync, and show it.", 110, section="Share"),
         Group("collector token", "Who may send to a collector and read from it.", 120),
     ),
     commands=(

@@ -20,6 +20,7 @@ FEATURE = Feature(
             ("spec-kitty doctor", "spec-kitty doctor --sweep"),
             "0 no error · 1 an error was found · 2 usage",
             rank=620,
+            section="Set up",
         ),
     ),
     shapes="shapes",

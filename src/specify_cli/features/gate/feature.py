@@ -16,7 +16,7 @@ FEATURE = Feature(
     page="docs/gate.md",
     needs=("origin", "search", "witness", "what_if", "replay", "trail_ref"),
     libraries=("ssh", "work", "archive"),
-    groups=(Group("gate", "Judge whether a range may be merged.", rank=362),),
+    groups=(Group("gate", "Judge whether a range may be merged.", rank=362, section="Prove"),),
     commands=(
         Command(
             ("gate", "rules"),
@@ -87,6 +87,7 @@ FEATURE = Feature(
             ("spec-kitty gate --base origin/main", "spec-kitty gate --format sarif -o gate.sarif"),
             "0 pass, warnings are shown · 1 fail · 2 usage · 3 a record of the range is damaged",
             rank=366,
+            section="Prove",
         ),
     ),
     errors={"GATE_INVALID": "`.kittify/gate.yaml` at the base cannot be used."},

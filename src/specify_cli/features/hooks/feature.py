@@ -31,7 +31,11 @@ FEATURE = Feature(
     name="hooks",
     about="Let agents' harnesses fill the record by themselves.",
     page="docs/hooks.md",
-    groups=(Group("hooks", "Let agents' harnesses fill the record by themselves.", 70),),
+    groups=(
+        Group(
+            "hooks", "Let agents' harnesses fill the record by themselves.", 70, section="Set up"
+        ),
+    ),
     commands=(
         Command(
             ("hooks", "install"),

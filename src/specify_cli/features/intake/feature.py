@@ -18,6 +18,7 @@ FEATURE = Feature(
             ("spec-kitty intake brief.md", "spec-kitty intake - < brief.md"),
             "0 kept · 1 refused · 2 usage",
             rank=610,
+            section="Begin",
         ),
     ),
     shapes="shapes",

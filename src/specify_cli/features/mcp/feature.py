@@ -9,7 +9,9 @@ FEATURE = Feature(
     about="Serve agents that speak the Model Context Protocol.",
     page="docs/how-to.md",
     extra="mcp",
-    groups=(Group("mcp", "Serve agents that speak the Model Context Protocol.", 100),),
+    groups=(
+        Group("mcp", "Serve agents that speak the Model Context Protocol.", 100, section="Share"),
+    ),
     commands=(
         Command(
             ("mcp", "serve"),

@@ -39,6 +39,7 @@ FEATURE = Feature(
             "0 told, also where nothing is known · 1 no such range, or this clone is too shallow · "
             "2 usage",
             rank=360,
+            section="Read",
         ),
     ),
     shapes="shapes",

@@ -46,6 +46,7 @@ FEATURE = Feature(
             ("spec-kitty resume ID", "spec-kitty resume ID --program agent:main --rerun CALL_ID"),
             "0 resumed, or can be · 1 refused, or the program failed · 2 usage",
             rank=380,
+            section="Begin",
         ),
         Command(
             ("reexecute",),
@@ -81,6 +82,7 @@ FEATURE = Feature(
             ),
             "0 the same · 1 differs or refused · 2 usage",
             rank=390,
+            section="Replay",
         ),
     ),
     shapes="shapes",

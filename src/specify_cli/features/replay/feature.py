@@ -40,6 +40,7 @@ FEATURE = Feature(
             ),
             READ,
             rank=220,
+            section="Read",
         ),
         Command(
             ("replay",),
@@ -78,6 +79,7 @@ FEATURE = Feature(
             ),
             "0 match · 1 differs or refused · 2 usage",
             rank=400,
+            section="Replay",
         ),
     ),
     shapes="shapes",

@@ -52,6 +52,7 @@ FEATURE = Feature(
             ("spec-kitty why src/login.py", "spec-kitty why src/login.py:12"),
             "0 told, also where nothing is known · 1 no such file or line · 2 usage",
             rank=350,
+            section="Read",
         ),
     ),
     fills=tuple(Fill("list_filters", "commands:list_rows", param.name) for param in NARROW),

@@ -9,7 +9,7 @@ FEATURE = Feature(
     about="Make records of sessions that agents' programs kept.",
     page="docs/hooks.md",
     needs=("hooks",),
-    groups=(Group("import", "Bring in work from before the hooks.", 80),),
+    groups=(Group("import", "Bring in work from before the hooks.", 80, section="Set up"),),
     commands=(
         Command(
             ("import", "sessions"),

@@ -10,7 +10,7 @@ FEATURE = Feature(
     about="Teach agents when to ask and when to close.",
     page="docs/hooks.md",
     needs=("hooks",),
-    groups=(Group("skills", "Teach agents when to ask and when to close.", 90),),
+    groups=(Group("skills", "Teach agents when to ask and when to close.", 90, section="Set up"),),
     commands=(
         Command(
             ("skills", "install"),

@@ -11,7 +11,11 @@ FEATURE = Feature(
     needs=("witness",),
     libraries=("archive", "wire"),
     extra="sync",
-    groups=(Group("sync", "Deliver what happened to a service, if you agree to it.", 130),),
+    groups=(
+        Group(
+            "sync", "Deliver what happened to a service, if you agree to it.", 130, section="Share"
+        ),
+    ),
     commands=(
         Command(
             ("sync", "enable"),

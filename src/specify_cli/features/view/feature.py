@@ -27,6 +27,7 @@ FEATURE = Feature(
             ("spec-kitty view", "spec-kitty view last"),
             "0 stopped by a signal · 1 refused · 2 usage",
             rank=360,
+            section="Read",
         ),
     ),
     forms=(

@@ -39,6 +39,7 @@ FEATURE = Feature(
             "0 answered · 1 what was kept back would be shown, strictly not all asked, or "
             "refused · 2 usage",
             rank=410,
+            section="Replay",
         ),
         Command(
             ("bisect",),
@@ -49,6 +50,7 @@ FEATURE = Feature(
             ("spec-kitty bisect ID",),
             "0 nothing changes it · 1 found, or refused · 2 usage",
             rank=420,
+            section="Replay",
         ),
     ),
     forms=(

@@ -12,7 +12,7 @@ FEATURE = Feature(
     needs=("approvals",),
     libraries=("archive", "ssh", "work"),
     extra="trail",
-    groups=(Group("trail", "Prove to others that no record is missing.", 60),),
+    groups=(Group("trail", "Prove to others that no record is missing.", 60, section="Prove"),),
     commands=(
         Command(
             ("trail", "checkpoint"),

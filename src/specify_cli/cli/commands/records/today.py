@@ -1,0 +1,59 @@
+"""spec-kitty without a word, in a project: what is open, what ended badly, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.terminal.output import one_line, paint, write_lines
+from specify_cli.cli.terminal.render import local_time, shown_width
+from specify_cli.room import Values
+from specify_cli.storage.queries import Filters, Row, list_invocations, parse_moment
+
+# So many of the newest records are looked at, and so many of a kind are named.
+_READ, _NAMED = 200, 3
+
+
+def show_today(_: Values) -> int:
+    """Print at most ten lines."""
+    project = shell.read_project()
+    listing = list_invocations(project, Filters(replays=False), _READ)
+    begun = parse_moment("yesterday") / 1000
+    still = [row for row in listing.rows if row.status == "open"]
+    bad = [
+        row
+        for row in listing.rows
+        if row.outcome in ("failed", "abandoned") and _read_end(row) >= begun
+    ]
+    more = " among the newest 200" if listing.unread else ""
+    lines = [*_name("open", still, more), *_name("ended badly since yesterday", bad, more)]
+    if still:
+        newest = still[0].invocation_id[-6:]
+        close = f"spec-kitty profile-invocation complete {newest}"
+        steps = [f"spec-kitty invocations show {newest}", close]
+    elif bad:
+        steps = [f"spec-kitty invocations show {bad[0].invocation_id[-6:]}"]
+    else:
+        steps = ['spec-kitty do "…"', "spec-kitty --help"]
+    write_lines([*lines, f"next:  {'  ·  '.join(steps)}"])
+    return 0
+
+
+def _name(what: str, rows: Sequence[Row], more: str) -> Iterator[str]:
+    newest = f", the newest {_NAMED}:" if len(rows) > _NAMED else ""
+    head = f"{what}: {count(len(rows), 'record')}{more}{newest}" if rows else f"{what}: none"
+    yield paint(head, "head")
+    for row in rows[:_NAMED]:
+        head = f"  {row.invocation_id[-6:]}  {local_time(row.started_at)}  {row.outcome or 'open'}"
+        room = max(20, shown_width() - len(head) - 2)
+        yield f"{head}  {one_line(row.request or 'a record without its request', room)}"
+
+
+def _read_end(row: Row) -> float:
+    """Return when a record ended, in seconds since 1970; 0 where it does not say."""
+    try:
+        return datetime.fromisoformat(row.completed_at or "").timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
