@@ -14,7 +14,7 @@ FEATURE = Feature(
     page="docs/packs.md",
     needs=("what_if",),
     libraries=("ssh",),
-    groups=(Group("packs", "Doctrine that organisations share.", 35),),
+    groups=(Group("packs", "Doctrine that organisations share.", 35, section="Set up"),),
     commands=(
         Command(
             ("packs", "add"),
