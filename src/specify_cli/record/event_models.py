@@ -34,6 +34,15 @@ class _Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
 
 
+class Erasure(_Value):
+    """What was erased of one line: its members, and the SHA-256 of what is left of it."""
+
+    seq: Count
+    seal: Digest
+    members: list[str]
+    digest: Digest
+
+
 class Actor(_Value):
     """Who asked."""
 
@@ -161,6 +170,7 @@ _TYPES: Mapping[str, Any] = {
     "json": dict[str, Any],
     "names": list[str],
     "seals": list[Digest],
+    "erasures": list[Erasure],
     "ulids": list[InvocationId],
     "hits": list[Hit],
     "filters": list[FilterApplied],

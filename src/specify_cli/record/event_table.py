@@ -136,6 +136,14 @@ _ERROR = {
     "message": Member("message", "optional", default="", side="tool_output"),
 }
 
+# Who ordered that something is erased, held or released, and why.
+_ORDER = {
+    "reason": _computed("text"),
+    "ordered_by": _computed("name"),
+    "identity": _computed("choice", choices=("ssh", "claim", "rule")),
+    "signature": Member("text", note="(§13)"),
+}
+
 EVENTS: Mapping[str, EventType] = {
     "started": EventType(
         "The record opens.",
@@ -643,6 +651,35 @@ EVENTS: Mapping[str, EventType] = {
         "spec-kitty replay ID --record",
         annex="only",
     ),
+    "erased": EventType(
+        "An annex: members of lines, or whole objects, were erased.",
+        {
+            "lines": _computed("erasures", note="(§13)"),
+            "objects": _computed("seals", note="(that were erased whole)"),
+            "rule": Member("text", note="(of the project's retention, that ordered it)"),
+            **_ORDER,
+        },
+        ("ordered_by", "reason"),
+        "erasure note",
+        "spec-kitty forget",
+        annex="only",
+    ),
+    "held": EventType(
+        "An annex: nothing of the record may be erased until it is released.",
+        {**_ORDER},
+        ("ordered_by", "reason"),
+        "legal hold",
+        "spec-kitty hold add",
+        annex="only",
+    ),
+    "released": EventType(
+        "An annex: a hold is over.",
+        {"hold": _computed("digest", note="(the seal of its annex)"), **_ORDER},
+        ("ordered_by", "reason"),
+        "end of a legal hold",
+        "spec-kitty hold release",
+        annex="only",
+    ),
 }
 
 # Where a line names objects: event → members that hold a digest.
@@ -657,6 +694,8 @@ DURABLE = frozenset(name for name, event in EVENTS.items() if event.durable)
 # What may still be said of a closed record, each as one sealed line in a file of its own.
 ANNEX_EVENTS = frozenset(name for name, event in EVENTS.items() if event.annex)
 ANNEX_ONLY = frozenset(name for name, event in EVENTS.items() if event.annex == "only")
+# What a person or a rule orders, of an open record as well.
+ORDERS = frozenset(("erased", "held", "released"))
 # What a payload can give, by event.
 RECORDABLE: Mapping[str, Mapping[str, Member]] = {
     name: {member: of for member, of in event.members.items() if of.given}

@@ -168,6 +168,26 @@ FINDINGS: Mapping[str, FindingKind] = {
         "an annex does not fit its record",
         "restore it from another clone, or remove it",
     ),
+    "ERASED": (
+        INFO,
+        "values were erased on purpose; seals, chain and everything else hold",
+        "nothing to do: the annex says who ordered it, when and why",
+    ),
+    "ERASURE_UNPROVEN": (
+        ERROR,
+        "members of a line are missing, and no annex at hand says so of the line as it stands",
+        "fetch the annexes of the record; without one, count the line as changed",
+    ),
+    "HELD_ERASED": (
+        ERROR,
+        "something was erased while the record was held",
+        "ask who ordered it; restore the record from another clone",
+    ),
+    "ERASURE_PENDING": (
+        WARNING,
+        "an annex says that members of this line were erased, and they are still here",
+        "spec-kitty forget --resume",
+    ),
     "RECORD_NOT_HERE": (
         INFO,
         "an annex is of a record that is not here",
@@ -226,6 +246,9 @@ _ABOUT_OTHERS = {
     "SNAPSHOT_INVALID",
     "COPIES_DIFFER",
     "DUPLICATE_ID",
+    "HELD_ERASED",
+    "ERASURE_PENDING",
+    "ERASED",
 }
 
 
@@ -307,6 +330,17 @@ class TrailFacts(NamedTuple):
 NO_FACTS = TrailFacts()
 
 
+class ErasedLine(NamedTuple):
+    """A line without some of its members, as it stands: the SHA-256 of what is left, and the time
+    it says."""
+
+    seq: int
+    seal: str
+    digest: str
+    members: tuple[str, ...]
+    at: str
+
+
 class RecordReport(NamedTuple):
     """What the bytes of one record say."""
 
@@ -319,6 +353,8 @@ class RecordReport(NamedTuple):
     findings: tuple[Finding, ...]
     objects: tuple[NamedObject, ...]
     trail: TrailFacts = NO_FACTS
+    erased: tuple[ErasedLine, ...] = ()
+    erased_objects: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -327,6 +363,11 @@ class RecordReport(NamedTuple):
         if any(item.severity == ERROR for item in self.findings):
             return "not_intact"
         return "intact" if self.sealed else "unsealed"
+
+    @property
+    def values_erased(self) -> int:
+        """Return how many members of its lines, and objects, were erased on purpose."""
+        return len(self.erased_objects) + sum(len(line.members) for line in self.erased)
 
     @property
     def proven(self) -> str:
@@ -369,6 +410,7 @@ class SetReport(NamedTuple):
     not_proven: tuple[str, ...]
     findings: tuple[Finding, ...]
     level: str = "none"
+    erased: int = 0
 
     @property
     def records(self) -> int:
@@ -389,6 +431,7 @@ class SetReport(NamedTuple):
             "errors": self.count(ERROR),
             "warnings": self.count(WARNING),
             "level": self.level,
+            "erased": self.erased,
             "proven": self.proven,
             "not_proven": list(self.not_proven),
             "findings": [item.as_value() for item in self.findings],
@@ -400,11 +443,12 @@ def judge_set(
 ) -> SetReport:
     """Judge records as a set; `others` are findings of files that are no record."""
     verdicts = dict.fromkeys(VERDICTS, 0)
-    sound = opened = told_once = 0
+    sound = opened = told_once = erased = 0
     findings: list[Finding] = []
     for report in reports:
         verdicts[report.verdict] += 1
         told_once += report.trail.told_once
+        erased += report.values_erased
         opened += report.status == "open"
         sound += report.proven == SEALS_AND_CHAIN
         findings += report.findings
@@ -434,9 +478,8 @@ def judge_set(
     if not records:
         not_proven = (_NEVER_ANY,)
     level = "intact" if verdict == "intact" and records else "none"
-    return SetReport(
-        verdict, verdicts, proven if sound else "nothing", not_proven, tuple(findings), level
-    )
+    proven = proven if sound else "nothing"
+    return SetReport(verdict, verdicts, proven, not_proven, tuple(findings), level, erased)
 
 
 def finding(code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:

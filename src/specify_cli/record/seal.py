@@ -13,13 +13,18 @@ import json
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Set
     from typing import Any
 
 
 FORMAT_VERSION = 1
 GENESIS = "0" * 64
 SEAL_KEY = "~"
+ERASED = "erased"
+# Members that every line keeps: its number and kind, its place in the chain, and its time.
+ALWAYS_LEFT = frozenset(
+    ("v", "seq", "event", "invocation_id", "prev", "at", "started_at", "completed_at", ERASED)
+)
 SEAL_LENGTH = 73
 MAX_LINE = 2 * 1024 * 1024
 MAX_INTEGER = 2**53 - 1
@@ -64,11 +69,16 @@ _MOST_KEYS = 1024
 
 
 class Line(NamedTuple):
-    """One line as read, without its LF. `problems` is empty for a whole sealed line."""
+    """One line as read, without its LF. `problems` is empty for a whole sealed line.
+
+    It is empty for a line with erased members too, which keeps the seal it had (docs/format.md
+    §13): `digest` is the SHA-256 of what is left, and only an annex says that this is in order.
+    """
 
     fields: dict[str, object] | None
     seal: str | None
     problems: tuple[str, ...]
+    digest: str | None = None
 
 
 def is_digest(text: str) -> bool:
@@ -108,6 +118,35 @@ def seal_line(fields: Mapping[str, object]) -> bytes:
     if len(line) > MAX_LINE:
         raise SealError("line", f"at most {MAX_LINE} bytes", f"{len(line)} bytes")
     return line
+
+
+def erase_members(fields: Mapping[str, object], seal: str, names: Set[str], salt: str) -> bytes:
+    """Return a line, given without its seal, with members erased: it keeps the seal it had.
+
+    Members that were erased before stay erased; the salt is a new one each time, so that what an
+    earlier annex states of the line gives nothing away.
+    """
+    gone = {name for name in names if name in fields} | set(erased_members(fields))
+    left = {key: value for key, value in fields.items() if key not in gone}
+    body = _encode_utf8(_encode({**left, ERASED: {"members": sorted(gone), "salt": salt}}))[:-1]
+    return b'%b,"~":"%b"}\n' % (body, seal.encode("ascii"))
+
+
+def erased_members(fields: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the members that a line says were erased; none where what it says is malformed."""
+    stated = fields.get(ERASED)
+    if not isinstance(stated, dict) or stated.keys() != {"members", "salt"}:
+        return ()
+    names, salt = stated["members"], stated["salt"]
+    sound = (
+        isinstance(names, list)
+        and all(isinstance(name, str) and name not in ALWAYS_LEFT for name in names)
+        and names == sorted(set(names) - fields.keys())
+        and isinstance(salt, str)
+        and len(salt) == 32
+        and _HEX.issuperset(salt)
+    )
+    return tuple(names) if sound else ()
 
 
 def seal_at_end(data: bytes) -> str | None:
@@ -190,9 +229,13 @@ def _diagnose(raw: bytes) -> Line:
         return Line(fields, None, tuple(problems))
     body = raw[: -SEAL_LENGTH + 1]
     recorded_seal = shown_seal.lower()
-    if sha256(body).hexdigest() != recorded_seal:
-        problems.append("HASH_MISMATCH")
     fields.pop(SEAL_KEY, None)
+    digest = sha256(body).hexdigest()
+    if digest != recorded_seal:
+        whole = not problems and not duplicates and shown_seal == recorded_seal
+        if whole and erased_members(fields) and _is_canonical(fields, body):
+            return Line(fields, recorded_seal, (), digest)
+        problems.append("HASH_MISMATCH")
     if duplicates:
         problems.append("DUPLICATE_KEY")
     elif shown_seal != recorded_seal or not _is_canonical(fields, body):

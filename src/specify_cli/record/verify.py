@@ -12,17 +12,19 @@ import hashlib
 import json
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from copy import deepcopy
 
 from doctrine.text import say, spell
-from specify_cli.record.event_table import ANNEX_EVENTS, EVENTS, OBJECT_MEMBERS
+from specify_cli.record.erasures import judge_erasures
+from specify_cli.record.event_table import ANNEX_EVENTS, EVENTS, OBJECT_MEMBERS, ORDERS
 from specify_cli.record.findings import (
     ERROR,
     LAST_OPENING_SEQ,
     NO_FACTS,
     OF_THE_LINES,
     Citation,
+    ErasedLine,
     Finding,
     NamedObject,
     RecordReport,
@@ -34,11 +36,13 @@ from specify_cli.record.reading.evidence import CONTRADICTIONS
 from specify_cli.record.reading.hash_table import HashTable
 from specify_cli.record.record import Tip, genesis_tip, integer_at, is_stand_in, skips, tip_of
 from specify_cli.record.seal import (
+    ERASED,
     FORMAT_VERSION,
     MAX_LINE,
     TIME_PATTERN,
     Line,
     bulk_codec,
+    erased_members,
     open_line,
     seal_at_end,
 )
@@ -62,6 +66,8 @@ _SEARCH = frozenset(("retrieval_request", "retrieval_response"))
 # none.
 _HIDDEN = ("", -1, -1)
 _UNNAMED = "unknown"
+# No hash is -1.
+_ERASED_RESULT = -1
 _OLDER_EVENTS = _KNOWN | {"glossary_checked"}
 
 
@@ -85,19 +91,31 @@ def named_objects(
 
 
 def add_annexes(
-    report: RecordReport, invocation_id: str, annexes: Iterable[tuple[str, bytes]]
+    report: RecordReport,
+    invocation_id: str,
+    annexes: Iterable[tuple[str, bytes]],
+    holds: Callable[[str], bool] | None = None,
 ) -> RecordReport:
     """Return the report of a record with what its annexes say, which are given by file and
-    bytes."""
+    bytes; `holds` says whether the record shows a seal."""
     closing = report.tip if report.status == "closed" else None
     findings, named, seals = list(report.findings), list(report.objects), list(report.trail.annexes)
+    erasures: list[tuple[str, Mapping[str, object]]] = []
     for file, data in annexes:
-        wrong, objects = verify_annex(data, file=file, invocation_id=invocation_id, tip=closing)
+        fields = open_line(data[:-1]).fields or {} if b'"ordered_by":' in data else {}
+        orders = fields.get("event") in ORDERS
+        # What is ordered of an open record hangs on its start.
+        on_start = orders and fields.get("prev") == report.trail.started
+        tip = report.trail.started if on_start else closing
+        wrong, objects = verify_annex(data, file=file, invocation_id=invocation_id, tip=tip)
         findings += wrong
         named += objects
         seals += filter(None, [seal_at_end(data)])
+        if orders and not wrong:
+            erasures.append((file, {**fields, "~": seal_at_end(data)}))
     trail = report.trail._replace(annexes=tuple(seals))
-    return report._replace(findings=tuple(findings), objects=tuple(named), trail=trail)
+    report = report._replace(findings=tuple(findings), objects=tuple(named), trail=trail)
+    return judge_erasures(report, erasures, holds) if erasures else report
 
 
 def verify_annex(
@@ -252,6 +270,7 @@ class _Walk:
         self.gaps: list[_Gap] = []
         self.trail = NO_FACTS
         self.is_session, self.told_once = False, 0
+        self.erased: list[ErasedLine] = []
 
     def follow(self, raw: bytes) -> None:
         """Add a line that was taken to what a `recovered` line to come may describe."""
@@ -318,6 +337,7 @@ class _Walk:
             tuple(ordered),
             tuple(self.objects),
             self.trail._replace(told_once=max(0, self.told_once)),
+            tuple(self.erased),
         )
 
     def _add_finding(self, code: str, seq: int | None, offset: int, detail: str = "") -> None:
@@ -391,6 +411,9 @@ class _Walk:
                 Tip(number or 0, line.seal, "withheld", self.tip.version),
                 _HIDDEN,
             )
+            if self.list_withheld:
+                # Whether something of it was erased before it was withheld cannot be told.
+                self.erased.append(ErasedLine(number or 0, line.seal, "", (), ""))
             return
         problems = [code for code in line.problems if code != "FOREIGN_LINE_ENDING"]
         if line.problems == ("FOREIGN_LINE_ENDING",) and not self.foreign:
@@ -420,6 +443,11 @@ class _Walk:
         previous = self.tip
         self.tip = Tip(number, line.seal, str(fields.get("event", "")), previous.version)
         self._check_chain(previous, fields, number, offset)
+        if line.digest is not None:
+            members = erased_members(fields)
+            at = str(fields.get(_TIME_KEYS.get(self.tip.event, "at")))
+            self.erased.append(ErasedLine(number, line.seal, line.digest, members, at))
+            self._add_finding("ERASURE_UNPROVEN", number, offset, ", ".join(members))
         self._check_contents(fields, number, offset, judged=True)
 
     def _check_envelope(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
@@ -487,7 +515,7 @@ class _Walk:
             self._check_identity(fields, seq, offset)
         if self.search is not None or event in _SEARCH:
             self._check_search(event, fields, seq, offset)
-        if event in STATING:
+        if event in STATING and ERASED not in fields:
             for why in find_contradictions(fields):
                 self._add_finding("DIGEST_CONTRADICTED", seq, offset, why)
         if event not in _KNOWN:
@@ -534,13 +562,16 @@ class _Walk:
         call_id = say(fields.get("call_id"))
         known = self.calls.get(call_id)
         first = None if known is None or known[0] < 0 else known
+        # Of a result whose output was erased it cannot be told whether another one says the same.
+        known_whole = ERASED not in fields
         result = hash((say(fields.get("status")), say(fields.get("output_hash"))))
+        result = result if known_whole else _ERASED_RESULT
         inferred, tool = fields.get("inferred") is True, say(fields.get("tool", _UNNAMED))
         if self._is_harmed() or (inferred and first is not None):
             pass
         elif first is not None and (_is_of_transcript(fields) or call_id in self.unsure):
             pass  # it says how a call ended of which the first result did not
-        elif first is not None and first[1] != result:
+        elif first is not None and first[1] != result and _ERASED_RESULT not in (first[1], result):
             what = f"call {call_id} has a result at seq {first[0]} and another at seq {seq}"
             self._add_finding("CONFLICTING_DUPLICATE", seq, offset, what)
         elif first is not None or known is None:

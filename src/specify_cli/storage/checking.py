@@ -57,7 +57,7 @@ def verify_place(
 
     Who walks all records knows the `others` already; without them the index is asked.
     """
-    report = verify_file(project.root, place, anchors, list_withheld=list_withheld)
+    report = _verify_alone(project.root, place, anchors, list_withheld=list_withheld)
     if any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
         return report
     if others is None:
@@ -69,7 +69,13 @@ def verify_place(
         ]
     annexes = list(annex_files(project.root, place.invocation_id))
     readable = [(path, data) for path, data in annexes if isinstance(data, bytes)]
-    report = add_annexes(report, place.invocation_id, readable)
+    store = FileRecordStore(project.root)
+    report = add_annexes(
+        report,
+        place.invocation_id,
+        readable,
+        lambda seal: f'"~":"{seal}"'.encode() in store.read(place),
+    )
     extra: list[Finding] = [
         finding("NOT_A_REGULAR_FILE", path, None, 0, str(data))
         for path, data in annexes
@@ -129,7 +135,24 @@ def differing_copies(root: str, place: Place) -> Iterator[str]:
 def verify_file(
     root: str, place: Place, anchors: Iterable[str] = (), *, list_withheld: bool = True
 ) -> RecordReport:
-    """Return the findings of a record's own lines."""
+    """Return the findings of a record's own lines, and of what was erased of them."""
+    report = _verify_alone(root, place, anchors, list_withheld=list_withheld)
+    return add_orders(report, root, place.invocation_id)
+
+
+def add_orders(report: RecordReport, root: str, invocation_id: str) -> RecordReport:
+    """Return the report of a record's lines with what its annexes say was erased of them."""
+    if not report.erased:
+        return report
+    annexes = [
+        (path, data) for path, data in annex_files(root, invocation_id) if isinstance(data, bytes)
+    ]
+    return add_annexes(report, invocation_id, annexes)
+
+
+def _verify_alone(
+    root: str, place: Place, anchors: Iterable[str], *, list_withheld: bool
+) -> RecordReport:
     try:
         with durable.folder(root, place.folder) as folder_fd:
             fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
@@ -159,6 +182,8 @@ def _report_unread(path: str, code: str, detail: str) -> RecordReport:
 
 def _check_objects(reach: Reach, report: RecordReport) -> Iterator[Finding]:
     for item in reach.of(report.objects):
+        if item.code in ("OBJECT_MISSING", "WITHHELD") and item.digest in report.erased_objects:
+            continue
         if item.code is not None:
             detail = f"{item.field} {item.digest}"
             problem = finding(item.code, report.file, item.seq, item.offset, detail)

@@ -139,6 +139,7 @@ class RecordReport(Shape):
     status: Literal["open", "closed"]
     lines: int
     tip: str | None
+    erased: int
     verdict: Literal["intact", "not_intact", "unsealed"]
     proven: Literal["seals and chain", "nothing"]
 
@@ -161,6 +162,7 @@ class VerifyReport(Shape):
     errors: int
     warnings: int
     level: Literal["none", "intact", "linked", "logged", "witnessed"]
+    erased: int
     proven: str
     not_proven: list[str]
     findings: list[Finding]

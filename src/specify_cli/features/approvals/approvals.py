@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from doctrine.text import count
 from specify_cli.features.approvals.findings import finding
+from specify_cli.features.approvals.orders import check_orders
 from specify_cli.libraries.ssh.signatures import Signers, holds_by_itself, was_touched
 from specify_cli.record.findings import Finding, RecordReport
 from specify_cli.record.record import Entry, fold, is_stand_in
@@ -116,6 +117,7 @@ def check_approvals(report: RecordReport, root: str, signers: Signers | None) ->
 
     Raises EnvironmentFault without ssh-keygen.
     """
+    report = check_orders(report, root, signers)
     if not report.trail.approvals:
         return report
     with open(os.path.join(root, report.file), "rb") as file:

@@ -38,6 +38,11 @@ FINDINGS: Mapping[str, FindingKind] = {
         "an approval is not signed as it stands, or by no allowed signer",
         "it was changed, or signed by another key: count the call as not approved",
     ),
+    "ORDER_UNVERIFIED": (
+        ERROR,
+        "an erasure or a hold is not signed as it stands, or by no allowed signer",
+        "ask who ordered it; for an erasure, compare the record with another clone's",
+    ),
 }
 
 finding = partial(make_finding, FINDINGS)

@@ -42,6 +42,7 @@ from specify_cli.record import layout
 from specify_cli.record.findings import (
     ERROR,
     Citation,
+    ErasedLine,
     Finding,
     RecordReport,
     SetReport,
@@ -289,14 +290,20 @@ def encode_report(report: RecordReport) -> str:
 
 def decode_report(text: str) -> RecordReport:
     """Return the report that `encode_report` wrote."""
-    file, invocation_id, sealed, status, lines, tip, findings, _, facts = json.loads(text)
+    file, invocation_id, sealed, status, lines, tip, findings, _, facts, *last = json.loads(text)
     # A report that was written before a fact was there lacks it at the end.
+    lines_erased, objects_erased = last or ((), ())
+    erased = tuple(
+        ErasedLine(seq, seal, digest, tuple(members), at)
+        for seq, seal, digest, members, at in lines_erased
+    )
     started, completed, annexes, linked, cites, *more = facts
     trail = TrailFacts(
         started, completed, tuple(annexes), linked, tuple(Citation(*one) for one in cites), *more
     )
     decoded = tuple(Finding(*one) for one in findings)
-    return RecordReport(file, invocation_id, sealed, status, lines, tip, decoded, (), trail)
+    report = RecordReport(file, invocation_id, sealed, status, lines, tip, decoded, (), trail)
+    return report._replace(erased=erased, erased_objects=tuple(objects_erased))
 
 
 # --- what it proves

@@ -430,7 +430,10 @@ def read_intact(data: Source, file: str) -> tuple[RecordReport, Record]:
     report = verify_record(
         whole_lines(data), file=file, name_ids=name_ids, withheld=folder == layout.IMPORTED
     )
+    erased = [line for line in report.erased if line.members]
     for item in report.findings:
+        if item.code == "ERASURE_UNPROVEN":
+            continue  # verify knows the annexes; here it is enough that it cannot be decided again
         torn = item.code == "TORN_TAIL" and report.status == "open"
         if item.severity == ERROR and item.code in OF_THE_LINES and not torn:
             where = (
@@ -439,6 +442,9 @@ def read_intact(data: Source, file: str) -> tuple[RecordReport, Record]:
                 else f"{item.file} seq {item.seq}"
             )
             raise refusal("tampered", f"{where}: {item.code}: {item.message}")
+    if erased:
+        what = ", ".join(f"{name} (seq {line.seq})" for line in erased for name in line.members)
+        raise refusal("missing_input", f"{file}: erased: {what[:500]}; verify says on whose order")
     record = read_file(reader_of(data))
     hidden = next(
         (item for item in report.findings if item.code == "WITHHELD" and item.seq == 0), None

@@ -232,7 +232,8 @@ class TrailWatch:
         """Yield the reports as they come, each taken in, with what speaks against the approvals on
         it."""
         for report in self._watch.follow(reports):
-            if report.trail.approvals and self._only in (None, report.invocation_id):
+            wanted = self._only in (None, report.invocation_id)
+            if (report.trail.approvals or report.trail.annexes) and wanted:
                 self._approvals += report.trail.approvals
                 report = check_approvals(report, self._project.root, self._trust.signers)
                 self._untouched += report.trail.untouched_approvals

@@ -226,7 +226,10 @@ def compose_part(project: Project, place: Place, reach: Reach, search: Search | 
     lines = whole_lines(data.read)
     report = verify_record(lines, file=path, name_ids=name_ids, withheld=True, list_withheld=False)
     # What leaves has to verify where it arrives, whatever was taken out of it.
-    wrong = next((i for i in report.findings if i.severity == ERROR), None)
+    # What was erased is known by its annexes, and the record was checked with them.
+    wrong = next(
+        (i for i in report.findings if i.severity == ERROR and i.code != "ERASURE_UNPROVEN"), None
+    )
     if wrong is not None:
         raise _not_exported(place, f"{wrong.code} at {wrong.place}: {wrong.message}")
     named = list(report.objects)
@@ -234,7 +237,7 @@ def compose_part(project: Project, place: Place, reach: Reach, search: Search | 
         closing = report.tip if report.status == "closed" else None
         line = open_line(content.rstrip(b"\n"))
         why, counts = (None, {}) if search is None else search.judge_line(line.fields or {})
-        if why is None and closing is None:
+        if why is None and closing is None and (line.fields or {}).get("event") != "erased":
             why = CLOSING  # without its closing line nobody could check it
         if why is not None:
             del annexes[name]

@@ -154,9 +154,14 @@ def _describe_report(report: RecordReport) -> dict[str, object]:
     row = {
         key: value
         for key, value in report._asdict().items()
-        if key not in ("findings", "objects", "trail")
+        if key not in ("findings", "objects", "trail", "erased", "erased_objects")
     }
-    return {**row, "verdict": report.verdict, "proven": report.proven}
+    return {
+        **row,
+        "erased": report.values_erased,
+        "verdict": report.verdict,
+        "proven": report.proven,
+    }
 
 
 def describe_verdict(judged: SetReport) -> str:
@@ -175,9 +180,11 @@ def describe_verdict(judged: SetReport) -> str:
         else ("intact", verdicts["intact"])
     )
     unsealed = f" ({verdicts['unsealed']} unsealed)" if verdicts["unsealed"] else ""
+    erased = f", {count(judged.erased, 'value')} erased" if judged.erased else ""
     return (
         f"{word}: "
         f"{all_of_them if number in (0, records) else f'{number} of {all_of_them}'}{unsealed}"
+        f"{erased}"
     )
 
 

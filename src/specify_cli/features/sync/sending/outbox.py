@@ -42,7 +42,7 @@ from specify_cli.record.record import fold, split_lines
 from specify_cli.record.seal import FORMAT_VERSION, is_digest, open_line
 from specify_cli.record.verify import verify_record
 from specify_cli.redaction.redact import RuleSet, redact
-from specify_cli.storage.checking import differing_copies
+from specify_cli.storage.checking import add_orders, differing_copies
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, Place
@@ -163,6 +163,7 @@ def look_at(root: str, place: Place) -> Seen:
         file=place.path,
         name_ids=layout.parse_record_name(place.name),
     )
+    report = add_orders(report, root, place.invocation_id)
     wrong = [
         item
         for item in report.findings

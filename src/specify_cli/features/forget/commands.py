@@ -1,0 +1,327 @@
+"""forget, hold and retention: parse, call, print."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from functools import partial
+
+from doctrine.git import ask_git, find_worktree
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.terminal.output import write_json, write_lines, write_note, write_text
+from specify_cli.cli.terminal.person import require_person
+from specify_cli.durable import read_clock
+from specify_cli.errors import CallerError
+from specify_cli.features.forget import erasing, finding, retention
+from specify_cli.features.forget.orders import Order, compose_order, read_orders, read_place
+from specify_cli.features.forget.pending import plan_pending
+from specify_cli.features.forget.targets import SHORTEST, Query
+from specify_cli.project.config import Project, load_project
+from specify_cli.record.erasures import find_hold
+from specify_cli.record.ids import new_ulid, rfc3339
+from specify_cli.room import Values
+from specify_cli.storage.index import Index
+from specify_cli.storage.store import FileRecordStore, Place
+from specify_cli.trail.log.entries import write_annex
+
+_MAX_TEXT = 1 << 20
+
+
+def forget(values: Values) -> int:
+    """Show what a query would have erased; with a yes erase it, and say what is left."""
+    project, _ = load_project(shell.here(), shell.home())
+    query = _read_query(project, values)
+    for journal in erasing.list_journals(project):
+        write_note(
+            f"an erasure that was cut short was finished: {erasing.carry_out(project, journal)}"
+        )
+    if query is None:
+        plan = plan_pending(project)
+    else:
+        plan = finding.make_plan(project, query)
+    needles = () if query is None else query.needles
+    return _erase(project, plan, values, _read_order(project, values), needles)
+
+
+def _read_query(project: Project, values: Values) -> Query | None:
+    """Return what is asked for; None: carry out what is pending. Raises CallerError."""
+    names = ("text_file", "subject", "path", "invocation_id")
+    given = [name for name in names if values[name] is not None]
+    if len(given) + bool(values["resume"]) != 1:
+        raise CallerError(
+            "USAGE",
+            "forget takes one of --text-file, --subject, --path, --invocation-id and --resume",
+            "spec-kitty forget --subject ada@example.org --reason TEXT",
+        )
+    if values["resume"]:
+        return None
+    members = values["member"]
+    member_names = tuple(map(str, members)) if isinstance(members, list) else ()
+    if values["invocation_id"] is not None:
+        place = Index(project.root).resolve(str(values["invocation_id"]))
+        return Query(invocation_id=place.invocation_id, members=member_names)
+    if values["path"] is not None:
+        return Query(path=str(values["path"]))
+    text = (
+        values["subject"] if values["text_file"] is None else _read_text(str(values["text_file"]))
+    )
+    if len(str(text).encode("utf-8", "surrogatepass")) < SHORTEST:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"expected a text of at least {SHORTEST} bytes: a shorter one stands everywhere",
+            "give more of it",
+        )
+    return Query(texts=(str(text),))
+
+
+def _read_text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read(_MAX_TEXT).rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CallerError(
+            "INVALID_VALUE", f"--text-file {path}: {error}", "name a file of UTF-8 text"
+        ) from error
+
+
+def _read_order(project: Project, values: Values, rule: str | None = None) -> Order:
+    reason = shell.get_text(values, "reason")
+    key, actor = shell.get_text(values, "key"), shell.caller().actor.actor_id
+    top = find_worktree(project.root)
+    if key is not None and top is not None:
+        actor = (ask_git(top, "config", "user.email") or "").strip() or actor
+    return Order(actor, reason or "no reason given", key, rule)
+
+
+def _erase(
+    project: Project,
+    plan: finding.Plan,
+    values: Values,
+    order: Order,
+    needles: tuple[bytes, ...] = (),
+) -> int:
+    as_json = bool(values["json"])
+    rows = [
+        {
+            "invocation_id": one.invocation_id,
+            "values": one.values,
+            "objects": list(one.objects),
+            "files": [f"{copy.root}/{copy.place.path}" for copy in one.copies],
+        }
+        for one in plan.records
+    ]
+    result: dict[str, object] = {
+        "done": False,
+        "records": rows,
+        "objects": list(plan.objects),
+        "files": list(plan.files),
+        "held": list(plan.held),
+        "certificate": None,
+        "left": [],
+        "not_reached": list(erasing.NOT_REACHED),
+    }
+    if not as_json:
+        write_lines([f"{row['invocation_id']}: {row['values']} values" for row in rows])
+        write_lines([f"object {digest}" for digest in plan.objects])
+        write_lines([f"file {path}" for path in plan.files])
+    if plan.held:
+        raise CallerError(
+            "HELD",
+            f"nothing was erased: {', '.join(plan.held)} is held",
+            "spec-kitty hold list; a person can release it: spec-kitty hold release ID",
+        )
+    wanted = bool(plan.records or plan.objects or plan.files)
+    if wanted and not (values["yes"] or shell.asks_yes("Erase this for good?", as_json=as_json)):
+        if as_json:
+            write_json(result)
+        else:
+            write_text("nothing was erased; --yes does it")
+        return 1
+    if wanted:
+        require_person(shell.caller().actor, "an erasure", "spec-kitty forget … --yes")
+        journal = erasing.begin(project, plan, order, read_clock(time.time_ns))
+        result |= {"done": True, "certificate": erasing.carry_out(project, journal)}
+    left = finding.find_left(project, needles) if needles else []
+    result["left"] = left
+    if as_json:
+        write_json(result)
+    else:
+        values_erased = sum(one.values for one in plan.records)
+        write_text(f"erased: {count(values_erased, 'value')} of {count(len(rows), 'record')}")
+        write_lines([f"left in {path}" for path in left])
+        write_lines([f"certificate: {result['certificate']}", "not reached:"])
+        write_lines([f"  {what}" for what in erasing.NOT_REACHED])
+    return 1 if left else 0
+
+
+# --- holds
+
+
+def add_hold(values: Values) -> int:
+    """Hold records."""
+    return _order_each(values, "held")
+
+
+def release_hold(values: Values) -> int:
+    """Release records."""
+    return _order_each(values, "released")
+
+
+def _order_each(values: Values, event: str) -> int:
+    project, _ = load_project(shell.here(), shell.home())
+    require_person(shell.caller().actor, "a hold", f"spec-kitty hold {event}")
+    order, now = _read_order(project, values), read_clock(time.time_ns)
+    if values["reason"] is None:
+        raise CallerError("USAGE", "--reason is missing", 'spec-kitty hold add ID --reason "…"')
+    index, records = Index(project.root), FileRecordStore(project.root, project.config.trail)
+    rows: list[dict[str, object]] = []
+    for place in _list_places(index, values):
+        hold = find_hold(list(read_orders(project.root, place.invocation_id)))
+        if (hold is None) == (event == "released"):
+            continue
+        content: dict[str, object] = {"event": event}
+        if hold is not None:
+            content["hold"] = hold["~"]
+        line = compose_order(place, read_place(project, place), content, order, now)
+        write_annex(project, records, place.invocation_id, new_ulid(now, os.urandom(10)), line)
+        seal = str(hold["~"]) if hold is not None else line[-67:-3].decode()
+        rows.append(_describe_hold(place.invocation_id, seal, order, rfc3339(now), event == "held"))
+    _print_holds(rows, values)
+    return 0
+
+
+def _list_places(index: Index, values: Values) -> list[Place]:
+    ids = values["ids"]
+    if isinstance(ids, list) and ids:
+        return [index.resolve(str(one)) for one in ids]
+    profile = shell.get_text(values, "profile")
+    if profile is None and not values["all"]:
+        raise CallerError("USAGE", "name records, --profile or --all", "spec-kitty hold add ID")
+    found = (index.place(key) for key in index.reconcile())
+    return [p for p in found if p is not None and profile in (None, p.profile_id)]
+
+
+def _describe_hold(
+    invocation_id: str, seal: str, order: Order, at: str, in_force: bool
+) -> dict[str, object]:
+    return {
+        "invocation_id": invocation_id,
+        "hold": seal,
+        "ordered_by": order.by,
+        "reason": order.reason,
+        "at": at,
+        "in_force": in_force,
+    }
+
+
+def list_holds(values: Values) -> int:
+    """Print every hold that was put on a record here."""
+    project = shell.read_project()
+    rows: list[dict[str, object]] = []
+    for invocation_id in sorted(finding.list_copies(project)):
+        orders = list(read_orders(project.root, invocation_id))
+        over = {one.get("hold") for one in orders if one.get("event") == "released"}
+        rows += [
+            _describe_hold(
+                invocation_id,
+                str(one["~"]),
+                Order(str(one.get("ordered_by")), str(one.get("reason"))),
+                str(one.get("at")),
+                one["~"] not in over,
+            )
+            for one in orders
+            if one.get("event") == "held"
+        ]
+    _print_holds(rows, values)
+    return 0
+
+
+def _print_holds(rows: list[dict[str, object]], values: Values) -> None:
+    if values["json"]:
+        write_json(rows)
+        return
+    write_lines(
+        [
+            f"{row['invocation_id']} {'held' if row['in_force'] else 'released'} {row['at']} by "
+            f"{row['ordered_by']}: {row['reason']}"
+            for row in rows
+        ]
+    )
+
+
+# --- retention
+
+
+def retention_plan(values: Values) -> int:
+    """Print what is due, by which rule."""
+    project = shell.read_project()
+    rules, contradictions = _read_rules(project)
+    due, chosen, copies = _find_due(project, rules, idle=bool(values["idle"]))
+    plans = {one.invocation_id: one for one in finding.plan_records(copies, chosen)}
+    rows = [
+        {
+            "invocation_id": one,
+            "due": dict(due[one]),
+            "values": plan.values,
+            "bytes": sum(os.path.getsize(f"{c.root}/{c.place.path}") for c in plan.copies[:1]),
+            "held": find_hold(list(read_orders(project.root, one))) is not None,
+        }
+        for one, plan in plans.items()
+    ]
+    if values["json"]:
+        value = {"rules": [rule._asdict() for rule in rules], "contradictions": contradictions}
+        write_json({**value, "records": len(copies), "due": rows})
+    else:
+        write_lines([f"contradiction: {what}" for what in contradictions])
+        write_lines(
+            [
+                f"{row['invocation_id']}: {row['values']} values{' (held)' if row['held'] else ''}"
+                for row in rows
+            ]
+        )
+        write_text(f"{count(len(rows), 'record')} of {len(copies)} due")
+    return 1 if contradictions else 0
+
+
+def retention_run(values: Values) -> int:
+    """Erase what is due; nothing where rules contradict each other, nothing of what is held."""
+    project, _ = load_project(shell.here(), shell.home())
+    rules, contradictions = _read_rules(project)
+    if contradictions:
+        raise CallerError(
+            "RETENTION_CONTRADICTS", "; ".join(contradictions), "correct .kittify/config.yaml"
+        )
+    for journal in erasing.list_journals(project):
+        erasing.carry_out(project, journal)
+    due, chosen, copies = _find_due(project, rules, idle=bool(values["idle"]))
+    names = sorted({name for sides in due.values() for name in sides.values()})
+    free = {
+        one: pick
+        for one, pick in chosen.items()
+        if find_hold(list(read_orders(project.root, one))) is None
+    }
+    records = finding.plan_records(copies, free)
+    objects = {digest for plan in records for digest in plan.objects}
+    plan = finding.complete_plan(project, copies, records, objects)
+    order = Order("spec-kitty retention", "its time is over", None, ", ".join(names))
+    return _erase(project, plan, values, order)
+
+
+def _read_rules(project: Project) -> tuple[tuple[retention.Rule, ...], list[str]]:
+    rules = retention.read_rules(project.config.document)
+    return rules, retention.find_contradictions(rules)
+
+
+def _find_due(
+    project: Project, rules: tuple[retention.Rule, ...], *, idle: bool
+) -> tuple[dict[str, Mapping[str, str]], dict[str, finding.Choose], dict[str, list[finding.Copy]]]:
+    """Return what is due of closed records. Raises CallerError CLOCK_DOUBTED."""
+    now = read_clock(time.time_ns)
+    copies = finding.list_copies(project)
+    due = finding.find_due_records(copies, rules, now, idle=idle)
+    chosen: dict[str, finding.Choose] = {
+        one: partial(retention.choose_due, sides=sides) for one, sides in due.items()
+    }
+    return dict(due), chosen, copies

@@ -1,0 +1,246 @@
+"""Carry an erasure out so that a crash leaves it not begun or ready to be finished.
+
+    journal = begin(project, plan, order, now)
+    certificate = carry_out(project, journal)
+
+Durable after each step: the journal, which holds no value that goes · an annex for each record, a
+leaf of the log · the lines of each copy, each file replaced whole · the objects, each behind a note
+· what is derived · the certificate. Each step can be done again; the journal goes last. Between the
+steps verify says ERASURE_PENDING or COPIES_DIFFER, and `spec-kitty forget --resume` goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from specify_cli import durable
+from specify_cli.errors import StoredDataError
+from specify_cli.features.forget.finding import DERIVED, Copy, Plan, RecordPlan, list_roots
+from specify_cli.features.forget.orders import Order, compose_order
+from specify_cli.project.config import Project
+from specify_cli.record import layout
+from specify_cli.record.ids import new_ulid, rfc3339
+from specify_cli.record.record import split_lines
+from specify_cli.record.seal import SEAL_LENGTH, erase_members, open_line
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.store import FileRecordStore, Place
+from specify_cli.trail.log.entries import write_annex
+
+FOLDER = f"{layout.LOCAL}/forget"
+CERTIFICATES = f"{FOLDER}/certificates"
+_JOURNALS = f"{FOLDER}/journals"
+Journal = dict[str, Any]
+
+
+def begin(
+    project: Project,
+    plan: Plan,
+    order: Order,
+    now: int,
+    entropy: Callable[[int], bytes] = os.urandom,
+) -> Journal:
+    """Make the journal of an erasure durable and return it. Raises as compose_order does."""
+    name = new_ulid(now, entropy(10))
+    journal: Journal = {
+        "id": name,
+        "at": rfc3339(now),
+        "ordered_by": order.by,
+        "reason": order.reason,
+        "rule": order.rule,
+        "records": [_compose(one, order, now, entropy) for one in plan.records],
+        "objects": list(plan.objects),
+        "files": list(plan.files),
+    }
+    FileRecordStore(project.root, project.config.trail).prepare()
+    with durable.folder(project.root, _JOURNALS, create=True) as fd:
+        durable.create_exclusive(fd, f"{name}.json", _encode(journal), durable.PRIVATE)
+    return journal
+
+
+def _compose(
+    plan: RecordPlan, order: Order, now: int, entropy: Callable[[int], bytes]
+) -> dict[str, object]:
+    """Return what a journal says of one record: its annex, and what every copy's lines become."""
+    first = plan.copies[0]
+    data = durable.read_below(first.root, first.place.path)
+    salts = {seal: entropy(16).hex() for seal in plan.lines}
+    rows: list[dict[str, object]] = []
+    for _, raw in split_lines(data):
+        seal = open_line(raw).seal
+        if seal is not None and seal in plan.lines:
+            seq, members = plan.lines[seal]
+            digest = sha256(_erase(raw, plan.lines, salts)[:-SEAL_LENGTH]).hexdigest()
+            rows.append({"seq": seq, "seal": seal, "members": list(members), "digest": digest})
+    content = {"event": "erased", "lines": rows, "objects": list(plan.objects)}
+    line = compose_order(first.place, data, content, order, now)
+    return {
+        "invocation_id": plan.invocation_id,
+        "annex": new_ulid(now, entropy(10)),
+        "line": line.decode(),
+        "paths": [[copy.root, *copy.place] for copy in plan.copies],
+        "lines": {seal: [list(members), salts[seal]] for seal, (_, members) in plan.lines.items()},
+    }
+
+
+def _erase(
+    raw: bytes, lines: Mapping[str, tuple[int, Sequence[str]]], salts: Mapping[str, str]
+) -> bytes:
+    """Return a line, given without its LF, as it stands afterwards, with its LF."""
+    line = open_line(raw)
+    if line.problems or line.fields is None or line.seal is None or line.seal not in lines:
+        return raw + b"\n"
+    return erase_members(line.fields, line.seal, set(lines[line.seal][1]), salts[line.seal])
+
+
+def list_journals(project: Project) -> list[Journal]:
+    """Return the erasures that were begun and not finished. Raises StoredDataError."""
+    try:
+        names = sorted(os.listdir(f"{project.root}/{_JOURNALS}"))
+    except FileNotFoundError:
+        return []
+    return [
+        json.loads(durable.read_below(project.root, f"{_JOURNALS}/{name}"))
+        for name in names
+        if name.endswith(".json")
+    ]
+
+
+def carry_out(project: Project, journal: Journal) -> str:
+    """Do what a journal says, from wherever it was left; return the certificate's path."""
+    with durable.folder(project.root, FOLDER, create=True, wait=durable.LOCK_WAIT_SECONDS):
+        store = FileRecordStore(project.root, project.config.trail)
+        for record in journal["records"]:
+            _write_annex(project, store, record)
+            _rewrite(record)
+        _remove_objects(project, journal)
+        _remove_derived(project, journal)
+        path = f"{CERTIFICATES}/{journal['id']}.json"
+        with durable.folder(project.root, CERTIFICATES, create=True) as fd:
+            durable.replace(fd, f"{journal['id']}.json", _certify(journal), durable.PRIVATE)
+        with durable.folder(project.root, _JOURNALS) as fd:
+            os.unlink(f"{journal['id']}.json", dir_fd=fd)
+            os.fsync(fd)
+    return path
+
+
+def _write_annex(project: Project, store: FileRecordStore, record: Journal) -> None:
+    name, line = str(record["annex"]), str(record["line"]).encode()
+    try:
+        write_annex(project, store, str(record["invocation_id"]), name, line)
+    except FileExistsError:
+        path = f"{layout.annex_folder(str(record['invocation_id']))}/{name}.jsonl"
+        if durable.read_below(project.root, path) != line:
+            raise StoredDataError(
+                "ANNEX_DAMAGED", f"{path} is not what was written", f"remove {path}"
+            ) from None
+
+
+def _rewrite(record: Journal) -> None:
+    """Replace each copy of a record whole. Second names of one file stay second names of it."""
+    lines = {seal: (0, tuple(members)) for seal, (members, _) in record["lines"].items()}
+    salts = {seal: salt for seal, (_, salt) in record["lines"].items()}
+    done: dict[tuple[int, int], Copy] = {}
+    for root, *parts in record["paths"]:
+        copy = Copy(str(root), Place(*parts))
+        with durable.folder(copy.root, copy.place.folder) as folder:
+            try:
+                fd = durable.open_regular(folder, copy.place.name, os.O_RDWR, copy.place.path)
+            except FileNotFoundError:
+                continue  # its worktree was removed meanwhile
+            try:
+                state = os.fstat(fd)
+                # A writer that waits for the lock looks afterwards which file has the name.
+                durable.lock(fd, copy.place.path)
+                twin = done.get((state.st_dev, state.st_ino))
+                if twin is not None:
+                    _link_again(twin, folder, copy.place.name)
+                    continue
+                data = durable.read_all(fd)
+                changed = b"".join(_erase(raw, lines, salts) for _, raw in split_lines(data))
+                changed += data[data.rfind(b"\n") + 1 :]
+                if changed != data:
+                    mode = state.st_mode & 0o777
+                    durable.replace(folder, copy.place.name, changed, mode)
+                    done[state.st_dev, state.st_ino] = copy
+            finally:
+                os.close(fd)
+
+
+def _link_again(twin: Copy, folder: int, name: str) -> None:
+    temp = f".tmp-{os.urandom(8).hex()}"
+    os.link(f"{twin.root}/{twin.place.path}", temp, dst_dir_fd=folder, follow_symlinks=False)
+    os.rename(temp, name, src_dir_fd=folder, dst_dir_fd=folder)
+    os.fsync(folder)
+
+
+def _remove_objects(project: Project, journal: Journal) -> None:
+    objects = [str(digest) for digest in journal["objects"]]
+    why = f"erased at {journal['at']}: {journal['reason']}"
+    note = dict.fromkeys(objects, why[:900])
+    store = FileObjectStore(project.root)
+    store.withhold(note, tracked=False)
+    if project.config.trail == "committed":
+        store.withhold(note, tracked=True)
+    for root in list_roots(project):
+        for digest in objects:
+            shard, rest = layout.object_parts(digest)
+            for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
+                _unlink(root, f"{folder}/{shard}", rest)
+
+
+def _unlink(root: str, folder: str, name: str) -> None:
+    try:
+        with durable.folder(root, folder) as fd:
+            os.unlink(name, dir_fd=fd)
+            os.fsync(fd)
+    except FileNotFoundError:
+        return
+
+
+def _remove_derived(project: Project, journal: Journal) -> None:
+    """Remove what is made anew from the records, and other files that held a text."""
+    roots = list_roots(project)
+    paths = [str(path) for path in journal["files"]]
+    if project.git_dir is not None:
+        paths += [f"{project.git_dir}/kittify/{name}" for name in DERIVED]
+    for record in journal["records"]:
+        paths += [f"{root}/{layout.evidence_folder(record['invocation_id'])}" for root in roots]
+    for path in paths:
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            os.unlink(path)
+
+
+NOT_REACHED = (
+    "git objects and remotes, where a file was committed: git filter-repo --invert-paths --path "
+    "FILE, then git push --force, and every clone anew",
+    "other clones: spec-kitty forget --resume there, once the annexes have arrived",
+    "collectors, and archives and exports that were handed out: tell whoever has them",
+    "what agents' programs keep of their sessions (transcripts in the home folder)",
+    "backups, snapshots of the file system, and blocks that a disk has not overwritten",
+)
+
+
+def _certify(journal: Journal) -> bytes:
+    """Return the certificate: what was erased, when, by whom and why; no value of it."""
+    records = [
+        {
+            "invocation_id": record["invocation_id"],
+            "annex": f"{layout.annex_folder(record['invocation_id'])}/{record['annex']}.jsonl",
+            "erased": json.loads(record["line"])["lines"],
+        }
+        for record in journal["records"]
+    ]
+    names = ("id", "at", "ordered_by", "reason", "rule", "objects", "files")
+    kept = {name: journal[name] for name in names}
+    return _encode({**kept, "records": records, "not_reached": list(NOT_REACHED)})
+
+
+def _encode(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, indent=1).encode() + b"\n"

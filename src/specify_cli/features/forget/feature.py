@@ -1,0 +1,111 @@
+"""What this room brings."""
+
+from __future__ import annotations
+
+from specify_cli.room import Command, Feature, Group, argument, flag, option
+
+_REASON = option("reason", "Why; it stands in the annexes and the certificate.", metavar="TEXT")
+_KEY = option("key", "Sign the order with this SSH key.", metavar="FILE")
+_YES = flag("yes", "Do it without asking.")
+_IDLE = flag("idle", "The clock is right, though nothing was recorded for more than 90 days.")
+_IDS = (
+    argument("ids", "Records, as for show.", multiple=True, metavar="[ID]"),
+    option("profile", "Every record of this profile.", metavar="ID"),
+    flag("all", "Every record that is here."),
+    _REASON,
+    _KEY,
+)
+_EXIT = "0 done · 1 refused, or something is left · 2 usage"
+
+FEATURE = Feature(
+    name="forget",
+    about="Erase what must go with the proofs still standing; hold what must stay.",
+    page="docs/forget.md",
+    needs=("approvals",),
+    libraries=("ssh",),
+    groups=(
+        Group("hold", "Keep records from being erased.", 500),
+        Group("retention", "Keep content as long as the project says.", 510),
+    ),
+    commands=(
+        Command(
+            ("forget",),
+            "commands:forget",
+            "Erase a text, a person's name, a file's content or a record's, wherever this clone "
+            "holds it; seals and proofs go on holding.",
+            (
+                option("text_file", "A file with the text that is to go.", metavar="FILE"),
+                option("subject", "A name, address or other text that is to go.", metavar="NAME"),
+                option("path", "What was recorded about files of this pattern.", metavar="GLOB"),
+                option("invocation_id", "What was said and done in this record.", metavar="ID"),
+                option(
+                    "member",
+                    "Of that record only this member; repeatable.",
+                    multiple=True,
+                    metavar="NAME",
+                ),
+                flag("resume", "Carry out what annexes of other clones say was erased."),
+                _REASON,
+                _KEY,
+                _YES,
+            ),
+            ("spec-kitty forget --subject ada@example.org --yes",),
+            _EXIT,
+            rank=700,
+        ),
+        Command(
+            ("hold", "add"),
+            "commands:add_hold",
+            "Hold records: nothing erases anything of them until they are released.",
+            _IDS,
+            ('spec-kitty hold add ID --reason "case 12/345"',),
+            "0 held · 1 refused · 2 usage",
+            rank=710,
+        ),
+        Command(
+            ("hold", "list"),
+            "commands:list_holds",
+            "List holds, also those that are over.",
+            (),
+            ("spec-kitty hold list",),
+            "0 listed",
+            rank=720,
+        ),
+        Command(
+            ("hold", "release"),
+            "commands:release_hold",
+            "Release records that are held.",
+            _IDS,
+            ('spec-kitty hold release ID --reason "the case is closed"',),
+            "0 released · 1 refused · 2 usage",
+            rank=730,
+        ),
+        Command(
+            ("retention", "plan"),
+            "commands:retention_plan",
+            "Show what is due by the rules of retention in the config, and what contradicts.",
+            (_IDLE,),
+            ("spec-kitty retention plan",),
+            "0 shown · 1 rules contradict each other · 2 usage",
+            rank=740,
+        ),
+        Command(
+            ("retention", "run"),
+            "commands:retention_run",
+            "Erase what is due, and nothing else.",
+            (_IDLE, _KEY._replace(name="key"), _REASON, _YES),
+            ("spec-kitty retention run --yes",),
+            _EXIT,
+            rank=750,
+        ),
+    ),
+    shapes="shapes",
+    errors={
+        "HELD": "A record is held, so nothing of it can be erased.",
+        "CLOCK_BEHIND": "The clock says a time before that of a line that is there.",
+        "CLOCK_DOUBTED": "The clock is far from the newest record, so nothing is due by it.",
+        "RETENTION_CONTRADICTS": "One rule would erase what another one keeps.",
+        "ANNEX_DAMAGED": "An annex is not the one that an erasure wrote.",
+    },
+    pure=("targets", "retention"),
+)

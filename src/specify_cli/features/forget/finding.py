@@ -1,0 +1,314 @@
+"""Find every place in reach that holds what is to be forgotten; nothing is written.
+
+plan = make_plan(project, Query(texts=("ada@example.org",)))
+plan.records, plan.objects, plan.files
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from specify_cli import durable
+from specify_cli.errors import CallerError
+from specify_cli.features.forget.orders import hold_on
+from specify_cli.features.forget.retention import Rule, find_due
+from specify_cli.features.forget.targets import Query, find_members, holds_any
+from specify_cli.project.config import Project
+from specify_cli.record import layout
+from specify_cli.record.findings import NamedObject
+from specify_cli.record.ids import millis_of, rfc3339
+from specify_cli.record.record import fold, split_lines
+from specify_cli.record.seal import erased_members, open_line
+from specify_cli.record.verify import named_objects
+from specify_cli.storage.checking import verify_file
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.reachability import Reach
+from specify_cli.storage.store import Place, places
+from specify_cli.storage.worktrees import find_sibling_roots, find_worktrees
+
+_BLOCK = 1 << 20
+# How far behind or past the newest record a clock is believed, in milliseconds.
+_SKEW, _IDLE = 600_000, 90 * 24 * 3600 * 1000
+# Derived, and made anew when they are needed: what they hold is never searched, only removed.
+DERIVED = ("search", "capsule", "parse-cache.json")
+# What must stay whatever it holds, below the git directory: the log, keys, and a person's word.
+_STAYS = ("log", "worktrees", "keys", "accepted", "sync", *DERIVED)
+
+
+class Copy(NamedTuple):
+    """One file of a record: the root it lies below (a worktree, or its second names), its place."""
+
+    root: str
+    place: Place
+
+
+class RecordPlan(NamedTuple):
+    """What is to be erased of one record: of which lines, by their seals, which members; and which
+    objects that its lines name."""
+
+    invocation_id: str
+    copies: tuple[Copy, ...]
+    lines: Mapping[str, tuple[int, tuple[str, ...]]]
+    objects: tuple[str, ...]
+
+    @property
+    def values(self) -> int:
+        """Return how many values go."""
+        return sum(len(members) for _, members in self.lines.values()) + len(self.objects)
+
+
+class Plan(NamedTuple):
+    """Everything that an erasure would change, and the records among it that are held."""
+
+    records: tuple[RecordPlan, ...]
+    objects: tuple[str, ...]
+    files: tuple[str, ...]
+    held: tuple[str, ...]
+
+
+def list_roots(project: Project) -> list[str]:
+    """Return where records of this project lie: here, other worktrees, and their second names."""
+    own = _second_home(project)
+    found = [project.root, *own, *find_sibling_roots(project.root), *find_worktrees(project.root)]
+    unique = {os.path.realpath(root): root for root in reversed(found) if os.path.isdir(root)}
+    return [unique.pop(os.path.realpath(project.root)), *sorted(unique.values())]
+
+
+def _second_home(project: Project) -> list[str]:
+    """Return every folder of second names, this worktree's own too."""
+    base = f"{project.git_dir}/kittify/worktrees"
+    if project.git_dir is None or not os.path.isdir(base):
+        return []
+    return [
+        f"{base}/{name}/{worktree}"
+        for name in sorted(os.listdir(base))
+        for worktree in sorted(os.listdir(f"{base}/{name}"))
+    ]
+
+
+def list_copies(project: Project) -> dict[str, list[Copy]]:
+    """Return every file of every sealed record, by invocation."""
+    copies: dict[str, list[Copy]] = {}
+    for root in list_roots(project):
+        trail = f"{root}/{layout.TRAIL}"
+        months = sorted(os.listdir(trail)) if os.path.isdir(trail) else []
+        folders = [layout.RECORDS, layout.IMPORTED, *(f"{layout.TRAIL}/{m}" for m in months)]
+        for place in places(root, folders):
+            path = f"{root}/{place.path}"
+            if stat.S_ISREG(os.lstat(path).st_mode):
+                copies.setdefault(place.invocation_id, []).append(Copy(root, place))
+    return copies
+
+
+Choose = Callable[[Mapping[str, object]], set[str]]
+
+
+def make_plan(project: Project, query: Query) -> Plan:
+    """Return what a query would have erased. Raises CallerError INVOCATION_NOT_FOUND."""
+    objects = frozenset(_find_objects(project, query.needles)) if query.texts else frozenset()
+    copies = list_copies(project)
+    if query.invocation_id is not None and query.invocation_id not in copies:
+        raise CallerError(
+            "INVOCATION_NOT_FOUND",
+            f"there is no sealed record {query.invocation_id}",
+            "spec-kitty invocations list",
+        )
+    records = [
+        plan
+        for invocation_id, files in sorted(copies.items())
+        if query.invocation_id in (None, invocation_id)
+        for plan in _plan_record(
+            files, lambda fields: find_members(fields, query, objects), objects
+        )
+    ]
+    own = {digest for plan in records for digest in plan.objects}
+    return complete_plan(project, copies, records, own | objects, query.needles)
+
+
+def complete_plan(
+    project: Project,
+    copies: Mapping[str, Sequence[Copy]],
+    records: Sequence[RecordPlan],
+    objects: set[str],
+    needles: tuple[bytes, ...] = (),
+) -> Plan:
+    """Return a plan with what else of it lies where, and which of its records are held.
+
+    An object that nothing but erased members leads to goes with them; one that another record leads
+    to stays, unless it holds what is to be forgotten.
+    """
+    touched = {plan.invocation_id for plan in records}
+    if not needles:
+        objects = objects - _find_kept(copies, records, objects)
+    records = [
+        plan._replace(objects=tuple(name for name in plan.objects if name in objects))
+        for plan in records
+    ]
+    held = [one for one in copies if hold_on(project.root, one) is not None]
+    kept_for_holds = {
+        item.digest
+        for one in held
+        for copy in copies[one][:1]
+        for item in Reach(FileObjectStore(copy.root)).of(verify_file(copy.root, copy.place).objects)
+    }
+    refused = {one for one in held if one in touched}
+    if objects & kept_for_holds:
+        refused |= {one for one in held if one not in refused}
+    return Plan(
+        tuple(records),
+        tuple(sorted(objects)),
+        tuple(_find_files(project, needles)) if needles else (),
+        tuple(sorted(refused)),
+    )
+
+
+def _find_kept(
+    copies: Mapping[str, Sequence[Copy]], records: Sequence[RecordPlan], objects: set[str]
+) -> set[str]:
+    """Return which of these objects something leads to that is not erased."""
+    if not objects:
+        return set()
+    gone = {seal: set(row[1]) for plan in records for seal, row in plan.lines.items()}
+    reaches: dict[str, Reach] = {}
+    kept: set[str] = set()
+    for files in copies.values():
+        copy = files[0]
+        named: list[NamedObject] = []
+        for _, raw in split_lines(durable.read_below(copy.root, copy.place.path)):
+            line = open_line(raw)
+            less = gone.get(str(line.seal), set())
+            fields = {key: value for key, value in (line.fields or {}).items() if key not in less}
+            named += named_objects(fields, None, 0)
+        reach = reaches.setdefault(copy.root, Reach(FileObjectStore(copy.root)))
+        kept |= {item.digest for item in reach.of(named)} & objects
+    return kept
+
+
+def _plan_record(
+    files: Sequence[Copy], choose: Choose, objects: frozenset[str]
+) -> Iterator[RecordPlan]:
+    """Yield the plan of a record, if anything of it goes; its copies end up alike."""
+    lines: dict[str, tuple[int, set[str]]] = {}
+    named: set[str] = set()
+    for copy in files:
+        for _, raw in split_lines(durable.read_below(copy.root, copy.place.path)):
+            line = open_line(raw)
+            if line.problems or line.fields is None or line.seal is None:
+                continue
+            members = choose(line.fields)
+            inside = {item.digest for item in named_objects(line.fields, None, 0)} & objects
+            named |= inside
+            if members:
+                seq = line.fields.get("seq")
+                known = lines.setdefault(line.seal, (seq if type(seq) is int else 0, set()))[1]
+                known |= members | set(erased_members(line.fields))
+                for name in members:
+                    value = line.fields.get(name)
+                    if isinstance(value, dict) and isinstance(value.get("object"), str):
+                        named.add(str(value["object"]))
+    if lines or named:
+        (invocation_id,) = {copy.place.invocation_id for copy in files}
+        rows = {seal: (seq, tuple(sorted(members))) for seal, (seq, members) in lines.items()}
+        yield RecordPlan(invocation_id, tuple(files), rows, tuple(sorted(named)))
+
+
+def find_due_records(
+    copies: Mapping[str, Sequence[Copy]], rules: Sequence[Rule], now: int, *, idle: bool
+) -> dict[str, dict[str, str]]:
+    """Return what of each closed record is due at a time. Raises CallerError CLOCK_DOUBTED.
+
+    Nothing but the records themselves says whether the clock is right, so one that is far past the
+    newest of them is doubted, unless a person says that the project was `idle`.
+    """
+    newest = max(map(millis_of, copies), default=now)
+    if rules and not newest - _SKEW <= now <= newest + _IDLE and not (idle and now > newest):
+        raise CallerError(
+            "CLOCK_DOUBTED",
+            f"this clock says {rfc3339(now)}, and the newest record is of {rfc3339(newest)}",
+            "set the clock; where it is right and nothing was recorded since: --idle",
+        )
+    due: dict[str, dict[str, str]] = {}
+    for invocation_id, files in copies.items():
+        record = fold(durable.read_below(files[0].root, files[0].place.path))
+        if record is not None and record.completed is not None and record.sealed:
+            outcome = str(record.completed.get("outcome"))
+            begun = millis_of(invocation_id)
+            sides = find_due(rules, files[0].place.profile_id, outcome, begun, now)
+            if sides:
+                due[invocation_id] = sides
+    return due
+
+
+def plan_records(
+    copies: Mapping[str, Sequence[Copy]], choose: Mapping[str, Choose]
+) -> list[RecordPlan]:
+    """Return what goes of each of these records, by what is chosen of its lines."""
+    return [
+        plan
+        for one, pick in choose.items()
+        for plan in _plan_record(copies[one], pick, frozenset())
+    ]
+
+
+def _find_objects(project: Project, needles: tuple[bytes, ...]) -> Iterator[str]:
+    """Yield the objects that hold one of these, wherever they lie."""
+    for root in list_roots(project):
+        for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
+            for path in _walk(f"{root}/{folder}"):
+                name = path[-65:].replace("/", "")
+                if len(name) == 64 and contains(path, needles):
+                    yield name
+
+
+def _find_files(project: Project, needles: tuple[bytes, ...]) -> Iterator[str]:
+    """Yield what else holds one of these and can go: bindings, evidence, what hooks kept."""
+    folders = [f"{root}/{name}" for root in list_roots(project) for name in _OTHERS]
+    if project.git_dir is not None:
+        base = f"{project.git_dir}/kittify"
+        names = sorted(os.listdir(base)) if os.path.isdir(base) else []
+        folders += [f"{base}/{name}" for name in names if name not in _STAYS]
+    for folder in folders:
+        for path in _walk(folder):
+            if "/local/objects/" not in path and contains(path, needles):
+                yield path
+
+
+_OTHERS = (layout.LOCAL, layout.EVIDENCE, layout.INTAKE)
+
+
+def find_left(project: Project, needles: tuple[bytes, ...]) -> list[str]:
+    """Return the files below every `.kittify/` and the git directory's that hold one of these."""
+    folders = [f"{root}/{layout.KITTIFY}" for root in list_roots(project)]
+    if project.git_dir is not None:
+        folders.append(f"{project.git_dir}/kittify")
+    paths = {os.path.realpath(path) for folder in folders for path in _walk(folder)}
+    return sorted(path for path in paths if contains(path, needles))
+
+
+def _walk(folder: str) -> Iterator[str]:
+    if os.path.isfile(folder) and not os.path.islink(folder):
+        yield folder
+    for top, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            path = f"{top}/{name}"
+            if stat.S_ISREG(os.lstat(path).st_mode):
+                yield path
+
+
+def contains(path: str, needles: tuple[bytes, ...]) -> bool:
+    """Return whether a file holds one of these; it is read a part at a time."""
+    longest = max(map(len, needles))
+    try:
+        with open(path, "rb") as file:
+            tail = b""
+            while block := file.read(_BLOCK):
+                if holds_any(tail + block, needles):
+                    return True
+                tail = block[-longest:]
+    except FileNotFoundError:
+        pass
+    return False

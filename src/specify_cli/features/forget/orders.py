@@ -1,0 +1,100 @@
+"""What a person or a rule orders of a record, as an annex: erased, held, released (docs/format.md
+§13).
+
+    order = Order("ada", "leaves the company", key="~/.ssh/id_ed25519")
+    line = compose_order(project, place, "held", {}, order, now)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from specify_cli.errors import CallerError, StoredDataError
+from specify_cli.features.approvals.orders import NAMESPACE, make_order_statement
+from specify_cli.libraries.ssh.signatures import sign_text
+from specify_cli.project.config import Project
+from specify_cli.record.erasures import find_hold
+from specify_cli.record.findings import LAST_OPENING_SEQ
+from specify_cli.record.ids import rfc3339
+from specify_cli.record.record import Tip, split_lines, tip_of
+from specify_cli.record.seal import open_line, seal_line
+from specify_cli.storage.checking import annex_files
+from specify_cli.storage.store import FileRecordStore, Place
+
+
+class Order(NamedTuple):
+    """Who orders something, why, and by which key; or the rule that does."""
+
+    by: str
+    reason: str
+    key: str | None = None
+    rule: str | None = None
+
+
+def compose_order(
+    place: Place, data: bytes, content: Mapping[str, object], order: Order, now: int
+) -> bytes:
+    """Return the annex's line for a record with these bytes; `content` holds its event.
+
+    Raises StoredDataError RECORD_DAMAGED, CallerError CLOCK_BEHIND.
+    """
+    tip = _find_tip(place, data)
+    at = rfc3339(now)
+    if at < tip.at:
+        raise CallerError(
+            "CLOCK_BEHIND",
+            f"this clock says {at}, before the newest line of {place.invocation_id} ({tip.at})",
+            "set the clock, then run the command again",
+        )
+    fields: dict[str, object] = {
+        **content,
+        "v": tip.version,
+        "seq": tip.seq + 1,
+        "invocation_id": place.invocation_id,
+        "prev": tip.seal,
+        "at": at,
+        "ordered_by": order.by,
+        "reason": order.reason,
+        "identity": "rule" if order.rule else "ssh" if order.key else "claim",
+    }
+    if order.rule:
+        fields["rule"] = order.rule
+    elif order.key:
+        fields["signature"] = sign_text(order.key, NAMESPACE, make_order_statement(fields))
+    return seal_line(fields)
+
+
+def _find_tip(place: Place, data: bytes) -> Tip:
+    """Return the line that an order hangs on: the last of a closed record, else the last opening
+    one; with the time of the newest line."""
+    tips = [tip for _, raw in split_lines(data) if (tip := tip_of(open_line(raw))) is not None]
+    if tips and tips[-1].event == "completed":
+        return tips[-1]
+    opening = [tip for tip in tips if tip.seq == LAST_OPENING_SEQ] or tips[:1]
+    if not opening:
+        raise StoredDataError(
+            "RECORD_DAMAGED",
+            f"{place.path} holds no whole line",
+            f"spec-kitty invocations verify {place.invocation_id}",
+        )
+    return opening[0]._replace(at=max(tip.at for tip in tips))
+
+
+def read_orders(root: str, invocation_id: str) -> Iterator[dict[str, object]]:
+    """Yield what was ordered of a record, each with its seal."""
+    for _, data in annex_files(root, invocation_id):
+        if isinstance(data, bytes) and b'"ordered_by":' in data:
+            line = open_line(data.rstrip(b"\n"))
+            if not line.problems and line.fields is not None:
+                yield {**line.fields, "~": line.seal}
+
+
+def hold_on(root: str, invocation_id: str) -> Mapping[str, object] | None:
+    """Return a hold that is in force on a record; None where none is."""
+    return find_hold(list(read_orders(root, invocation_id)))
+
+
+def read_place(project: Project, place: Place) -> bytes:
+    """Return the bytes of a record."""
+    return FileRecordStore(project.root).read(place)

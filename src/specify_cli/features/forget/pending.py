@@ -1,0 +1,53 @@
+"""Carry out here what annexes of other clones say was erased, and make copies alike again.
+
+plan = plan_pending(project)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from specify_cli.features.forget.finding import Plan, complete_plan, list_copies, plan_records
+from specify_cli.features.forget.orders import read_orders
+from specify_cli.project.config import Project
+from specify_cli.record.erasures import read_rows
+from specify_cli.record.seal import erased_members
+from specify_cli.storage.checking import differing_copies, verify_place
+from specify_cli.storage.store import Place
+
+
+def plan_pending(project: Project) -> Plan:
+    """Return what annexes say was erased and is still here, of records that are not held."""
+    copies = list_copies(project)
+    chosen = {}
+    objects: set[str] = set()
+    for invocation_id, files in copies.items():
+        orders = [o for o in read_orders(project.root, invocation_id) if o["event"] == "erased"]
+        if not orders or not _is_due(project, [copy.place for copy in files]):
+            continue
+        members: dict[tuple[object, object], set[str]] = {}
+        for order in orders:
+            named = order.get("objects")
+            objects |= set(map(str, named)) if isinstance(named, list) else set()
+            for row in read_rows(order) or ():
+                members.setdefault((row.seq, None), set()).update(row.members)
+
+        def choose(
+            fields: Mapping[str, object],
+            members: Mapping[tuple[object, object], set[str]] = members,
+        ) -> set[str]:
+            gone = members.get((fields.get("seq"), None), set())
+            return (gone & fields.keys()) | (gone if erased_members(fields) else set())
+
+        chosen[invocation_id] = choose
+    return complete_plan(project, copies, plan_records(copies, chosen), objects)
+
+
+def _is_due(project: Project, places: list[Place]) -> bool:
+    """Return whether lines are still whole that an annex says were erased, or copies differ."""
+    codes = {"ERASURE_PENDING", "ERASURE_UNPROVEN"}
+    return any(
+        any(differing_copies(project.root, place))
+        or any(item.code in codes for item in verify_place(project, place, ()).findings)
+        for place in places
+    )

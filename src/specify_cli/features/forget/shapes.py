@@ -1,0 +1,66 @@
+"""The JSON that this room's commands print."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specify_cli.cli.schemas.shapes import Shape
+
+
+class ForgetRow(Shape):
+    """What goes of one record: how many values and objects, and the files it lies in."""
+
+    invocation_id: str
+    values: int
+    objects: list[str]
+    files: list[str]
+
+
+class Forgotten(Shape):
+    """Printed by forget and retention run; `left` names files that hold it still."""
+
+    done: bool
+    records: list[ForgetRow]
+    objects: list[str]
+    files: list[str]
+    held: list[str]
+    certificate: str | None
+    left: list[str]
+    not_reached: list[str]
+
+
+class HoldRow(Shape):
+    """Printed by hold: one hold on one record, and the path of the annex that says so."""
+
+    invocation_id: str
+    hold: str
+    ordered_by: str
+    reason: str
+    at: str
+    in_force: bool
+
+
+class DueRow(Shape):
+    """What of one record is due: kinds of content, each with the rule, and how many values."""
+
+    invocation_id: str
+    due: dict[str, str]
+    values: int
+    bytes: int
+    held: bool
+
+
+class Retention(Shape):
+    """Printed by retention status and plan."""
+
+    rules: list[dict[str, Any]]
+    contradictions: list[str]
+    records: int
+    due: list[DueRow]
+
+
+SHAPES: dict[str, Any] = {
+    "forgotten": Forgotten,
+    "hold-row": HoldRow,
+    "retention": Retention,
+}

@@ -1,0 +1,123 @@
+"""Which members of a line a query means. [pure]
+
+query = Query(texts=("ada@example.org",))
+find_members(fields, query, frozenset())            # {"text", "text_hash"}
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections.abc import Mapping, Set
+from typing import NamedTuple
+
+from specify_cli.record.event_table import EVENTS
+from specify_cli.record.seal import ALWAYS_LEFT, canonical
+
+# Kinds of members that hold what people and tools said.
+_SAID = frozenset(("captured", "digested", "message", "note"))
+_SAID_BY_NAME: Mapping[str, frozenset[str]] = {
+    "started": frozenset(("request_text", "printed", "decisions")),
+    "retrieval_request": frozenset(("query",)),
+    "session_change": frozenset(("reason", "detail")),
+    "approval": frozenset(("reason",)),
+    "capture_gap": frozenset(("what",)),
+    "policy_violation": frozenset(("message",)),
+    "gate_decision": frozenset(("inputs",)),
+    "patch_apply": frozenset(("path",)),
+    "artifact_link": frozenset(("ref",)),
+    "tool_call": frozenset(("cwd",)),
+}
+_OF_A_PATCH = ("before", "after", "diff", "lines")
+# What follows from a member, so that it would give the member away to whoever tries guesses.
+_DERIVED: Mapping[str, tuple[str, ...]] = {
+    "request_text": ("request_object", "execution_hash", "match_reason"),
+    "request_object": ("request_text", "execution_hash", "match_reason"),
+    "args": ("idempotency_key",),
+    **dict.fromkeys(_OF_A_PATCH, (*_OF_A_PATCH, *(f"{name}_hash" for name in _OF_A_PATCH))),
+}
+SHORTEST = 4
+
+
+class Query(NamedTuple):
+    """What is to be forgotten: texts wherever they stand, what is about files, or members of one
+    record."""
+
+    texts: tuple[str, ...] = ()
+    path: str | None = None
+    invocation_id: str | None = None
+    members: tuple[str, ...] = ()
+
+    @property
+    def needles(self) -> tuple[bytes, ...]:
+        """Return the forms in which the texts stand in files: plain, and as JSON in JSON."""
+        forms: dict[bytes, None] = {}
+        for text in self.texts:
+            for level in range(3):
+                for plain in (False, True):
+                    form = text
+                    for _ in range(level):
+                        form = json.dumps(form, ensure_ascii=plain)[1:-1]
+                    forms[form.encode("utf-8", "surrogatepass")] = None
+        return tuple(forms)
+
+
+def holds_any(data: bytes, needles: tuple[bytes, ...]) -> bool:
+    """Return whether bytes hold one of these."""
+    return any(needle in data for needle in needles)
+
+
+def find_members(fields: Mapping[str, object], query: Query, objects: Set[str]) -> set[str]:
+    """Return the members of a line that the query means; `objects` are those that hold a text."""
+    found: set[str] = set()
+    for name, value in fields.items():
+        if (query.texts and holds_any(canonical(value), query.needles)) or (
+            isinstance(value, dict) and value.get("object") in objects
+        ):
+            found.add(name)
+    if query.path is not None and _is_about(fields, query.path):
+        found |= list_said(fields)
+    if query.invocation_id is not None and query.invocation_id == fields.get("invocation_id"):
+        found |= set(query.members) & fields.keys() if query.members else list_said(fields)
+    return _add_derived(fields, found)
+
+
+def list_said(fields: Mapping[str, object], sides: Set[str] | None = None) -> set[str]:
+    """Return the members of a line that hold what people and tools said, of these capture sides."""
+    event = str(fields.get("event"))
+    known = EVENTS[event].members if event in EVENTS else {}
+    names = {
+        name
+        for name, of in known.items()
+        if (of.kind in _SAID or of.side) and (sides is None or of.side in sides)
+    }
+    if sides is None or (sides & {"prompt"} and event in ("started", "retrieval_request")):
+        names |= _SAID_BY_NAME.get(event, frozenset())
+    stems = {*names, *(f"{name}_hash" for name in names), *(f"{name}_size" for name in names)}
+    return _add_derived(fields, stems & fields.keys())
+
+
+def _add_derived(fields: Mapping[str, object], names: Set[str]) -> set[str]:
+    wider = set(names)
+    for name in names:
+        stem = name.removesuffix("_hash").removesuffix("_size")
+        wider |= {stem, f"{stem}_hash", f"{stem}_size", *_DERIVED.get(stem, ())}
+    return (wider & fields.keys()) - KEPT
+
+
+def _is_about(fields: Mapping[str, object], pattern: str) -> bool:
+    paths = [fields.get("path"), fields.get("ref")]
+    if any(isinstance(path, str) and fnmatch.fnmatchcase(path, pattern) for path in paths):
+        return True
+    args = fields.get("args")
+    words = json.dumps(args, ensure_ascii=False).replace("\\", " ").replace('"', " ").split()
+    return fields.get("event") == "tool_call" and any(
+        fnmatch.fnmatchcase(word, pattern) or fnmatch.fnmatchcase(word, f"*/{pattern}")
+        for word in words
+    )
+
+
+# What every line keeps, and what a record cannot be found and followed without.
+KEPT = ALWAYS_LEFT | frozenset(
+    ("call_id", "request_id", "after", "after_of", "dedupe", "profile_id", "snapshot")
+)

@@ -1,0 +1,123 @@
+"""Does an annex say of each line without some members that they were erased (docs/format.md §13).
+[pure]
+
+    report = judge_erasures(report, [(file, fields)])     # annexes that fit their record
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from doctrine.text import count, say
+from specify_cli.record.findings import ErasedLine, RecordReport, finding
+from specify_cli.record.seal import is_digest
+
+
+class Row(NamedTuple):
+    """What an annex says was erased of one line."""
+
+    seq: int
+    seal: str
+    members: tuple[str, ...]
+    digest: str
+
+
+def read_rows(fields: Mapping[str, object]) -> tuple[Row, ...] | None:
+    """Return the lines that an annex says were erased; None where it is malformed."""
+    lines, rows = fields.get("lines"), []
+    for item in lines if isinstance(lines, list) else [None]:
+        if not isinstance(item, dict) or item.keys() != {"seq", "seal", "members", "digest"}:
+            return None
+        seq, members = item["seq"], item["members"]
+        if type(seq) is not int or not isinstance(members, list) or not members:
+            return None
+        if not is_digest(str(item["seal"])) or not is_digest(str(item["digest"])):
+            return None
+        rows.append(Row(seq, str(item["seal"]), tuple(map(str, members)), str(item["digest"])))
+    return tuple(rows)
+
+
+def judge_erasures(
+    report: RecordReport,
+    annexes: Sequence[tuple[str, Mapping[str, object]]],
+    holds: Callable[[str], bool] | None = None,
+) -> RecordReport:
+    """Return the report of a record with what its annexes say of what was erased.
+
+    A line counts as erased where one annex names its seal, exactly its missing members, and the
+    digest of what is left. What other annexes say of that line has to be missing too. `holds` says
+    whether the record shows a seal: an annex of another record names lines that are not there.
+    """
+    by_seal = {line.seal: line for line in report.erased}
+    proven: set[str] = set()
+    objects: set[str] = set()
+    findings = list(report.findings)
+    orders = [fields for _, fields in annexes]
+    for file, fields in annexes:
+        if fields.get("event") != "erased":
+            continue
+        if find_hold(orders, str(fields.get("at"))) is not None:
+            findings.append(finding("HELD_ERASED", file, None, 0, _say_order(fields)))
+        rows = read_rows(fields)
+        named = fields.get("objects")
+        if rows is None or not isinstance(named, list):
+            findings.append(finding("ANNEX_MISMATCH", file, None, 0, "expected what was erased"))
+            continue
+        late = [line.at for row in rows if (line := by_seal.get(row.seal)) is not None]
+        if late and str(fields.get("at")) < max(late):
+            what = f"it says {say(fields.get('at'))}, before the line it erases was written"
+            findings.append(finding("ANNEX_MISMATCH", file, None, 0, what))
+            continue
+        objects.update(map(str, named))
+        proven |= {row.seal for row in rows if _proves(row, by_seal.get(row.seal))}
+        for row in rows:
+            line = by_seal.get(row.seal)
+            if line is None and holds is not None and not holds(row.seal):
+                what = f"it erases a line, seq {row.seq}, that the record does not hold"
+                findings.append(finding("ANNEX_MISMATCH", file, None, 0, what))
+            elif line is None or (line.digest and not set(row.members) <= set(line.members)):
+                what = f"{', '.join(row.members)}, says {file}"
+                findings.append(finding("ERASURE_PENDING", report.file, row.seq, 0, what))
+        values = sum(len(row.members) for row in rows) + len(named)
+        if values:
+            why = f"{count(values, 'value')}, {_say_order(fields)}"
+            findings.append(finding("ERASED", file, None, 0, why))
+    kept = [item for item in findings if not _is_proven(item.code, item.seq, proven, by_seal)]
+    return report._replace(findings=tuple(kept), erased_objects=tuple(sorted(objects)))
+
+
+def find_hold(
+    annexes: Sequence[Mapping[str, object]], at: str = "9999"
+) -> Mapping[str, object] | None:
+    """Return a hold that is in force on a record at a time; None where none is."""
+    held = [one for one in annexes if one.get("event") == "held" and str(one.get("at")) <= at]
+    over = {
+        one.get("hold")
+        for one in annexes
+        if one.get("event") == "released" and str(one.get("at")) <= at
+    }
+    return next((one for one in held if one.get("~") not in over), None)
+
+
+def _say_order(fields: Mapping[str, object]) -> str:
+    rule = fields.get("rule")
+    by = f"rule {say(rule)}" if rule is not None else say(fields.get("ordered_by"))
+    return f"{say(fields.get('at'))}, by {by}: {say(fields.get('reason'))}"
+
+
+def _proves(row: Row, line: ErasedLine | None) -> bool:
+    return (
+        line is not None
+        and row.digest == line.digest
+        and row.members == line.members
+        and row.seq == line.seq
+    )
+
+
+def _is_proven(
+    code: str, seq: int | None, proven: set[str], by_seal: Mapping[str, ErasedLine]
+) -> bool:
+    if code != "ERASURE_UNPROVEN":
+        return False
+    return any(line.seq == seq and line.seal in proven for line in by_seal.values())

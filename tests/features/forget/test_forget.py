@@ -1,0 +1,443 @@
+"""Values are erased everywhere in reach, and everything else goes on verifying."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keys import ADA, allow, make_key
+from specify_cli.features.forget import erasing, finding
+from specify_cli.features.forget.orders import Order
+from specify_cli.features.forget.retention import Rule, find_contradictions, find_due
+from specify_cli.features.forget.targets import Query
+from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.record.seal import open_line, seal_line
+from support import FULL, Cli, accept, git
+from trails import RECORDS, Clock, codes, load, make_repository, sign, verify
+
+NAME = "zoe.quill@example.org"
+BIG = f"{'x' * 40_000} {NAME} {'y' * 9000}"
+BEGUN = 1_700_000_000
+
+
+def plant(root: Path, records: int = 2, trail: str = "private", every: int = 2) -> list[str]:
+    """Add closed records; every second one holds the name in its request, a call, a result, a patch and an error."""
+    make_repository(root, trail)
+    accept(root)
+    executor = ProfileInvocationExecutor(root, clock=Clock(random.Random(1), BEGUN), entropy=random.Random(2).randbytes)
+    made = []
+    for number in range(records):
+        who = NAME if number % every == 0 else "nobody"
+        one = executor.invoke(f"fix the login test for {who}").invocation_id
+        executor.record(
+            one,
+            [
+                ("tool_call", {"tool": "sh", "call_id": "c", "args": {"to": who, "inner": json.dumps({"a": who})}}),
+                ("tool_result", {"call_id": "c", "status": "ok", "output": BIG.replace(NAME, who)}),
+                ("patch_apply", {"path": "src/a.py", "kind": "modify", "diff": f"@@ -1 +1 @@\n-a\n+{who}\n"}),
+                ("error", {"error_code": "E1", "message": f"{who} is unknown"}),
+            ],
+        )
+        executor.complete(one)
+        made.append(one)
+    return made
+
+
+def forget(root: Path, query: Query | None = None, order: Order = Order("ada", "asked for it")) -> str:
+    project = load(root)
+    plan = finding.make_plan(project, query or Query(texts=(NAME,)))
+    # A leaf that a crash left out is added only for a line of the time of its file.
+    return erasing.carry_out(project, erasing.begin(project, plan, order, time.time_ns() // 1_000_000))
+
+
+def holding(root: Path, text: str = NAME) -> list[str]:
+    """Return the files below the project and its git directory that hold a text."""
+    found = [path for path in root.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+    return [str(path.relative_to(root)) for path in found]
+
+
+def record_of(root: Path, invocation_id: str) -> Path:
+    (path,) = (root / RECORDS).glob(f"*{invocation_id}.jsonl")
+    return path
+
+
+def annex_of(root: Path, invocation_id: str) -> Path:
+    (path,) = (root / ".kittify/events/annexes" / invocation_id).glob("*.jsonl")
+    return path
+
+
+@pytest.mark.parametrize("trail", ["private", "committed"])
+def test_a_name_is_gone_from_every_file_and_the_trail_is_logged_still(tmp_path: Path, trail: str) -> None:
+    root = tmp_path / "p"
+    plant(root, trail=trail)
+    sign(root)
+    assert holding(root)
+
+    certificate = json.loads((root / forget(root)).read_text())
+    sign(root)
+    report = verify(root)
+
+    assert holding(root) == []
+    assert (report.verdict, report.level, codes(report)) == ("intact", "logged", set())
+    assert report.erased > 10
+    assert NAME not in json.dumps(certificate) and certificate["ordered_by"] == "ada"
+
+
+def test_the_first_signed_state_goes_on_being_continued(tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    plant(root)
+    before = sign(root)
+    forget(root)
+    after = sign(root)
+
+    assert after.size == before.size + 1
+
+
+def test_what_was_not_erased_keeps_its_bytes(tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    one, other = plant(root)
+    kept = record_of(root, other).read_bytes()
+    seals = [raw[-67:-3] for raw in record_of(root, one).read_bytes().splitlines(keepends=True)]
+    forget(root)
+
+    assert record_of(root, other).read_bytes() == kept
+    assert [raw[-67:-3] for raw in record_of(root, one).read_bytes().splitlines(keepends=True)] == seals
+
+
+Forgery = Callable[[Path, str, str], None]
+
+
+def _change_a_member(root: Path, one: str, _: str) -> None:
+    path = record_of(root, one)
+    path.write_bytes(path.read_bytes().replace(b'"verb":"do"', b'"verb":"as"'))
+
+
+def _drop_the_annex(root: Path, one: str, _: str) -> None:
+    annex_of(root, one).unlink()
+
+
+def _erase_without_a_word(root: Path, _: str, other: str) -> None:
+    path = record_of(root, other)
+    lines = path.read_bytes().splitlines(keepends=True)
+    fields = open_line(lines[4][:-1])
+    body = json.loads(lines[4])
+    seal = body.pop("~")
+    body.pop("args_hash")
+    body["erased"] = {"members": ["args_hash"], "salt": "0" * 32}
+    assert fields.seal == seal
+    lines[4] = seal_line(body)[:-68] + b'"' + seal.encode() + b'"}\n'
+    path.write_bytes(b"".join(lines))
+
+
+def _back_date(root: Path, one: str, _: str) -> None:
+    _rewrite_annex(annex_of(root, one), at="2020-01-01T00:00:00.000Z")
+
+
+def _replay_on_another(root: Path, one: str, other: str) -> None:
+    source, folder = annex_of(root, one), root / ".kittify/events/annexes" / other
+    folder.mkdir()
+    shutil.copy(source, folder)
+
+
+def _replay_renamed(root: Path, one: str, other: str) -> None:
+    _replay_on_another(root, one, other)
+    tip = record_of(root, other).read_bytes()[-67:-3].decode()
+    _rewrite_annex(annex_of(root, other), invocation_id=other, prev=tip)
+
+
+def _forge(root: Path, one: str, other: str) -> None:
+    """Erase a line and write the annex that says so, with seals and all: only the log knows better."""
+    _erase_without_a_word(root, one, other)
+    _replay_renamed(root, one, other)
+    line = open_line(record_of(root, other).read_bytes().splitlines()[4])
+    row = {"seq": 4, "seal": line.seal, "members": ["args_hash"], "digest": line.digest}
+    _rewrite_annex(annex_of(root, other), lines=[row])
+
+
+def _rewrite_annex(path: Path, **changes: Any) -> None:
+    fields = json.loads(path.read_bytes())
+    del fields["~"]
+    path.write_bytes(seal_line({**fields, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("forge", "code"),
+    [
+        (_change_a_member, "ERASURE_UNPROVEN"),
+        (_drop_the_annex, "ERASURE_UNPROVEN"),
+        (_erase_without_a_word, "ERASURE_UNPROVEN"),
+        (_back_date, "ANNEX_MISMATCH"),
+        (_replay_on_another, "ANNEX_MISMATCH"),
+        (_replay_renamed, "ANNEX_MISMATCH"),
+        (_forge, "NOT_LOGGED"),
+    ],
+)
+def test_an_erasure_that_nobody_ordered_is_found(tmp_path: Path, forge: Forgery, code: str) -> None:
+    root = tmp_path / "p"
+    one, other = plant(root)
+    forget(root)
+    sign(root)
+    forge(root, one, other)
+
+    assert code in codes(verify(root))
+
+
+def test_an_unsigned_erasure_is_found_where_a_signature_is_demanded(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    one, other = plant(root, every=1)
+    key = make_key(tmp_path, "ada")
+    allowed = allow(tmp_path, key)
+    forget(root, Query(invocation_id=one), Order(ADA, "asked", str(key)))
+    forget(root, Query(invocation_id=other), Order(ADA, "asked"))
+
+    signed = cli("invocations", "verify", one, "--allowed-signers", allowed, cwd=root)
+    unsigned = cli("invocations", "verify", other, "--allowed-signers", allowed, cwd=root)
+
+    assert (signed.code, unsigned.code) == (0, 3)
+    assert "ORDER_UNVERIFIED" in unsigned.out
+    _rewrite_annex(annex_of(root, one), reason="another one")
+    assert "ORDER_UNVERIFIED" in cli("invocations", "verify", one, cwd=root).out
+
+
+def test_the_command_shows_asks_acts_and_every_reader_goes_on(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    one, other = plant(root)
+    shown = cli("forget", "--subject", NAME, "--json", cwd=root)
+    assert (shown.code, shown.json()["done"]) == (1, False) and holding(root)
+
+    done = cli("forget", "--subject", NAME, "--reason", "asked", "--yes", "--json", cwd=root)
+
+    assert (done.code, done.json()["left"]) == (0, [])
+    for command in (
+        ["invocations", "verify", one],
+        ["invocations", "verify", "--all"],
+        ["invocations", "show", one],
+        ["invocations", "list"],
+        ["invocations", "search", "sh"],
+        ["invocations", "compare", one, one],
+        ["invocations", "export", one, "-o", str(tmp_path / "one.tar")],
+        ["invocations", "export", one, "--safe", "-o", str(tmp_path / "safe.tar")],
+        ["invocations", "export", one, "--html", str(tmp_path / "one.html")],
+        ["invocations", "verify", str(tmp_path / "one.tar")],
+        ["invocations", "verify", str(tmp_path / "safe.tar")],
+    ):
+        ran = cli(*command, cwd=root)
+        assert ran.code == 0, (command, ran.err)
+        assert NAME not in ran.out
+    assert "values erased" in cli("invocations", "verify", one, cwd=root).out
+    refused = cli("replay", one, "--json", cwd=root)
+    assert (refused.code, refused.error()["error_code"]) == (1, "unreplayable.missing_input")
+    assert cli("replay", other, cwd=root).code == 0
+
+
+def test_an_open_record_is_erased_and_goes_on(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    make_repository(root)
+    one = cli("do", f"fix the test of {NAME}", "--json", cwd=root).json()["invocation_id"]
+    assert cli("forget", "--subject", NAME, "--yes", cwd=root).code == 0
+    assert cli("profile-invocation", "complete", "--invocation-id", one, cwd=root).code == 0
+
+    report = verify(root)
+
+    assert (codes(report), holding(root)) == (set(), []) and report.erased
+
+
+def test_an_object_that_another_record_names_stays(tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    one, _ = plant(root, every=1)
+    forget(root, Query(invocation_id=one))
+
+    assert codes(verify(root)) == set()
+
+
+def test_a_held_record_is_erased_by_nothing(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    one, _ = plant(root)
+    assert cli("hold", "add", one, "--reason", "case 1", cwd=root).code == 0
+    config = root / ".kittify/config.yaml"
+    config.write_text(config.read_text() + "retention:\n  - {name: short, keep: all, at_most: 0}\n")
+
+    for words in (
+        ("--subject", NAME),
+        ("--path", "src/*"),
+        ("--invocation-id", one),
+    ):
+        refused = cli("forget", *words, "--yes", "--json", cwd=root)
+        assert (refused.code, refused.error()["error_code"]) == (1, "HELD")
+    assert holding(root)
+    assert cli("hold", "release", one, "--reason", "closed", cwd=root).code == 0
+    assert [row["in_force"] for row in cli("hold", "list", "--json", cwd=root).json()] == [False]
+    assert cli("forget", "--subject", NAME, "--yes", cwd=root).code == 0 and not holding(root)
+
+
+def test_an_erasure_in_spite_of_a_hold_is_found(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    one, _ = plant(root)
+    plan = finding.make_plan(load(root), Query(texts=(NAME,)))
+    cli("hold", "add", one, "--reason", "case 1", cwd=root)
+    project = load(root)
+    erasing.carry_out(project, erasing.begin(project, plan, Order("mallory", "no reason"), time.time_ns() // 1_000_000))
+
+    assert "HELD_ERASED" in codes(verify(root))
+
+
+def test_rules_that_contradict_each_other_are_said_first() -> None:
+    short, long = Rule("short", ("tool_output",), at_most=30), Rule("long", ("all",), at_least=180)
+
+    assert find_contradictions([short, long]) == ["short erases after 30 days what long keeps for 180"]
+    assert not find_contradictions([short._replace(outcome="done"), long._replace(outcome="failed")])
+
+
+def test_what_another_rule_keeps_is_not_due() -> None:
+    day = 86_400_000
+    short, long = Rule("short", ("tool_output",), at_most=30), Rule("long", ("all",), at_least=180)
+
+    assert find_due([short], None, "done", 0, 31 * day) == {"tool_output": "short"}
+    assert find_due([short], None, "done", 0, 30 * day) == {}
+    assert find_due([short, long], None, "done", 0, 100 * day) == {}
+    assert find_due([short, long], None, "done", 0, 181 * day) == {"tool_output": "short"}
+
+
+@pytest.mark.parametrize("years", [-1, 1])
+def test_a_clock_that_is_wrong_by_a_year_makes_nothing_due(tmp_path: Path, years: int) -> None:
+    root = tmp_path / "p"
+    plant(root)
+    copies = finding.list_copies(load(root))
+    now = BEGUN * 1000 + years * 365 * 86_400_000
+
+    with pytest.raises(Exception, match="this clock says") as caught:
+        finding.find_due_records(copies, [Rule("r", ("all",), at_most=0)], now, idle=False)
+    assert getattr(caught.value, "code", None) == "CLOCK_DOUBTED"
+
+
+def test_two_clones_erase_different_parts_and_merge(cli: Cli, tmp_path: Path) -> None:
+    """The annexes merge as files; of the record either side is taken, and --resume makes both alike."""
+    root, clone = tmp_path / "p", tmp_path / "clone"
+    one, _ = plant(root, trail="committed")
+    git(root, "add", "-A")
+    git(root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one")
+    git(tmp_path, "clone", "-q", str(root), str(clone))
+    accept(clone)
+    forget(root, Query(invocation_id=one, members=("output",)))
+    forget(clone, Query(invocation_id=one, members=("args",)))
+    for name in (clone / ".kittify/events/annexes" / one).iterdir():
+        shutil.copy(name, root / ".kittify/events/annexes" / one)
+    assert "ERASURE_PENDING" in {item.code for item in verify(root).findings}
+
+    assert cli("forget", "--resume", "--yes", cwd=root).code == 0
+
+    codes_found = {item.code for item in verify(root).findings}
+    assert not codes_found & {"ERASURE_PENDING", "ERASURE_UNPROVEN", "COPIES_DIFFER"}
+    lines = [open_line(raw).fields or {} for raw in record_of(root, one).read_bytes().splitlines()]
+    assert not any({"args", "output"} & line.keys() for line in lines)
+
+
+_CHANGES = ("write", "link", "rename", "unlink", "fsync", "mkdir")
+
+
+def _count_and_die(root: Path, at: int) -> int:
+    """Erase in a child that dies before its so manyth call that changes a file; return how many it made, or -1."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        made = 0
+
+        def wrap(call: Callable[..., Any]) -> Callable[..., Any]:
+            def counted(*words: Any, **named: Any) -> Any:
+                nonlocal made
+                made += 1
+                if made == at:
+                    os._exit(9)
+                return call(*words, **named)
+
+            return counted
+
+        real = os.write
+        for name in _CHANGES:
+            setattr(os, name, wrap(getattr(os, name)))
+        code = 1
+        try:
+            forget(root)
+            code = 0
+        finally:
+            real(writing, str(made).encode())
+            os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        told = pipe.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert code in (0, 9)
+    return int(told) if code == 0 else -1
+
+
+def _judge_kill(cli: Cli, template: Path, folder: Path, at: int) -> None:
+    root = Path(shutil.copytree(template, folder))
+    assert _count_and_die(root, at) == -1
+    journals = list((root / ".kittify/local/forget/journals").glob("*.json"))
+    certificates = list((root / ".kittify/local/forget/certificates").glob("*.json"))
+    assert not (certificates and holding(root))
+    assert codes(verify(root)) <= {"COPIES_DIFFER"}
+
+    assert cli("forget", "--resume", "--yes", cwd=root).code == 0
+
+    assert codes(verify(root)) == set()
+    done = list((root / ".kittify/local/forget/certificates").glob("*.json"))
+    assert bool(holding(root)) is (not done), "half erased"
+    assert bool(done) is bool(journals or certificates)
+    shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("share", range(3))
+def test_killed_at_a_call_it_is_not_begun_or_done_by_the_next_run(cli: Cli, tmp_path: Path, share: int) -> None:
+    template = tmp_path / "template"
+    plant(template, trail="committed")
+    calls = _count_and_die(Path(shutil.copytree(template, tmp_path / "whole")), 0)
+    step = 9
+    assert calls > 50
+    for at in range(1 + share * 3, calls + 1, step):
+        _judge_kill(cli, template, tmp_path / f"killed{at}", at)
+
+
+@pytest.mark.stress
+def test_killed_at_every_call_it_is_not_begun_or_done_by_the_next_run(cli: Cli, tmp_path: Path) -> None:
+    template = tmp_path / "template"
+    plant(template, records=8 if FULL else 2, trail="committed")
+    calls = _count_and_die(Path(shutil.copytree(template, tmp_path / "whole")), 0)
+    for at in range(1, calls + 1):
+        _judge_kill(cli, template, tmp_path / f"killed{at}", at)
+
+
+@pytest.mark.stress
+def test_of_thousands_of_records_a_third_is_erased_and_the_rest_verifies(tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    plant(root, records=10_000 if FULL else 60, every=3)
+    sign(root)
+    forget(root)
+    sign(root)
+    report = verify(root)
+
+    assert (report.level, codes(report), holding(root)) == ("logged", set(), [])
+
+
+def test_the_worktree_of_a_branch_keeps_no_second_name_of_what_was_erased(tmp_path: Path) -> None:
+    root, linked = tmp_path / "p", tmp_path / "linked"
+    plant(root)
+    git(root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "one")
+    subprocess.run(["git", "-C", str(root), "worktree", "add", "-q", str(linked)], check=True)
+    executor = ProfileInvocationExecutor(linked)
+    executor.complete(executor.invoke(f"fix the test for {NAME}").invocation_id)
+    assert holding(linked) and holding(root)
+    forget(linked)
+
+    assert holding(linked) + holding(root) == []
+    (path,) = (linked / RECORDS).glob("*.jsonl")
+    assert path.stat().st_nlink == 2
