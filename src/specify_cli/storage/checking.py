@@ -57,7 +57,7 @@ def verify_place(
 
     Who walks all records knows the `others` already; without them the index is asked.
     """
-    report = _verify_alone(project.root, place, anchors, list_withheld=list_withheld)
+    report = verify_file(project.root, place, anchors, list_withheld=list_withheld)
     if any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
         return report
     if others is None:
@@ -132,11 +132,9 @@ def differing_copies(root: str, place: Place) -> Iterator[str]:
                 yield twin.path
 
 
-def verify_file(
-    root: str, place: Place, anchors: Iterable[str] = (), *, list_withheld: bool = True
-) -> RecordReport:
+def verify_lines(root: str, place: Place, *, list_withheld: bool = True) -> RecordReport:
     """Return the findings of a record's own lines, and of what was erased of them."""
-    report = _verify_alone(root, place, anchors, list_withheld=list_withheld)
+    report = verify_file(root, place, list_withheld=list_withheld)
     return add_orders(report, root, place.invocation_id)
 
 
@@ -150,9 +148,10 @@ def add_orders(report: RecordReport, root: str, invocation_id: str) -> RecordRep
     return add_annexes(report, invocation_id, annexes)
 
 
-def _verify_alone(
-    root: str, place: Place, anchors: Iterable[str], *, list_withheld: bool
+def verify_file(
+    root: str, place: Place, anchors: Iterable[str] = (), *, list_withheld: bool = True
 ) -> RecordReport:
+    """Return the findings of a record's own lines; its annexes say what was erased of them."""
     try:
         with durable.folder(root, place.folder) as folder_fd:
             fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)

@@ -1,8 +1,8 @@
 """Erase what must go with the proofs still standing, hold what must stay, and keep the rest no
 longer than the project says.
 
-    plan = make_plan(project, Query(texts=("ada@example.org",)))
-    carry_out(project, begin(project, plan, Order("ada", "asked for it"), now))
+    from specify_cli.features.forget.targets import Query, find_members
+    find_members({"event": "prompt", "text": "ada"}, Query(texts=("ada",)), frozenset())
 
 Reading order: `targets.py` (which members of a line a query means), `finding.py` (every place that
 holds them), `erasing.py` (the journal and its steps), `orders.py` (annexes that a person or a rule

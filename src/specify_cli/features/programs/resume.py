@@ -50,7 +50,7 @@ from specify_cli.record.seal import GENESIS, bulk_codec, open_line
 from specify_cli.record.snapshot import policy_digests
 from specify_cli.record.state import ExecutionState, StateFold
 from specify_cli.routing.registry import ProfileRegistry
-from specify_cli.storage.checking import read_record_lines, verify_file, verify_place
+from specify_cli.storage.checking import read_record_lines, verify_lines, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import read_record, read_whole
@@ -159,7 +159,7 @@ def state_of(project: Project, invocation_id: str, at: int | None = None) -> Exe
             if at is not None and folded.seq >= at:
                 break
     if suspect:
-        _require_sound(place, verify_file(project.root, place))
+        _require_sound(place, verify_lines(project.root, place))
         folded = StateFold()
         for _, raw in lines_in_force(read_whole(project.root, place)):
             fields = open_line(raw, codec).fields

@@ -37,7 +37,7 @@ from specify_cli.record.record import (
     is_stand_in,
 )
 from specify_cli.record.seal import open_line
-from specify_cli.storage.checking import verify_file, verify_place
+from specify_cli.storage.checking import verify_lines, verify_place
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import prepare
@@ -422,7 +422,7 @@ def verify_contents(
 def check_manifest(contents: Contents, place: Place) -> None:
     """Refuse a record that is not what the manifest says. Raises StoredDataError EXPORT_INVALID."""
     data = FileRecordStore(contents.project.root).hold(place)
-    report = verify_file(contents.project.root, place, list_withheld=False)
+    report = verify_lines(contents.project.root, place, list_withheld=False)
     for wrong in _compare_with_manifest(report, data, contents.records[place.name]):
         raise _invalid(contents.path, f"{wrong.code} in {wrong.file}: {wrong.message}")
 

@@ -12,7 +12,7 @@ from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.reading.views import read_entries
 from specify_cli.record.record import reader_of
-from specify_cli.storage.checking import verify_file, verify_path
+from specify_cli.storage.checking import verify_lines, verify_path
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, HeldFile, Place
@@ -34,7 +34,7 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
             report = verify_path(target)
         else:
             # A record that lies in a project, this one or another, is read as one of its own.
-            report = verify_file(home[0], home[1])
+            report = verify_lines(home[0], home[1])
             roots.insert(0, home[0])
         if not any(
             item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings
@@ -42,7 +42,7 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
             source = HeldFile(os.open(target, os.O_RDONLY | os.O_CLOEXEC))
     else:
         place = Index(project.root).resolve(target)
-        report = verify_file(project.root, place)
+        report = verify_lines(project.root, place)
         source = FileRecordStore(project.root).hold(place)
     chain, started = read_chain(report, read_entries(reader_of(source)), side)
     redactions = (_read_redaction(root, (started or {}).get("snapshot")) for root in roots)
