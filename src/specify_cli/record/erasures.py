@@ -83,7 +83,8 @@ def judge_erasures(
         if values:
             why = f"{count(values, 'value')}, {_say_order(fields)}"
             findings.append(finding("ERASED", file, None, 0, why))
-    kept = [item for item in findings if not _is_proven(item.code, item.seq, proven, by_seal)]
+    sound = {line.seq for line in report.erased if line.seal in proven}
+    kept = [i for i in findings if i.code != "ERASURE_UNPROVEN" or i.seq not in sound]
     return report._replace(findings=tuple(kept), erased_objects=tuple(sorted(objects)))
 
 
@@ -113,11 +114,3 @@ def _proves(row: Row, line: ErasedLine | None) -> bool:
         and row.members == line.members
         and row.seq == line.seq
     )
-
-
-def _is_proven(
-    code: str, seq: int | None, proven: set[str], by_seal: Mapping[str, ErasedLine]
-) -> bool:
-    if code != "ERASURE_UNPROVEN":
-        return False
-    return any(line.seq == seq and line.seal in proven for line in by_seal.values())

@@ -211,12 +211,16 @@ def test_an_unsigned_erasure_is_found_where_a_signature_is_demanded(cli: Cli, tm
 def test_the_command_shows_asks_acts_and_every_reader_goes_on(cli: Cli, tmp_path: Path) -> None:
     root = tmp_path / "p"
     one, other = plant(root)
+    exported = str(tmp_path / "before.tar")
+    assert cli("invocations", "export", one, "-o", exported, cwd=root).code == 0
+    assert cli("invocations", "search", NAME, "--json", cwd=root).json()
+    (root / ".kittify/local/begun.json").write_text(f"kept for {NAME}")
     shown = cli("forget", "--subject", NAME, "--json", cwd=root)
     assert (shown.code, shown.json()["done"]) == (1, False) and holding(root)
 
     done = cli("forget", "--subject", NAME, "--reason", "asked", "--yes", "--json", cwd=root)
 
-    assert (done.code, done.json()["left"]) == (0, [])
+    assert (done.code, done.json()["left"], holding(root)) == (0, [], [])
     for command in (
         ["invocations", "verify", one],
         ["invocations", "verify", "--all"],
@@ -274,6 +278,10 @@ def test_a_held_record_is_erased_by_nothing(cli: Cli, tmp_path: Path) -> None:
         refused = cli("forget", *words, "--yes", "--json", cwd=root)
         assert (refused.code, refused.error()["error_code"]) == (1, "HELD")
     assert holding(root)
+    tried = [
+        item for item in cli("doctor", "--json", cwd=root).json()["findings"] if item["code"] == "HELD_ERASURE_TRIED"
+    ]
+    assert len(tried) == 3
     assert cli("hold", "release", one, "--reason", "closed", cwd=root).code == 0
     assert [row["in_force"] for row in cli("hold", "list", "--json", cwd=root).json()] == [False]
     assert cli("forget", "--subject", NAME, "--yes", cwd=root).code == 0 and not holding(root)
@@ -339,6 +347,25 @@ def test_two_clones_erase_different_parts_and_merge(cli: Cli, tmp_path: Path) ->
     assert not codes_found & {"ERASURE_PENDING", "ERASURE_UNPROVEN", "COPIES_DIFFER"}
     lines = [open_line(raw).fields or {} for raw in record_of(root, one).read_bytes().splitlines()]
     assert not any({"args", "output"} & line.keys() for line in lines)
+
+
+def test_an_imported_archive_is_erased_where_it_was_taken_in(cli: Cli, tmp_path: Path) -> None:
+    root, other, archive = tmp_path / "p", make_repository(tmp_path / "other"), str(tmp_path / "one.tar")
+    one, _ = plant(root)
+    assert cli("invocations", "export", one, "-o", archive, cwd=root).code == 0
+    assert cli("invocations", "import", archive, cwd=other).code == 0 and holding(other)
+    assert cli("forget", "--subject", NAME, "--yes", cwd=other).code == 0
+
+    assert (holding(other), cli("invocations", "verify", one, cwd=other).code) == ([], 0)
+
+
+def test_a_word_of_the_shipped_doctrine_is_left_there_and_named(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    one, _ = plant(root)
+    done = cli("forget", "--subject", "behaviour", "--yes", "--json", cwd=root)
+
+    assert done.code == 1 and any("/objects/" in path for path in done.json()["left"])
+    assert codes(verify(root)) == set() and one
 
 
 _CHANGES = ("write", "link", "rename", "unlink", "fsync", "mkdir")

@@ -6,5 +6,6 @@ longer than the project says.
 
 Reading order: `targets.py` (which members of a line a query means), `finding.py` (every place that
 holds them), `erasing.py` (the journal and its steps), `orders.py` (annexes that a person or a rule
-orders), `pending.py` (what other clones erased), `retention.py`, `commands.py`.
+orders), `pending.py` (what other clones erased), `retention.py`, `checks.py` (for
+doctor), `commands.py`.
 """

@@ -127,6 +127,7 @@ def _erase(
         write_lines([f"object {digest}" for digest in plan.objects])
         write_lines([f"file {path}" for path in plan.files])
     if plan.held:
+        erasing.note_refusal(project, plan.held, order, read_clock(time.time_ns))
         raise CallerError(
             "HELD",
             f"nothing was erased: {', '.join(plan.held)} is held",

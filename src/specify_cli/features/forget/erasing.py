@@ -34,6 +34,7 @@ from specify_cli.trail.log.entries import write_annex
 FOLDER = f"{layout.LOCAL}/forget"
 CERTIFICATES = f"{FOLDER}/certificates"
 _JOURNALS = f"{FOLDER}/journals"
+REFUSED = "refused.jsonl"
 Journal = dict[str, Any]
 
 
@@ -95,6 +96,18 @@ def _erase(
     if line.problems or line.fields is None or line.seal is None or line.seal not in lines:
         return raw + b"\n"
     return erase_members(line.fields, line.seal, set(lines[line.seal][1]), salts[line.seal])
+
+
+def note_refusal(project: Project, held: Sequence[str], order: Order, now: int) -> None:
+    """Keep that somebody tried to erase what is held; doctor names it."""
+    line = json.dumps({"at": rfc3339(now), "by": order.by, "held": list(held)}) + "\n"
+    with durable.folder(project.root, FOLDER, create=True, wait=durable.LOCK_WAIT_SECONDS) as fd:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | durable.REGULAR
+        file = os.open(REFUSED, flags, durable.PRIVATE, dir_fd=fd)
+        try:
+            durable.append(file, line.encode(), sync=True)
+        finally:
+            os.close(file)
 
 
 def list_journals(project: Project) -> list[Journal]:

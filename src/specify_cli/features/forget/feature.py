@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specify_cli.room import Command, Feature, Group, argument, flag, option
+from specify_cli.room import Command, Feature, Fill, Group, argument, flag, option
 
 _REASON = option("reason", "Why; it stands in the annexes and the certificate.", metavar="TEXT")
 _KEY = option("key", "Sign the order with this SSH key.", metavar="FILE")
@@ -99,6 +99,7 @@ FEATURE = Feature(
             rank=750,
         ),
     ),
+    fills=(Fill("checks", "checks:check_erasures", rank=620), Fill("sweep", "checks:finish")),
     shapes="shapes",
     errors={
         "HELD": "A record is held, so nothing of it can be erased.",

@@ -30,6 +30,8 @@ from specify_cli.storage.store import Place, places
 from specify_cli.storage.worktrees import find_sibling_roots, find_worktrees
 
 _BLOCK = 1 << 20
+# Objects that come with the program, or only name others: a text in them is nobody's.
+_FRAME = frozenset(("shipped", "router_table", "snapshot"))
 # How far behind or past the newest record a clock is believed, in milliseconds.
 _SKEW, _IDLE = 600_000, 90 * 24 * 3600 * 1000
 # Derived, and made anew when they are needed: what they hold is never searched, only removed.
@@ -141,8 +143,8 @@ def complete_plan(
     to stays, unless it holds what is to be forgotten.
     """
     touched = {plan.invocation_id for plan in records}
-    if not needles:
-        objects = objects - _find_kept(copies, records, objects)
+    gone = {seal: set(row[1]) for plan in records for seal, row in plan.lines.items()}
+    objects = objects - _find_kept(copies, gone, objects, _FRAME if needles else None)
     records = [
         plan._replace(objects=tuple(name for name in plan.objects if name in objects))
         for plan in records
@@ -166,12 +168,15 @@ def complete_plan(
 
 
 def _find_kept(
-    copies: Mapping[str, Sequence[Copy]], records: Sequence[RecordPlan], objects: set[str]
+    copies: Mapping[str, Sequence[Copy]],
+    gone: Mapping[str, set[str]],
+    objects: set[str],
+    frame: frozenset[str] | None,
 ) -> set[str]:
-    """Return which of these objects something leads to that is not erased."""
+    """Return which of these objects something leads to that is not erased; with `frame` only those
+    that are named as one of these."""
     if not objects:
         return set()
-    gone = {seal: set(row[1]) for plan in records for seal, row in plan.lines.items()}
     reaches: dict[str, Reach] = {}
     kept: set[str] = set()
     for files in copies.values():
@@ -183,7 +188,8 @@ def _find_kept(
             fields = {key: value for key, value in (line.fields or {}).items() if key not in less}
             named += named_objects(fields, None, 0)
         reach = reaches.setdefault(copy.root, Reach(FileObjectStore(copy.root)))
-        kept |= {item.digest for item in reach.of(named)} & objects
+        found = reach.of(named)
+        kept |= {i.digest for i in found if frame is None or i.field in frame} & objects
     return kept
 
 

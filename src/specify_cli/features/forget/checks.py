@@ -1,0 +1,49 @@
+"""What doctor says of erasures: those that were cut short, and those that a hold refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from doctrine.load import ParseCache
+from doctrine.text import say
+from specify_cli import durable
+from specify_cli.features.forget import erasing
+from specify_cli.project.checks import Finding
+from specify_cli.project.config import Project
+
+_MOST = 1 << 20
+
+
+def check_erasures(project: Project, home: str | None) -> Iterator[Finding]:
+    """Yield an erasure that is not finished, and each attempt on what is held."""
+    del home
+    for journal in erasing.list_journals(project):
+        yield Finding(
+            "ERASURE_UNFINISHED",
+            "error",
+            erasing.FOLDER,
+            f"an erasure of {journal['at']} was cut short",
+            "spec-kitty forget --resume",
+        )
+    path = f"{erasing.FOLDER}/{erasing.REFUSED}"
+    try:
+        lines = durable.read_below(project.root, path, _MOST).splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        tried = json.loads(line)
+        yield Finding(
+            "HELD_ERASURE_TRIED",
+            "warning",
+            path,
+            f"at {say(tried['at'])} {say(tried['by'])} tried to erase {', '.join(tried['held'])}",
+            "ask why; spec-kitty hold list says who holds it",
+        )
+
+
+def finish(project: Project, cache: ParseCache, home: str | None) -> None:
+    """Finish erasures that were cut short."""
+    del cache, home
+    for journal in erasing.list_journals(project):
+        erasing.carry_out(project, journal)
