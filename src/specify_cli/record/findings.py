@@ -170,22 +170,22 @@ FINDINGS: Mapping[str, FindingKind] = {
     ),
     "ERASED": (
         INFO,
-        "values were erased on purpose; seals, chain and everything else hold",
-        "nothing to do: the annex says who ordered it, when and why",
+        "values were erased on purpose; all else holds",
+        "nothing to do",
     ),
     "ERASURE_UNPROVEN": (
         ERROR,
-        "members of a line are missing, and no annex at hand says so of the line as it stands",
-        "fetch the annexes of the record; without one, count the line as changed",
+        "a line lacks members, and no annex here says so of it as it stands",
+        "fetch its annexes; without one it was changed",
     ),
     "HELD_ERASED": (
         ERROR,
         "something was erased while the record was held",
-        "ask who ordered it; restore the record from another clone",
+        "ask who ordered it",
     ),
     "ERASURE_PENDING": (
         WARNING,
-        "an annex says that members of this line were erased, and they are still here",
+        "an annex says that this was erased, and it is still here",
         "spec-kitty forget --resume",
     ),
     "RECORD_NOT_HERE": (

@@ -40,8 +40,8 @@ FINDINGS: Mapping[str, FindingKind] = {
     ),
     "ORDER_UNVERIFIED": (
         ERROR,
-        "an erasure or a hold is not signed as it stands, or by no allowed signer",
-        "ask who ordered it; for an erasure, compare the record with another clone's",
+        "an erasure or hold is not signed as it stands, or by no allowed signer",
+        "ask who ordered it",
     ),
 }
 

@@ -19,7 +19,7 @@ _EXIT = "0 done · 1 refused, or something is left · 2 usage"
 
 FEATURE = Feature(
     name="forget",
-    about="Erase what must go with the proofs still standing; hold what must stay.",
+    about="Erase what must go, hold what must stay.",
     page="docs/forget.md",
     needs=("approvals",),
     libraries=("ssh",),
@@ -102,11 +102,11 @@ FEATURE = Feature(
     fills=(Fill("checks", "checks:check_erasures", rank=620), Fill("sweep", "checks:finish")),
     shapes="shapes",
     errors={
-        "HELD": "A record is held, so nothing of it can be erased.",
-        "CLOCK_BEHIND": "The clock says a time before that of a line that is there.",
-        "CLOCK_DOUBTED": "The clock is far from the newest record, so nothing is due by it.",
-        "RETENTION_CONTRADICTS": "One rule would erase what another one keeps.",
-        "ANNEX_DAMAGED": "An annex is not the one that an erasure wrote.",
+        "HELD": "The record is held.",
+        "CLOCK_BEHIND": "The clock is before the record's newest line.",
+        "CLOCK_DOUBTED": "The clock is far from the newest record.",
+        "RETENTION_CONTRADICTS": "One rule erases what another keeps.",
+        "ANNEX_DAMAGED": "An annex of an erasure was changed.",
     },
     pure=("targets", "retention"),
 )
