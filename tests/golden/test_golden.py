@@ -229,6 +229,10 @@ def test_every_command_stands_in_the_golden_copy() -> None:
         ("collector", "serve"),
         *tokens,
         ("mcp", "serve"),
+        ("forget",),
+        *(("hold", word) for word in ("add", "list", "release")),
+        ("retention", "plan"),
+        ("retention", "run"),
     ]
 
 
