@@ -58,7 +58,7 @@ class Command(NamedTuple):
     params.
 
     The lists of help show commands by `rank`, then in the order they are declared in; those of one
-    word under their `section`: Begin, Close, Read, Prove, Replay, Share or Set up.
+    word under their `section`: Begin, Close, Read, Prove, Replay, Share, Keep or Set up.
     """
 
     path: tuple[str, ...]

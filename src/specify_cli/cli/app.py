@@ -71,7 +71,7 @@ def build_app() -> typer.Typer:
 
 
 # The sections of help in the order people need them; what names none stands behind them.
-_SECTIONS = ("Begin", "Close", "Read", "Prove", "Replay", "Share", "Set up", "More")
+_SECTIONS = ("Begin", "Close", "Read", "Prove", "Replay", "Share", "Keep", "Set up", "More")
 
 
 class _Root(TyperGroup):

@@ -24,8 +24,8 @@ FEATURE = Feature(
     needs=("approvals",),
     libraries=("ssh",),
     groups=(
-        Group("hold", "Keep records from being erased.", 500),
-        Group("retention", "Keep content as long as the project says.", 510),
+        Group("hold", "Keep records from being erased.", 500, section="Keep"),
+        Group("retention", "Keep content as long as the project says.", 510, section="Keep"),
     ),
     commands=(
         Command(
@@ -52,6 +52,7 @@ FEATURE = Feature(
             ("spec-kitty forget --subject ada@example.org --yes",),
             _EXIT,
             rank=700,
+            section="Keep",
         ),
         Command(
             ("hold", "add"),

@@ -31,7 +31,7 @@ KINDS: dict[str, Kind] = {
     "TESTS_NOT_GREEN": Kind(
         "tests",
         "the tests did not pass after the agent's last change",
-        "Have the agent run the tests and end its work anew, then push.",
+        "Ask the agent to run the tests, in a new request, and push: what a record holds counts.",
     ),
     "TESTS_NOT_KNOWN": Kind(
         "tests",
@@ -94,7 +94,7 @@ KINDS: dict[str, Kind] = {
     "RULES_WEAKENED": Kind(
         "weakened",
         "the branch weakens a rule; it was judged by the old one",
-        "Let somebody who may decide it merge that change by itself.",
+        "Take that change out of this branch; whoever owns the rules merges it in one of its own.",
     ),
     "WEAKENING_NOT_KNOWN": Kind(
         "weakened",

@@ -140,7 +140,7 @@ def _say_claims(evidence: Evidence, proven: Mapping[str, str]) -> str:
     if not evidence.has_keys:
         return (
             f"nothing is proven: the base names no keys, so what {count(number, 'record')} "
-            f"{'says' if number == 1 else 'say'} is a claim of whoever made the branch"
+            f"{'says' if number == 1 else 'say'} is the word of whoever made the branch"
         )
     vouched = sum(proof in ("logged", "witnessed") for proof in proven.values())
     return f"keys that the base trusts vouch for {vouched} of {count(number, 'record')}" + (

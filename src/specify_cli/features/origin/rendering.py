@@ -36,8 +36,8 @@ def say_lines(lines: LineCounts) -> str:
     """Return how many lines came, and from whom, as one sentence."""
     several = f", {lines.several} from one of several" if lines.several else ""
     return (
-        f"{count(lines.changed, 'line')} came: {lines.recorded} from recorded invocations"
-        f"{several}, {lines.unrecorded} from {NOBODY}"
+        f"{count(lines.changed, 'line')} added or changed: {lines.recorded} from recorded "
+        f"invocations{several}, {lines.unrecorded} from {NOBODY}"
     )
 
 

@@ -380,6 +380,8 @@ function makeTable(caption, headings, rows) {
     make("tbody", {}, ...rows));
 }
 
+const TESTED = { "no change": "nothing was changed, so there was nothing to test", "not run": "none were run" };
+
 function fold(summary, attributes, fill) {
   // A part whose content is made when it is opened, so that a long record is shown at once.
   const box = make("details", attributes, make("summary", {}, summary));
@@ -420,7 +422,7 @@ function showPart(part, context) {
   } else {
     const summary = make("span", {}, ...head);
     element = fold(summary, { class: classes, id, tabindex: "-1" }, () => (part.acts.length ? part.acts : [part]).flatMap((act) => showAct(act, context)));
-    if (isEdit && part.acts.length <= 3 && context.count < 400) {
+    if (((isEdit && part.acts.length <= 3) || (bad && part.acts.length <= 12)) && context.count < 400) {
       element.fill();
       element.open = true;
     }
@@ -674,7 +676,8 @@ function show(lines, annexes, objects, said, proofs, story) {
       ["went to", `${text(started.profile_id ?? "")} · ${text(started.action ?? "")}`],
       ["why", story?.asked.why || started.match_reason],
       ["calls", story && `${story.calls}${story.failed ? `, ${story.failed} failed or denied` : ""}`],
-      ["tests after the last change", story?.tests],
+      ["changed", story && (story.changed.length ? story.changed.map((one) => one.path).slice(0, 8).join("\n") : "no file that a line tells of")],
+      ["tests after the last change", story && (TESTED[story.tests] ?? story.tests)],
       ["record", started.invocation_id],
       ["last seal", lines[lines.length - 1]?.fields["~"]],
       ["log", proofs.map((proof) => `${proof.kind}: leaf of ${proof.origin}, ${proof.size} leaves, ${
