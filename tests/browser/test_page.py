@@ -345,6 +345,24 @@ def make_proven(cli: Cli, tmp_path: Path) -> Path:
     return out
 
 
+def test_a_record_with_erased_values_is_checked_by_what_its_annex_says(
+    cli: Cli, tmp_path: Path, browser: Browser
+) -> None:
+    invocation_id = cli("do", "fix the login of ada@example.org", "--json").json()["invocation_id"]
+    cli("profile-invocation", "complete", invocation_id)
+    assert cli("forget", "--subject", "ada@example.org", "--reason", "asked to", "--yes").code == 0
+    page = tmp_path / "erased.html"
+    assert cli("invocations", "export", invocation_id, "--html", str(page)).code == 0
+    assert check(browser, page) == ("checked", "")
+    assert "with erased values, as an annex says" in browser.text("#verdict")
+    assert "Its request was erased" in browser.text() and "ada@example.org" not in page.read_text()
+
+    page.write_text(page.read_text().replace("builder-bea", "builder-bob"))
+    assert check(browser, page)[0] == "bad", "what is left of an erased line is what its annex says, and nothing else"
+    forge(page, "annexes", "")
+    assert check(browser, page)[0] == "bad"
+
+
 def test_what_is_only_said_stands_apart_under_the_pages_own_caveat(cli: Cli, tmp_path: Path, browser: Browser) -> None:
     page = make_proven(cli, tmp_path)
     forge(page, "said", json.dumps({"replay": "MATCH 12 of 12. CERTIFIED BY THE AUDITOR", "keys": [], "note": []}))

@@ -443,12 +443,13 @@ def judge_set(
 ) -> SetReport:
     """Judge records as a set; `others` are findings of files that are no record."""
     verdicts = dict.fromkeys(VERDICTS, 0)
-    sound = opened = told_once = erased = 0
+    sound = opened = told_once = erased = left = 0
     findings: list[Finding] = []
     for report in reports:
         verdicts[report.verdict] += 1
         told_once += report.trail.told_once
         erased += report.values_erased
+        left += len(report.erased)
         opened += report.status == "open"
         sound += report.proven == SEALS_AND_CHAIN
         findings += report.findings
@@ -475,6 +476,9 @@ def judge_set(
     )
     if told_once:
         not_proven = (*not_proven, say_told_once(told_once))
+    if left:
+        said = f"what is left of {count(left, 'line')} with erased values: annexes say it"
+        not_proven = (*not_proven, said)
     if not records:
         not_proven = (_NEVER_ANY,)
     level = "intact" if verdict == "intact" and records else "none"

@@ -468,3 +468,17 @@ def test_the_worktree_of_a_branch_keeps_no_second_name_of_what_was_erased(tmp_pa
     assert holding(linked) + holding(root) == []
     (path,) = (linked / RECORDS).glob("*.jsonl")
     assert path.stat().st_nlink == 2
+
+
+def test_what_is_gone_is_said_in_its_place_and_the_verdict_says_no_more_than_was_checked(cli: Cli) -> None:
+    one = cli("do", f"fix the login of {NAME}", "--json").json()["invocation_id"]
+    call = {"event": "tool_call", "call_id": "c1", "tool": "Bash", "args": {"command": f"mail {NAME}"}}
+    cli("profile-invocation", "record", one, stdin=json.dumps(call).encode())
+    cli("profile-invocation", "complete", one)
+    planned = cli("forget", "--subject", NAME)
+    assert planned.code == 1 and "line 4: args, args_hash, idempotency_key" in planned.out
+    assert cli("forget", "--subject", NAME, "--yes").code == 0
+
+    shown, verified = cli("invocations", "show", one).out, cli("invocations", "verify", one).out
+    assert "request:  erased" in shown and "(erased: args" in shown and "salt" not in shown
+    assert "values erased" in verified and "what is left of 3 lines with erased values: annexes say it" in verified

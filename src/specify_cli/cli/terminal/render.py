@@ -144,7 +144,7 @@ def invocation_page(
         f"{' · '.join(one_line(part) for part in head if part is not None)} · {one_line(outcome)}",
         "head",
     )
-    yield f"request:  {one_line(value.get('request') or '', 400)}"
+    yield f"request:  {one_line(value.get('request') or story.asked.missing, 400)}"
     yield f"outcome:  {_describe_end(value, entries)}"
     yield f"asked by: {_describe_caller(value)} at {local_time(_text(value.get('started_at')))}"
     if value.get("parent_invocation_id"):

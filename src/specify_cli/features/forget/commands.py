@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from doctrine.git import ask_git, find_worktree
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import write_json, write_lines, write_note, write_text
+from specify_cli.cli.terminal.output import (
+    one_line,
+    write_json,
+    write_lines,
+    write_note,
+    write_text,
+)
 from specify_cli.cli.terminal.person import require_person
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
@@ -27,6 +33,7 @@ from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import write_annex
 
 _MAX_TEXT = 1 << 20
+_LINES_SHOWN = 12
 
 
 def forget(values: Values) -> int:
@@ -123,7 +130,7 @@ def _erase(
         "not_reached": list(erasing.NOT_REACHED),
     }
     if not as_json:
-        write_lines([f"{row['invocation_id']}: {row['values']} values" for row in rows])
+        write_lines(_render_plan(plan))
         write_lines([f"object {digest}" for digest in plan.objects])
         write_lines([f"file {path}" for path in plan.files])
     if plan.held:
@@ -155,6 +162,16 @@ def _erase(
         write_lines([f"certificate: {result['certificate']}", "not reached:"])
         write_lines([f"  {what}" for what in erasing.NOT_REACHED])
     return 1 if left else 0
+
+
+def _render_plan(plan: finding.Plan) -> Iterator[str]:
+    """Yield what goes of each record: how many values, and of which lines which members."""
+    for one in plan.records:
+        yield f"{one.invocation_id}: {count(one.values, 'value')}"
+        for seq, members in sorted(one.lines.values())[:_LINES_SHOWN]:
+            yield f"  line {seq}: {', '.join(map(one_line, members))}"
+        if len(one.lines) > _LINES_SHOWN:
+            yield f"  and {len(one.lines) - _LINES_SHOWN} more lines: --json names the files"
 
 
 # --- holds

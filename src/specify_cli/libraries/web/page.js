@@ -60,14 +60,16 @@ async function checkLines(lines) {
     }
     const seal = /,"~":"([0-9a-f]{64})"\}$/.exec(raw);
     if (!seal) wrong.push("it has no seal");
-    else if (digests[number] !== seal[1]) wrong.push("its bytes are not those that were sealed");
+    else if (digests[number] !== seal[1] && !isObject(fields.erased)) wrong.push("its bytes are not those that were sealed");
     if (!wrong.length) {
       if (fields.prev !== (before ? before["~"] : GENESIS)) wrong.push("it does not follow the line before it");
       if (fields.seq !== (before ? before.seq + 1 : 0)) wrong.push("its number does not follow");
       if (before && fields.invocation_id !== before.invocation_id) wrong.push("it is of another record");
       before = fields;
     }
-    checked.push({ number: number + 1, raw, fields, wrong });
+    // What is left of a line with erased members: an annex has to say so of these very bytes.
+    const left = seal && digests[number] !== seal[1] ? digests[number] : "";
+    checked.push({ number: number + 1, raw, fields, wrong, left });
     if (wrong.length && before === null) before = { "~": GENESIS, seq: -1 };
   }
   return checked;
@@ -82,8 +84,18 @@ async function checkAnnexes(lines, record) {
     let fields = {};
     if (!seal || (await digest(raw.slice(0, -72))) !== seal[1]) wrong.push("its bytes are not those that were sealed");
     else fields = JSON.parse(raw);
-    if (!wrong.length && fields.prev !== tip["~"]) wrong.push("it does not follow the end of the record");
+    // An order may be given while a record is open: then it hangs on the last line of its opening.
+    const ends = ["erased", "held", "released"].includes(fields.event) ? [tip, record[3]?.fields ?? {}, record[0]?.fields ?? {}] : [tip];
+    if (!wrong.length && !ends.some((end) => fields.prev === end["~"])) wrong.push("it does not follow the end of the record");
     checked.push({ number: record.length + number + 1, raw, fields, wrong });
+  }
+  const erased = checked.filter((annex) => !annex.wrong.length && annex.fields.event === "erased" && Array.isArray(annex.fields.lines))
+    .flatMap((annex) => annex.fields.lines);
+  for (const line of record.filter((one) => one.left && !one.wrong.length)) {
+    const members = JSON.stringify(line.fields.erased.members);
+    if (!erased.some((row) => row.seal === line.fields["~"] && row.digest === line.left && JSON.stringify(row.members) === members)) {
+      line.wrong.push("members are missing, and no annex says of it as it stands that they were erased");
+    }
   }
   return checked;
 }
@@ -183,6 +195,7 @@ function placeLines(lines, annexes, proofs) {
   annexes.forEach((line) => { line.held = signed.has(line.fields["~"]) ? "log" : "seal"; });
   for (const line of [...lines, ...annexes]) {
     if (line.wrong.length) line.held = "changed";
+    else if (line.left) line.held = "erased";
     else if (isClaim(line)) line.claim = true;
   }
 }
@@ -265,7 +278,8 @@ function checkStory(story, lines) {
 }
 
 const UNSIGNED = new Set(["v", "seq", "event", "prev", "at", "by", "dedupe", "signature", "~"]);
-const HELD = { log: "log", seal: "sealed only", changed: "CHANGED" };
+const TALLIED = { log: "in a log signed by the key in this page", seal: "sealed only", erased: "with erased values, as an annex says" };
+const HELD = { log: "log", seal: "sealed only", erased: "erased in part", changed: "CHANGED" };
 const UNTOLD = new Set(["v", "seq", "event", "prev", "~", "invocation_id", "at", "call_id", "dedupe", "lines", "diff", "before", "after",
   "output", "text", "idempotency_key", "started_at", "completed_at", "after_of", "tool", "status", "duration_ms", "side_effect", "agent"]);
 
@@ -668,7 +682,7 @@ function show(lines, annexes, objects, said, proofs, story) {
   const page = find("page");
   const took = closed ? Date.parse(closed.completed_at) - Date.parse(started.started_at) : NaN;
   page.append(
-    make("h1", {}, shown(started.request_text ?? "A record without its request")),
+    make("h1", {}, shown(started.request_text ?? (started.erased ? "Its request was erased" : "A record without its request"))),
     makeList([
       ["outcome", closed ? `${text(closed.outcome)}, ${localTime(closed.completed_at, DAY) || text(closed.completed_at)}${took >= 0 ? `, after ${spanOf(took)}` : ""}` : "open when it was exported"],
       ["asked by", [actor.actor_id, actor.model].filter(Boolean).map(text).join(" ")],
@@ -751,8 +765,8 @@ async function main() {
   show(lines, annexes, objects, said, proofs, story);
   root.dataset.verdict = good ? "checked" : "bad";
   const closed = lines.some((line) => line.fields.event === "completed");
-  const tally = (part) => ["log", "seal"].map((held) => [part.filter((line) => line.held === held).length, held])
-    .filter(([number]) => number).map(([number, held]) => `${number} ${held === "log" ? "in a log signed by the key in this page" : "sealed only"}`).join(", ");
+  const tally = (part) => ["log", "seal", "erased"].map((held) => [part.filter((line) => line.held === held).length, held])
+    .filter(([number]) => number).map(([number, held]) => `${number} ${TALLIED[held]}`).join(", ");
   const claims = all.filter((line) => line.claim).length;
   find("verdict").textContent = good
     ? `Checked here, in your browser: lines: ${tally(lines)}${annexes.length ? `; annexes: ${tally(annexes)}` : ""}${

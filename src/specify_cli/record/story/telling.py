@@ -14,6 +14,7 @@ from specify_cli.record.reading.done_note import judge_tests, note_done
 from specify_cli.record.reading.printed import describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.views import join
+from specify_cli.record.seal import erased_members
 from specify_cli.record.story.words import (
     Act,
     cut,
@@ -58,9 +59,11 @@ class Part(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Who asked for what, and who was chosen for it and why."""
+    """Who asked for what, and who was chosen for it and why; `missing` says why no request is
+    there, where that is known."""
 
     request: str | None
+    missing: str
     by: str
     model: str | None
     harness: str | None
@@ -443,6 +446,7 @@ def _tell_asked(started: Line) -> Asked:
     session = session if isinstance(session, dict) else {}
     return Asked(
         request=_get_text(started, "request_text"),
+        missing="erased" if "request_text" in erased_members(started) else "",
         by=say(actor.get("actor_id") or "unknown"),
         model=_get_text(actor, "model"),
         harness=_get_text(session, "harness"),

@@ -14,11 +14,14 @@ from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
 from specify_cli.record.reading.checks import FAILED, judge_check
 from specify_cli.record.reading.timeline import Entry
+from specify_cli.record.seal import erased_members
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 _LONGEST = 200
+# Members that go with a value they were computed from.
+_DERIVED = ("_hash", "_size", "idempotency_key")
 _DEEDS = {
     "read": "read readfile view readmanyfiles notebookread viewimage cat open "
     "readmediafile viewfile",
@@ -158,7 +161,8 @@ def list_limits(fields: Mapping[str, object]) -> list[str]:
     if "withheld" in fields:
         found.append(f"withheld: {say(fields['withheld'])}")
     if "erased" in fields:
-        found.append(f"erased: {say(fields['erased'])}")
+        named = [name for name in erased_members(fields) if not name.endswith(_DERIVED)]
+        found.append(f"erased: {', '.join(map(say, named)) or 'some of it'}")
     by = fields.get("by")
     if isinstance(by, dict):
         found.append(f"written by {cut(say(by.get('session_id') or by.get('actor_id')), 40)}")

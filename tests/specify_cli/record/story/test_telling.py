@@ -95,7 +95,7 @@ def test_what_is_not_whole_says_so_in_its_place() -> None:
         ),
         line(3, "tool_result", call_id="a", output_hash="0" * 64),
         {"seq": 4, "withheld": "the person's own words"},
-        {"seq": 5, "event": "turn", "erased": "asked for by its author"},
+        {"seq": 5, "event": "turn", "erased": {"members": ["text", "text_hash"], "salt": "0" * 32}},
     ]  # fmt: skip
     (chapter,) = tell_story(lines).done
     ran, gone, erased = chapter.parts
@@ -105,7 +105,7 @@ def test_what_is_not_whole_says_so_in_its_place() -> None:
         "2 values masked (email)", "call cut: 2 of 5,000 bytes", "output not kept, its digest alone",
     )  # fmt: skip
     assert gone.limits == ("withheld: the person's own words",)
-    assert erased.limits == ("erased: asked for by its author",)
+    assert erased.limits == ("erased: text",)
 
 
 def test_what_is_left_open_and_what_was_judged_cite_their_lines() -> None:
