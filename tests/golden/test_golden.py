@@ -41,6 +41,7 @@ LINES = {
     "charter-synthesize": "charter synthesize --defaults --dry-run",
     "charter-lint": "charter lint",
     "charter-effect": "charter effect",
+    "report": "report --since 2020-01-01",
     "do": "do 'implement WP07'",
     "ask": "ask critic-cato 'look at the change'",
     "advise": "advise 'should we split it?'",

@@ -1,0 +1,13 @@
+"""Tell of many runs at once: who asked for what, what changed, what failed, what it cost.
+
+    from specify_cli.features.report.reading import read_runs
+    runs = list(read_runs(project, since=0, unread=[]))
+
+Each number leads to the records behind it. What one run was is the record's story
+(`record/story`); this room adds stories up.
+
+Reading order: `summing.py` (the runs of a time as one value; pure), `reading.py` (the runs from the
+records), `rendering.py` (as text and as Markdown), `commands.py`.
+
+Stands on the core alone; nothing imports it.
+"""

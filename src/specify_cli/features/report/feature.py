@@ -1,0 +1,29 @@
+"""What this room brings."""
+
+from __future__ import annotations
+
+from specify_cli.room import Command, Feature, option
+
+FEATURE = Feature(
+    name="report",
+    about="Tell of many runs at once: who asked, what changed, what failed, what it cost.",
+    page="docs/how-to.md",
+    commands=(
+        Command(
+            ("report",),
+            "commands:report",
+            "Tell of the runs of a time: who asked for what, what changed, failed and was mended, "
+            "costs, open ends.",
+            (
+                option("since", "Since when: 7d, yesterday, or a date.", "7d", metavar="TIME"),
+                option("format", "text or markdown.", "text", choices=("text", "markdown")),
+            ),
+            ("spec-kitty report", "spec-kitty report --since 30d --format markdown"),
+            "0 told · 1 a record could not be read, or refused · 2 usage",
+            rank=305,
+            section="Read",
+        ),
+    ),
+    shapes="shapes",
+    pure=("summing",),
+)

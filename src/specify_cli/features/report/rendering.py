@@ -1,0 +1,108 @@
+"""A report for people: as text for a terminal, and as Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from doctrine.text import count
+from specify_cli.cli.terminal.output import one_line
+from specify_cli.features.report.summing import Report, Run, Share
+
+_SHOWN = 10
+_MARKDOWN = re.compile(r"[\\`*_{}\[\]<>()#!|~@&]")
+
+
+def render_report(report: Report, since: str) -> Iterator[str]:
+    """Yield the report as lines of text; ids are cut to their last six characters."""
+    yield from _say_whole(report, since)
+    for title, ids in _list_kinds(report):
+        if ids:
+            yield ""
+            yield f"{title}: {len(ids)}"
+            yield from (f"  {_describe_run(run)}" for run in _pick(report, ids)[:_SHOWN])
+            if len(ids) > _SHOWN:
+                yield f"  and {len(ids) - _SHOWN} more: --json names all"
+    for title, shares in _list_shares(report):
+        yield ""
+        yield title
+        yield from (f"  {_describe_share(share)}" for share in shares[:_SHOWN])
+    if report.files:
+        yield ""
+        yield "files changed most"
+        for one in report.files[:_SHOWN]:
+            runs = count(one.runs, "run")
+            yield f"  {one_line(one.path, 60)}  {runs}, +{one.added} −{one.removed}"
+
+
+def render_markdown(report: Report, since: str) -> Iterator[str]:
+    """Yield the report as Markdown; whatever a record says means nothing to Markdown or HTML."""
+    yield "# What agents did"
+    yield ""
+    yield from (f"- {_escape(line)}" for line in _say_whole(report, since))
+    for title, ids in _list_kinds(report):
+        if ids:
+            yield from ("", f"## {title.capitalize()} ({len(ids)})", "")
+            yield from (f"- {_escape(_describe_run(run))}" for run in _pick(report, ids))
+    for title, shares in _list_shares(report):
+        yield from ("", f"## {title.capitalize()}", "")
+        yield "| name | runs | ended badly | tokens | cost |"
+        yield "|---|---|---|---|---|"
+        for one in shares:
+            cost = "" if one.cost is None else f"${one.cost}"
+            yield f"| {_escape(one.name)} | {one.runs} | {one.bad} | {one.tokens:,} | {cost} |"
+    if report.files:
+        yield from ("", "## Files changed most", "", "| file | runs | lines |", "|---|---|---|")
+        for file in report.files[: 3 * _SHOWN]:
+            yield f"| {_escape(file.path)} | {file.runs} | +{file.added} −{file.removed} |"
+
+
+def _say_whole(report: Report, since: str) -> Iterator[str]:
+    runs, opened = len(report.runs), len(report.open)
+    yield f"{count(runs, 'run')} since {since}: {runs - opened} closed, {opened} open"
+    if report.tokens:
+        cost = "" if report.cost is None else f", ${report.cost}"
+        reckoned = " (some of it estimated)" if report.estimated and cost else ""
+        told = sum(run.tokens is not None for run in report.runs)
+        yield f"{report.tokens:,} tokens{cost}{reckoned}, told by {told} of {len(report.runs)} runs"
+
+
+def _list_kinds(report: Report) -> Sequence[tuple[str, tuple[str, ...]]]:
+    return (
+        ("ended badly", report.bad),
+        ("open", report.open),
+        ("changed files without a green test run after the last change", report.untested),
+        ("had changes that no recorded tool made", report.unseen),
+        ("failed on the way and ended with green tests", report.mended),
+    )
+
+
+def _list_shares(report: Report) -> Sequence[tuple[str, tuple[Share, ...]]]:
+    named = (
+        ("asked by", report.people),
+        ("profiles", report.profiles),
+        ("models", report.models),
+    )
+    return [(title, shares) for title, shares in named if shares]
+
+
+def _pick(report: Report, ids: Sequence[str]) -> list[Run]:
+    wanted = set(ids)
+    return [run for run in report.runs if run.invocation_id in wanted]
+
+
+def _describe_run(run: Run) -> str:
+    files = f", {count(len(run.changed), 'file')}" if run.changed else ""
+    asked = one_line(run.request or "its request is not kept", 60)
+    return f"{run.invocation_id[-6:]}  {asked} ({one_line(run.by, 20)}, {run.outcome}{files})"
+
+
+def _describe_share(share: Share) -> str:
+    bad = f", {share.bad} ended badly" if share.bad else ""
+    cost = "" if share.cost is None else f", ${share.cost}"
+    tokens = f", {share.tokens:,} tokens{cost}" if share.tokens else ""
+    return f"{one_line(share.name, 40)}  {count(share.runs, 'run')}{bad}{tokens}"
+
+
+def _escape(text: str) -> str:
+    return _MARKDOWN.sub(lambda match: f"&#{ord(match[0])};", one_line(text))

@@ -1,0 +1,152 @@
+"""Many runs as one value.  [pure]
+
+report = add_up_runs(runs)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+_BAD = ("failed", "abandoned")
+_UNTESTED = ("not run", "failed")
+
+
+class Run(NamedTuple):
+    """What a report needs of one record.
+
+    `tests` is how the work was tested after its last change, `failed` how many calls failed.
+    `changed` maps files to added and removed lines, None where that is not known. `cost` is in US
+    dollars as a decimal, None where it is not known; `estimated` where some of it was reckoned.
+    """
+
+    invocation_id: str
+    request: str | None
+    by: str
+    profile: str
+    model: str | None
+    outcome: str
+    tests: str
+    calls: int
+    failed: int
+    unseen: tuple[str, ...]
+    changed: tuple[tuple[str, int | None, int | None], ...]
+    tokens: int | None
+    cost: str | None
+    estimated: bool
+
+
+class Share(NamedTuple):
+    """The runs of one person, profile or model: how many, how many ended badly, tokens and cost
+    where they are told, and the records."""
+
+    name: str
+    runs: int
+    bad: int
+    tokens: int
+    cost: str | None
+    invocation_ids: tuple[str, ...]
+
+
+class HotFile(NamedTuple):
+    """A file, how many runs changed it, lines added and removed as far as known, the records."""
+
+    path: str
+    runs: int
+    added: int
+    removed: int
+    invocation_ids: tuple[str, ...]
+
+
+class Report(NamedTuple):
+    """The runs of a time.
+
+    `bad` ended as failed or abandoned, `open` are not closed, `untested` changed files and had no
+    green test run after the last change, `mended` had failed calls and ended as done with green
+    tests, `unseen` had changes that no recorded tool made. `costs` is whether any cost is known,
+    `estimated` whether some of it was reckoned with list prices.
+    """
+
+    runs: tuple[Run, ...]
+    bad: tuple[str, ...]
+    open: tuple[str, ...]
+    untested: tuple[str, ...]
+    mended: tuple[str, ...]
+    unseen: tuple[str, ...]
+    people: tuple[Share, ...]
+    profiles: tuple[Share, ...]
+    models: tuple[Share, ...]
+    files: tuple[HotFile, ...]
+    tokens: int
+    cost: str | None
+    estimated: bool
+
+
+def add_up_runs(runs: Iterable[Run]) -> Report:
+    """Return the report over some runs, in their order."""
+    listed = tuple(runs)
+
+    def pick(is_so: Callable[[Run], bool]) -> tuple[str, ...]:
+        return tuple(run.invocation_id for run in listed if is_so(run))
+
+    return Report(
+        listed,
+        pick(lambda run: run.outcome in _BAD),
+        pick(lambda run: run.outcome == "open"),
+        pick(lambda run: run.tests.partition(":")[0] in _UNTESTED),
+        pick(lambda run: bool(run.failed) and run.outcome == "done" and _is_green(run)),
+        pick(lambda run: bool(run.unseen)),
+        _share(listed, lambda run: run.by),
+        _share(listed, lambda run: run.profile),
+        _share(listed, lambda run: run.model or "not told"),
+        _list_files(listed),
+        sum(run.tokens or 0 for run in listed),
+        _add_costs(listed),
+        any(run.estimated for run in listed),
+    )
+
+
+def _is_green(run: Run) -> bool:
+    return run.tests.startswith("passed")
+
+
+def _share(runs: Sequence[Run], name: Callable[[Run], str]) -> tuple[Share, ...]:
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(name(run), []).append(run)
+    shares = [
+        Share(
+            key,
+            len(group),
+            sum(run.outcome in _BAD for run in group),
+            sum(run.tokens or 0 for run in group),
+            _add_costs(group),
+            tuple(run.invocation_id for run in group),
+        )
+        for key, group in groups.items()
+    ]
+    return tuple(sorted(shares, key=lambda share: (-share.runs, share.name)))
+
+
+def _list_files(runs: Sequence[Run]) -> tuple[HotFile, ...]:
+    files: dict[str, list[tuple[str, int, int]]] = {}
+    for run in runs:
+        for path, added, removed in run.changed:
+            files.setdefault(path, []).append((run.invocation_id, added or 0, removed or 0))
+    found = [
+        HotFile(
+            path,
+            len({one for one, _, _ in rows}),
+            sum(added for _, added, _ in rows),
+            sum(removed for _, _, removed in rows),
+            tuple(dict.fromkeys(one for one, _, _ in rows)),
+        )
+        for path, rows in files.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.runs, -one.added - one.removed, one.path)))
+
+
+def _add_costs(runs: Iterable[Run]) -> str | None:
+    known = [Decimal(run.cost) for run in runs if run.cost is not None]
+    return str(sum(known, Decimal(0))) if known else None
