@@ -20,7 +20,15 @@ from typing import Any
 
 from specify_cli import durable
 from specify_cli.errors import StoredDataError
-from specify_cli.features.forget.finding import DERIVED, Copy, Plan, RecordPlan, list_roots
+from specify_cli.features.forget.finding import (
+    DERIVED,
+    PASSING,
+    Copy,
+    Plan,
+    RecordPlan,
+    list_roots,
+    pair_passed,
+)
 from specify_cli.features.forget.orders import Order, compose_order
 from specify_cli.project.config import Project
 from specify_cli.record import layout
@@ -85,6 +93,7 @@ def _compose(
         "line": line.decode(),
         "paths": [[copy.root, *copy.place] for copy in plan.copies],
         "lines": {seal: [list(members), salts[seal]] for seal, (_, members) in plan.lines.items()},
+        "tails": list(plan.tails),
     }
 
 
@@ -96,6 +105,19 @@ def _erase(
     if line.problems or line.fields is None or line.seal is None or line.seal not in lines:
         return raw + b"\n"
     return erase_members(line.fields, line.seal, set(lines[line.seal][1]), salts[line.seal])
+
+
+def _erase_all(
+    data: bytes, lines: Mapping[str, tuple[int, Sequence[str]]], salts: Mapping[str, str]
+) -> bytes:
+    """Return a record's whole lines as they stand afterwards; bytes that a line passed over go with
+    what it said of them."""
+    out, end = list[bytes](), 0
+    for passed, raw in pair_passed(data):
+        _, members = lines.get(str(open_line(raw).seal), (0, ()))
+        out += [b"" if PASSING & set(members) else passed, _erase(raw, lines, salts)]
+        end += len(passed) + len(raw) + 1
+    return b"".join(out) + data[end : data.rfind(b"\n") + 1]
 
 
 def note_refusal(project: Project, held: Sequence[str], order: Order, now: int) -> None:
@@ -142,15 +164,23 @@ def carry_out(project: Project, journal: Journal) -> str:
 
 
 def _write_annex(project: Project, store: FileRecordStore, record: Journal) -> None:
-    name, line = str(record["annex"]), str(record["line"]).encode()
-    try:
-        write_annex(project, store, str(record["invocation_id"]), name, line)
-    except FileExistsError:
-        path = f"{layout.annex_folder(str(record['invocation_id']))}/{name}.jsonl"
-        if durable.read_below(project.root, path) != line:
-            raise StoredDataError(
-                "ANNEX_DAMAGED", f"{path} is not what was written", f"remove {path}"
-            ) from None
+    """Write the annex here, where it becomes a leaf, and in every other worktree with the record:
+    each vouches for its own files."""
+    invocation_id, name = str(record["invocation_id"]), str(record["annex"])
+    line, seconds = str(record["line"]).encode(), f"{project.git_dir}/kittify/worktrees/"
+    others = {str(root) for root, *_ in record["paths"] if not str(root).startswith(seconds)}
+    for root in (project.root, *sorted(others - {project.root})):
+        try:
+            if root == project.root:
+                write_annex(project, store, invocation_id, name, line)
+            elif os.path.isdir(root):
+                FileRecordStore(root, project.config.trail).annex(invocation_id, name, line)
+        except FileExistsError:
+            path = f"{layout.annex_folder(invocation_id)}/{name}.jsonl"
+            if durable.read_below(root, path) != line:
+                raise StoredDataError(
+                    "ANNEX_DAMAGED", f"{root}/{path} is not what was written", f"remove {path}"
+                ) from None
 
 
 def _rewrite(record: Journal) -> None:
@@ -174,8 +204,9 @@ def _rewrite(record: Journal) -> None:
                     _link_again(twin, folder, copy.place.name)
                     continue
                 data = durable.read_all(fd)
-                changed = b"".join(_erase(raw, lines, salts) for _, raw in split_lines(data))
-                changed += data[data.rfind(b"\n") + 1 :]
+                changed = _erase_all(data, lines, salts)
+                tail = data[data.rfind(b"\n") + 1 :]
+                changed += b"" if sha256(tail).hexdigest() in record.get("tails", ()) else tail
                 if changed != data:
                     mode = state.st_mode & 0o777
                     durable.replace(folder, copy.place.name, changed, mode)

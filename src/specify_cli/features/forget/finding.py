@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import NamedTuple
 
 from specify_cli import durable
@@ -20,7 +21,7 @@ from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.findings import NamedObject
 from specify_cli.record.ids import millis_of, rfc3339
-from specify_cli.record.record import fold, split_lines
+from specify_cli.record.record import fold, lines_in_force, split_lines
 from specify_cli.record.seal import erased_members, open_line
 from specify_cli.record.verify import named_objects
 from specify_cli.storage.checking import verify_file
@@ -30,6 +31,8 @@ from specify_cli.storage.store import Place, places
 from specify_cli.storage.worktrees import find_sibling_roots, find_worktrees
 
 _BLOCK = 1 << 20
+# What a `recovered` line says of the bytes that it passes over, which go with it.
+PASSING = frozenset(("skipped_bytes", "skipped_sha256"))
 # Objects that come with the program, or only name others: a text in them is nobody's.
 _FRAME = frozenset(("shipped", "router_table", "snapshot"))
 # How far behind or past the newest record a clock is believed, in milliseconds.
@@ -48,18 +51,20 @@ class Copy(NamedTuple):
 
 
 class RecordPlan(NamedTuple):
-    """What is to be erased of one record: of which lines, by their seals, which members; and which
-    objects that its lines name."""
+    """What is to be erased of one record: of which lines, by their seals, which members; which
+    objects that its lines name; and unfinished lines behind its end, by their SHA-256."""
 
     invocation_id: str
     copies: tuple[Copy, ...]
     lines: Mapping[str, tuple[int, tuple[str, ...]]]
     objects: tuple[str, ...]
+    tails: tuple[str, ...] = ()
 
     @property
     def values(self) -> int:
         """Return how many values go."""
-        return sum(len(members) for _, members in self.lines.values()) + len(self.objects)
+        members = sum(len(members) for _, members in self.lines.values())
+        return members + len(self.objects) + len(self.tails)
 
 
 class Plan(NamedTuple):
@@ -123,7 +128,7 @@ def make_plan(project: Project, query: Query) -> Plan:
         for invocation_id, files in sorted(copies.items())
         if query.invocation_id in (None, invocation_id)
         for plan in _plan_record(
-            files, lambda fields: find_members(fields, query, objects), objects
+            files, lambda fields: find_members(fields, query, objects), objects, query.needles
         )
     ]
     own = {digest for plan in records for digest in plan.objects}
@@ -194,17 +199,27 @@ def _find_kept(
 
 
 def _plan_record(
-    files: Sequence[Copy], choose: Choose, objects: frozenset[str]
+    files: Sequence[Copy],
+    choose: Choose,
+    objects: frozenset[str],
+    needles: tuple[bytes, ...] = (),
 ) -> Iterator[RecordPlan]:
     """Yield the plan of a record, if anything of it goes; its copies end up alike."""
     lines: dict[str, tuple[int, set[str]]] = {}
     named: set[str] = set()
+    tails: set[str] = set()
     for copy in files:
-        for _, raw in split_lines(durable.read_below(copy.root, copy.place.path)):
+        data = durable.read_below(copy.root, copy.place.path)
+        tail = data[data.rfind(b"\n") + 1 :]
+        if needles and holds_any(tail, needles):
+            tails.add(sha256(tail).hexdigest())
+        for passed, raw in pair_passed(data):
             line = open_line(raw)
             if line.problems or line.fields is None or line.seal is None:
                 continue
             members = choose(line.fields)
+            if passed and needles and holds_any(passed, needles):
+                members = members | PASSING
             inside = {item.digest for item in named_objects(line.fields, None, 0)} & objects
             named |= inside
             if members:
@@ -215,10 +230,22 @@ def _plan_record(
                     value = line.fields.get(name)
                     if isinstance(value, dict) and isinstance(value.get("object"), str):
                         named.add(str(value["object"]))
-    if lines or named:
+    if lines or named or tails:
         (invocation_id,) = {copy.place.invocation_id for copy in files}
         rows = {seal: (seq, tuple(sorted(members))) for seal, (seq, members) in lines.items()}
-        yield RecordPlan(invocation_id, tuple(files), rows, tuple(sorted(named)))
+        objects_named, ends = tuple(sorted(named)), tuple(sorted(tails))
+        yield RecordPlan(invocation_id, tuple(files), rows, objects_named, ends)
+
+
+def pair_passed(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield every line in force without its LF, each behind the bytes that it passes over."""
+    in_force, passed = {offset for offset, _ in lines_in_force(data)}, b""
+    for offset, raw in split_lines(data):
+        if offset in in_force:
+            yield passed, raw
+            passed = b""
+        else:
+            passed += raw + b"\n"
 
 
 def find_due_records(

@@ -37,6 +37,8 @@ _DERIVED: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(_OF_A_PATCH, (*_OF_A_PATCH, *(f"{name}_hash" for name in _OF_A_PATCH))),
 }
 SHORTEST = 4
+# So much of a text at the end where a capture was cut is taken for the text.
+_PART = 8
 
 
 class Query(NamedTuple):
@@ -72,7 +74,7 @@ def find_members(fields: Mapping[str, object], query: Query, objects: Set[str]) 
     found: set[str] = set()
     for name, value in fields.items():
         if (query.texts and holds_any(canonical(value), query.needles)) or (
-            isinstance(value, dict) and value.get("object") in objects
+            isinstance(value, dict) and (value.get("object") in objects or _is_cut(value, query))
         ):
             found.add(name)
     if query.path is not None and _is_about(fields, query.path):
@@ -80,6 +82,19 @@ def find_members(fields: Mapping[str, object], query: Query, objects: Set[str]) 
     if query.invocation_id is not None and query.invocation_id == fields.get("invocation_id"):
         found |= set(query.members) & fields.keys() if query.members else list_said(fields)
     return _add_derived(fields, found)
+
+
+def _is_cut(capture: Mapping[str, object], query: Query) -> bool:
+    """Return whether a capture was cut inside one of the texts, so that a part of it is left."""
+    head, tail = capture.get("head"), capture.get("tail", "")
+    if not isinstance(head, str) or not isinstance(tail, str) or not (tail or "object" in capture):
+        return False
+    forms = {form.decode("utf-8", "surrogatepass") for form in query.needles}
+    return any(
+        head.endswith(form[:size]) or (tail and tail.startswith(form[-size:]))
+        for form in forms
+        for size in range(min(len(form) // 2, _PART), min(len(form), len(head) + 1))
+    )
 
 
 def list_said(fields: Mapping[str, object], sides: Set[str] | None = None) -> set[str]:

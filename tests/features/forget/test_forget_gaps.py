@@ -1,0 +1,96 @@
+"""Places that are easily missed: a cut capture, what a crash left of a line, another worktree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from specify_cli.invocation.executor import ProfileInvocationExecutor
+from support import accept, git, run_main
+from trails import RECORDS, codes, make_repository, verify
+
+NAME = "wombat-4711-secret"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    root = make_repository(tmp_path / "p")
+    accept(root)
+    (tmp_path / "home").mkdir()
+    return root
+
+
+def begin(root: Path) -> str:
+    return ProfileInvocationExecutor(root).invoke("implement the export").invocation_id
+
+
+def record(root: Path, invocation_id: str, event: str, **payload: object) -> None:
+    ProfileInvocationExecutor(root).record(invocation_id, [(event, payload)])
+
+
+def forget(root: Path) -> tuple[int, list[str]]:
+    """Return the exit code, and the files that the command says hold the name still."""
+    argv = ["forget", "--subject", NAME, "--reason", "asked", "--yes", "--json"]
+    ran = run_main(argv, cwd=root, home=root.parent / "home")
+    return ran.code, json.loads(ran.out)["left"]
+
+
+def file_of(root: Path, invocation_id: str) -> Path:
+    (path,) = (root / RECORDS).glob(f"*{invocation_id}.jsonl")
+    return path
+
+
+def tear(root: Path, invocation_id: str) -> None:
+    """Leave a record as a crash in the middle of a write does."""
+    with file_of(root, invocation_id).open("ab") as file:
+        file.write(f'{{"args":"{NAME} and'.encode())
+
+
+@pytest.mark.parametrize(
+    "args", ["y" * 390 + NAME + "z" * 500, "y" * 600 + NAME + "z" * 92], ids=["in its head", "in its tail"]
+)
+def test_a_capture_that_was_cut_inside_the_text_goes(site: Path, args: str) -> None:
+    one = begin(site)
+    record(site, one, "tool_call", call_id="c", tool="Read", args=args)
+    before = file_of(site, one).read_bytes()
+
+    assert (b"wombat-4" in before or b"1-secret" in before) and NAME.encode() not in before
+    assert forget(site) == (0, [])
+    assert b"wombat-4" not in file_of(site, one).read_bytes()
+    assert b"1-secret" not in file_of(site, one).read_bytes()
+    assert codes(verify(site)) == set()
+
+
+def test_bytes_that_a_recovered_line_passes_over_go_with_it(site: Path) -> None:
+    one = begin(site)
+    tear(site, one)
+    record(site, one, "error", error_code="E1", message="after the crash")
+
+    assert forget(site) == (0, [])
+    record(site, one, "error", error_code="E2", message="goes on")
+    ProfileInvocationExecutor(site).complete(one)
+    assert codes(verify(site)) == set()
+
+
+def test_a_line_that_a_crash_left_unfinished_goes(site: Path) -> None:
+    one = begin(site)
+    tear(site, one)
+
+    assert forget(site) == (0, [])
+    record(site, one, "error", error_code="E2", message="goes on")
+    assert codes(verify(site)) == set()
+
+
+def test_a_record_of_another_worktree_verifies_there(site: Path) -> None:
+    git(site, "add", "-A")
+    git(site, "commit", "-qm", "work")
+    other = site.parent / "other"
+    git(site, "worktree", "add", "-q", str(other))
+    one = begin(other)
+    record(other, one, "tool_call", call_id="c", tool="Bash", args={"to": NAME})
+
+    assert forget(site) == (0, [])
+    record(other, one, "error", error_code="E2", message="goes on")
+    assert codes(verify(other)) == set()
