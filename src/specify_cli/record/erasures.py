@@ -83,8 +83,8 @@ def judge_erasures(
         if values:
             why = f"{count(values, 'value')}, {_say_order(fields)}"
             findings.append(finding("ERASED", file, None, 0, why))
-    sound = {line.seq for line in report.erased if line.seal in proven}
-    kept = [i for i in findings if i.code != "ERASURE_UNPROVEN" or i.seq not in sound]
+    sound = {(line.file or report.file, line.seq) for line in report.erased if line.seal in proven}
+    kept = [i for i in findings if i.code != "ERASURE_UNPROVEN" or (i.file, i.seq) not in sound]
     return report._replace(findings=tuple(kept), erased_objects=tuple(sorted(objects)))
 
 

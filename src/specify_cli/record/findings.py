@@ -331,14 +331,15 @@ NO_FACTS = TrailFacts()
 
 
 class ErasedLine(NamedTuple):
-    """A line without some of its members, as it stands: the SHA-256 of what is left, and the time
-    it says."""
+    """A line without some of its members, as it stands: the SHA-256 of what is left, the time it
+    says, and of an annex its file."""
 
     seq: int
     seal: str
     digest: str
     members: tuple[str, ...]
     at: str
+    file: str = ""
 
 
 class RecordReport(NamedTuple):

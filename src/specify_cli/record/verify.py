@@ -101,8 +101,10 @@ def add_annexes(
     closing = report.tip if report.status == "closed" else None
     findings, named, seals = list(report.findings), list(report.objects), list(report.trail.annexes)
     erasures: list[tuple[str, Mapping[str, object]]] = []
+    erased = list(report.erased)
     for file, data in annexes:
-        fields = open_line(data[:-1]).fields or {} if b'"ordered_by":' in data else {}
+        line = open_line(data[:-1]) if b'"ordered_by":' in data or b'"erased":' in data else None
+        fields = {} if line is None or line.fields is None else line.fields
         orders = fields.get("event") in ORDERS
         # What is ordered of an open record hangs on its start.
         on_start = orders and fields.get("prev") == report.trail.started
@@ -113,9 +115,18 @@ def add_annexes(
         seals += filter(None, [seal_at_end(data)])
         if orders and not wrong:
             erasures.append((file, {**fields, "~": seal_at_end(data)}))
-    trail = report.trail._replace(annexes=tuple(seals))
-    report = report._replace(findings=tuple(findings), objects=tuple(named), trail=trail)
-    return judge_erasures(report, erasures, holds) if erasures else report
+        elif line is not None and line.digest is not None and line.seal is not None and not wrong:
+            # It keeps the seal that the log holds, whatever it says: an erasure has to name it.
+            members, seq = erased_members(fields), integer_at(fields, "seq", 0) or 0
+            at = str(fields.get("at"))
+            erased.append(ErasedLine(seq, line.seal, line.digest, members, at, file))
+            findings.append(finding("ERASURE_UNPROVEN", file, seq, 0, ", ".join(members)))
+    trail, shown = report.trail._replace(annexes=tuple(seals)), frozenset(seals)
+    report = report._replace(
+        findings=tuple(findings), objects=tuple(named), trail=trail, erased=tuple(erased)
+    )
+    known = None if holds is None else lambda seal: seal in shown or holds(seal)
+    return judge_erasures(report, erasures, known) if erasures else report
 
 
 def verify_annex(
@@ -130,6 +141,8 @@ def verify_annex(
         return (finding(line.problems[0], file, None, 0),), ()
     fields = line.fields
     seq = integer_at(fields, "seq", 0)
+    if line.digest is not None and fields.get("event") in ORDERS:
+        return (finding("ANNEX_MISMATCH", file, seq, 0, "nothing of an order is ever erased"),), ()
     expected: dict[str, Set[object]] = {
         "event": ANNEX_EVENTS,
         "invocation_id": {invocation_id},

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.record.seal import erase_members, open_line
 from support import accept, git, run_main
 from trails import RECORDS, codes, make_repository, verify
 
@@ -94,3 +95,66 @@ def test_a_record_of_another_worktree_verifies_there(site: Path) -> None:
     assert forget(site) == (0, [])
     record(other, one, "error", error_code="E2", message="goes on")
     assert codes(verify(other)) == set()
+
+
+def annexed(root: Path, path: Path) -> tuple[str, Path]:
+    """Return a closed record, and its annex, which names a file."""
+    path.write_text("x", encoding="utf-8")
+    one = begin(root)
+    ProfileInvocationExecutor(root).complete(one)
+    record(root, one, "artifact_link", path=str(path))
+    (annex,) = (root / ".kittify/events/annexes" / one).glob("*.jsonl")
+    return one, annex
+
+
+def test_an_annex_that_was_changed_is_found_though_it_says_erased(site: Path) -> None:
+    """It keeps the seal that the log holds: only an erasure that names its bytes vouches for it."""
+    _, annex = annexed(site, site / "a.txt")
+    line = open_line(annex.read_bytes()[:-1])
+    assert line.fields is not None and line.seal is not None
+    annex.write_bytes(erase_members({**line.fields, "ref": "b.txt"}, line.seal, {"digest"}, "0" * 32))
+
+    assert "ERASURE_UNPROVEN" in codes(verify(site))
+
+
+def test_an_erasure_that_was_changed_and_says_erased_vouches_for_nothing(site: Path) -> None:
+    one = begin(site)
+    record(site, one, "error", error_code="E1", message=NAME)
+    forget(site)
+    (annex,) = (site / ".kittify/events/annexes" / one).glob("*.jsonl")
+    line = open_line(annex.read_bytes()[:-1])
+    assert line.fields is not None and line.seal is not None
+    forged = {**line.fields, "ordered_by": "eve"}
+    annex.write_bytes(erase_members(forged, line.seal, {"reason"}, "0" * 32))
+
+    assert {"ANNEX_MISMATCH", "ERASURE_UNPROVEN"} <= codes(verify(site))
+
+
+def test_an_annex_that_holds_it_loses_it(site: Path) -> None:
+    one, annex = annexed(site, site / f"{NAME}.txt")
+    annexed(site, site / "other.txt")
+
+    assert forget(site) == (0, [])
+    assert NAME.encode() not in annex.read_bytes()
+    assert codes(verify(site)) == set()
+    assert run_main(["invocations", "show", one], cwd=site, home=site.parent / "home").code == 0
+    other = annex.parent / annex.name
+    other.write_bytes(other.read_bytes().replace(b'"artifact_link"', b'"commit_link"'))
+    assert "ERASURE_UNPROVEN" in codes(verify(site))
+
+
+def test_of_what_hooks_could_not_place_only_the_lines_that_hold_it_go(site: Path) -> None:
+    begin(site)
+    kept = site / ".kittify/local/hook-orphans.jsonl"
+    kept.write_text(f'{{"a":"{NAME}"}}\n{{"a":"another session"}}\n', encoding="utf-8")
+
+    assert forget(site) == (0, [])
+    assert kept.read_text(encoding="utf-8") == '{"a":"another session"}\n'
+
+
+def test_a_name_goes_however_it_is_capitalised(site: Path) -> None:
+    one = begin(site)
+    record(site, one, "error", error_code="E1", message=f"{NAME.title()} and {NAME.upper()}")
+
+    assert forget(site) == (0, [])
+    assert b"wombat" not in file_of(site, one).read_bytes().lower()

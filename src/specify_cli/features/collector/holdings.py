@@ -294,8 +294,8 @@ def decode_report(text: str) -> RecordReport:
     # A report that was written before a fact was there lacks it at the end.
     lines_erased, objects_erased = last or ((), ())
     erased = tuple(
-        ErasedLine(seq, seal, digest, tuple(members), at)
-        for seq, seal, digest, members, at in lines_erased
+        ErasedLine(seq, seal, digest, tuple(members), at, *file)
+        for seq, seal, digest, members, at, *file in lines_erased
     )
     started, completed, annexes, linked, cites, *more = facts
     trail = TrailFacts(

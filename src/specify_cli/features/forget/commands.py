@@ -80,7 +80,11 @@ def _read_query(project: Project, values: Values) -> Query | None:
             f"expected a text of at least {SHORTEST} bytes: a shorter one stands everywhere",
             "give more of it",
         )
-    return Query(texts=(str(text),))
+    if values["text_file"] is not None:
+        return Query(texts=(str(text),))
+    name = str(text)
+    forms = (name, name.lower(), name.upper(), name.title(), name.capitalize())
+    return Query(texts=tuple(dict.fromkeys(forms)))
 
 
 def _read_text(path: str) -> str:

@@ -64,6 +64,7 @@ def begin(
         "records": [_compose(one, order, now, entropy) for one in plan.records],
         "objects": list(plan.objects),
         "files": list(plan.files),
+        "drops": dict(plan.drops),
     }
     FileRecordStore(project.root, project.config.trail).prepare()
     with durable.folder(project.root, _JOURNALS, create=True) as fd:
@@ -79,7 +80,10 @@ def _compose(
     data = durable.read_below(first.root, first.place.path)
     salts = {seal: entropy(16).hex() for seal in plan.lines}
     rows: list[dict[str, object]] = []
-    for _, raw in split_lines(data):
+    said = {
+        copy.place.name: durable.read_below(copy.root, copy.place.path) for copy in plan.annexes
+    }
+    for _, raw in split_lines(b"".join((data[: data.rfind(b"\n") + 1], *said.values()))):
         seal = open_line(raw).seal
         if seal is not None and seal in plan.lines:
             seq, members = plan.lines[seal]
@@ -91,7 +95,7 @@ def _compose(
         "invocation_id": plan.invocation_id,
         "annex": new_ulid(now, entropy(10)),
         "line": line.decode(),
-        "paths": [[copy.root, *copy.place] for copy in plan.copies],
+        "paths": [[copy.root, *copy.place] for copy in (*plan.copies, *plan.annexes)],
         "lines": {seal: [list(members), salts[seal]] for seal, (_, members) in plan.lines.items()},
         "tails": list(plan.tails),
     }
@@ -255,10 +259,30 @@ def _remove_derived(project: Project, journal: Journal) -> None:
     for record in journal["records"]:
         paths += [f"{root}/{layout.evidence_folder(record['invocation_id'])}" for root in roots]
     for path in paths:
-        if os.path.isdir(path) and not os.path.islink(path):
+        if path in journal.get("drops", {}):
+            _drop_lines(path, frozenset(journal["drops"][path]))
+        elif os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path)
         elif os.path.lexists(path):
             os.unlink(path)
+
+
+def _drop_lines(path: str, digests: frozenset[str]) -> None:
+    """Take lines out of a file that holds one thing a line."""
+    folder, _, name = path.rpartition("/")
+    try:
+        with durable.folder(folder) as fd:
+            file = durable.open_regular(fd, name, os.O_RDONLY, path)
+            try:
+                durable.lock(file, path)
+                lines = durable.read_all(file).splitlines(keepends=True)
+                left = [line for line in lines if sha256(line).hexdigest() not in digests]
+                if left != lines:
+                    durable.replace(fd, name, b"".join(left), os.fstat(file).st_mode & 0o777)
+            finally:
+                os.close(file)
+    except FileNotFoundError:
+        return
 
 
 NOT_REACHED = (

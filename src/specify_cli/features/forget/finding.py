@@ -19,12 +19,13 @@ from specify_cli.features.forget.retention import Rule, find_due
 from specify_cli.features.forget.targets import Query, find_members, holds_any
 from specify_cli.project.config import Project
 from specify_cli.record import layout
+from specify_cli.record.event_table import ORDERS
 from specify_cli.record.findings import NamedObject
 from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.record.record import fold, lines_in_force, split_lines
 from specify_cli.record.seal import erased_members, open_line
 from specify_cli.record.verify import named_objects
-from specify_cli.storage.checking import verify_file
+from specify_cli.storage.checking import annex_files, verify_file
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import Place, places
@@ -52,13 +53,15 @@ class Copy(NamedTuple):
 
 class RecordPlan(NamedTuple):
     """What is to be erased of one record: of which lines, by their seals, which members; which
-    objects that its lines name; and unfinished lines behind its end, by their SHA-256."""
+    objects that its lines name; unfinished lines behind its end, by their SHA-256; and its annexes,
+    whose lines are among these."""
 
     invocation_id: str
     copies: tuple[Copy, ...]
     lines: Mapping[str, tuple[int, tuple[str, ...]]]
     objects: tuple[str, ...]
     tails: tuple[str, ...] = ()
+    annexes: tuple[Copy, ...] = ()
 
     @property
     def values(self) -> int:
@@ -68,12 +71,16 @@ class RecordPlan(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Everything that an erasure would change, and the records among it that are held."""
+    """Everything that an erasure would change, and the records among it that are held.
+
+    Of files in `drops`, which hold one thing a line, only these lines go, by their SHA-256.
+    """
 
     records: tuple[RecordPlan, ...]
     objects: tuple[str, ...]
     files: tuple[str, ...]
     held: tuple[str, ...]
+    drops: Mapping[str, Sequence[str]] = {}
 
 
 def list_roots(project: Project) -> list[str]:
@@ -164,11 +171,13 @@ def complete_plan(
     refused = {one for one in held if one in touched}
     if objects & kept_for_holds:
         refused |= {one for one in held if one not in refused}
+    found = tuple(_find_files(project, needles)) if needles else ()
     return Plan(
         tuple(records),
         tuple(sorted(objects)),
-        tuple(_find_files(project, needles)) if needles else (),
+        found,
         tuple(sorted(refused)),
+        {path: list_lines(path, needles) for path in found if path.endswith(".jsonl")},
     )
 
 
@@ -208,7 +217,8 @@ def _plan_record(
     lines: dict[str, tuple[int, set[str]]] = {}
     named: set[str] = set()
     tails: set[str] = set()
-    for copy in files:
+    annexes = _list_annexes(files)
+    for copy in (*files, *annexes):
         data = durable.read_below(copy.root, copy.place.path)
         tail = data[data.rfind(b"\n") + 1 :]
         if needles and holds_any(tail, needles):
@@ -217,7 +227,7 @@ def _plan_record(
             line = open_line(raw)
             if line.problems or line.fields is None or line.seal is None:
                 continue
-            members = choose(line.fields)
+            members = choose(line.fields) if line.fields.get("event") not in ORDERS else set()
             if passed and needles and holds_any(passed, needles):
                 members = members | PASSING
             inside = {item.digest for item in named_objects(line.fields, None, 0)} & objects
@@ -234,7 +244,19 @@ def _plan_record(
         (invocation_id,) = {copy.place.invocation_id for copy in files}
         rows = {seal: (seq, tuple(sorted(members))) for seal, (seq, members) in lines.items()}
         objects_named, ends = tuple(sorted(named)), tuple(sorted(tails))
-        yield RecordPlan(invocation_id, tuple(files), rows, objects_named, ends)
+        yield RecordPlan(invocation_id, tuple(files), rows, objects_named, ends, annexes)
+
+
+def _list_annexes(files: Sequence[Copy]) -> tuple[Copy, ...]:
+    """Return the annexes of a record, in each root that holds it."""
+    found: dict[str, Copy] = {}
+    for copy in files:
+        for path, data in annex_files(copy.root, copy.place.invocation_id):
+            if isinstance(data, bytes):
+                folder, _, name = path.rpartition("/")
+                place = copy.place._replace(folder=folder, name=name)
+                found[f"{copy.root}/{path}"] = Copy(copy.root, place)
+    return tuple(found.values())
 
 
 def pair_passed(data: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -307,6 +329,12 @@ def _find_files(project: Project, needles: tuple[bytes, ...]) -> Iterator[str]:
         for path in _walk(folder):
             if "/local/objects/" not in path and contains(path, needles):
                 yield path
+
+
+def list_lines(path: str, needles: tuple[bytes, ...]) -> list[str]:
+    """Return the SHA-256 of each line of a file that holds one of these."""
+    with open(path, "rb") as file:
+        return [sha256(line).hexdigest() for line in file if holds_any(line, needles)]
 
 
 _OTHERS = (layout.LOCAL, layout.EVIDENCE, layout.INTAKE)
