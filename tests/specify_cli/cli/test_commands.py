@@ -495,7 +495,7 @@ def test_help_lists_every_command_in_a_section(cli: Cli) -> None:
     words = {command.path[0] for command in list_commands()}
     heads = [line[:-1] for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
 
-    assert heads == ["Options", "Begin", "Close", "Read", "Prove", "Replay", "Share", "Set up"]
+    assert heads == ["Options", "Begin", "Close", "Read", "Prove", "Replay", "Share", "Keep", "Set up"]
     assert [word for word in words if f"\n  {word} " not in shown] == []
 
 
