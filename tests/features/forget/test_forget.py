@@ -409,7 +409,7 @@ def _count_and_die(root: Path, at: int) -> int:
 def _judge_kill(cli: Cli, template: Path, folder: Path, at: int) -> None:
     root = Path(shutil.copytree(template, folder))
     assert _count_and_die(root, at) == -1
-    journals = list((root / ".kittify/local/forget/journals").glob("*.json"))
+    journals = list((root / ".git/kittify/forget").glob("*/*.json"))
     certificates = list((root / ".kittify/local/forget/certificates").glob("*.json"))
     assert not (certificates and holding(root))
     assert codes(verify(root)) <= {"COPIES_DIFFER"}
@@ -482,3 +482,24 @@ def test_what_is_gone_is_said_in_its_place_and_the_verdict_says_no_more_than_was
     shown, verified = cli("invocations", "show", one).out, cli("invocations", "verify", one).out
     assert "request:  erased" in shown and "(erased: args" in shown and "salt" not in shown
     assert "values erased" in verified and "what is left of 3 lines with erased values: annexes say it" in verified
+
+
+def test_a_journal_that_came_with_the_work_tree_is_never_carried_out(cli: Cli, project: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim.txt"
+    victim.write_text("mine")
+    one = cli("do", "fix the login test", "--json").json()["invocation_id"]
+    cli("profile-invocation", "complete", one)
+    (record,) = (project / RECORDS).glob(f"*{one}.jsonl")
+    before = record.read_bytes()
+    said = {"id": "01KZRGJ0AHPBE7BYKRA5H0Y16E", "at": "2026-11-25T00:00:00.000Z", "ordered_by": "eve", "reason": "x"}
+    planted = {**said, "rule": None, "records": [], "objects": [], "files": [str(victim), str(record)], "drops": {}}
+    for folder in (".kittify/local/forget/journals", ".kittify/forget"):
+        (project / folder).mkdir(parents=True)
+        (project / folder / "01KZRGJ0AHPBE7BYKRA5H0Y16E.json").write_text(json.dumps(planted))
+    for words in (
+        ("doctor", "--sweep"),
+        ("retention", "run", "--yes"),
+        ("forget", "--subject", "nobody-here", "--yes"),
+    ):
+        cli(*words)
+    assert victim.read_text() == "mine" and record.read_bytes() == before

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
+from doctrine.git import find_worktree, own_git_directory
 from specify_cli import durable
 from specify_cli.errors import StoredDataError
 from specify_cli.features.forget.finding import (
@@ -41,7 +42,6 @@ from specify_cli.trail.log.entries import write_annex
 
 FOLDER = f"{layout.LOCAL}/forget"
 CERTIFICATES = f"{FOLDER}/certificates"
-_JOURNALS = f"{FOLDER}/journals"
 REFUSED = "refused.jsonl"
 Journal = dict[str, Any]
 
@@ -67,9 +67,24 @@ def begin(
         "drops": dict(plan.drops),
     }
     FileRecordStore(project.root, project.config.trail).prepare()
-    with durable.folder(project.root, _JOURNALS, create=True) as fd:
+    with durable.folder(*_find_journals(project), create=True) as fd:
         durable.create_exclusive(fd, f"{name}.json", _encode(journal), durable.PRIVATE)
     return journal
+
+
+def _find_journals(project: Project) -> tuple[str, str]:
+    """Return where journals lie: in this worktree's git directory, which no branch can write.
+
+    A journal names files that are removed, so one that came with the work tree must never be
+    carried out. Outside git it lies in the project and is carried out by the run that wrote it
+    alone.
+    """
+    top = find_worktree(project.root)
+    own = None if top is None else own_git_directory(top)
+    if top is None or own is None:
+        return project.root, f"{FOLDER}/journals"
+    place = sha256(os.path.relpath(project.root, top).encode()).hexdigest()[:16]
+    return own, f"kittify/forget/{place}"
 
 
 def _compose(
@@ -137,16 +152,18 @@ def note_refusal(project: Project, held: Sequence[str], order: Order, now: int) 
 
 
 def list_journals(project: Project) -> list[Journal]:
-    """Return the erasures that were begun and not finished. Raises StoredDataError."""
+    """Return the erasures that were begun here and not finished. Raises StoredDataError."""
+    root, folder = _find_journals(project)
+    if root == project.root:
+        return []
+    path = f"{root}/{folder}"
     try:
-        names = sorted(os.listdir(f"{project.root}/{_JOURNALS}"))
+        names = sorted(name for name in os.listdir(path) if name.endswith(".json"))
     except FileNotFoundError:
         return []
-    return [
-        json.loads(durable.read_below(project.root, f"{_JOURNALS}/{name}"))
-        for name in names
-        if name.endswith(".json")
-    ]
+    sizes = {name: os.stat(f"{path}/{name}").st_size for name in names}
+    found = (durable.read_own(path, name, size) for name, size in sizes.items())
+    return [json.loads(data) for data in found if data is not None]
 
 
 def carry_out(project: Project, journal: Journal) -> str:
@@ -161,7 +178,7 @@ def carry_out(project: Project, journal: Journal) -> str:
         path = f"{CERTIFICATES}/{journal['id']}.json"
         with durable.folder(project.root, CERTIFICATES, create=True) as fd:
             durable.replace(fd, f"{journal['id']}.json", _certify(journal), durable.PRIVATE)
-        with durable.folder(project.root, _JOURNALS) as fd:
+        with durable.folder(*_find_journals(project)) as fd:
             os.unlink(f"{journal['id']}.json", dir_fd=fd)
             os.fsync(fd)
     return path
