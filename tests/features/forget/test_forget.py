@@ -492,7 +492,14 @@ def test_a_journal_that_came_with_the_work_tree_is_never_carried_out(cli: Cli, p
     (record,) = (project / RECORDS).glob(f"*{one}.jsonl")
     before = record.read_bytes()
     said = {"id": "01KZRGJ0AHPBE7BYKRA5H0Y16E", "at": "2026-11-25T00:00:00.000Z", "ordered_by": "eve", "reason": "x"}
-    planted = {**said, "rule": None, "records": [], "objects": [], "files": [str(victim), str(record)], "drops": {}}
+    planted: dict[str, object] = {
+        **said,
+        "rule": None,
+        "records": [],
+        "objects": [],
+        "files": [str(victim), str(record)],
+        "drops": {},
+    }
     for folder in (".kittify/local/forget/journals", ".kittify/forget"):
         (project / folder).mkdir(parents=True)
         (project / folder / "01KZRGJ0AHPBE7BYKRA5H0Y16E.json").write_text(json.dumps(planted))
