@@ -119,24 +119,20 @@ def withheld_by_policy(
         if any(rule.action != "allow" for rule in policy.rules)
     ]
     withheld: dict[str, str] = {}
+    # A section of the project's own charter is one of a file that holds them all.
+    charter = [named[path] for path in (CHARTER_MARKDOWN, CHARTER_YAML) if path in named]
     for artifact in (*inputs.charter.sections, *inputs.artifacts):
         rules = (deciding(policy, artifact) for policy in asked)
         rule = next((rule for rule in rules if rule is not None and rule.action != "allow"), None)
         if rule is not None:
-            charter = [named[path] for path in (CHARTER_MARKDOWN, CHARTER_YAML) if path in named]
+            why = f"policy: {rule.action} by rule {rule.id}: {artifact.uri}"
             kept_back = charter if artifact.origin == "charter" else [artifact.digest]
             if split_path(artifact.path)[0]:
                 kept_back = [named[artifact.path]]
-            withheld |= dict.fromkeys(
-                kept_back, f"policy: {rule.action} by rule {rule.id}: {artifact.uri}"
-            )
+            withheld |= dict.fromkeys(kept_back, why)
     read = {artifact.path for artifact in (*inputs.charter.sections, *inputs.artifacts)}
     for path in ruled if asked else ():
-        if (
-            path not in (CHARTER_MARKDOWN, CHARTER_YAML)
-            and path not in GRAPH_PATHS
-            and path not in read
-        ):
+        if path not in (CHARTER_MARKDOWN, CHARTER_YAML, *GRAPH_PATHS) and path not in read:
             withheld[named[path]] = "policy cannot be asked: the file does not load"
     return withheld
 

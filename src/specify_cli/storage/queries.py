@@ -34,7 +34,6 @@ from specify_cli.record.record import (
     lines_in_force,
 )
 from specify_cli.record.seal import open_line
-from specify_cli.record.story.telling import Story, number_lines, tell_story
 from specify_cli.storage.checking import annex_files, read_lines, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
@@ -42,6 +41,8 @@ from specify_cli.storage.store import FileRecordStore, Place, require_started
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from specify_cli.record.story.telling import Story
 
 
 _HEAD = 32 * 1024
@@ -343,6 +344,9 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
 
 def tell_invocation(project: Project, value: Mapping[str, object]) -> Story:
     """Return the story of an invocation that `view_invocation` or `show_invocation` gave."""
+    # a list tells no story
+    from specify_cli.record.story.telling import number_lines, tell_story
+
     events, annexes = value["events"], value["annexes"]
     assert isinstance(events, View | list) and isinstance(annexes, list)
     lines = number_lines(events, annexes)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _UNSAFE = re.compile(UNSEEN)
 _PART = 1 << 16
+# Compiled where it is asked for: `do` and the hooks load this module and write no Markdown.
+_MARKDOWN = r"[\\`*_{}\[\]<>()#!|~@&]|:(?=//)|(?<=www)\."
 _STYLED = re.compile(r"\x1b\[[0-9;]+m")
 
 
@@ -37,6 +39,11 @@ def one_line(value: object, width: int = 0) -> str:
     """
     line = escape(" ".join(say(value).split()))
     return f"{line[: width - 1]}…" if 0 < width < len(line) else line
+
+
+def escape_markdown(text: str) -> str:
+    """Return a text in which no character means anything to Markdown or HTML."""
+    return re.sub(_MARKDOWN, lambda match: f"&#{ord(match[0])};", text)
 
 
 def _spell_match(match: re.Match[str]) -> str:

@@ -6,7 +6,7 @@ report = judge_rules(uses, rules, edges)
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from charter.retrieval import query_terms
@@ -184,13 +184,13 @@ def _count(
 def _judge(uses: Iterable[Use], again: frozenset[str]) -> Fate:
     listed = list(uses)
 
-    def pick(chosen: Mapping[str, bool]) -> tuple[str, ...]:
-        return tuple(sorted(name for name, is_so in chosen.items() if is_so))
+    def pick(is_so: Callable[[Use], bool]) -> tuple[str, ...]:
+        return tuple(sorted({use.invocation_id for use in listed if is_so(use)}))
 
     return Fate(
         len(listed),
-        pick({use.invocation_id: use.outcome in ("failed", "abandoned") for use in listed}),
-        pick({use.invocation_id: use.invocation_id in again for use in listed}),
-        pick({use.invocation_id: use.tests in ("not run", "failed") for use in listed}),
-        pick({use.invocation_id: use.unanswered for use in listed}),
+        pick(lambda use: use.outcome in ("failed", "abandoned")),
+        pick(lambda use: use.invocation_id in again),
+        pick(lambda use: use.tests in ("not run", "failed")),
+        pick(lambda use: use.unanswered),
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
 
 from charter.tokens import estimate_tokens
 from doctrine.text import say
 from specify_cli.errors import InvocationError
 from specify_cli.features.effect.facts import RuleUse, Use
+from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.project.config import Project
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.checks import read_commands
@@ -74,7 +74,7 @@ def read_use(
             if line.get("event") == "patch_apply" and line.get("ok") is not False
         ),
         millis_of(invocation_id),
-        _read_millis(completed.get("completed_at")),
+        read_moment(completed.get("completed_at")),
     )
 
 
@@ -120,10 +120,3 @@ def _read_text(name: object, get: Callable[[str], bytes]) -> str:
         return get(name).decode("utf-8", "replace")
     except (InvocationError, OSError):
         return ""
-
-
-def _read_millis(at: object) -> int | None:
-    try:
-        return int(datetime.fromisoformat(str(at)).timestamp() * 1000)
-    except ValueError:
-        return None

@@ -5,11 +5,10 @@ Everything recorded is escaped: a request may hold control characters, Markdown 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from doctrine.text import count
-from specify_cli.cli.terminal.output import one_line, paint
+from specify_cli.cli.terminal.output import escape_markdown, one_line, paint
 from specify_cli.features.gate.findings import KINDS, GateFinding
 from specify_cli.features.gate.judging import Judged
 from specify_cli.features.origin.rendering import say_end, say_lines, say_tests
@@ -25,7 +24,6 @@ _MOST_SHOWN, _MOST_FOLDED, _MOST_LISTED = 5, (200, 50, 10, 0), 20
 _LONGEST = 60_000
 # Marks our comment, so that it is updated in place.
 MARK = "<!-- spec-kitty gate -->"
-_MARKDOWN = re.compile(r"[\\`*_{}\[\]<>()#!|~@&]|:(?=//)|(?<=www)\.")
 
 
 def say_verdict(judged: Judged) -> str:
@@ -97,7 +95,11 @@ def _compose_comment(judged: Judged, most: int) -> str:
     signs = {"pass": "✅", "fail": "❌", "damaged": "❌"}
     lines = [MARK, f"### {signs[judged.verdict]} spec-kitty gate: {say_verdict(judged)}", ""]
     lines += ["What the records of AI agents' work say of this change:", ""]
-    lines += [f"- {_escape(say_lines(judged.origin.lines))}", f"- {_escape(judged.claims)}", ""]
+    lines += [
+        f"- {escape_markdown(say_lines(judged.origin.lines))}",
+        f"- {escape_markdown(judged.claims)}",
+        "",
+    ]
     groups = _group(item for item in judged.findings if item.waived_by is None)
     if groups:
         lines += ["| | what | where | what to do |", "|---|---|---|---|"]
@@ -113,20 +115,20 @@ def _compose_comment(judged: Judged, most: int) -> str:
     lines += _fold(
         f"{count(len(writers), 'invocation')} of this range",
         [
-            f"- `{writer.invocation_id}` {_escape(one_line(writer.request or '', 120))}: "
-            f"{_escape(say_end(writer))}, tests {_escape(say_tests(writer))}"
+            f"- `{writer.invocation_id}` {escape_markdown(one_line(writer.request or '', 120))}: "
+            f"{escape_markdown(say_end(writer))}, tests {escape_markdown(say_tests(writer))}"
             for writer in writers
         ],
         most,
     )
     waived = [
-        f"- {_escape(f'{used.rule}, {used.findings}: {used.reason}')} "
-        f"({_escape(used.by)}, until {used.until})"
+        f"- {escape_markdown(f'{used.rule}, {used.findings}: {used.reason}')} "
+        f"({escape_markdown(used.by)}, until {used.until})"
         for used in judged.waivers
     ]
-    waived += [f"- not counted: {_escape(text)}" for text in judged.refused_waivers]
+    waived += [f"- not counted: {escape_markdown(text)}" for text in judged.refused_waivers]
     lines += _fold(f"{len(waived)} waivers", waived, most)
-    unknown = [f"- {_escape(one_line(text, 300))}" for text in judged.origin.not_known]
+    unknown = [f"- {escape_markdown(one_line(text, 300))}" for text in judged.origin.not_known]
     lines += _fold("What is not known", unknown, most)
     lines.append(
         f"<sub>{judged.base[:10]}..{judged.head[:10]}, judged by {judged.rules_from} "
@@ -142,15 +144,15 @@ def _make_row(judged: Judged, group: Sequence[GateFinding]) -> str:
     places = [_say_place(judged, item, size) for item in group[:_MOST_SHOWN]]
     more = [f"and {len(group) - _MOST_SHOWN} more"] if len(group) > _MOST_SHOWN else []
     alone = len(group) == 1 and first.detail
-    detail = f": {_escape(one_line(first.detail, 120))}" if alone else ""
-    what = f"**{first.code}**<br>{_escape(KINDS[first.code].meaning)}{detail}"
-    return f"| {sign} | {what} | {'<br>'.join([*places, *more])} | {_escape(first.next)} |"
+    detail = f": {escape_markdown(one_line(first.detail, 120))}" if alone else ""
+    what = f"**{first.code}**<br>{escape_markdown(KINDS[first.code].meaning)}{detail}"
+    return f"| {sign} | {what} | {'<br>'.join([*places, *more])} | {escape_markdown(first.next)} |"
 
 
 def _say_place(judged: Judged, item: GateFinding, size: int) -> str:
     """Return where a finding is, and so much of what it is there."""
     detail = f": {one_line(item.detail, size)}" if size and item.detail else ""
-    return _escape(f"{_name_place(judged, item)}{detail}")
+    return escape_markdown(f"{_name_place(judged, item)}{detail}")
 
 
 def _fold(title: str, lines: Sequence[str], most: int) -> list[str]:
@@ -160,8 +162,3 @@ def _fold(title: str, lines: Sequence[str], most: int) -> list[str]:
     more = [f"- and {len(lines) - most} more: --json names all"] if len(lines) > most else []
     shown = [f"<details><summary>{title}</summary>", "", *lines[:most], *more, ""]
     return [*shown, "</details>", ""]
-
-
-def _escape(text: str) -> str:
-    """Return a text in which no character means anything to Markdown or HTML."""
-    return _MARKDOWN.sub(lambda match: f"&#{ord(match[0])};", text)

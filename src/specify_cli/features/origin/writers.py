@@ -14,6 +14,7 @@ from doctrine.text import say
 from specify_cli.record.findings import ERROR, RecordReport
 from specify_cli.record.reading.done_note import CheckState, judge_tests
 from specify_cli.record.reading.timeline import Entry, make_timeline
+from specify_cli.record.reading.usage import find_model
 from specify_cli.record.reading.views import fields_of, join
 from specify_cli.record.record import Record, is_stand_in
 
@@ -88,7 +89,7 @@ def describe_writer(
         _get_text(actor, "actor_id"),
         _get_text(actor, "actor_type"),
         _get_text(session, "harness") or _get_text(actor, "tool"),
-        _get_text(actor, "model") or _find_model(lines),
+        _get_text(actor, "model") or find_model(lines),
         _get_text(started, "profile_id"),
         _get_text(started, "action"),
         _get_text(started, "started_at"),
@@ -135,11 +136,6 @@ def _list_refused(entries: Sequence[Entry]) -> Iterator[str]:
             yield f"{entry.name}: {entry.about}" if entry.about else entry.name
         elif entry.kind == "policy_violation" and entry.fields.get("allowed") is not True:
             yield say(entry.fields.get("rule_id"))
-
-
-def _find_model(lines: Sequence[Mapping[str, object]]) -> str | None:
-    models = (line.get("model") for line in lines if line.get("event") in ("turn", "model_call"))
-    return next((say(model) for model in models if model), None)
 
 
 def _as_mapping(value: object) -> Mapping[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from doctrine.text import say
 from specify_cli.errors import InvocationError
@@ -10,6 +10,7 @@ from specify_cli.features.report.summing import Run
 from specify_cli.project.config import Project
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.checks import read_commands
+from specify_cli.record.reading.usage import find_model
 from specify_cli.record.reading.views import fields_of
 from specify_cli.record.story.telling import number_lines, tell_story
 from specify_cli.storage.index import Index
@@ -49,7 +50,7 @@ def _read_run(project: Project, place: Place) -> Run | None:
         story.asked.request or story.asked.missing or None,
         story.asked.by,
         story.asked.profile or "none",
-        story.asked.model or _find_model(lines),
+        story.asked.model or find_model(lines),
         story.outcome,
         story.tests,
         story.calls,
@@ -64,8 +65,3 @@ def _read_run(project: Project, place: Place) -> Run | None:
         None if spent is None else spent.cost,
         spent is not None and spent.estimated_at is not None,
     )
-
-
-def _find_model(lines: Sequence[Mapping[str, object]]) -> str | None:
-    models = (line.get("model") for line in lines if line.get("event") in ("turn", "model_call"))
-    return next((say(model) for model in models if model), None)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from doctrine.text import count
-from specify_cli.cli.terminal.output import one_line
+from specify_cli.cli.terminal.output import escape_markdown, one_line
 from specify_cli.features.report.summing import Report, Run, Share
 
 _SHOWN = 10
-_MARKDOWN = re.compile(r"[\\`*_{}\[\]<>()#!|~@&]")
 
 
 def render_report(report: Report, since: str) -> Iterator[str]:
@@ -105,4 +103,4 @@ def _describe_share(share: Share) -> str:
 
 
 def _escape(text: str) -> str:
-    return _MARKDOWN.sub(lambda match: f"&#{ord(match[0])};", one_line(text))
+    return escape_markdown(one_line(text))

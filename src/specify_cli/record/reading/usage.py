@@ -33,6 +33,12 @@ _NAMES = {
 _MILLION = Decimal(1_000_000)
 
 
+def find_model(lines: Iterable[Fields]) -> str | None:
+    """Return the model that the first line names which tells of one; None where none does."""
+    models = (line.get("model") for line in lines if line.get("event") in ("turn", "model_call"))
+    return next((say(model) for model in models if model), None)
+
+
 class Price(NamedTuple):
     """What a model costs: US dollars for a million tokens of each kind. A kind that is not there
     costs what input does. `names` are whole names, `starts` how names begin."""
