@@ -16,4 +16,4 @@ def rewrite(path: Path, change: Callable[[list[dict[str, Any]]], object]) -> Non
     change(lines)
     invocation_id = str(lines[0]["invocation_id"])
     bodies = [{key: value for key, value in line.items() if key not in ("v", "seq", "prev", "~")} for line in lines]
-    path.write_bytes(chain(genesis_tip(), invocation_id, bodies)[0])
+    path.write_bytes(chain(genesis_tip(lines[0]["v"]), invocation_id, bodies)[0])

@@ -26,16 +26,16 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 def reseal(lines: list[dict[str, Any]]) -> bytes:
     """The record that these lines are, each numbered and sealed anew."""
     bodies = [{key: value for key, value in line.items() if key not in ("v", "seq", "prev", "~")} for line in lines]
-    invocation_id = bodies[0].pop("invocation_id")
+    version, invocation_id = lines[0]["v"], bodies[0].pop("invocation_id")
     for body in bodies:
         body.pop("invocation_id", None)
-    return chain(genesis_tip(), invocation_id, bodies)[0]
+    return chain(genesis_tip(version), invocation_id, bodies)[0]
 
 
 def resealed(data: bytes, number: int, path: tuple[Any, ...], wrong: Any) -> bytes:
     """The record with one member of one line replaced, or removed, and every line sealed again."""
     lines = [json.loads(line) for line in data.split(b"\n")[:-1]]
-    invocation_id = lines[0]["invocation_id"]
+    version, invocation_id = lines[0]["v"], lines[0]["invocation_id"]
     target = lines[number]
     for key in path[:-1]:
         target = target[key]
@@ -44,7 +44,7 @@ def resealed(data: bytes, number: int, path: tuple[Any, ...], wrong: Any) -> byt
     else:
         target[path[-1]] = copy.deepcopy(wrong)
     bodies = [{key: line[key] for key in line if key not in ("v", "seq", "prev", "~")} for line in lines]
-    return chain(genesis_tip(), invocation_id, bodies)[0]
+    return chain(genesis_tip(version), invocation_id, bodies)[0]
 
 
 def hostile_records(data: bytes, seed: int) -> Iterator[tuple[str, bytes]]:

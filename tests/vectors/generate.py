@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from specify_cli.record.record import chain, genesis_tip, recovered_line, tip_of
-from specify_cli.record.seal import open_line, seal_line
+from specify_cli.record.seal import erase_members, open_line, seal_line
 
 HERE = Path(__file__).parent
 ID = "01JD4Q3S0000000000000000A1"
@@ -201,6 +201,17 @@ def vectors() -> dict[str, tuple[str, list[bytes], list[tuple[str, int | None, i
     add("version-mixed", [a, b, _reseal(c, _set("v", 2))], ("VERSION_MIXED", 2, 2))
     newer, _ = chain(genesis_tip(7), ID, bodies(closed=False)[:1])
     add("version-newer", [newer], ("UNSUPPORTED_VERSION", 0, 0))
+    salted, _ = chain(genesis_tip(2), ID, bodies(), lambda size: bytes(range(size)))
+    e, f, g, h = salted.splitlines(keepends=True)
+    add("salted", [e, f, g, h])
+    add("salt-missing", [e, f, _reseal(g, _drop("salt")), h], ("MISSING_FIELD", 2, 2), ("CHAIN_BREAK", 3, 3))
+    add("salt-too-short", [e, f, g, _reseal(h, _set("salt", "00"))], ("MISSING_FIELD", 3, 3))
+    spoken = open_line(g[:-1])
+    assert spoken.fields is not None and spoken.seal is not None
+    erased = erase_members(spoken.fields, spoken.seal, {"ref"}, "f" * 32)
+    add("salt-erased", [e, f, erased, h], ("ERASURE_UNPROVEN", 2, 2))
+    kept = erased.replace(b',"seq":2', b',"salt":"%b","seq":2' % (b"0" * 32))
+    add("salt-kept-though-erased", [e, f, kept, h], ("HASH_MISMATCH", 2, 2))
     add("unknown-event", [a, b, _reseal(c, _set("event", "teleport"))], ("UNKNOWN_EVENT", 2, 2))
     add("time-missing", [a, b, _reseal(c, _drop("at"))], ("MISSING_FIELD", 2, 2))
     add("seq-missing", [a, b, _reseal(c, _drop("seq"))], ("MISSING_FIELD", None, 2))

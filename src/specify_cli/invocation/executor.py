@@ -49,6 +49,7 @@ from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.reading.views import read_file
 from specify_cli.record.record import OUTCOMES, chain, genesis_tip
+from specify_cli.record.seal import FORMAT_VERSION
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import prepare
@@ -167,9 +168,10 @@ class ProfileInvocationExecutor:
                 with log.announce("start", asked.invocation_id) as entry:
                     bodies[0] |= entry.links
                     data, tip = chain(
-                        genesis_tip(),
+                        genesis_tip(FORMAT_VERSION),
                         asked.invocation_id,
                         bodies if asked.terms.trail else [make_tombstone(bodies[0])],
+                        self._entropy,
                     )
                     records.create(name, data)
                     entry.commit(tip.seal, f"{layout.RECORDS}/{name}")

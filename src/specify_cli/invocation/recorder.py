@@ -480,7 +480,8 @@ class Recorder:
         at = rfc3339(now)
         paths: list[str] = []
         for number, item in enumerate(items):
-            line, _ = chain(tip, self.invocation_id, [{**item.body, "at": at, **self._by}])
+            body = {**item.body, "at": at, **self._by}
+            line, _ = chain(tip, self.invocation_id, [body], self._entropy)
             # Their names say in which order they came.
             name = new_ulid(now + number, self._entropy(10))
             paths.append(write_annex(self.project, self._records, self.invocation_id, name, line))

@@ -136,11 +136,12 @@ class Writer(_Value):
 class EventLine(_Value):
     """The envelope of every line."""
 
-    v: Literal[1]
+    v: Literal[1, 2]
     seq: Count
     invocation_id: InvocationId
     prev: Digest
     dedupe: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = None
+    salt: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = None
     by: Writer | None = None
     seal: Digest = Field(alias="~")
     event: str

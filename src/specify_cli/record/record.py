@@ -10,7 +10,16 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.record.event_table import ANNEX_ONLY, DURABLE
 from specify_cli.record.ids import millis_of
-from specify_cli.record.seal import FORMAT_VERSION, GENESIS, Line, open_line, seal_line
+from specify_cli.record.seal import (
+    FORMAT_VERSION,
+    GENESIS,
+    SALT,
+    SALT_SIZE,
+    VERSIONS,
+    Line,
+    open_line,
+    seal_line,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -325,10 +334,10 @@ def plan_append(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusa
         assert last.fields is not None
         if last.fields.get("invocation_id") != invocation_id:
             return Refusal("RECORD_DAMAGED", "its last line belongs to another invocation")
-        if tip.version != FORMAT_VERSION:
+        if tip.version not in VERSIONS:
             return Refusal(
                 "FORMAT_TOO_NEW",
-                f"its lines have v {tip.version}, this writer writes {FORMAT_VERSION}",
+                f"its lines have v {tip.version}, this writer knows {FORMAT_VERSION} at most",
             )
         return _plan_after(tip, tail, invocation_id, at)
     if last.problems == ("UNSEALED_LINE",):
@@ -454,24 +463,33 @@ def _is_cut_recovery(segment: bytes, invocation_id: str, tip: Tip, skipped: byte
     return recovered_line(invocation_id, tip, skipped, at.decode("ascii"))[:-1].startswith(segment)
 
 
-def genesis_tip(version: int = FORMAT_VERSION) -> Tip:
+def genesis_tip(version: int = 1) -> Tip:
     """Return the tip before the first line: its seal is 64 zeros and the next seq is 0."""
     return Tip(-1, GENESIS, "", version)
 
 
-def chain(tip: Tip, invocation_id: str, bodies: Iterable[dict[str, object]]) -> tuple[bytes, Tip]:
-    """Seal `bodies` one after another behind `tip`; each gets v, seq, invocation_id and prev."""
+def chain(
+    tip: Tip,
+    invocation_id: str,
+    bodies: Iterable[dict[str, object]],
+    draw: Callable[[int], bytes] | None = None,
+) -> tuple[bytes, Tip]:
+    """Seal `bodies` one after another behind `tip`; each gets v, seq, invocation_id and prev.
+
+    From version 2 on each also gets a salt of its own, of what `draw` returns for a number of
+    bytes (docs/format.md §3).
+    """
     out: list[bytes] = []
     for body in bodies:
-        line = seal_line(
-            {
-                **body,
-                "v": tip.version,
-                "seq": tip.seq + 1,
-                "invocation_id": invocation_id,
-                "prev": tip.seal,
-            }
-        )
+        envelope = {
+            "v": tip.version,
+            "seq": tip.seq + 1,
+            "invocation_id": invocation_id,
+            "prev": tip.seal,
+        }
+        if draw is not None and tip.version > 1:
+            envelope[SALT] = draw(SALT_SIZE).hex()
+        line = seal_line({**body, **envelope})
         out.append(line)
         tip = Tip(
             tip.seq + 1,

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-FORMAT_VERSION = 1
+# Since version 2 a line holds a salt, so that its seal gives nothing away of what it lost.
+FORMAT_VERSION = 2
+VERSIONS = frozenset((1, 2))
+SALT, SALT_SIZE = "salt", 16
 GENESIS = "0" * 64
 SEAL_KEY = "~"
 ERASED = "erased"
@@ -123,11 +126,12 @@ def seal_line(fields: Mapping[str, object]) -> bytes:
 def erase_members(fields: Mapping[str, object], seal: str, names: Set[str], salt: str) -> bytes:
     """Return a line, given without its seal, with members erased: it keeps the seal it had.
 
-    Members that were erased before stay erased; the salt is a new one each time, so that what an
-    earlier annex states of the line gives nothing away.
+    Members that were erased before stay erased. The line's salt goes with them, so that its seal
+    gives nothing away; the salt beside their names is a new one each time, so that what an earlier
+    annex states of the line gives nothing away either.
     """
     gone = {name for name in names if name in fields} | set(erased_members(fields))
-    left = {key: value for key, value in fields.items() if key not in gone}
+    left = {key: value for key, value in fields.items() if key not in gone and key != SALT}
     body = _encode_utf8(_encode({**left, ERASED: {"members": sorted(gone), "salt": salt}}))[:-1]
     return b'%b,"~":"%b"}\n' % (body, seal.encode("ascii"))
 
@@ -140,13 +144,17 @@ def erased_members(fields: Mapping[str, object]) -> tuple[str, ...]:
     names, salt = stated["members"], stated["salt"]
     sound = (
         isinstance(names, list)
+        and SALT not in fields
         and all(isinstance(name, str) and name not in ALWAYS_LEFT for name in names)
         and names == sorted(set(names) - fields.keys())
-        and isinstance(salt, str)
-        and len(salt) == 32
-        and _HEX.issuperset(salt)
+        and is_salt(salt)
     )
     return tuple(names) if sound else ()
+
+
+def is_salt(value: object) -> bool:
+    """Return whether a value is a salt: 32 lowercase hex digits."""
+    return isinstance(value, str) and len(value) == 2 * SALT_SIZE and _HEX.issuperset(value)
 
 
 def seal_at_end(data: bytes) -> str | None:

@@ -39,10 +39,13 @@ from specify_cli.record.seal import (
     ERASED,
     FORMAT_VERSION,
     MAX_LINE,
+    SALT,
     TIME_PATTERN,
+    VERSIONS,
     Line,
     bulk_codec,
     erased_members,
+    is_salt,
     open_line,
     seal_at_end,
 )
@@ -147,7 +150,7 @@ def verify_annex(
         "event": ANNEX_EVENTS,
         "invocation_id": {invocation_id},
         "prev": {tip},
-        "v": {FORMAT_VERSION},
+        "v": VERSIONS,
     }
     for key, allowed in expected.items():
         if fields.get(key) not in allowed:
@@ -474,6 +477,8 @@ class _Walk:
             self._add_finding("INVALID_TIME", seq, offset, f"{time_key} is {spell(time)}")
         stated = fields.get("v")
         if type(stated) is int and stated == self.version:
+            if stated > 1:
+                self._check_salt(fields, seq, offset)
             return
         version = integer_at(fields, "v", 1)
         if version is None:
@@ -484,10 +489,16 @@ class _Walk:
                 self.version = version
                 if version > FORMAT_VERSION:
                     self._add_finding("UNSUPPORTED_VERSION", seq, offset, f"v {version}")
+                self._check_salt(fields, seq, offset)
             elif version != self.version:
                 self._add_finding(
                     "VERSION_MIXED", seq, offset, f"expected v {self.version}, found v {version}"
                 )
+
+    def _check_salt(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
+        saltless = ERASED in fields or fields.get("event") == "recovered"
+        if self.version == 2 and not saltless and not is_salt(fields.get(SALT)):
+            self._add_finding("MISSING_FIELD", seq, offset, SALT)
 
     def _check_chain(self, previous: Tip, fields: dict[str, object], seq: int, offset: int) -> None:
         if self.closed_at is not None:

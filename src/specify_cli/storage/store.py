@@ -154,7 +154,7 @@ def compose_bytes(
     bodies = compose(LockedRecord(plan.tip, read, holds))
     if not bodies:
         return b"", plan.tip
-    data, tip = chain(plan.tip, place.invocation_id, bodies)
+    data, tip = chain(plan.tip, place.invocation_id, bodies, os.urandom)
     return plan.prefix + data, tip
 
 

@@ -132,6 +132,7 @@ def _erase_without_a_word(root: Path, _: str, other: str) -> None:
     body = json.loads(lines[4])
     seal = body.pop("~")
     body.pop("args_hash")
+    body.pop("salt")
     body["erased"] = {"members": ["args_hash"], "salt": "0" * 32}
     assert fields.seal == seal
     lines[4] = seal_line(body)[:-68] + b'"' + seal.encode() + b'"}\n'
@@ -510,3 +511,44 @@ def test_a_journal_that_came_with_the_work_tree_is_never_carried_out(cli: Cli, p
     ):
         cli(*words)
     assert victim.read_text() == "mine" and record.read_bytes() == before
+
+
+def test_a_seal_confirms_no_guess_at_what_was_erased(tmp_path: Path) -> None:
+    """Whoever knows all but a PIN of four digits, and keeps the line, tries every PIN in vain."""
+    root = tmp_path / "p"
+    make_repository(root)
+    executor = ProfileInvocationExecutor(root)
+    one = executor.invoke("fix the login test").invocation_id
+    executor.record(one, [("error", {"error_code": "E1", "message": "the PIN 4711 is wrong"})])
+    path = record_of(root, one)
+    whole = [json.loads(line) for line in path.read_bytes().splitlines()]
+    forget(root, Query(texts=("4711",)))
+    left = json.loads(path.read_bytes().splitlines()[4])
+    known = {key: value for key, value in whole[4].items() if key not in ("~", "salt")}
+    guesses = [{**known, "message": f"the PIN {pin:04} is wrong"} for pin in range(10_000)]
+
+    assert (left["~"], left["erased"]["members"]) == (whole[4]["~"], ["message"])
+    assert "salt" not in left
+    assert whole[4]["~"] == seal_line({**guesses[4711], "salt": whole[4]["salt"]})[-67:-3].decode()
+    assert all(seal_line(guess)[-67:-3].decode() != left["~"] for guess in guesses)
+
+
+def test_no_hash_of_a_later_state_confirms_a_guess_at_an_output(cli: Cli, project: Path) -> None:
+    executor = ProfileInvocationExecutor(project)
+    one = executor.invoke("fix the login test").invocation_id
+    step = {"step": "s", "ordinal": 1, "step_type": "t"}
+    executor.record(
+        one,
+        [
+            ("step_started", {**step, "input": "x"}),
+            ("step_completed", {**step, "decision": "PASS", "output": "zoe.quill"}),
+            ("stage_transition", {"to": "review"}),
+        ],
+    )
+    done = cli("forget", "--subject", "zoe.quill", "--yes")
+    lines = [json.loads(line) for line in record_of(project, one).read_bytes().splitlines()]
+    (checkpoint,) = [line for line in lines if line["event"] == "checkpoint"]
+
+    assert done.code == 0
+    assert checkpoint["erased"]["members"] == ["state_hash"]
+    assert [cli("invocations", *rest, one).code for rest in (("verify",), ("show",), ("state",))] == [0, 0, 0]

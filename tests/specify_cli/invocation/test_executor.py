@@ -252,7 +252,11 @@ def test_a_failed_write_gives_no_answer(project: Path, monkeypatch: pytest.Monke
 
 def test_an_id_that_is_taken_is_drawn_again(project: Path) -> None:
     draws = iter([b"a" * 10, b"a" * 10, b"b" * 10])
-    opened = ProfileInvocationExecutor(project, clock=lambda: 1_732_093_200_000_000_000, entropy=lambda _: next(draws))
+    opened = ProfileInvocationExecutor(
+        project,
+        clock=lambda: 1_732_093_200_000_000_000,
+        entropy=lambda size: next(draws) if size == 10 else bytes(size),
+    )
     first, second = opened.invoke("implement WP03"), opened.invoke("implement WP03")
 
     assert first.invocation_id != second.invocation_id

@@ -136,7 +136,7 @@ def test_a_bad_line_before_a_tail_that_is_no_cut_recovery_is_damage(tail: bytes)
         (DATA.replace(b"a.py", b"b.py"), None),
         (BEFORE.replace(b"a.py", b"b.py"), "RECORD_DAMAGED"),
         (chain(genesis_tip(), OTHER, [STARTED])[0], "RECORD_DAMAGED"),
-        (chain(genesis_tip(2), ID, [STARTED])[0], "FORMAT_TOO_NEW"),
+        (chain(genesis_tip(3), ID, [STARTED])[0], "FORMAT_TOO_NEW"),
         (seal_line({"event": "started", "v": 1}), "RECORD_DAMAGED"),
         (seal_line({"event": "started", "seq": 0}), "RECORD_DAMAGED"),
     ],

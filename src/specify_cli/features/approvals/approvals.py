@@ -25,7 +25,7 @@ from specify_cli.record.seal import canonical
 NAMESPACE = "spec-kitty-approval"
 _HEAD = "spec-kitty approval v1\n"
 # What a line has beside what is signed; of them the id says of which record it is.
-_UNSIGNED = frozenset(("v", "seq", "event", "prev", "at", "by", "dedupe", "signature", "~"))
+_UNSIGNED = frozenset(("v", "salt", "seq", "event", "prev", "at", "by", "dedupe", "signature", "~"))
 _SUBJECTS = {"call": "tool_call", "gate": "gate_decision", "request": "started"}
 _RAN = ("ok", "error", "unknown")
 

@@ -17,7 +17,7 @@ from specify_cli.storage.checking import annex_files
 
 NAMESPACE = "spec-kitty-order"
 _HEAD = "spec-kitty order v1\n"
-_UNSIGNED = frozenset(("v", "seq", "prev", "signature", "~"))
+_UNSIGNED = frozenset(("v", "salt", "seq", "prev", "signature", "~"))
 
 
 def make_order_statement(fields: Mapping[str, object]) -> str:

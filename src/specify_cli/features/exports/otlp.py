@@ -39,6 +39,7 @@ _TOKENS = {
 # Members of the envelope, and those that have a name in the conventions or a place in the span.
 _PLACED = {
     "v",
+    "salt",
     "prev",
     "~",
     "event",

@@ -19,6 +19,7 @@ NOT_CARRIED = (
 )
 _ENVELOPE = {
     "v",
+    "salt",
     "prev",
     "~",
     "event",

@@ -217,6 +217,7 @@ def _plan_record(
     lines: dict[str, tuple[int, set[str]]] = {}
     named: set[str] = set()
     tails: set[str] = set()
+    states: dict[str, object] = {}
     annexes = _list_annexes(files)
     for copy in (*files, *annexes):
         data = durable.read_below(copy.root, copy.place.path)
@@ -232,6 +233,8 @@ def _plan_record(
                 members = members | PASSING
             inside = {item.digest for item in named_objects(line.fields, None, 0)} & objects
             named |= inside
+            if "state_hash" in line.fields:
+                states[line.seal] = line.fields.get("seq")
             if members:
                 seq = line.fields.get("seq")
                 known = lines.setdefault(line.seal, (seq if type(seq) is int else 0, set()))[1]
@@ -240,6 +243,11 @@ def _plan_record(
                     value = line.fields.get(name)
                     if isinstance(value, dict) and isinstance(value.get("object"), str):
                         named.add(str(value["object"]))
+    # A hash of the state after what is erased would let guesses at it be tried.
+    first = min((seq for seq, _ in lines.values()), default=None)
+    for seal, seq in states.items():
+        if first is not None and type(seq) is int and seq > first:
+            lines.setdefault(seal, (seq, set()))[1].add("state_hash")
     if lines or named or tails:
         (invocation_id,) = {copy.place.invocation_id for copy in files}
         rows = {seal: (seq, tuple(sorted(members))) for seal, (seq, members) in lines.items()}

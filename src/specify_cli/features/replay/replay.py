@@ -888,5 +888,5 @@ def note_replay(
             "head": "",
         },
     }
-    line, _ = chain(tip, place.invocation_id, [body])
+    line, _ = chain(tip, place.invocation_id, [body], entropy)
     return write_annex(project, records, place.invocation_id, new_ulid(millis, entropy(10)), line)

@@ -40,6 +40,7 @@ from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.record import chain, genesis_tip
+from specify_cli.record.seal import FORMAT_VERSION
 from specify_cli.redaction.capture import redact
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.objects import FileObjectStore
@@ -196,9 +197,10 @@ class SessionImporter:
             "evidence_ref": None,
         }
         data, _ = chain(
-            genesis_tip(),
+            genesis_tip(FORMAT_VERSION),
             invocation_id,
             [opened, *bodies, {**closing, "outcome": judge_end(bodies)}],
+            os.urandom,
         )
         self._objects.put_each(objects)
         name = layout.record_name(str(opened["profile_id"]), invocation_id)

@@ -62,7 +62,7 @@ from specify_cli.record import layout, tiers
 from specify_cli.record.findings import LAST_OPENING_SEQ
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import chain, fold, genesis_tip
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import FORMAT_VERSION, open_line
 from specify_cli.redaction.redact import Redacted
 from specify_cli.routing.registry import ProfileRegistry, shipped_table
 from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, route
@@ -386,7 +386,7 @@ def _compose_child(
             "evidence_ref": None,
         }
     )
-    data, _ = chain(genesis_tip(), invocation_id, bodies)
+    data, _ = chain(genesis_tip(FORMAT_VERSION), invocation_id, bodies, os.urandom)
     # A long request is an object of the original already; put again, the child does not depend on
     # that.
     request = opened.request.encode("utf-8") if "request_object" in bodies[0] else None

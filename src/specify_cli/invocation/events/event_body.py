@@ -72,6 +72,7 @@ class Composed(NamedTuple):
 STEP_EVENTS = ("step_started", "step_completed", "step_failed")
 _COMPUTED = {
     "v",
+    "salt",
     "seq",
     "prev",
     "~",
@@ -86,7 +87,7 @@ _COMPUTED = {
 _COMPUTED |= {"digest_key", "redactions", "truncated", "export_safe", "state_hash"}
 # What a writer adds, and ids that are made anew where a payload names none: of two bodies they tell
 # nothing.
-_NOT_COMPARED = {"v", "seq", "prev", "~", "at", "invocation_id", "dedupe", "by"}
+_NOT_COMPARED = {"v", "salt", "seq", "prev", "~", "at", "invocation_id", "dedupe", "by"}
 _NOT_COMPARED |= {"from", "ordinal", "call_id", "idempotency_key", "witness", "claimed_at"}
 
 

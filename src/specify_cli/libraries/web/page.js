@@ -277,10 +277,10 @@ function checkStory(story, lines) {
   return wrong.slice(0, 3);
 }
 
-const UNSIGNED = new Set(["v", "seq", "event", "prev", "at", "by", "dedupe", "signature", "~"]);
+const UNSIGNED = new Set(["v", "salt", "seq", "event", "prev", "at", "by", "dedupe", "signature", "~"]);
 const TALLIED = { log: "in a log signed by the key in this page", seal: "sealed only", erased: "with erased values, as an annex says" };
 const HELD = { log: "log", seal: "sealed only", erased: "erased in part", changed: "CHANGED" };
-const UNTOLD = new Set(["v", "seq", "event", "prev", "~", "invocation_id", "at", "call_id", "dedupe", "lines", "diff", "before", "after",
+const UNTOLD = new Set(["v", "salt", "seq", "event", "prev", "~", "invocation_id", "at", "call_id", "dedupe", "lines", "diff", "before", "after",
   "output", "text", "idempotency_key", "started_at", "completed_at", "after_of", "tool", "status", "duration_ms", "side_effect", "agent"]);
 
 function detailsOf({ fields }) {

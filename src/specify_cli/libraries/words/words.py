@@ -16,6 +16,7 @@ from doctrine.text import say
 _UNSEARCHED = frozenset(
     (
         "v",
+        "salt",
         "seq",
         "event",
         "prev",

@@ -39,7 +39,7 @@ from specify_cli.record import layout
 from specify_cli.record.findings import ERROR, OF_THE_LINES
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import fold, split_lines
-from specify_cli.record.seal import FORMAT_VERSION, is_digest, open_line
+from specify_cli.record.seal import VERSIONS, is_digest, open_line
 from specify_cli.record.verify import verify_record
 from specify_cli.redaction.redact import RuleSet, redact
 from specify_cli.storage.checking import add_orders, differing_copies
@@ -174,7 +174,7 @@ def look_at(root: str, place: Place) -> Seen:
         return Seen(None, None, "unsealed")
     if wrong or record is None or any(differing_copies(root, place)):
         return Seen(None, None, "damaged")
-    if record.started.get("v") != FORMAT_VERSION:
+    if record.started.get("v") not in VERSIONS:
         return Seen(None, None, "newer")
     kind = kind_of(record.started)
     excluded = None if kind == LIVE else IMPORTED_SESSION if kind == IMPORTED else kind
