@@ -7,6 +7,7 @@ at the worktree's top level, so a worktree inside another checkout keeps its own
 
 from __future__ import annotations
 
+import json
 from types import MappingProxyType
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
@@ -71,6 +72,7 @@ class Config(NamedTuple):
     weaker: tuple[str, ...] = ()
     endpoints: frozenset[str] = frozenset()
     narrowed: tuple[str, ...] = ()
+    retention: frozenset[str] = frozenset()
 
 
 class Project(NamedTuple):
@@ -196,6 +198,7 @@ def _resolve_in_force(config: Config, accepted: Protections) -> Config:
         no_trail=in_force.no_trail,
         weaker=weaker,
         endpoints=in_force.endpoints,
+        retention=in_force.retention,
     )
 
 
@@ -245,7 +248,8 @@ def parse_config(document: object, data: bytes | None) -> Config:
     endpoints = _read_texts(
         _require_mapping(top.get("replay"), "replay").get("endpoints"), "replay.endpoints"
     )
-    stated = Protections(str(trail), capture, own, allow, str(no_trail), endpoints)
+    retention = _read_retention(top.get("retention"))
+    stated = Protections(str(trail), capture, own, allow, str(no_trail), endpoints, retention)
     return Config(
         uuid,
         str(trail),
@@ -259,6 +263,8 @@ def parse_config(document: object, data: bytes | None) -> Config:
         str(no_trail),
         (),
         endpoints,
+        (),
+        retention,
     )
 
 
@@ -306,6 +312,16 @@ def _read_redaction(section: object) -> tuple[frozenset[tuple[str, str]], frozen
             raise _invalid(f"redaction.rules.{rule_id}", "a pattern as text", spell(pattern))
     allow = _read_texts(mapping.get("allow"), "redaction.allow")
     return frozenset((str(rule_id), str(pattern)) for rule_id, pattern in rules.items()), allow
+
+
+def _read_retention(value: object) -> frozenset[str]:
+    """Return each rule as JSON with sorted keys; what a rule means is read where it is used."""
+    items = [] if value is None else value
+    if not (isinstance(items, list) and all(isinstance(item, dict) for item in items)):
+        raise _invalid("retention", "a list of rules", spell(items))
+    return frozenset(
+        json.dumps(item, sort_keys=True, separators=(",", ":"), default=str) for item in items
+    )
 
 
 def _read_texts(value: object, where: str) -> frozenset[str]:

@@ -23,6 +23,8 @@ from specify_cli.redaction.capture import MODES, narrower
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# How a rule of retention that erases stands in its JSON.
+AT_MOST = '"at_most":'
 TRAILS = ("private", "committed", "ref")
 NO_TRAIL = ("person", "anyone")
 DEFAULT_CAPTURE = "summary"
@@ -43,7 +45,8 @@ class Protections(NamedTuple):
     """What protects the user: the trail, capture modes by side where stated, rules as (id,
     pattern), allow-list.
 
-    `endpoints` are the models' that recorded questions may be sent to.
+    `endpoints` are the models' that recorded questions may be sent to. `retention` are the rules of
+    how long content is kept, each as JSON with sorted keys (docs/forget.md).
     """
 
     trail: str = "private"
@@ -52,6 +55,7 @@ class Protections(NamedTuple):
     allow: frozenset[str] = frozenset()
     no_trail: str = "person"
     endpoints: frozenset[str] = frozenset()
+    retention: frozenset[str] = frozenset()
 
 
 DEFAULTS = Protections()
@@ -85,9 +89,18 @@ def resolve_protections(
         weaker.append("audit.no_trail: anyone instead of person")
     for entry in sorted(stated.endpoints - accepted.endpoints):
         weaker.append(f"replay.endpoints: what models were asked may be sent to {entry}")
-    protected = (stated.rules | accepted.rules, stated.allow & accepted.allow)
+    short = frozenset(rule for rule in stated.retention if AT_MOST in rule)
+    weaker += [f"retention: {rule}" for rule in sorted(short - accepted.retention)]
+    long = frozenset(rule for rule in accepted.retention if AT_MOST not in rule)
+    weaker += [f"retention: nothing instead of {rule}" for rule in sorted(long - stated.retention)]
     return Protections(
-        trail, capture, *protected, no_trail, stated.endpoints & accepted.endpoints
+        trail,
+        capture,
+        stated.rules | accepted.rules,
+        stated.allow & accepted.allow,
+        no_trail,
+        stated.endpoints & accepted.endpoints,
+        (stated.retention - (short - accepted.retention)) | long,
     ), tuple(weaker)
 
 
@@ -128,6 +141,7 @@ def read_accepted(git_dir: str | None, place: str) -> Protections | None:
             frozenset(map(str, entry["allow"])),
             str(entry["no_trail"]),
             frozenset(map(str, entry.get("endpoints", ()))),  # older ones have none
+            frozenset(map(str, entry.get("retention", ()))),  # as above
         )
         if not (
             set(accepted.capture) <= set(SIDES) and set(accepted.capture.values()) <= set(MODES)
@@ -186,6 +200,7 @@ def write_accepted(git_dir: str, place: str, accepted: Protections) -> None:
         "allow": sorted(accepted.allow),
         "no_trail": accepted.no_trail,
         "endpoints": sorted(accepted.endpoints),
+        "retention": sorted(accepted.retention),
     }
     folder = f"{git_dir}/kittify"
     try:

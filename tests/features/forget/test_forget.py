@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import subprocess
 import time
@@ -15,41 +14,14 @@ from typing import Any
 import pytest
 
 from keys import ADA, allow, make_key
+from planting import NAME, plant, record_of
 from specify_cli.features.forget import erasing, finding
 from specify_cli.features.forget.orders import Order
-from specify_cli.features.forget.retention import Rule, find_contradictions, find_due
 from specify_cli.features.forget.targets import Query
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.record.seal import open_line, seal_line
 from support import FULL, Cli, accept, git
-from trails import RECORDS, Clock, codes, load, make_repository, sign, verify
-
-NAME = "zoe.quill@example.org"
-BIG = f"{'x' * 40_000} {NAME} {'y' * 9000}"
-BEGUN = 1_700_000_000
-
-
-def plant(root: Path, records: int = 2, trail: str = "private", every: int = 2) -> list[str]:
-    """Add closed records; every second one holds the name in its request, a call, a result, a patch and an error."""
-    make_repository(root, trail)
-    accept(root)
-    executor = ProfileInvocationExecutor(root, clock=Clock(random.Random(1), BEGUN), entropy=random.Random(2).randbytes)
-    made = []
-    for number in range(records):
-        who = NAME if number % every == 0 else "nobody"
-        one = executor.invoke(f"fix the login test for {who}").invocation_id
-        executor.record(
-            one,
-            [
-                ("tool_call", {"tool": "sh", "call_id": "c", "args": {"to": who, "inner": json.dumps({"a": who})}}),
-                ("tool_result", {"call_id": "c", "status": "ok", "output": BIG.replace(NAME, who)}),
-                ("patch_apply", {"path": "src/a.py", "kind": "modify", "diff": f"@@ -1 +1 @@\n-a\n+{who}\n"}),
-                ("error", {"error_code": "E1", "message": f"{who} is unknown"}),
-            ],
-        )
-        executor.complete(one)
-        made.append(one)
-    return made
+from trails import RECORDS, codes, load, make_repository, sign, verify
 
 
 def forget(root: Path, query: Query | None = None, order: Order = Order("ada", "asked for it")) -> str:
@@ -63,11 +35,6 @@ def holding(root: Path, text: str = NAME) -> list[str]:
     """Return the files below the project and its git directory that hold a text."""
     found = [path for path in root.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
     return [str(path.relative_to(root)) for path in found]
-
-
-def record_of(root: Path, invocation_id: str) -> Path:
-    (path,) = (root / RECORDS).glob(f"*{invocation_id}.jsonl")
-    return path
 
 
 def annex_of(root: Path, invocation_id: str) -> Path:
@@ -297,35 +264,6 @@ def test_an_erasure_in_spite_of_a_hold_is_found(cli: Cli, tmp_path: Path) -> Non
     erasing.carry_out(project, erasing.begin(project, plan, Order("mallory", "no reason"), time.time_ns() // 1_000_000))
 
     assert "HELD_ERASED" in codes(verify(root))
-
-
-def test_rules_that_contradict_each_other_are_said_first() -> None:
-    short, long = Rule("short", ("tool_output",), at_most=30), Rule("long", ("all",), at_least=180)
-
-    assert find_contradictions([short, long]) == ["short erases after 30 days what long keeps for 180"]
-    assert not find_contradictions([short._replace(outcome="done"), long._replace(outcome="failed")])
-
-
-def test_what_another_rule_keeps_is_not_due() -> None:
-    day = 86_400_000
-    short, long = Rule("short", ("tool_output",), at_most=30), Rule("long", ("all",), at_least=180)
-
-    assert find_due([short], None, "done", 0, 31 * day) == {"tool_output": "short"}
-    assert find_due([short], None, "done", 0, 30 * day) == {}
-    assert find_due([short, long], None, "done", 0, 100 * day) == {}
-    assert find_due([short, long], None, "done", 0, 181 * day) == {"tool_output": "short"}
-
-
-@pytest.mark.parametrize("years", [-1, 1])
-def test_a_clock_that_is_wrong_by_a_year_makes_nothing_due(tmp_path: Path, years: int) -> None:
-    root = tmp_path / "p"
-    plant(root)
-    copies = finding.list_copies(load(root))
-    now = BEGUN * 1000 + years * 365 * 86_400_000
-
-    with pytest.raises(Exception, match="this clock says") as caught:
-        finding.find_due_records(copies, [Rule("r", ("all",), at_most=0)], now, idle=False)
-    assert getattr(caught.value, "code", None) == "CLOCK_DOUBTED"
 
 
 def test_two_clones_erase_different_parts_and_merge(cli: Cli, tmp_path: Path) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 
 from doctrine.git import ask_git, find_worktree
 from doctrine.text import count
@@ -20,7 +19,7 @@ from specify_cli.cli.terminal.output import (
 from specify_cli.cli.terminal.person import require_person
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
-from specify_cli.features.forget import erasing, finding, retention
+from specify_cli.features.forget import erasing, finding
 from specify_cli.features.forget.orders import Order, compose_order, read_orders, read_place
 from specify_cli.features.forget.pending import plan_pending
 from specify_cli.features.forget.targets import SHORTEST, Query
@@ -49,7 +48,7 @@ def forget(values: Values) -> int:
     else:
         plan = finding.make_plan(project, query)
     needles = () if query is None else query.needles
-    return _erase(project, plan, values, _read_order(project, values), needles)
+    return show_and_erase(project, plan, values, _read_order(project, values), needles)
 
 
 def _read_query(project: Project, values: Values) -> Query | None:
@@ -106,7 +105,7 @@ def _read_order(project: Project, values: Values, rule: str | None = None) -> Or
     return Order(actor, reason or "no reason given", key, rule)
 
 
-def _erase(
+def show_and_erase(
     project: Project,
     plan: finding.Plan,
     values: Values,
@@ -271,79 +270,3 @@ def _print_holds(rows: list[dict[str, object]], values: Values) -> None:
             for row in rows
         ]
     )
-
-
-# --- retention
-
-
-def retention_plan(values: Values) -> int:
-    """Print what is due, by which rule."""
-    project = shell.read_project()
-    rules, contradictions = _read_rules(project)
-    due, chosen, copies = _find_due(project, rules, idle=bool(values["idle"]))
-    plans = {one.invocation_id: one for one in finding.plan_records(copies, chosen)}
-    rows = [
-        {
-            "invocation_id": one,
-            "due": dict(due[one]),
-            "values": plan.values,
-            "bytes": sum(os.path.getsize(f"{c.root}/{c.place.path}") for c in plan.copies[:1]),
-            "held": find_hold(list(read_orders(project.root, one))) is not None,
-        }
-        for one, plan in plans.items()
-    ]
-    if values["json"]:
-        value = {"rules": [rule._asdict() for rule in rules], "contradictions": contradictions}
-        write_json({**value, "records": len(copies), "due": rows})
-    else:
-        write_lines([f"contradiction: {what}" for what in contradictions])
-        write_lines(
-            [
-                f"{row['invocation_id']}: {row['values']} values{' (held)' if row['held'] else ''}"
-                for row in rows
-            ]
-        )
-        write_text(f"{count(len(rows), 'record')} of {len(copies)} due")
-    return 1 if contradictions else 0
-
-
-def retention_run(values: Values) -> int:
-    """Erase what is due; nothing where rules contradict each other, nothing of what is held."""
-    project, _ = load_project(shell.here(), shell.home())
-    rules, contradictions = _read_rules(project)
-    if contradictions:
-        raise CallerError(
-            "RETENTION_CONTRADICTS", "; ".join(contradictions), "correct .kittify/config.yaml"
-        )
-    for journal in erasing.list_journals(project):
-        erasing.carry_out(project, journal)
-    due, chosen, copies = _find_due(project, rules, idle=bool(values["idle"]))
-    names = sorted({name for sides in due.values() for name in sides.values()})
-    free = {
-        one: pick
-        for one, pick in chosen.items()
-        if find_hold(list(read_orders(project.root, one))) is None
-    }
-    records = finding.plan_records(copies, free)
-    objects = {digest for plan in records for digest in plan.objects}
-    plan = finding.complete_plan(project, copies, records, objects)
-    order = Order("spec-kitty retention", "its time is over", None, ", ".join(names))
-    return _erase(project, plan, values, order)
-
-
-def _read_rules(project: Project) -> tuple[tuple[retention.Rule, ...], list[str]]:
-    rules = retention.read_rules(project.config.document)
-    return rules, retention.find_contradictions(rules)
-
-
-def _find_due(
-    project: Project, rules: tuple[retention.Rule, ...], *, idle: bool
-) -> tuple[dict[str, Mapping[str, str]], dict[str, finding.Choose], dict[str, list[finding.Copy]]]:
-    """Return what is due of closed records. Raises CallerError CLOCK_DOUBTED."""
-    now = read_clock(time.time_ns)
-    copies = finding.list_copies(project)
-    due = finding.find_due_records(copies, rules, now, idle=idle)
-    chosen: dict[str, finding.Choose] = {
-        one: partial(retention.choose_due, sides=sides) for one, sides in due.items()
-    }
-    return dict(due), chosen, copies

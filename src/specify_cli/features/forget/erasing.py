@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from hashlib import sha256
 from typing import Any
 
@@ -61,8 +61,9 @@ def begin(
         "ordered_by": order.by,
         "reason": order.reason,
         "rule": order.rule,
-        "records": [_compose(one, order, now, entropy) for one in plan.records],
+        "records": [_compose(one, order, now, entropy, set(plan.named)) for one in plan.records],
         "objects": list(plan.objects),
+        "named": list(plan.named),
         "files": list(plan.files),
         "drops": dict(plan.drops),
     }
@@ -88,9 +89,16 @@ def _find_journals(project: Project) -> tuple[str, str]:
 
 
 def _compose(
-    plan: RecordPlan, order: Order, now: int, entropy: Callable[[int], bytes]
+    plan: RecordPlan,
+    order: Order,
+    now: int,
+    entropy: Callable[[int], bytes],
+    named: Set[str],
 ) -> dict[str, object]:
-    """Return what a journal says of one record: its annex, and what every copy's lines become."""
+    """Return what a journal says of one record: its annex, and what every copy's lines become.
+
+    The annex names only objects that something else still names: a name is the hash of what went.
+    """
     first = plan.copies[0]
     data = durable.read_below(first.root, first.place.path)
     salts = {seal: entropy(16).hex() for seal in plan.lines}
@@ -104,7 +112,7 @@ def _compose(
             seq, members = plan.lines[seal]
             digest = sha256(_erase(raw, plan.lines, salts)[:-SEAL_LENGTH]).hexdigest()
             rows.append({"seq": seq, "seal": seal, "members": list(members), "digest": digest})
-    content = {"event": "erased", "lines": rows, "objects": list(plan.objects)}
+    content = {"event": "erased", "lines": rows, "objects": sorted(named & set(plan.objects))}
     line = compose_order(first.place, data, content, order, now)
     return {
         "invocation_id": plan.invocation_id,
@@ -246,7 +254,7 @@ def _link_again(twin: Copy, folder: int, name: str) -> None:
 def _remove_objects(project: Project, journal: Journal) -> None:
     objects = [str(digest) for digest in journal["objects"]]
     why = f"erased at {journal['at']}: {journal['reason']}"
-    note = dict.fromkeys(objects, why[:900])
+    note = dict.fromkeys(map(str, journal["named"]), why[:900])
     store = FileObjectStore(project.root)
     store.withhold(note, tracked=False)
     if project.config.trail == "committed":
@@ -322,8 +330,9 @@ def _certify(journal: Journal) -> bytes:
         }
         for record in journal["records"]
     ]
-    names = ("id", "at", "ordered_by", "reason", "rule", "objects", "files")
+    names = ("id", "at", "ordered_by", "reason", "rule", "files")
     kept = {name: journal[name] for name in names}
+    kept["objects"] = journal["named"]
     return _encode({**kept, "records": records, "not_reached": list(NOT_REACHED)})
 
 

@@ -7,7 +7,6 @@ from specify_cli.room import Command, Feature, Fill, Group, argument, flag, opti
 _REASON = option("reason", "Why; it stands in the annexes and the certificate.", metavar="TEXT")
 _KEY = option("key", "Sign the order with this SSH key.", metavar="FILE")
 _YES = flag("yes", "Do it without asking.")
-_IDLE = flag("idle", "The clock is right, though nothing was recorded for more than 90 days.")
 _IDS = (
     argument("ids", "Records, as for show.", multiple=True, metavar="[ID]"),
     option("profile", "Every record of this profile.", metavar="ID"),
@@ -23,10 +22,7 @@ FEATURE = Feature(
     page="docs/forget.md",
     needs=("approvals",),
     libraries=("ssh",),
-    groups=(
-        Group("hold", "Keep records from being erased.", 500, section="Keep"),
-        Group("retention", "Keep content as long as the project says.", 510, section="Keep"),
-    ),
+    groups=(Group("hold", "Keep records from being erased.", 500, section="Keep"),),
     commands=(
         Command(
             ("forget",),
@@ -81,33 +77,13 @@ FEATURE = Feature(
             "0 released · 1 refused · 2 usage",
             rank=730,
         ),
-        Command(
-            ("retention", "plan"),
-            "commands:retention_plan",
-            "Show what is due by the rules of retention in the config, and what contradicts.",
-            (_IDLE,),
-            ("spec-kitty retention plan",),
-            "0 shown · 1 rules contradict each other · 2 usage",
-            rank=740,
-        ),
-        Command(
-            ("retention", "run"),
-            "commands:retention_run",
-            "Erase what is due, and nothing else.",
-            (_IDLE, _KEY._replace(name="key"), _REASON, _YES),
-            ("spec-kitty retention run --yes",),
-            _EXIT,
-            rank=750,
-        ),
     ),
     fills=(Fill("checks", "checks:check_erasures", rank=620), Fill("sweep", "checks:finish")),
     shapes="shapes",
     errors={
         "HELD": "The record is held.",
         "CLOCK_BEHIND": "The clock is before the record's newest line.",
-        "CLOCK_DOUBTED": "The clock is far from the newest record.",
-        "RETENTION_CONTRADICTS": "One rule erases what another keeps.",
         "ANNEX_DAMAGED": "An annex of an erasure was changed.",
     },
-    pure=("targets", "retention"),
+    pure=("targets",),
 )

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from hashlib import sha256
 from typing import NamedTuple
 
 from specify_cli import durable
 from specify_cli.errors import CallerError
 from specify_cli.features.forget.orders import hold_on
-from specify_cli.features.forget.retention import Rule, find_due
 from specify_cli.features.forget.targets import Query, find_members, holds_any
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.findings import NamedObject
-from specify_cli.record.ids import millis_of, rfc3339
-from specify_cli.record.record import fold, lines_in_force, split_lines
+from specify_cli.record.record import lines_in_force, split_lines
 from specify_cli.record.seal import erased_members, open_line
 from specify_cli.record.verify import named_objects
 from specify_cli.storage.checking import annex_files, verify_file
@@ -36,8 +34,6 @@ _BLOCK = 1 << 20
 PASSING = frozenset(("skipped_bytes", "skipped_sha256"))
 # Objects that come with the program, or only name others: a text in them is nobody's.
 _FRAME = frozenset(("shipped", "router_table", "snapshot"))
-# How far behind or past the newest record a clock is believed, in milliseconds.
-_SKEW, _IDLE = 600_000, 90 * 24 * 3600 * 1000
 # Derived, and made anew when they are needed: what they hold is never searched, only removed.
 DERIVED = ("search", "capsule", "parse-cache.json")
 # What must stay whatever it holds, below the git directory: the log, keys, and a person's word.
@@ -73,11 +69,13 @@ class RecordPlan(NamedTuple):
 class Plan(NamedTuple):
     """Everything that an erasure would change, and the records among it that are held.
 
-    Of files in `drops`, which hold one thing a line, only these lines go, by their SHA-256.
+    Of the objects that go, something that stays still names those in `named`. Of files in `drops`,
+    which hold one thing a line, only these lines go, by their SHA-256.
     """
 
     records: tuple[RecordPlan, ...]
     objects: tuple[str, ...]
+    named: tuple[str, ...]
     files: tuple[str, ...]
     held: tuple[str, ...]
     drops: Mapping[str, Sequence[str]] = {}
@@ -130,35 +128,41 @@ def make_plan(project: Project, query: Query) -> Plan:
             f"there is no sealed record {query.invocation_id}",
             "spec-kitty invocations list",
         )
+    reaches: dict[str, Reach] = {}
     records = [
         plan
         for invocation_id, files in sorted(copies.items())
         if query.invocation_id in (None, invocation_id)
         for plan in _plan_record(
-            files, lambda fields: find_members(fields, query, objects), objects, query.needles
+            files,
+            lambda fields: find_members(fields, query, objects),
+            objects,
+            reaches,
+            query.needles,
         )
     ]
-    own = {digest for plan in records for digest in plan.objects}
-    return complete_plan(project, copies, records, own | objects, query.needles)
+    return complete_plan(project, copies, records, objects, query.needles)
 
 
 def complete_plan(
     project: Project,
     copies: Mapping[str, Sequence[Copy]],
     records: Sequence[RecordPlan],
-    objects: set[str],
+    objects: Set[str] = frozenset(),
     needles: tuple[bytes, ...] = (),
 ) -> Plan:
     """Return a plan with what else of it lies where, and which of its records are held.
 
-    An object that nothing but erased members leads to goes with them; one that another record leads
-    to stays, unless it holds what is to be forgotten.
+    What only erased members lead to goes with them. `objects` go whatever leads to them, but for
+    what came with the program.
     """
     touched = {plan.invocation_id for plan in records}
     gone = {seal: set(row[1]) for plan in records for seal, row in plan.lines.items()}
-    objects = objects - _find_kept(copies, gone, objects, _FRAME if needles else None)
+    lost = {digest for plan in records for digest in plan.objects}
+    kept = _find_kept(copies, gone, lost | objects)
+    going = lost - kept.keys() | {one for one in objects if not kept.get(one, set()) & _FRAME}
     records = [
-        plan._replace(objects=tuple(name for name in plan.objects if name in objects))
+        plan._replace(objects=tuple(name for name in plan.objects if name in going))
         for plan in records
     ]
     held = [one for one in copies if hold_on(project.root, one) is not None]
@@ -169,12 +173,13 @@ def complete_plan(
         for item in Reach(FileObjectStore(copy.root)).of(verify_file(copy.root, copy.place).objects)
     }
     refused = {one for one in held if one in touched}
-    if objects & kept_for_holds:
+    if going & kept_for_holds:
         refused |= {one for one in held if one not in refused}
     found = tuple(_find_files(project, needles)) if needles else ()
     return Plan(
         tuple(records),
-        tuple(sorted(objects)),
+        tuple(sorted(going)),
+        tuple(sorted(going & kept.keys())),
         found,
         tuple(sorted(refused)),
         {path: list_lines(path, needles) for path in found if path.endswith(".jsonl")},
@@ -182,18 +187,13 @@ def complete_plan(
 
 
 def _find_kept(
-    copies: Mapping[str, Sequence[Copy]],
-    gone: Mapping[str, set[str]],
-    objects: set[str],
-    frame: frozenset[str] | None,
-) -> set[str]:
-    """Return which of these objects something leads to that is not erased; with `frame` only those
-    that are named as one of these."""
-    if not objects:
-        return set()
+    copies: Mapping[str, Sequence[Copy]], gone: Mapping[str, set[str]], objects: Set[str]
+) -> dict[str, set[str]]:
+    """Return which of these objects something leads to that is not erased, each with the members
+    that name it."""
     reaches: dict[str, Reach] = {}
-    kept: set[str] = set()
-    for files in copies.values():
+    kept: dict[str, set[str]] = {}
+    for files in copies.values() if objects else ():
         copy = files[0]
         named: list[NamedObject] = []
         for _, raw in split_lines(durable.read_below(copy.root, copy.place.path)):
@@ -202,8 +202,9 @@ def _find_kept(
             fields = {key: value for key, value in (line.fields or {}).items() if key not in less}
             named += named_objects(fields, None, 0)
         reach = reaches.setdefault(copy.root, Reach(FileObjectStore(copy.root)))
-        found = reach.of(named)
-        kept |= {i.digest for i in found if frame is None or i.field in frame} & objects
+        for item in reach.of(named):
+            if item.digest in objects:
+                kept.setdefault(item.digest, set()).add(item.field)
     return kept
 
 
@@ -211,11 +212,13 @@ def _plan_record(
     files: Sequence[Copy],
     choose: Choose,
     objects: frozenset[str],
+    reaches: dict[str, Reach],
     needles: tuple[bytes, ...] = (),
 ) -> Iterator[RecordPlan]:
     """Yield the plan of a record, if anything of it goes; its copies end up alike."""
     lines: dict[str, tuple[int, set[str]]] = {}
     named: set[str] = set()
+    led: list[NamedObject] = []
     tails: set[str] = set()
     states: dict[str, object] = {}
     annexes = _list_annexes(files)
@@ -239,15 +242,15 @@ def _plan_record(
                 seq = line.fields.get("seq")
                 known = lines.setdefault(line.seal, (seq if type(seq) is int else 0, set()))[1]
                 known |= members | set(erased_members(line.fields))
-                for name in members:
-                    value = line.fields.get(name)
-                    if isinstance(value, dict) and isinstance(value.get("object"), str):
-                        named.add(str(value["object"]))
+                lost = {*members, "event"} & line.fields.keys()
+                led += named_objects({name: line.fields[name] for name in lost}, None, 0)
     # A hash of the state after what is erased would let guesses at it be tried.
     first = min((seq for seq, _ in lines.values()), default=None)
     for seal, seq in states.items():
         if first is not None and type(seq) is int and seq > first:
             lines.setdefault(seal, (seq, set()))[1].add("state_hash")
+    reach = reaches.setdefault(files[0].root, Reach(FileObjectStore(files[0].root)))
+    named |= {item.digest for item in reach.of(led) if item.code is None}
     if lines or named or tails:
         (invocation_id,) = {copy.place.invocation_id for copy in files}
         rows = {seal: (seq, tuple(sorted(members))) for seal, (seq, members) in lines.items()}
@@ -278,41 +281,15 @@ def pair_passed(data: bytes) -> Iterator[tuple[bytes, bytes]]:
             passed += raw + b"\n"
 
 
-def find_due_records(
-    copies: Mapping[str, Sequence[Copy]], rules: Sequence[Rule], now: int, *, idle: bool
-) -> dict[str, dict[str, str]]:
-    """Return what of each closed record is due at a time. Raises CallerError CLOCK_DOUBTED.
-
-    Nothing but the records themselves says whether the clock is right, so one that is far past the
-    newest of them is doubted, unless a person says that the project was `idle`.
-    """
-    newest = max(map(millis_of, copies), default=now)
-    if rules and not newest - _SKEW <= now <= newest + _IDLE and not (idle and now > newest):
-        raise CallerError(
-            "CLOCK_DOUBTED",
-            f"this clock says {rfc3339(now)}, and the newest record is of {rfc3339(newest)}",
-            "set the clock; where it is right and nothing was recorded since: --idle",
-        )
-    due: dict[str, dict[str, str]] = {}
-    for invocation_id, files in copies.items():
-        record = fold(durable.read_below(files[0].root, files[0].place.path))
-        if record is not None and record.completed is not None and record.sealed:
-            outcome = str(record.completed.get("outcome"))
-            begun = millis_of(invocation_id)
-            sides = find_due(rules, files[0].place.profile_id, outcome, begun, now)
-            if sides:
-                due[invocation_id] = sides
-    return due
-
-
 def plan_records(
     copies: Mapping[str, Sequence[Copy]], choose: Mapping[str, Choose]
 ) -> list[RecordPlan]:
     """Return what goes of each of these records, by what is chosen of its lines."""
+    reaches: dict[str, Reach] = {}
     return [
         plan
         for one, pick in choose.items()
-        for plan in _plan_record(copies[one], pick, frozenset())
+        for plan in _plan_record(copies[one], pick, frozenset(), reaches)
     ]
 
 

@@ -40,27 +40,7 @@ class HoldRow(Shape):
     in_force: bool
 
 
-class DueRow(Shape):
-    """What of one record is due: kinds of content, each with the rule, and how many values."""
-
-    invocation_id: str
-    due: dict[str, str]
-    values: int
-    bytes: int
-    held: bool
-
-
-class Retention(Shape):
-    """Printed by retention status and plan."""
-
-    rules: list[dict[str, Any]]
-    contradictions: list[str]
-    records: int
-    due: list[DueRow]
-
-
 SHAPES: dict[str, Any] = {
     "forgotten": Forgotten,
     "hold-row": HoldRow,
-    "retention": Retention,
 }

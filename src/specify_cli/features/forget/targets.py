@@ -98,18 +98,33 @@ def _is_cut(capture: Mapping[str, object], query: Query) -> bool:
 
 
 def list_said(fields: Mapping[str, object], sides: Set[str] | None = None) -> set[str]:
-    """Return the members of a line that hold what people and tools said, of these capture sides."""
+    """Return the members of a line that hold what people and tools said, of these capture sides.
+
+    Texts of files that were changed are a side of their own, *files*.
+    """
     event = str(fields.get("event"))
     known = EVENTS[event].members if event in EVENTS else {}
+    of_files = event == "patch_apply"
     names = {
         name
         for name, of in known.items()
-        if (of.kind in _SAID or of.side) and (sides is None or of.side in sides)
+        if (of.kind in _SAID or of.side)
+        and (sides is None or ("files" if of_files and of.side else of.side) in sides)
     }
     if sides is None or (sides & {"prompt"} and event in ("started", "retrieval_request")):
         names |= _SAID_BY_NAME.get(event, frozenset())
     stems = {*names, *(f"{name}_hash" for name in names), *(f"{name}_size" for name in names)}
     return _add_derived(fields, stems & fields.keys())
+
+
+def list_governance(fields: Mapping[str, object]) -> set[str]:
+    """Return the members of a line that name the rules and the context that were in force."""
+    return set(_GOVERNANCE & fields.keys())
+
+
+def list_erasable(fields: Mapping[str, object]) -> set[str]:
+    """Return every member that a line can lose: what is left says that something happened."""
+    return {*(fields.keys() - KEPT - _SHAPE), *list_governance(fields)}
 
 
 def _add_derived(fields: Mapping[str, object], names: Set[str]) -> set[str]:
@@ -132,7 +147,10 @@ def _is_about(fields: Mapping[str, object], pattern: str) -> bool:
     )
 
 
+_GOVERNANCE = frozenset(("governance_context_hash", "snapshot", "bundle", "corpus", "rule_source"))
+# What a record that is erased whole still says: that it was, and how it ended.
+_SHAPE = frozenset(("action", "verb", "run_kind", "tombstone", "outcome", "closed_by"))
 # What every line keeps, and what a record cannot be found and followed without.
 KEPT = ALWAYS_LEFT | frozenset(
-    ("call_id", "request_id", "after", "after_of", "dedupe", "profile_id", "snapshot")
+    ("call_id", "request_id", "after", "after_of", "dedupe", "profile_id", "snapshot", "salt")
 )

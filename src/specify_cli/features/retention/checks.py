@@ -1,0 +1,34 @@
+"""What `doctor --sweep` does where the config says so: erase what is due."""
+
+from __future__ import annotations
+
+import time
+
+from doctrine.load import ParseCache
+from specify_cli.durable import read_clock
+from specify_cli.features.forget import erasing
+from specify_cli.features.forget.orders import Order
+from specify_cli.features.retention.due import Survey, survey
+from specify_cli.project.config import Project
+
+ON_SWEEP = "retention_on_sweep"
+
+
+def erase_due(project: Project, cache: ParseCache, home: str | None) -> None:
+    """Erase what is due by rules that a person accepted, where `retention_on_sweep` is true.
+
+    Nothing is erased where rules contradict each other. Raises CallerError CLOCK_DOUBTED.
+    """
+    del cache, home
+    if project.config.document.get(ON_SWEEP) is not True or not project.config.retention:
+        return
+    now = read_clock(time.time_ns)
+    found = survey(project, now)
+    if found.plan.records and not found.contradictions:
+        erasing.carry_out(project, erasing.begin(project, found.plan, name_order(found), now))
+
+
+def name_order(found: Survey) -> Order:
+    """Return the order of an erasure that rules demand."""
+    names = sorted({name for row in found.rows for name in row.due.values()})
+    return Order("spec-kitty retention", "its time is over", None, ", ".join(names))

@@ -1,0 +1,249 @@
+"""retention status, plan, run and report: parse, call, print."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_text
+from specify_cli.durable import read_clock
+from specify_cli.errors import CallerError
+from specify_cli.features.forget import erasing
+from specify_cli.features.forget.commands import show_and_erase
+from specify_cli.features.forget.orders import hold_on
+from specify_cli.features.retention.checks import name_order
+from specify_cli.features.retention.due import Row, Survey, measure, measure_objects, survey
+from specify_cli.features.retention.duty import Facts, judge_duties
+from specify_cli.features.witness.levels import verify_trail
+from specify_cli.project.config import Project, load_project
+from specify_cli.record import layout
+from specify_cli.record.ids import millis_of, rfc3339
+from specify_cli.room import Values
+from specify_cli.storage.checking import annex_files
+
+_LINES_SHOWN = 12
+
+
+def show_status(values: Values) -> int:
+    """Print how much is kept, how old it is, and what each rule would free."""
+    project = shell.read_project()
+    now, idle = read_clock(time.time_ns), bool(values["idle"])
+    found = survey(project, now, idle=idle)
+    alone = {
+        rule.name: survey(project, now, idle=idle, rule=rule.name)
+        for rule in found.rules
+        if rule.at_most is not None
+    }
+    objects = _list_objects(project)
+    dates = sorted(map(millis_of, found.copies))
+    rules = []
+    for rule in found.rules:
+        by_rule = alone.get(rule.name)
+        rules.append(
+            {
+                **rule._asdict(),
+                "records": len(by_rule.plan.records) if by_rule else 0,
+                "values": sum(one.values for one in by_rule.plan.records) if by_rule else 0,
+                "bytes": measure(project, by_rule.plan) if by_rule else 0,
+            }
+        )
+    value: dict[str, object] = {
+        "records": len(found.copies),
+        "open": len(found.copies) - len(found.facts),
+        "held": sum(hold_on(project.root, one) is not None for one in found.copies),
+        "record_bytes": _measure_records(found),
+        "objects": len(objects),
+        "object_bytes": measure_objects(project, objects),
+        "oldest": rfc3339(dates[0]) if dates else None,
+        "newest": rfc3339(dates[-1]) if dates else None,
+        "contradictions": list(found.contradictions),
+        "due": len(found.plan.records),
+        "bytes": measure(project, found.plan),
+        "rules": rules,
+    }
+    if values["json"]:
+        write_json(value)
+        return 0
+    kept = _say_bytes(value["record_bytes"]), _say_bytes(value["object_bytes"])
+    write_lines(
+        [
+            f"{count(len(found.copies), 'record')}, {kept[0]}, {value['open']} open, "
+            f"{value['held']} held; {count(len(objects), 'object')}, {kept[1]}",
+            *([f"from {value['oldest']} to {value['newest']}"] if dates else []),
+            *(_say_rule(rule) for rule in rules),
+            *(f"contradiction: {what}" for what in found.contradictions),
+        ]
+    )
+    if not found.rules:
+        write_text("no rule: retention in .kittify/config.yaml, then spec-kitty config accept")
+    return 0
+
+
+def _say_rule(rule: Mapping[str, object]) -> str:
+    about = [f"{key} {rule[key]}" for key in ("outcome", "profile", "proof") if rule[key]]
+    kinds = ", ".join(map(str, rule["keep"])) if isinstance(rule["keep"], tuple) else ""
+    of = f" ({', '.join(about)})" if about else ""
+    if rule["at_most"] is None:
+        return one_line(f"{rule['name']}: {kinds} at least {rule['at_least']} days{of}")
+    return one_line(
+        f"{rule['name']}: {kinds} at most {rule['at_most']} days{of}: "
+        f"{rule['values']} values of {rule['records']} records due, {_say_bytes(rule['bytes'])}"
+    )
+
+
+def _say_bytes(size: object) -> str:
+    return f"{size:,} bytes" if isinstance(size, int) else ""
+
+
+def _list_objects(project: Project) -> list[str]:
+    names = []
+    for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
+        for top, _, files in os.walk(f"{project.root}/{folder}"):
+            names += [f"{top[-2:]}{name}" for name in files if len(name) == 62]
+    return sorted(set(names))
+
+
+def _measure_records(found: Survey) -> int:
+    paths = {f"{copy.root}/{copy.place.path}" for files in found.copies.values() for copy in files}
+    states = {(state.st_dev, state.st_ino): state.st_size for state in map(os.stat, paths)}
+    return sum(states.values())
+
+
+def show_plan(values: Values) -> int:
+    """Print what is due, by which rule."""
+    project = shell.read_project()
+    found = survey(project, read_clock(time.time_ns), idle=bool(values["idle"]))
+    if values["json"]:
+        write_json(
+            {
+                "rules": [rule.name for rule in found.rules],
+                "contradictions": list(found.contradictions),
+                "records": len(found.copies),
+                "due": [_row_as_value(row) for row in found.rows],
+                "objects": len(found.plan.objects),
+                "bytes": measure(project, found.plan),
+            }
+        )
+    else:
+        write_lines([f"contradiction: {what}" for what in found.contradictions])
+        for row in found.rows:
+            write_lines(_say_row(row))
+        freed = _say_bytes(measure(project, found.plan))
+        write_text(
+            f"{len(found.rows)} of {count(len(found.copies), 'record')} due; "
+            f"{count(len(found.plan.objects), 'object')} go with them, {freed} in all"
+        )
+    return 1 if found.contradictions else 0
+
+
+def _row_as_value(row: Row) -> dict[str, object]:
+    lines = {str(seq): dict(row.members[seq]) for seq in sorted(row.members)}
+    return {
+        "invocation_id": row.invocation_id,
+        "started_at": rfc3339(row.begun),
+        "due": dict(row.due),
+        "lines": lines,
+        "values": row.values,
+        "bytes": row.bytes,
+        "held": row.held,
+    }
+
+
+def _say_row(row: Row) -> list[str]:
+    kinds: dict[str, list[str]] = {}
+    for part, rule in row.due.items():
+        kinds.setdefault(rule, []).append(part)
+    why = "; ".join(f"{rule}: {', '.join(parts)}" for rule, parts in kinds.items())
+    held = ", held: nothing of it goes" if row.held else ""
+    lines = [f"by {why}"]
+    shown = sorted(row.members.items())[:_LINES_SHOWN]
+    lines += [f"line {seq}: {', '.join(sorted(members))}" for seq, members in shown]
+    if len(row.members) > len(shown):
+        lines.append(f"and {len(row.members) - len(shown)} more lines: --json")
+    said = f"{row.invocation_id}: {count(row.values, 'value')}, {_say_bytes(row.bytes)}{held}"
+    return [said, *(f"  {one_line(line)}" for line in lines)]
+
+
+def run(values: Values) -> int:
+    """Erase what is due; nothing where rules contradict each other, nothing of what is held."""
+    project, _ = load_project(shell.here(), shell.home())
+    for journal in erasing.list_journals(project):
+        erasing.carry_out(project, journal)
+    path = shell.get_text(values, "plan")
+    only = None if path is None else _read_plan(path)
+    found = survey(project, read_clock(time.time_ns), idle=bool(values["idle"]), only=only)
+    if found.contradictions:
+        raise CallerError(
+            "RETENTION_CONTRADICTS", "; ".join(found.contradictions), "correct .kittify/config.yaml"
+        )
+    return show_and_erase(project, found.plan, values, name_order(found))
+
+
+def _read_plan(path: str) -> dict[str, list[str]]:
+    """Return the kinds of content that a plan named, by record. Raises CallerError PLAN_INVALID."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
+        return {str(row["invocation_id"]): list(map(str, row["due"])) for row in value["due"]}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CallerError(
+            "PLAN_INVALID",
+            f"--plan {path}: expected what retention plan --json prints, found: {error}",
+            "spec-kitty retention plan --json > plan.json",
+        ) from error
+
+
+def report(values: Values) -> int:
+    """Print each duty, whether it is met, and the facts that say so."""
+    project = shell.read_project()
+    duties = judge_duties(_gather(project))
+    if values["json"]:
+        write_json([{**duty._asdict(), "facts": list(duty.facts)} for duty in duties])
+        return 0
+    for duty in duties:
+        write_lines(
+            [
+                f"{duty.state.upper()}  {duty.asks}",
+                f"  {duty.source}",
+                *(f"  - {one_line(fact)}" for fact in duty.facts),
+                "",
+            ]
+        )
+    write_text("Facts from this clone's records and config; no legal advice.")
+    return 0
+
+
+def _gather(project: Project) -> Facts:
+    found = survey(project, read_clock(time.time_ns), idle=True)
+    judged = verify_trail(project)
+    dates = sorted(map(millis_of, found.copies))
+    events: dict[str, int] = {"erased": 0, "exported": 0}
+    holds = []
+    for one in found.copies:
+        hold = hold_on(project.root, one)
+        if hold is not None:
+            holds.append(f"{one} is held by {hold.get('ordered_by')}: {hold.get('reason')}")
+        for _, data in annex_files(project.root, one):
+            for event in events:
+                said = b'"event":"%b"' % event.encode()
+                events[event] += isinstance(data, bytes) and said in data
+    return Facts(
+        found.rules,
+        found.contradictions,
+        project.config.capture,
+        len(found.copies),
+        len(found.copies) - len(found.facts),
+        rfc3339(dates[0]) if dates else None,
+        rfc3339(dates[-1]) if dates else None,
+        judged.verdict,
+        judged.level,
+        judged.not_proven,
+        events["erased"],
+        len(erasing.list_journals(project)),
+        holds,
+        events["exported"],
+    )

@@ -1,0 +1,202 @@
+"""What of the project's records is due by its rules, and what erasing it would free.
+
+found = survey(project, now)
+found.rows                          # one for each record of which something is due
+measure(found.plan)                 # bytes that erasing all of it frees
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from specify_cli import durable
+from specify_cli.errors import CallerError
+from specify_cli.features.forget.finding import (
+    Choose,
+    Copy,
+    Plan,
+    RecordPlan,
+    complete_plan,
+    list_copies,
+    plan_records,
+)
+from specify_cli.features.forget.orders import hold_on
+from specify_cli.features.retention.rules import (
+    Facts,
+    Rule,
+    choose_due,
+    find_contradictions,
+    find_due,
+    read_rules,
+)
+from specify_cli.features.witness.levels import watch_trail
+from specify_cli.libraries.work.records import verify_shared
+from specify_cli.libraries.work.sharing import HERE
+from specify_cli.project.config import Project
+from specify_cli.record import layout
+from specify_cli.record.findings import judge_set
+from specify_cli.record.ids import millis_of, rfc3339
+from specify_cli.record.record import fold, split_lines
+from specify_cli.record.seal import erase_members, open_line
+from specify_cli.storage.checking import strays
+
+# How far behind or past the newest record a clock is believed, in milliseconds.
+_SKEW, _IDLE = 600_000, 90 * 24 * 3600 * 1000
+
+
+class Row(NamedTuple):
+    """What of one record is due: kinds of content and members by line, each with the rule."""
+
+    invocation_id: str
+    begun: int
+    due: Mapping[str, str]
+    members: Mapping[int, Mapping[str, str]]
+    values: int
+    bytes: int
+    held: bool
+
+
+class Survey(NamedTuple):
+    """The rules in force, where they contradict each other, every record with its facts, and what
+    is due. `plan` is about records that nothing holds."""
+
+    rules: tuple[Rule, ...]
+    contradictions: tuple[str, ...]
+    copies: Mapping[str, list[Copy]]
+    facts: Mapping[str, Facts]
+    rows: tuple[Row, ...]
+    plan: Plan
+
+
+def survey(
+    project: Project,
+    now: int,
+    *,
+    idle: bool = False,
+    only: Mapping[str, Iterable[str]] | None = None,
+    rule: str | None = None,
+) -> Survey:
+    """Return what is due at a time, in milliseconds since 1970.
+
+    `only` narrows it to what a plan named: kinds of content by record. `rule` narrows it to what
+    one rule says. Raises CallerError CONFIG_INVALID, CLOCK_DOUBTED.
+    """
+    rules = read_rules(project.config.retention)
+    copies = list_copies(project)
+    if rules:
+        refuse_doubtful_clock(copies, now, idle=idle)
+    facts = _read_facts(project, copies, rules)
+    due: dict[str, Mapping[str, str]] = {}
+    for one, about in facts.items():
+        parts = find_due(rules, about, now)
+        if only is not None:
+            parts = {part: name for part, name in parts.items() if part in only.get(one, ())}
+        if rule is not None:
+            parts = {part: name for part, name in parts.items() if name == rule}
+        if parts:
+            due[one] = parts
+    held = {one for one in due if hold_on(project.root, one) is not None}
+    chosen: dict[str, Choose] = {one: partial(_choose, due=parts) for one, parts in due.items()}
+    records = plan_records(copies, chosen)
+    rows = tuple(_describe(one, facts, due, held) for one in records)
+    free = [one for one in records if one.invocation_id not in held]
+    plan = complete_plan(project, copies, free)
+    return Survey(rules, tuple(find_contradictions(rules)), copies, facts, rows, plan)
+
+
+def _choose(fields: Mapping[str, object], due: Mapping[str, str]) -> set[str]:
+    return set(choose_due(fields, due))
+
+
+def refuse_doubtful_clock(copies: Mapping[str, list[Copy]], now: int, *, idle: bool) -> None:
+    """Refuse to believe a clock that is far from the newest record. Raises CLOCK_DOUBTED.
+
+    Nothing but the records themselves says whether the clock is right, so one that is far past the
+    newest of them is doubted, unless a person says that the project was `idle`.
+    """
+    newest = max(map(millis_of, copies), default=now)
+    if not newest - _SKEW <= now <= newest + _IDLE and not (idle and now > newest):
+        raise CallerError(
+            "CLOCK_DOUBTED",
+            f"this clock says {rfc3339(now)}, and the newest record is of {rfc3339(newest)}",
+            "set the clock; where it is right and nothing was recorded since: --idle",
+        )
+
+
+def _read_facts(
+    project: Project, copies: Mapping[str, list[Copy]], rules: Iterable[Rule]
+) -> dict[str, Facts]:
+    """Return what rules ask of each closed record."""
+    ranks: Mapping[str, str] = {}
+    if any(rule.proof for rule in rules):
+        watch = watch_trail(project)
+        reports = list(watch.follow(verify_shared(project, HERE)))
+        judged = judge_set(reports, (*strays(project), *watch.findings()))
+        watch.assess(judged)
+        ranks = watch.rank_records(copies, judged)
+    facts: dict[str, Facts] = {}
+    for one, files in copies.items():
+        record = fold(durable.read_below(files[0].root, files[0].place.path))
+        if record is not None and record.completed is not None and record.sealed:
+            outcome, profile = str(record.completed.get("outcome")), files[0].place.profile_id
+            facts[one] = Facts(profile, outcome, millis_of(one), ranks.get(one, "none"))
+    return facts
+
+
+def _describe(
+    plan: RecordPlan,
+    facts: Mapping[str, Facts],
+    due: Mapping[str, Mapping[str, str]],
+    held: set[str],
+) -> Row:
+    one = plan.invocation_id
+    names = {
+        seq: dict.fromkeys(members, " ".join(sorted(set(due[one].values()))))
+        for seq, members in plan.lines.values()
+    }
+    for copy in plan.copies[:1]:
+        for _, raw in split_lines(durable.read_below(copy.root, copy.place.path)):
+            fields = open_line(raw).fields or {}
+            if fields.get("seq") in names:
+                names[int(str(fields["seq"]))] |= choose_due(fields, due[one])
+    freed = _measure_lines(plan)
+    return Row(one, facts[one].begun, due[one], names, plan.values, freed, one in held)
+
+
+def _measure_lines(plan: RecordPlan) -> int:
+    """Return how many bytes shorter the files of a record become; second names count once."""
+    freed, seen = 0, set()
+    for copy in (*plan.copies, *plan.annexes):
+        path = f"{copy.root}/{copy.place.path}"
+        state = os.stat(path)
+        if (state.st_dev, state.st_ino) in seen:
+            continue
+        seen.add((state.st_dev, state.st_ino))
+        for _, raw in split_lines(durable.read_below(copy.root, copy.place.path)):
+            line = open_line(raw)
+            _, members = plan.lines.get(str(line.seal), (0, ()))
+            if members and line.fields is not None and line.seal is not None:
+                left = erase_members(line.fields, line.seal, set(members), "0" * 32)
+                freed += len(raw) + 1 - len(left)
+    return freed
+
+
+def measure(project: Project, plan: Plan) -> int:
+    """Return how many bytes an erasure frees: of lines, and of objects that nothing needs then."""
+    return sum(map(_measure_lines, plan.records)) + measure_objects(project, plan.objects)
+
+
+def measure_objects(project: Project, objects: Iterable[str]) -> int:
+    """Return how many bytes some objects take here."""
+    freed = 0
+    for digest in objects:
+        shard, rest = layout.object_parts(digest)
+        for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
+            try:
+                freed += os.stat(f"{project.root}/{folder}/{shard}/{rest}").st_size
+            except FileNotFoundError:
+                continue
+    return freed

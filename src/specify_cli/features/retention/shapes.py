@@ -1,0 +1,79 @@
+"""The JSON that this room's commands print."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specify_cli.cli.schemas.shapes import Shape
+
+
+class RetentionRule(Shape):
+    """One rule in force, and what it would free now by itself."""
+
+    name: str
+    keep: list[str]
+    at_most: int | None
+    at_least: int | None
+    outcome: str | None
+    profile: str | None
+    proof: str | None
+    records: int
+    values: int
+    bytes: int
+
+
+class RetentionStatus(Shape):
+    """Printed by retention status: how much is kept, how old it is, and what each rule would
+    free. Sizes are bytes; an object that records share counts once."""
+
+    records: int
+    open: int
+    held: int
+    record_bytes: int
+    objects: int
+    object_bytes: int
+    oldest: str | None
+    newest: str | None
+    contradictions: list[str]
+    due: int
+    bytes: int
+    rules: list[RetentionRule]
+
+
+class DueRow(Shape):
+    """What of one record is due: kinds of content with the rule, and of each line which members."""
+
+    invocation_id: str
+    started_at: str
+    due: dict[str, str]
+    lines: dict[str, dict[str, str]]
+    values: int
+    bytes: int
+    held: bool
+
+
+class RetentionPlan(Shape):
+    """Printed by retention plan; `retention run --plan` takes it."""
+
+    rules: list[str]
+    contradictions: list[str]
+    records: int
+    due: list[DueRow]
+    objects: int
+    bytes: int
+
+
+class Duty(Shape):
+    """One duty, its source, whether the project meets it, and the facts that say so."""
+
+    source: str
+    asks: str
+    state: str
+    facts: list[str]
+
+
+SHAPES: dict[str, Any] = {
+    "retention-status": RetentionStatus,
+    "retention-plan": RetentionPlan,
+    "retention-duty": Duty,
+}

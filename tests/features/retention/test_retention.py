@@ -1,0 +1,258 @@
+"""What is due by the rules of a project goes, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planting import BEGUN, NAME, plant, record_of
+from specify_cli.errors import CallerError
+from specify_cli.features.retention.due import survey
+from specify_cli.features.retention.rules import Facts, Rule, find_contradictions, find_due
+from support import Cli
+from trails import codes, load, sign, verify
+
+DAY = 86_400_000
+NOW = BEGUN * 1000 + 40 * DAY
+
+
+def state(root: Path, *rules: dict[str, Any], cli: Cli | None = None, **more: Any) -> None:
+    """Write rules into the config; with a command line a person accepts them."""
+    path = root / ".kittify/config.yaml"
+    head = path.read_text().partition("retention:")[0] if path.exists() else ""
+    path.write_text(f"{head}retention: {json.dumps(rules)}\n{json.dumps(more)[1:-1]}\n")
+    if cli is not None:
+        assert cli("config", "accept", "--yes", cwd=root).code == 0
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is forty days after the records were made."""
+    monkeypatch.setattr("specify_cli.features.retention.commands.read_clock", lambda _: NOW)
+    monkeypatch.setattr("specify_cli.features.retention.checks.read_clock", lambda _: NOW)
+
+
+def weigh(root: Path) -> int:
+    """Return the bytes of records and objects, without what an erasure adds."""
+    folders = [root / ".kittify/events" / name for name in ("profile-invocations", "objects")]
+    folders.append(root / ".kittify/local/objects")
+    notes = ("withheld", ".git")
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    return sum(path.stat().st_size for path in files if not path.name.startswith(notes))
+
+
+def test_rules_that_contradict_each_other_are_said_first() -> None:
+    short, long = Rule("short", ("tool_output",), at_most=30), Rule("long", ("all",), at_least=180)
+
+    assert find_contradictions([short, long]) == ["short erases after 30 days what long keeps for 180"]
+    assert not find_contradictions([short._replace(outcome="done"), long._replace(outcome="failed")])
+    assert not find_contradictions([short._replace(keep=("files",)), long._replace(keep=("prompt",))])
+
+
+def test_what_another_rule_keeps_is_not_due() -> None:
+    short, long = Rule("short", ("tool_output",), at_most=30), Rule("long", ("all",), at_least=180)
+    facts = Facts("implementer", "done", 0)
+
+    assert find_due([short], facts, 31 * DAY) == {"tool_output": "short"}
+    assert find_due([short], facts, 30 * DAY) == {}
+    assert find_due([short, long], facts, 100 * DAY) == {}
+    assert find_due([short, long], facts, 181 * DAY) == {"tool_output": "short"}
+
+
+def test_a_whole_record_goes_only_where_nothing_of_it_has_to_stay() -> None:
+    whole, long = Rule("whole", ("record",), at_most=30), Rule("long", ("prompt",), at_least=180)
+    facts = Facts("implementer", "done", 0)
+
+    assert "record" in find_due([whole], facts, 31 * DAY)
+    assert find_due([whole, long], facts, 31 * DAY).keys() == {
+        "response", "tool_args", "tool_output", "files", "governance",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("years", [-1, 1])
+def test_a_clock_that_is_wrong_by_a_year_makes_nothing_due(tmp_path: Path, years: int) -> None:
+    root = tmp_path / "p"
+    plant(root)
+    state(root, {"name": "r", "keep": "prompt", "at_least": 1})
+
+    with pytest.raises(CallerError, match="this clock says") as caught:
+        survey(load(root), BEGUN * 1000 + years * 365 * DAY)
+    assert caught.value.code == "CLOCK_DOUBTED"
+
+
+@pytest.mark.usefixtures("later")
+def test_a_rule_that_erases_counts_when_a_person_accepted_it_and_one_that_keeps_at_once(
+    cli: Cli, tmp_path: Path
+) -> None:
+    root = tmp_path / "p"
+    plant(root)
+    short = {"name": "outputs", "keep": "tool_output", "at_most": 30}
+    long = {"name": "duty", "keep": "all", "at_least": 180}
+    state(root, short)
+    proposed = cli("retention", "plan", "--json", cwd=root)
+    state(root, short, cli=cli)
+    accepted = cli("retention", "plan", "--json", cwd=root).json()
+    state(root, short, long)
+    kept = cli("retention", "plan", "--json", cwd=root)
+    state(root, short, long, cli=cli)
+    state(root, short)
+    dropped = cli("retention", "plan", "--json", cwd=root)
+
+    assert (proposed.code, proposed.json()["due"]) == (0, [])
+    assert "CONFIG_WEAKENED" in proposed.err and "outputs" in proposed.err
+    assert [row["due"] for row in accepted["due"]] == [{"tool_output": "outputs"}] * 2
+    assert (kept.code, len(kept.json()["contradictions"])) == (1, 1)
+    assert (dropped.code, dropped.json()["contradictions"]) == (1, kept.json()["contradictions"])
+    assert "duty" in dropped.err
+
+
+@pytest.mark.usefixtures("later")
+def test_status_says_how_many_bytes_a_run_frees(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    plant(root)
+    rules = [
+        {"name": "outputs", "keep": "tool_output", "at_most": 30},
+        {"name": "files", "keep": "files", "at_most": 30},
+    ]
+    state(root, *rules, cli=cli)
+    status = cli("retention", "status", "--json", cwd=root).json()
+    before = weigh(root)
+    done = cli("retention", "run", "--yes", "--json", cwd=root)
+    after = cli("retention", "status", "--json", cwd=root).json()
+
+    assert done.code == 0
+    assert before - weigh(root) == status["bytes"] == sum(rule["bytes"] for rule in status["rules"])
+    assert (
+        status["record_bytes"] + status["object_bytes"] - status["bytes"]
+        == after["record_bytes"] + after["object_bytes"]
+    )
+    assert (after["due"], after["bytes"], after["records"]) == (0, 0, 2)
+    assert codes(verify(root)) == set()
+
+
+@pytest.mark.usefixtures("later")
+def test_an_object_that_records_share_goes_when_the_last_lets_go(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    one, other = plant(root, every=1)
+    state(root, {"name": "rules", "keep": "governance", "at_most": 30}, cli=cli)
+    shared = json.loads(record_of(root, one).read_bytes().splitlines()[0])["snapshot"]
+    path = next(root.rglob(shared[2:]))
+    assert cli("hold", "add", other, "--reason", "case 7", cwd=root).code == 0
+    first = cli("retention", "run", "--yes", "--json", cwd=root)
+    held = path.exists()
+    cli("hold", "release", other, "--reason", "closed", cwd=root)
+    second = cli("retention", "run", "--yes", "--json", cwd=root)
+
+    assert (first.code, [row["invocation_id"] for row in first.json()["records"]]) == (0, [one])
+    assert (second.code, [row["invocation_id"] for row in second.json()["records"]]) == (0, [other])
+    assert (held, path.exists()) == (True, False)
+    assert codes(verify(root)) == set()
+
+
+@pytest.mark.usefixtures("later")
+def test_of_a_whole_record_nothing_is_left_but_that_it_was(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    one, other = plant(root)
+    state(root, {"name": "whole", "keep": "record", "at_most": 30}, cli=cli)
+    done = cli("retention", "run", "--yes", "--json", cwd=root)
+    lines = [json.loads(raw) for raw in record_of(root, one).read_bytes().splitlines()]
+    sign(root)
+    judged = verify(root)
+
+    assert done.code == 0
+    assert [line["event"] for line in lines][::8] == ["started", "completed"]
+    assert lines[0].keys() - {"erased", "after", "after_of"} == {
+        "v", "seq", "event", "invocation_id", "prev", "started_at", "profile_id", "action", "verb", "run_kind", "~",
+    }  # fmt: skip
+    assert (judged.verdict, codes(judged), judged.level) == ("intact", set(), "logged")
+    assert not [path for path in (root / ".kittify/events/objects").rglob("*") if len(path.name) == 62]
+    shown = [
+        cli(*words, cwd=root).code
+        for words in (
+            ("invocations", "list"), ("invocations", "show", one), ("invocations", "show", one, "--json"),
+            ("invocations", "tail", one), ("invocations", "state", one), ("invocations", "search", NAME),
+            ("report", "--since", "2000-01-01"),
+            ("invocations", "compare", one, other), ("charter", "effect"), ("doctor",),
+            ("invocations", "export", one, "--html", str(tmp_path / "page.html")),
+            ("invocations", "export", one, "--output", str(tmp_path / "a.tar")),
+        )
+    ]  # fmt: skip
+    assert shown == [0] * len(shown)
+    assert cli("replay", one, cwd=root).code == 1
+
+
+@pytest.mark.usefixtures("later")
+def test_a_run_does_what_the_plan_said_and_not_more(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    plant(root)
+    state(root, {"name": "outputs", "keep": "tool_output", "at_most": 30}, cli=cli)
+    plan = cli("retention", "plan", "--json", cwd=root).out
+    (root / "plan.json").write_text(plan)
+    state(root, {"name": "everything", "keep": "all", "at_most": 1}, cli=cli)
+    done = cli("retention", "run", "--plan", "plan.json", "--yes", "--json", cwd=root)
+    left = cli("retention", "plan", "--json", cwd=root).json()["due"]
+    wrong = cli("retention", "run", "--plan", "config.yaml", "--yes", "--json", cwd=root)
+
+    assert done.code == 0 and len(done.json()["records"]) == 2
+    assert {part for row in left for part in row["due"]} >= {"prompt", "tool_args", "files", "governance"}
+    assert all("output" not in members for row in left for members in row["lines"].values())
+    assert (wrong.code, wrong.error()["error_code"]) == (1, "PLAN_INVALID")
+
+
+@pytest.mark.usefixtures("later")
+def test_a_rule_about_what_is_logged_waits_until_it_is(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    plant(root)
+    state(root, {"name": "outputs", "keep": "tool_output", "at_most": 30, "proof": "logged"}, cli=cli)
+    unsigned = survey(load(root), NOW).rows
+    sign(root)
+
+    assert (len(unsigned), len(survey(load(root), NOW).rows)) == (0, 2)
+
+
+@pytest.mark.usefixtures("later")
+def test_doctor_erases_what_is_due_only_where_the_config_says_so(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    plant(root)
+    rule = {"name": "outputs", "keep": "tool_output", "at_most": 30}
+    state(root, rule, cli=cli)
+    cli("doctor", "--sweep", cwd=root)
+    first = len(survey(load(root), NOW).rows)
+    state(root, rule, cli=cli, retention_on_sweep=True)
+    cli("doctor", "--sweep", cwd=root)
+
+    assert (first, len(survey(load(root), NOW).rows)) == (2, 0)
+    assert codes(verify(root)) == set()
+
+
+@pytest.mark.usefixtures("later")
+def test_the_report_says_which_duty_is_met_by_the_rules_in_force(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    one, _ = plant(root)
+    sign(root)
+
+    def judge() -> dict[str, str]:
+        rows = cli("retention", "report", "--json", cwd=root).json()
+        return {row["source"].partition(", ")[2] or row["source"]: row["state"] for row in rows}
+
+    bare = judge()
+    state(root, {"name": "short", "keep": "all", "at_most": 30}, cli=cli)
+    short = judge()
+    state(root, {"name": "long", "keep": "all", "at_most": 400}, cli=cli)
+    long = judge()
+    record = record_of(root, one)
+    record.write_bytes(record.read_bytes().replace(b"login", b"logon"))
+    altered = judge()
+    text = cli("retention", "report", cwd=root).out
+
+    six, limit = "Articles 19(1) and 26(6)", "Article 5(1)(e)"
+    assert (bare[six], bare[limit]) == ("met", "not met")
+    assert (short[six], short[limit]) == ("not met", "met")
+    assert (long[six], long[limit]) == ("met", "met")
+    assert (long["ISA 500 and ISA 530"], altered["ISA 500 and ISA 530"]) == ("met", "not met")
+    assert "no legal advice" in text and max(map(len, text.splitlines())) < 400
+    assert os.path.exists(root / ".kittify")
