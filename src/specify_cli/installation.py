@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections import Counter
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -40,15 +41,21 @@ def advise_install(extra: str) -> str:
 
 
 def list_extras(package: str) -> list[str]:
-    """Return the extras that list a package, which is named as it is imported; empty where none
-    does."""
+    """Return the extras that list a package, which is named as it is imported, the one with fewest
+    packages first; empty where none does."""
     name = package.partition(".")[0].replace("_", "-")
     try:
         requires = distribution(DISTRIBUTION).requires or ()
     except PackageNotFoundError:
         return []
-    needs = [line.split("; extra == ") for line in requires if line.startswith(name)]
-    return [extra.strip("'\"") for _, *names in needs for extra in names if "dev" not in extra]
+    needs = [line.split("; extra == ") for line in requires]
+    sizes = Counter(extra.strip("'\"") for _, *names in needs for extra in names)
+    return [
+        extra
+        for extra, _ in reversed(sizes.most_common())
+        if extra != "dev"
+        and any(line.startswith(name) and extra in line.partition(";")[2] for line in requires)
+    ]
 
 
 def _find_source(installed: Distribution) -> tuple[str, bool]:

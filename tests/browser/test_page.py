@@ -16,10 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 
 from approving import Project
 from browser.axe import find_faults
 from browser.chromium import NAMES, Browser, chromium, find_chromium
+from gating import Shop
+from mcp_client import call, play, recorded
 from specify_cli.cli.terminal.output import plain
 from specify_cli.features.programs.run import open_invocation
 from specify_cli.features.view.page import compose_page
@@ -28,7 +31,7 @@ from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import seal_line
 from specify_cli.record.story.telling import number_lines, tell_story
 from specify_cli.storage.index import Index
-from support import FULL, Cli
+from support import FULL, Cli, run_main
 from trails import load
 
 PICTURES = os.environ.get("SPEC_KITTY_PICTURES")
@@ -208,20 +211,55 @@ def read_story(page: Path) -> dict[str, object]:
     return story
 
 
-def test_page_terminal_and_json_tell_the_same_story(browser: Browser, page: Path, cli: Cli, chartered: Path) -> None:
-    """Every title, answer, deed, changed file and number of the one is in the others."""
-    told = cli("invocations", "show", "last", "--story", "--json", cwd=chartered).json()
-    screen = " ".join(cli("invocations", "show", "last", cwd=chartered).out.split())
-    check(browser, page)
-    text = " ".join(browser.text().split())
+def test_every_rendering_states_the_facts_of_one_story(browser: Browser, tmp_path: Path) -> None:
+    """Page, terminal, JSON, the gate's comment and MCP: titles, sentences, files and numbers are equal."""
+    shop = Shop(tmp_path)
+    one = shop.begin()
+    shop.record(one, ("prompt", {"text": "fix it, please"}))
+    shop.edit(one)
+    shop.test(one, "1 failed, 3 passed in 0.1s", status="error")
+    shop.edit(one, lines=1)
+    shop.test(one)
+    shop.record(one, ("turn", {"text": "It was the *key*."}), ("capture_gap", {"reason": "x", "what": "a <b>"}))
+    shop.approve(one)
+    shop.end(one)
+    shop.commit()
+    page = tmp_path / "run.html"
+    shown, html_made = (
+        run_main(["invocations", *words], cwd=shop.root, home=shop.home)
+        for words in (("show", one), ("export", one, "--html", str(page)))
+    )
+    told = run_main(["invocations", "show", one, "--story", "--json"], cwd=shop.root, home=shop.home).json()
+    served: list[str] = []
 
-    assert read_story(page) == told
+    async def session(client: Client) -> None:
+        served.append(recorded(await call(client, "show", invocation_id=one)))
+
+    play(shop.root, shop.home, session)
+    (comment,) = [
+        html.unescape(line)
+        for line in shop.gate("--format", "markdown").out.splitlines()
+        if line.startswith(f"- `{one}`")
+    ]
+    check(browser, page)
+    text, screen = (" ".join(words.split()) for words in (browser.text(), shown.out))
+
+    assert html_made.code == 0 and read_story(page) == told and served == [shown.out]
     for part in (inner for chapter in told["done"] for inner in [chapter, *chapter["parts"]]):
         assert part["title"] in text and part["title"] in screen, part["title"]
     for fact in [*told["left"], *told["judged"]]:
-        assert fact["text"] in text and fact["text"] in screen, fact["text"]
+        assert fact["text"] in text and fact["text"] in screen and fact["text"] in comment, fact["text"]
     assert told["told"]["summary"] in text and told["told"]["summary"].partition(";")[0] in screen
-    assert all(f"{file['kind']} {file['path']}" in text for file in told["changed"])
+    assert (told["tests"], told["calls"], told["failed"]) == ("passed: pytest -q", 2, 1)
+    assert "tests passed after the last change (pytest -q)" in comment and "passed: pytest -q" in text
+    assert "2 calls, 1 failed or denied" in comment and "2, 1 failed or denied" in text
+    assert "2 calls (1 failed or denied)" in screen
+    for file in told["changed"]:
+        assert f"{file['kind']} {file['path']} +{file['added']} −{file['removed']}" in text
+        assert f"edited {file['path']} +{file['added']} −{file['removed']}" in comment
+    assert all(
+        words in where for words in ("fix the login test", "It was the *key*.") for where in (text, screen, comment)
+    )
 
 
 def tell(page: Path, change: Callable[[dict[str, Any]], None]) -> None:

@@ -29,6 +29,7 @@ NAME = "spec-kitty-recorder"
 # The extras without which a line may be refused, by words of it.
 NEEDS = {
     "origin --release": "view",
+    "report --since 30d --html": "view",
     "spec-kitty collector": "collector",
     "--parquet": "parquet",
     "--format otlp --endpoint": "sync",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import random
 import xml.etree.ElementTree as ET
@@ -293,6 +294,50 @@ def test_the_same_inputs_give_the_same_bytes_in_every_form(tmp_path: Path) -> No
     assert ET.fromstring(shop.gate("--format", "junit").out.split("?>", 1)[1]).get("failures") == "0"
     assert sarif["version"] == "2.1.0" and sarif["runs"][0]["tool"]["driver"]["name"] == "spec-kitty gate"
     assert "<b>" not in comment and "\x1b" not in comment and "](" not in comment and "\u202e" not in comment
+
+
+def test_a_comment_tells_each_invocations_story_in_a_few_words(tmp_path: Path) -> None:
+    """The facts are those of the story; nothing recorded means anything to Markdown."""
+    hostile = "</details><img src=x> [y](http://z) | `q` @everyone \x1b[31m \u202e\n# PASS"
+    shop = Shop(tmp_path)
+    invocation_id = shop.begin()
+    shop.edit(invocation_id)
+    shop.test(invocation_id, "1 failed, 3 passed in 0.1s", status="error")
+    shop.test(invocation_id)
+    shop.record(invocation_id, ("turn", {"text": hostile}), ("capture_gap", {"reason": "x", "what": hostile}))
+    shop.end(invocation_id)
+    shop.commit()
+    (entry,) = [
+        html.unescape(line)
+        for line in shop.gate("--format", "markdown").out.splitlines()
+        if line.startswith(f"- `{invocation_id}`")
+    ]
+    story = run_main(["invocations", "show", invocation_id, "--story", "--json"], cwd=shop.root, home=shop.home).json()
+    facts = dict(part.partition(": ")[::2] for part in entry.split("<br>")[2:])
+
+    assert story["asked"]["request"] in entry and f"asked by {story['asked']['by']}" in entry
+    assert facts["done"].startswith("2 calls, 1 failed or denied: edited src/new.py +3 −0; ran pytest -q ×2, 1 failed")
+    assert (story["calls"], story["failed"], story["changed"][0]["path"]) == (2, 1, "src/new.py")
+    assert "tests passed after the last change (pytest -q)" in entry and story["tests"] == "passed: pytest -q"
+    assert facts["said"].startswith("</details><img src=x> [y](http://z)")
+    assert all(fact["text"] in facts.get("judged", "") for fact in story["judged"][:3])
+    comment = shop.gate("--format", "markdown").out
+    for sign in ("<img", "](http", "\n# PASS", "@everyone", "\x1b", "\u202e", "</details> "):
+        assert sign not in comment
+
+
+def test_a_comment_of_many_hostile_stories_keeps_its_limits(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    for number in range(40):
+        invocation_id = shop.begin("fix " + "<" * 500)
+        shop.edit(invocation_id, f"src/f{number}.py", 1)
+        for _ in range(20):
+            shop.record(invocation_id, ("tool_call", {"call_id": "c", "tool": f"<{number}", "args": {"q": "<" * 500}}))
+        shop.record(invocation_id, ("turn", {"text": "<" * 5000}))
+    shop.commit()
+    comment = shop.gate("--format", "markdown").out
+
+    assert len(comment) <= 60_000 and "40 invocations of this range" in comment and "more: --json names all" in comment
 
 
 def test_a_comment_has_at_most_sixty_lines_beside_what_is_folded(tmp_path: Path) -> None:

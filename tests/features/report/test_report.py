@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ def make_run(name: str, **more: Any) -> Run:
         "tokens": None,
         "cost": None,
         "estimated": False,
+        "rules": (),
     }
     return Run(name, **{**plain, **more})
 
@@ -36,14 +39,15 @@ def test_each_number_is_the_records_behind_it() -> None:
         make_run("a", outcome="failed", failed=2, tests="failed: pytest -q", changed=(("x.py", 3, 1),)),
         make_run("b", failed=1, tokens=100, cost="0.10", changed=(("x.py", None, None), ("y.py", 1, 0))),
         make_run("c", by="bob", outcome="open", tests="not run", tokens=50, cost="0.05", estimated=True),
-        make_run("d", unseen=("z.py",), profile="critic-cato", model="m"),
+        make_run("d", unseen=("z.py",), profile="critic-cato", model="m", rules=("doctrine://d/a", "doctrine://d/b")),
+        make_run("e", rules=("doctrine://d/a",), outcome="failed"),
     ]
     found = add_up_runs(runs)
     assert (found.bad, found.open, found.untested, found.mended, found.unseen) == (
-        ("a",), ("c",), ("a", "c"), ("b",), ("d",),
+        ("a", "e"), ("c",), ("a", "c"), ("b",), ("d",),
     )  # fmt: skip
     assert [(one.name, one.runs, one.bad, one.cost) for one in found.people] == [
-        ("ada", 3, 1, "0.10"),
+        ("ada", 4, 2, "0.10"),
         ("bob", 1, 0, "0.05"),
     ]
     assert [(one.path, one.runs, one.added, one.removed) for one in found.files] == [
@@ -51,7 +55,11 @@ def test_each_number_is_the_records_behind_it() -> None:
         ("y.py", 1, 1, 0),
     ]
     assert (found.tokens, found.cost, found.estimated) == (150, "0.15", True)
-    assert sum(share.runs for share in found.models) == sum(share.runs for share in found.profiles) == 4
+    assert sum(share.runs for share in found.models) == sum(share.runs for share in found.profiles) == 5
+    assert [(one.name, one.runs, one.bad, one.invocation_ids) for one in found.rules] == [
+        ("doctrine://d/a", 2, 1, ("d", "e")),
+        ("doctrine://d/b", 1, 0, ("d",)),
+    ]
 
 
 def test_text_markdown_and_json_tell_the_same_of_real_records_and_nothing_in_them_runs(cli: Cli, project: Path) -> None:
@@ -76,3 +84,24 @@ def test_text_markdown_and_json_tell_the_same_of_real_records_and_nothing_in_the
     assert "\x1b" not in text + markdown and "\u202e" not in text + markdown
     assert cli("report", "--since", "2099-01-01").out.startswith("0 runs")
     assert project.is_dir()
+
+
+def test_the_page_is_one_file_whose_numbers_lead_to_the_records(cli: Cli, tmp_path: Path) -> None:
+    first = cli("do", TRICK, "--json").json()["invocation_id"]
+    patch = json.dumps({"event": "patch_apply", "path": "src/<b>.py", "kind": "create", "after": "one\n"})
+    turn = json.dumps({"event": "turn", "text": "x", "model": "m<1>", "tokens": {"output": 9}, "cost": "1.25"})
+    assert cli("profile-invocation", "record", first, stdin=f"{patch}\n{turn}\n".encode()).code == 0
+    cli("profile-invocation", "complete", first, "--outcome", "failed")
+    out = tmp_path / "report.html"
+    ran = cli("report", "--html", str(out), "--json")
+    page = out.read_text()
+    told = valid(ran.json(), "runs-report")["report"]
+
+    assert page.count(f'id="{first}"') == 1 and page.count(f'href="#{first}"') >= 5
+    assert set(re.findall(r'href="([^"]*)"', page)) <= {f"#{first}", "#content"}
+    assert not re.search(r"<(script|img|iframe|link)|javascript:1\)\"|\x1b|\u202e", page)
+    assert "default-src &#39;none&#39;" in page or "default-src 'none'" in page
+    assert "Cost: models" in page and ">125<" in page and "Hot files" in page and "src/&lt;b&gt;.py" in page
+    for share in [*told["people"], *told["profiles"], *told["models"], *told["rules"]]:
+        assert f"<bdi>{html.escape(share['name'])}</bdi>" in page
+    assert cli("report", "--html", str(out)).code != 0, "a file that is there is not written over"

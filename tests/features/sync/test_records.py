@@ -56,6 +56,7 @@ def test_a_whole_record_has_the_viewers_pictures_its_page_and_a_comparison(
     shown, lone, listed = (collector.get(path) for path in (f"/invocations/{ids[0]}", f"/invocations/{bare}", "/"))
     page = collector.get(f"/invocations/{ids[0]}/page")
     drawn, narrowed = collector.get("/pictures").body.decode(), collector.get("/pictures?profile=nobody").body.decode()
+    report = collector.get("/report").body.decode()
     sides = [f"{uuid}/{one}" for one in (*ids, bare)]
     pair, missing = (collector.get(f"/compare?a={sides[0]}&b={sides[n]}") for n in (1, 2))
 
@@ -64,6 +65,9 @@ def test_a_whole_record_has_the_viewers_pictures_its_page_and_a_comparison(
     assert b"implement WP01" in page.body and "frame-ancestors 'self'" in page.headers["content-security-policy"]
     assert "script-src 'sha256-" in page.headers["content-security-policy"]
     assert drawn.count("<svg") == 3 and "4 invocations in 30 days" in drawn and "in how many of 3 invocations" in drawn
+    assert "4 runs since" in report and "are known of 3, whose whole records are held" in report
+    assert all(f"/invocations/{one}?project={uuid}" in report for one in (*ids, open_one, bare))
+    assert "<bdi>m-1</bdi>" in report and "$0.25" in report and "1,234 tokens" in report
     assert narrowed.count("<svg") == 0 and "newest 0" in narrowed
     assert pair.status == 200 and b'class="same"' in pair.body and b"implement WP01" in pair.body
     assert missing.status == 404 and b"no whole record" in missing.body

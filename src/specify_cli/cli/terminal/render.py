@@ -233,16 +233,7 @@ def _render_timeline(entries: Sequence[Entry]) -> Iterator[str]:
 def _render_entry(entry: Entry) -> str:
     """Return one entry on one line: its line's number, time, name, how it ended, how long it took,
     what it is about."""
-    return _lay_out(
-        entry, one_line(entry.name, 24), entry.status or "", describe_span(entry.duration_ms)
-    )
-
-
-def _lay_out(entry: Entry, *parts: str) -> str:
-    parts = tuple(
-        paint(f"✗ {part}", "failed") if entry.bad and part == entry.status else part
-        for part in parts
-    )
+    status = entry.status or ""
     agent = f"[{one_line(entry.agent, 20)}]" if entry.agent else ""
     by = entry.fields.get("by")
     by = (
@@ -250,8 +241,15 @@ def _lay_out(entry: Entry, *parts: str) -> str:
         if isinstance(by, dict)
         else ""
     )
-    text = "  ".join(filter(None, [*parts, agent, one_line(entry.about, 100), by]))
-    return f"{entry.seq:>4}  {local_clock(entry.at)}  {text}".rstrip()
+    parts = (
+        one_line(entry.name, 24),
+        paint(f"✗ {status}", "failed") if entry.bad and status else status,
+        describe_span(entry.duration_ms),
+        agent,
+        one_line(entry.about, 100),
+        by,
+    )
+    return f"{entry.seq:>4}  {local_clock(entry.at)}  {'  '.join(filter(None, parts))}".rstrip()
 
 
 def _describe_caller(value: Mapping[str, object]) -> str:
@@ -265,15 +263,6 @@ def _describe_caller(value: Mapping[str, object]) -> str:
     members = [f"{name} {session[key]}" for key, name in _OF_A_SESSION.items() if session.get(key)]
     harness = [] if session.get("harness") in (None, asked) else [str(session["harness"])]
     return one_line(" · ".join([asked, *harness, *members]))
-
-
-def event_line(event: Mapping[str, object]) -> str:
-    """Return one line of a record on one line: number, time, event, what it says and how it
-    ended."""
-    entry = make_timeline([event])[0]
-    name = "" if entry.name == entry.kind else one_line(entry.name, 40)
-    ended = "" if entry.status == "open" else entry.status or ""
-    return _lay_out(entry, f"{one_line(entry.kind, 40):<20}", name, ended)
 
 
 def _render_context(context: object, *, sealed: bool, explain: bool) -> list[str]:

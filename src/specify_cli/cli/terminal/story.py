@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from specify_cli.cli.terminal.output import one_line, paint
+from specify_cli.record.story.summary import ToldLine
 from specify_cli.record.story.telling import Part, Story
 from specify_cli.record.story.words import read_printed, read_text
 
@@ -26,6 +27,21 @@ def render_story(
         yield "  nothing was recorded between the start and the end"
     for fact in story.left:
         yield paint(f"left:     {one_line(fact.text, 400)}", "failed")
+
+
+def render_lines(lines: Iterable[ToldLine]) -> Iterator[str]:
+    """Yield what each line of a record says on one line: number, time, words, how long it took."""
+    for line in lines:
+        is_bad = line.outcome in ("failed", "denied")
+        agent = f"[{one_line(line.agent, 20)}] " if line.agent else ""
+        text = f": {one_line(line.text, _SHOWN)}" if line.text else ""
+        title = f"{'✗ ' if is_bad else ''}{one_line(line.title, 160)}{text}"
+        open_ = " …" if line.outcome == "open" else ""
+        took = f"  {describe_span(line.duration_ms)}" if line.duration_ms else ""
+        limits = f"  ({one_line('; '.join(line.limits), 200)})" if line.limits else ""
+        shown = paint(f"{title}{open_}", "failed" if is_bad else None)
+        head = f"{line.seq:>4}  {local_clock(line.at)}  {agent}"
+        yield f"{head}{shown}{took}{paint(limits, 'dim')}".rstrip()
 
 
 def render_changes(lines: Sequence[Mapping[str, object]]) -> Iterator[str]:

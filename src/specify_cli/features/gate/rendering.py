@@ -12,6 +12,7 @@ from specify_cli.cli.terminal.output import escape_markdown, one_line, paint
 from specify_cli.features.gate.findings import KINDS, GateFinding
 from specify_cli.features.gate.judging import Judged
 from specify_cli.features.origin.rendering import say_end, say_lines, say_tests
+from specify_cli.features.origin.writers import Writer
 
 _SAID = {
     "pass": "PASS: nothing stands against this merge",
@@ -114,11 +115,7 @@ def _compose_comment(judged: Judged, most: int) -> str:
     writers = judged.origin.writers
     lines += _fold(
         f"{count(len(writers), 'invocation')} of this range",
-        [
-            f"- `{writer.invocation_id}` {escape_markdown(one_line(writer.request or '', 120))}: "
-            f"{escape_markdown(say_end(writer))}, tests {escape_markdown(say_tests(writer))}"
-            for writer in writers
-        ],
+        [_tell_work(writer) for writer in writers],
         most,
     )
     waived = [
@@ -135,6 +132,23 @@ def _compose_comment(judged: Judged, most: int) -> str:
         f"({judged.base_tip[:10]})</sub>"
     )
     return "".join(f"{line}\n" for line in lines)
+
+
+def _tell_work(writer: Writer) -> str:
+    """Return the story of an invocation in a few words, as one entry of a list."""
+    summary = writer.summary
+    request = one_line(writer.request or "its request is not kept", 120)
+    asked = f"{request} (asked by {one_line(writer.asked_by or 'unknown', 60)})"
+    told = [
+        ("done", summary.done),
+        ("said", summary.said),
+        ("left", "; ".join(summary.left)),
+        ("judged", "; ".join(summary.judged)),
+    ]
+    ended = f"{say_end(writer)}, tests {say_tests(writer)}"
+    lines = [asked, ended, *(f"{name}: {text}" for name, text in told if text)]
+    text = "<br>".join(escape_markdown(one_line(line)) for line in lines)
+    return f"- `{writer.invocation_id}` {text}"
 
 
 def _make_row(judged: Judged, group: Sequence[GateFinding]) -> str:

@@ -6,13 +6,12 @@ import os
 
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import write_json, write_lines, write_text
-from specify_cli.errors import CallerError, EnvironmentFault
+from specify_cli.errors import CallerError
 from specify_cli.features.origin.git_range import read_range
 from specify_cli.features.origin.origin import trace_range
 from specify_cli.features.origin.rendering import make_csv, render_origin
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Origin
 from specify_cli.features.search.commands import open_index
-from specify_cli.installation import advise_install
 from specify_cli.libraries.archive.archive import create_file
 from specify_cli.project.config import Project
 from specify_cli.project.root import require_worktree
@@ -84,13 +83,7 @@ def _format(report: Origin, form: str) -> str:
     if form == "csv":
         return make_csv(report)
     if form == "html":
-        try:
-            from specify_cli.features.origin.page import make_page
-        except ImportError as error:
-            raise EnvironmentFault(
-                "EXTRA_MISSING",
-                f"--format html needs the extra `view`; {error.name} is not installed",
-                advise_install("view"),
-            ) from error
+        from specify_cli.features.origin.page import make_page  # of an extra
+
         return make_page(report)
     return "".join(f"{line}\n" for line in render_origin(report))

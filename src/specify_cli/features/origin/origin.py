@@ -32,7 +32,10 @@ from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.project.config import Project
 from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.patch_lines import ADDED, digest_line
+from specify_cli.record.reading.views import fields_of
 from specify_cli.record.record import Record
+from specify_cli.record.story.summary import summarize_story
+from specify_cli.record.story.telling import number_lines, tell_story
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
@@ -170,7 +173,12 @@ def read_writer(project: Project, place: Place, reading: Reading = Reading()) ->
     annexes: Sequence[Mapping[str, object]] = annex_events(project.root, place.invocation_id)
     report = verify_place(project, place)
     approvals = tuple(_list_approvals(record, reading.signers))
-    return describe_writer(place.invocation_id, record, annexes, commands, report, approvals)
+    story = tell_story(
+        number_lines(fields_of(record), annexes), commands, os.path.realpath(project.root)
+    )
+    return describe_writer(
+        place.invocation_id, record, annexes, commands, report, approvals, summarize_story(story)
+    )
 
 
 def _list_approvals(record: Record, signers: Signers | None) -> Iterator[ApprovedBy]:

@@ -80,6 +80,7 @@ def render_writer(writer: Writer, lines: int) -> Iterator[str]:
     yield f"        wrote {count(lines, 'line')} · {' · '.join(map(one_line, done_by))}"
     yield f"        asked by {one_line(writer.asked_by or 'unknown')} · {say_end(writer)}"
     yield f"        tests {say_tests(writer)}"
+    yield f"        done: {one_line(writer.summary.done, 300)}"
     opened = f", {len(writer.opened)} opened" if writer.opened else ""
     rules = f"{count(len(writer.rules), 'rule')} in front of it{opened}"
     yield f"        {rules} · {say_approvals(writer)}"

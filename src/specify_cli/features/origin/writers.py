@@ -1,7 +1,7 @@
 """Tell what a record says of the invocation behind some lines: who asked, who did it, under which
 rules, how it was tested, approved and proven. [pure]
 
-    writer = describe_writer(invocation_id, record, annexes, commands, report, approvals)
+    writer = describe_writer(invocation_id, record, annexes, commands, report, approvals, summary)
     print(writer.request, writer.tests.state)
 """
 
@@ -17,6 +17,7 @@ from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.reading.usage import find_model
 from specify_cli.record.reading.views import fields_of, join
 from specify_cli.record.record import Record, is_stand_in
+from specify_cli.record.story.summary import Summary
 
 CLAIMED, DAMAGED, SEALED = "claimed", "damaged", "sealed"
 
@@ -39,8 +40,9 @@ class Writer(NamedTuple):
 
     `rules` were in front of the agent, `opened` are those that a call of it named. `unseen` are
     paths that changed while no recorded tool ran, `refused` the calls that were denied and the
-    policies that were violated. `proof` is `sealed`, `claimed` (a transcript says it, or it has
-    no seals) or `damaged`. `withheld` counts lines that a safe export left out.
+    policies that were violated. `summary` is its story in a few words. `proof` is `sealed`,
+    `claimed` (a transcript says it, or it has no seals) or `damaged`. `withheld` counts lines that
+    a safe export left out.
     """
 
     invocation_id: str
@@ -61,6 +63,7 @@ class Writer(NamedTuple):
     approvals: tuple[ApprovedBy, ...]
     unseen: tuple[str, ...]
     refused: tuple[str, ...]
+    summary: Summary
     proof: str
     withheld: int
     findings: tuple[str, ...]
@@ -73,6 +76,7 @@ def describe_writer(
     commands: Sequence[str],
     report: RecordReport,
     approvals: Sequence[ApprovedBy],
+    summary: Summary,
 ) -> Writer:
     """Return what a record says of its invocation; `commands` are the test commands that count."""
     started, completed = record.started, record.completed or {}
@@ -102,6 +106,7 @@ def describe_writer(
         tuple(approvals),
         tuple(dict.fromkeys(_list_unseen(lines))),
         tuple(dict.fromkeys(_list_refused(entries))),
+        summary,
         DAMAGED if errors else CLAIMED if claimed else SEALED,
         withheld,
         tuple(dict.fromkeys(errors)),

@@ -7,7 +7,8 @@ Each number leads to the records behind it. What one run was is the record's sto
 (`record/story`); this room adds stories up.
 
 Reading order: `summing.py` (the runs of a time as one value; pure), `reading.py` (the runs from the
-records), `rendering.py` (as text and as Markdown), `commands.py`.
+records), `rendering.py` (as text and as Markdown), `page.py` (as a page), `commands.py`,
+`page_command.py`.
 
-Stands on the core alone; nothing imports it.
+The collector shows the same page over all its projects.
 """

@@ -23,15 +23,25 @@ class RunsReport(NamedTuple):
 
 def report(values: Values) -> int:
     """Tell of the runs since a moment; 1 where a record could not be read."""
-    project = shell.read_project()
-    since = str(values["since"])
-    unread: list[str] = []
-    told = add_up_runs(read_runs(project, parse_moment(since), unread))
+    told = gather_runs(values)
     if values["json"]:
-        write_json(RunsReport(since, told, tuple(unread)))
+        write_json(told)
     else:
         render = render_markdown if values["format"] == "markdown" else render_report
-        write_lines(render(told, since))
-    for text in unread:
+        write_lines(render(told.report, told.since))
+    return name_unread(told)
+
+
+def gather_runs(values: Values) -> RunsReport:
+    """Return the report that a command asks for."""
+    project, since = shell.read_project(), str(values["since"])
+    unread: list[str] = []
+    found = add_up_runs(read_runs(project, parse_moment(since), unread))
+    return RunsReport(since, found, tuple(unread))
+
+
+def name_unread(told: RunsReport) -> int:
+    """Name the records that could not be read, and return the exit code."""
+    for text in told.unread:
         write_note(f"not read: {one_line(text)}")
-    return 1 if unread else 0
+    return 1 if told.unread else 0

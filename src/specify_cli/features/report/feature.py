@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from specify_cli.room import Command, Feature, option
+from specify_cli.room import Command, Feature, Form, option
 
 FEATURE = Feature(
     name="report",
     about="Tell of many runs at once: who asked, what changed, what failed, what it cost.",
     page="docs/how-to.md",
+    libraries=("archive", "web"),
     commands=(
         Command(
             ("report",),
@@ -22,6 +23,16 @@ FEATURE = Feature(
             "0 told · 1 a record could not be read, or refused · 2 usage",
             rank=305,
             section="Read",
+        ),
+    ),
+    forms=(
+        Form(
+            ("report",),
+            ("html",),
+            "page_command:write_page",
+            (option("html", "One page with pictures, into this new file.", metavar="FILE"),),
+            after="format",
+            examples=("spec-kitty report --since 30d --html report.html",),
         ),
     ),
     shapes="shapes",

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctrine.text import say
 from specify_cli.errors import InvocationError
-from specify_cli.features.report.summing import Run
+from specify_cli.features.report.summing import Run, make_run
 from specify_cli.project.config import Project
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.checks import read_commands
-from specify_cli.record.reading.usage import find_model
 from specify_cli.record.reading.views import fields_of
 from specify_cli.record.story.telling import number_lines, tell_story
 from specify_cli.storage.index import Index
@@ -44,24 +42,5 @@ def _read_run(project: Project, place: Place) -> Run | None:
     lines = number_lines(list(fields_of(record)), annexes)
     commands = read_commands(record.started, FileObjectStore(project.root).get)
     story = tell_story(lines, commands, project.root)
-    spent = read_spent(project.root, place)
-    return Run(
-        place.invocation_id,
-        story.asked.request or story.asked.missing or None,
-        story.asked.by,
-        story.asked.profile or "none",
-        story.asked.model or find_model(lines),
-        story.outcome,
-        story.tests,
-        story.calls,
-        story.failed,
-        tuple(
-            say(line.get("what"))
-            for line in lines
-            if line.get("event") == "capture_gap" and line.get("reason") == "unseen_change"
-        ),
-        tuple((one.path, one.added, one.removed) for one in story.changed),
-        None if spent is None else spent.tokens,
-        None if spent is None else spent.cost,
-        spent is not None and spent.estimated_at is not None,
-    )
+    run = make_run(story, lines, read_spent(project.root, place))
+    return run._replace(invocation_id=place.invocation_id)

@@ -13,15 +13,15 @@ _SHOWN = 10
 
 def render_report(report: Report, since: str) -> Iterator[str]:
     """Yield the report as lines of text; ids are cut to their last six characters."""
-    yield from _say_whole(report, since)
-    for title, ids in _list_kinds(report):
+    yield from say_whole(report, since)
+    for title, ids in list_kinds(report):
         if ids:
             yield ""
             yield f"{title}: {len(ids)}"
-            yield from (f"  {_describe_run(run)}" for run in _pick(report, ids)[:_SHOWN])
+            yield from (f"  {_describe_run(run)}" for run in pick_runs(report, ids)[:_SHOWN])
             if len(ids) > _SHOWN:
                 yield f"  and {len(ids) - _SHOWN} more: --json names all"
-    for title, shares in _list_shares(report):
+    for title, shares in list_shares(report):
         yield ""
         yield title
         yield from (f"  {_describe_share(share)}" for share in shares[:_SHOWN])
@@ -37,12 +37,12 @@ def render_markdown(report: Report, since: str) -> Iterator[str]:
     """Yield the report as Markdown; whatever a record says means nothing to Markdown or HTML."""
     yield "# What agents did"
     yield ""
-    yield from (f"- {_escape(line)}" for line in _say_whole(report, since))
-    for title, ids in _list_kinds(report):
+    yield from (f"- {_escape(line)}" for line in say_whole(report, since))
+    for title, ids in list_kinds(report):
         if ids:
             yield from ("", f"## {title.capitalize()} ({len(ids)})", "")
-            yield from (f"- {_escape(_describe_run(run))}" for run in _pick(report, ids))
-    for title, shares in _list_shares(report):
+            yield from (f"- {_escape(_describe_run(run))}" for run in pick_runs(report, ids))
+    for title, shares in list_shares(report):
         yield from ("", f"## {title.capitalize()}", "")
         yield "| name | runs | ended badly | tokens | cost |"
         yield "|---|---|---|---|---|"
@@ -55,7 +55,7 @@ def render_markdown(report: Report, since: str) -> Iterator[str]:
             yield f"| {_escape(file.path)} | {file.runs} | +{file.added} −{file.removed} |"
 
 
-def _say_whole(report: Report, since: str) -> Iterator[str]:
+def say_whole(report: Report, since: str) -> Iterator[str]:
     runs, opened = len(report.runs), len(report.open)
     yield f"{count(runs, 'run')} since {since}: {runs - opened} closed, {opened} open"
     if report.tokens:
@@ -65,7 +65,7 @@ def _say_whole(report: Report, since: str) -> Iterator[str]:
         yield f"{report.tokens:,} tokens{cost}{reckoned}, told by {told} of {len(report.runs)} runs"
 
 
-def _list_kinds(report: Report) -> Sequence[tuple[str, tuple[str, ...]]]:
+def list_kinds(report: Report) -> Sequence[tuple[str, tuple[str, ...]]]:
     return (
         ("ended badly", report.bad),
         ("open", report.open),
@@ -75,16 +75,17 @@ def _list_kinds(report: Report) -> Sequence[tuple[str, tuple[str, ...]]]:
     )
 
 
-def _list_shares(report: Report) -> Sequence[tuple[str, tuple[Share, ...]]]:
+def list_shares(report: Report) -> Sequence[tuple[str, tuple[Share, ...]]]:
     named = (
         ("asked by", report.people),
         ("profiles", report.profiles),
         ("models", report.models),
+        ("rules in front of agents", report.rules),
     )
     return [(title, shares) for title, shares in named if shares]
 
 
-def _pick(report: Report, ids: Sequence[str]) -> list[Run]:
+def pick_runs(report: Report, ids: Sequence[str]) -> list[Run]:
     wanted = set(ids)
     return [run for run in report.runs if run.invocation_id in wanted]
 

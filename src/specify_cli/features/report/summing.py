@@ -5,9 +5,13 @@ report = add_up_runs(runs)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
+
+from doctrine.text import say
+from specify_cli.record.reading.usage import Spent, find_model
+from specify_cli.record.story.telling import Story
 
 _BAD = ("failed", "abandoned")
 _UNTESTED = ("not run", "failed")
@@ -19,6 +23,7 @@ class Run(NamedTuple):
     `tests` is how the work was tested after its last change, `failed` how many calls failed.
     `changed` maps files to added and removed lines, None where that is not known. `cost` is in US
     dollars as a decimal, None where it is not known; `estimated` where some of it was reckoned.
+    `rules` were in front of the agent.
     """
 
     invocation_id: str
@@ -35,11 +40,12 @@ class Run(NamedTuple):
     tokens: int | None
     cost: str | None
     estimated: bool
+    rules: tuple[str, ...]
 
 
 class Share(NamedTuple):
-    """The runs of one person, profile or model: how many, how many ended badly, tokens and cost
-    where they are told, and the records."""
+    """The runs of one person, profile, model or rule: how many, how many ended badly, tokens and
+    cost where they are told, and the records."""
 
     name: str
     runs: int
@@ -64,8 +70,9 @@ class Report(NamedTuple):
 
     `bad` ended as failed or abandoned, `open` are not closed, `untested` changed files and had no
     green test run after the last change, `mended` had failed calls and ended as done with green
-    tests, `unseen` had changes that no recorded tool made. `costs` is whether any cost is known,
-    `estimated` whether some of it was reckoned with list prices.
+    tests, `unseen` had changes that no recorded tool made. `rules` are those in front of agents,
+    with how the runs ended that they stood before. `cost` is None where none is known, `estimated`
+    whether some of it was reckoned with list prices.
     """
 
     runs: tuple[Run, ...]
@@ -77,10 +84,36 @@ class Report(NamedTuple):
     people: tuple[Share, ...]
     profiles: tuple[Share, ...]
     models: tuple[Share, ...]
+    rules: tuple[Share, ...]
     files: tuple[HotFile, ...]
     tokens: int
     cost: str | None
     estimated: bool
+
+
+def make_run(story: Story, lines: Sequence[Mapping[str, object]], spent: Spent | None) -> Run:
+    """Return what a report needs of a record: its story, its lines, and what its models used."""
+    return Run(
+        story.invocation_id,
+        story.asked.request or story.asked.missing or None,
+        story.asked.by,
+        story.asked.profile or "none",
+        story.asked.model or find_model(lines),
+        story.outcome,
+        story.tests,
+        story.calls,
+        story.failed,
+        tuple(
+            say(line.get("what"))
+            for line in lines
+            if line.get("event") == "capture_gap" and line.get("reason") == "unseen_change"
+        ),
+        tuple((one.path, one.added, one.removed) for one in story.changed),
+        None if spent is None else spent.tokens,
+        None if spent is None else spent.cost,
+        spent is not None and spent.estimated_at is not None,
+        story.told.shown,
+    )
 
 
 def add_up_runs(runs: Iterable[Run]) -> Report:
@@ -97,9 +130,11 @@ def add_up_runs(runs: Iterable[Run]) -> Report:
         pick(lambda run: run.tests.partition(":")[0] in _UNTESTED),
         pick(lambda run: bool(run.failed) and run.outcome == "done" and _is_green(run)),
         pick(lambda run: bool(run.unseen)),
-        _share(listed, lambda run: run.by),
-        _share(listed, lambda run: run.profile),
-        _share(listed, lambda run: run.model or "not told"),
+        _share(listed, lambda run: (run.by,)),
+        _share(listed, lambda run: (run.profile,)),
+        _share(listed, lambda run: (run.model or "not told",)),
+        # What the runs used is not what a rule costs: `charter effect` tells that.
+        tuple(one._replace(tokens=0, cost=None) for one in _share(listed, lambda run: run.rules)),
         _list_files(listed),
         sum(run.tokens or 0 for run in listed),
         _add_costs(listed),
@@ -111,10 +146,11 @@ def _is_green(run: Run) -> bool:
     return run.tests.startswith("passed")
 
 
-def _share(runs: Sequence[Run], name: Callable[[Run], str]) -> tuple[Share, ...]:
+def _share(runs: Sequence[Run], list_names: Callable[[Run], Iterable[str]]) -> tuple[Share, ...]:
     groups: dict[str, list[Run]] = {}
     for run in runs:
-        groups.setdefault(name(run), []).append(run)
+        for name in dict.fromkeys(list_names(run)):
+            groups.setdefault(name, []).append(run)
     shares = [
         Share(
             key,

@@ -129,7 +129,7 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
     """
     started: Line = next((line for line in lines if line.get("event") == "started"), {})
     ended: Line = next((line for line in reversed(lines) if line.get("event") == "completed"), {})
-    telling = _Telling(commands, find_root(lines, root))
+    telling = Telling(commands, find_root(lines, root))
     for place, entry in enumerate(make_timeline(lines)):
         telling.take(place, entry)
     begun, closed = _get_text(started, "started_at"), _get_text(ended, "completed_at")
@@ -141,7 +141,7 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
         closed_by=_get_text(ended, "closed_by"),
         ended_at=closed,
         duration_ms=measure(begun, closed),
-        asked=_tell_asked(started),
+        asked=tell_asked(started),
         told=_tell_rules(started, lines),
         done=telling.finish(),
         changed=tuple(telling.changed.values()),
@@ -180,7 +180,7 @@ class _Chapter:
 
     def close_group(self) -> None:
         if self.group:
-            self.parts.append(_join_acts(self.group))
+            self.parts.append(join_acts(self.group))
             self.group = []
 
     def finish(self) -> Part:
@@ -199,7 +199,7 @@ class _Chapter:
         )  # fmt: skip
 
 
-class _Telling:
+class Telling:
     """The chapters so far, and which of them the next entry belongs to."""
 
     def __init__(self, commands: Sequence[str], root: str) -> None:
@@ -345,7 +345,7 @@ class _Telling:
 
     def list_open(self) -> Iterable[Fact]:
         """Return the calls that nothing says the end of."""
-        yield from (Fact(f"{_SINGLE[act.deed]} {act.what}: no end is recorded", act.seqs)
+        yield from (Fact(f"{VERBS[act.deed]} {act.what}: no end is recorded", act.seqs)
                     for act in self._open)  # fmt: skip
 
     def finish(self) -> tuple[Part, ...]:
@@ -354,7 +354,7 @@ class _Telling:
         return tuple(part for part in parts if part.kind != "opening" or part.parts)
 
 
-_SINGLE = {
+VERBS = {
     "read": "read", "search": "searched", "edit": "edited", "run": "ran", "test": "ran",
     "ask": "asked", "plan": "planned:", "fetch": "fetched", "use": "used", "change": "changed",
     "model": "asked the model",
@@ -365,12 +365,12 @@ _MANY = {
 }  # fmt: skip
 
 
-def _join_acts(acts: Sequence[Act]) -> Part:
+def join_acts(acts: Sequence[Act]) -> Part:
     """Return a group of deeds of one kind, named by how many there are, or by the one there is."""
     deed, first, last = acts[0].deed, acts[0], acts[-1]
     bad = [act for act in acts if act.outcome in ("failed", "denied")]
     names = list(dict.fromkeys(act.what for act in acts))
-    verb = _SINGLE[deed]
+    verb = VERBS[deed]
     if len(names) == 1:
         title = f"{verb} {names[0]}" + (
             f" ×{len(acts)}" if len(acts) > 1 and deed != "edit" else ""
@@ -436,10 +436,11 @@ def _name_event(entry: Entry) -> str:
     if kind not in words:
         return f"{kind.replace('_', ' ')} {about}".strip()
     name = "" if entry.name == kind or entry.name in about else f"{entry.name} "
-    return f"{words[kind]} {name}{about}".strip()
+    ended = f" ({entry.status})" if kind.startswith("step_") and entry.status else ""
+    return f"{words[kind]} {name}{about}{ended}".strip()
 
 
-def _tell_asked(started: Line) -> Asked:
+def tell_asked(started: Line) -> Asked:
     actor = started.get("actor")
     actor = actor if isinstance(actor, dict) else {"actor_id": actor}
     session = started.get("session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from specify_cli.record.story.summary import pair_calls, summarize_story, tell_lines
 from specify_cli.record.story.telling import Part, explain_choice, tell_story
 
 ROOT = "/home/me/project"
@@ -84,6 +85,54 @@ def test_each_prompt_begins_a_chapter_and_steps_are_chapters_inside() -> None:
 
     assert titles(story.done) == [["", [["step build: PASS", ["ran make"]]]], "asked", "asked"]
     assert [part.text for part in story.done] == ["", "one", "two"]
+
+
+def test_a_run_in_a_few_words_joins_deeds_of_one_kind_wherever_they_stand() -> None:
+    lines = [
+        line(1, "prompt", text={"head": "fix it"}),
+        *call(2, "Read", {"file_path": "a.py"}),
+        *call(4, "Bash", {"command": "pytest -q"}, "2 failed in 0.1s", status="error"),
+        *call(6, "Read", {"file_path": "b.py"}),
+        *call(8, "Bash", {"command": "pytest -q"}, "2 passed in 0.1s"),
+        *call(10, "Task", {"description": "look"}, "done"),
+        *(line(12 + number, "capture_gap", reason="unseen_change", what=f"{number}.py") for number in range(5)),
+        line(17, "approval", decision="allow", approver="ann", identity="claim"),
+        line(18, "turn", text={"head": "It\nworks."}),
+        line(19, "turn", text={"head": "x" * 500}),
+    ]
+    told = summarize_story(tell_story(lines))
+
+    assert told.done == ("5 calls, 1 failed or denied: read 2 files; ran pytest -q ×2, 1 failed; asked 1 subagent")
+    assert told.said == "x" * 299 + "…"
+    assert told.left == (*(f"changed while no recorded tool ran: {number}.py" for number in range(3)), "and 2 more")
+    assert told.judged == ("allowed by ann (claimed)",)
+
+
+def test_lines_are_told_one_by_one_in_the_words_of_the_story() -> None:
+    lines = [
+        line(0, "started", request_text="fix it", actor={"actor_id": "ann"}),
+        line(1, "policy_snapshot_ref"),
+        *call(2, "Bash", {"command": f"cd {ROOT} && pytest -q"}, "2 failed in 0.1s", status="error"),
+        line(4, "prompt", text={"head": "go on"}),
+        line(5, "patch_apply", path="a.py", kind="modify", lines="+a-b"),
+        line(6, "turn", text={"head": "Done."}, agent="a1"),
+        line(7, "nobody_knows_it"),
+        line(8, "completed", outcome="done"),
+    ]
+    told = list(tell_lines(pair_calls(lines, {}), root=ROOT))
+
+    assert [(one.seq, one.title, one.text, one.outcome) for one in told] == [
+        (0, "ann asked: fix it", "", "ok"),
+        (1, "the rules in force were noted", "", "ok"),
+        (2, "ran pytest -q", "", "open"),
+        (3, "ran pytest -q: 2 failed", "", "failed"),
+        (4, "asked", "go on", "ok"),
+        (5, "edited a.py +1 −1", "", "ok"),
+        (6, "answered", "Done.", "ok"),
+        (7, "nobody knows it", "", "ok"),
+        (8, "ended as done", "", "ok"),
+    ]
+    assert (told[3].duration_ms, told[6].agent) == (1000, "a1")
 
 
 def test_what_is_not_whole_says_so_in_its_place() -> None:
@@ -185,6 +234,7 @@ def test_lines_that_say_nonsense_are_told_without_an_error() -> None:
     ]
 
     assert tell_story(lines).done
+    assert len(list(tell_lines(pair_calls(lines, {})))) == len(lines)
 
 
 def test_the_routers_words_become_english() -> None:

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from doctrine.text import count
 from specify_cli.cli import shell
@@ -19,13 +19,15 @@ from specify_cli.cli.terminal.output import (
     write_text,
 )
 from specify_cli.cli.terminal.pager import write_pages
-from specify_cli.cli.terminal.render import event_line, invocation_page, render_findings
-from specify_cli.cli.terminal.story import render_changes
+from specify_cli.cli.terminal.render import invocation_page, render_findings
+from specify_cli.cli.terminal.story import render_changes, render_lines
 from specify_cli.errors import CallerError
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.findings import ERROR, WARNING, RecordReport, SetReport, judge_set
+from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.views import json_pieces
+from specify_cli.record.story.summary import pair_calls, tell_lines
 from specify_cli.room import Values
 from specify_cli.storage import queries as invocations
 from specify_cli.storage.adoption import take_in
@@ -37,6 +39,7 @@ from specify_cli.storage.checking import (
     verify_place,
 )
 from specify_cli.storage.index import Index
+from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import Place
 from specify_cli.storage.worktrees import keep_all
 
@@ -73,16 +76,30 @@ def tail(values: Values) -> int:
     lines, offset, ended = values["lines"], 0, False
     last_lines = lines if isinstance(lines, int) else 0
 
+    begun: dict[str, Mapping[str, object]] = {}
+    started: dict[str, object] = {}
+
     def read_new_events() -> Iterator[dict[str, object]]:
         nonlocal offset, ended
         for event, end in invocations.events_from(project, place, offset):
+            started.update(event if event.get("event") == "started" and not offset else {})
             offset, ended = end, ended or event.get("event") == "completed"
             yield event
 
-    _print_events(deque(read_new_events(), last_lines), bool(values["json"]))
+    def read_pairs() -> Iterator[Sequence[Mapping[str, object]]]:
+        return pair_calls(read_new_events(), begun)
+
+    def print_pairs(pairs: Iterable[Sequence[Mapping[str, object]]]) -> None:
+        if values["json"]:
+            write_json_lines(pair[-1] for pair in pairs)
+        else:
+            commands = read_commands(started, FileObjectStore(project.root).get)
+            write_lines(render_lines(tell_lines(pairs, commands, os.path.realpath(project.root))))
+
+    print_pairs(deque(read_pairs(), last_lines))
     while values["follow"] and not ended:
         time.sleep(_FOLLOW_PAUSE)
-        _print_events(read_new_events(), bool(values["json"]))
+        print_pairs(read_pairs())
     return 0
 
 
@@ -236,10 +253,3 @@ def _verify_file(project: Project, target: str, anchors: list[str]) -> RecordRep
             "INVOCATION_NOT_FOUND", f"there is no file {target}", "spec-kitty invocations list"
         )
     return verify_path(target, anchors)
-
-
-def _print_events(events: Iterable[dict[str, object]], as_json: bool) -> None:
-    if as_json:
-        write_json_lines(events)
-    else:
-        write_lines(event_line(event) for event in events)

@@ -7,7 +7,7 @@ logged.
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -138,6 +138,9 @@ def build_app(
     return _Edge(app, metrics)
 
 
+Query = Sequence[tuple[str, str]]
+Rows = Sequence[Row]
+Held = Iterable[tuple[Place, str]]
 Endpoint = Callable[[Setting, Request], Awaitable[Response]]
 
 
@@ -523,6 +526,20 @@ async def _show_proof(setting: Setting, request: Request) -> Response:
 
 async def _show_pictures(setting: Setting, request: Request) -> Response:
     """GET /pictures: the newest invocations that the filters of the list leave."""
+    today = datetime.now(UTC).date()
+    return await _show_many(
+        setting, request, lambda query, rows, held: pages.pictures(query, rows, held, today)
+    )
+
+
+async def _show_report(setting: Setting, request: Request) -> Response:
+    """GET /report: the same invocations, added up as `spec-kitty report` does."""
+    return await _show_many(setting, request, pages.report)
+
+
+async def _show_many(
+    setting: Setting, request: Request, draw_page: Callable[[Query, Rows, Held], str]
+) -> Response:
     query = [
         (name, value)
         for name, value in request.query_params.multi_items()
@@ -531,14 +548,12 @@ async def _show_pictures(setting: Setting, request: Request) -> Response:
     rows, _, _ = await _list_begun(setting, request, [*query, ("limit", str(MAX_LIMIT))])
 
     def draw() -> str:
-        return pages.pictures(
-            query, rows, _read_bodies(setting.storage, rows), datetime.now(UTC).date()
-        )
+        return draw_page(query, rows, _read_bodies(setting.storage, rows))
 
     return Response(await run_in_threadpool(draw), media_type="text/html")
 
 
-def _read_bodies(storage: Storage, rows: Sequence[Row]) -> Iterator[str]:
+def _read_bodies(storage: Storage, rows: Sequence[Row]) -> Iterator[tuple[Place, str]]:
     """Yield the whole records that are held of some invocations, as far as a page has room for
     them."""
     room = _PICTURED
@@ -546,7 +561,7 @@ def _read_bodies(storage: Storage, rows: Sequence[Row]) -> Iterator[str]:
         for body in storage.bodies([row.place]).values():
             room -= len(body)
             if room >= 0:
-                yield body
+                yield row.place, body
         if room < 0:
             return
 
@@ -607,6 +622,7 @@ _ROUTES: tuple[tuple[str, str, Endpoint, str | None], ...] = (
     ("GET", "/invocations/{invocation_id}", _show_detail, READ),
     ("GET", "/invocations/{invocation_id}/page", _show_proof, READ),
     ("GET", "/pictures", _show_pictures, READ),
+    ("GET", "/report", _show_report, READ),
     ("GET", "/compare", _show_comparison, READ),
     ("GET", "/projects", _show_projects, READ),
     ("GET", "/style.css", _serve_style, None),

@@ -16,18 +16,22 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup
 
 from specify_cli.errors import CallerError, InvocationError
-from specify_cli.features.collector.holdings import Whole, count_rules
+from specify_cli.features.collector.holdings import Whole, count_rules, read_whole
 from specify_cli.features.collector.reception import PARAMETERS, Problem
-from specify_cli.features.collector.storage import Conflict, Row, StoredEvent, Totals
+from specify_cli.features.collector.storage import Conflict, Place, Row, StoredEvent, Totals
+from specify_cli.features.report.page import lay_out_report
+from specify_cli.features.report.summing import Run, add_up_runs, make_run
 from specify_cli.libraries.comparison.compare import Chain
 from specify_cli.libraries.web.comparison import Side, compare_sides
 from specify_cli.libraries.web.document import make_page
 from specify_cli.libraries.web.markup import build_environment
 from specify_cli.libraries.web.pictures import draw_overview, draw_waterfall
 from specify_cli.libraries.wire.contract import EXTENSION, flat
+from specify_cli.project.prices import read_prices
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import note_done
-from specify_cli.record.reading.usage import describe_usage
+from specify_cli.record.reading.usage import add_up, describe_usage, sum_usage
+from specify_cli.record.story.telling import number_lines, tell_story
 
 _PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty collector")
 # A picture names so many rules.
@@ -71,6 +75,8 @@ def timeline(
         following=None if following is None else "/?" + urlencode({**filters, "cursor": following}),
         totals=totals,
         pictures="/pictures?"
+        + urlencode({name: value for name, value in filters.items() if name != "limit"}),
+        report="/report?"
         + urlencode({name: value for name, value in filters.items() if name != "limit"}),
         endpoint=endpoint,
         problem=problem,
@@ -154,10 +160,13 @@ def _is_merged(by_phase: Mapping[str, Mapping[str, object]]) -> bool:
 
 
 def pictures(
-    query: Sequence[tuple[str, str]], rows: Sequence[Row], bodies: Iterable[str], today: date
+    query: Sequence[tuple[str, str]],
+    rows: Sequence[Row],
+    held: Iterable[tuple[Place, str]],
+    today: date,
 ) -> str:
     """Return pictures of some invocations; rules are told by those whose whole records are held."""
-    shares, whole = count_rules(bodies, _SHARES)
+    shares, whole = count_rules((body for _, body in held), _SHARES)
     runs = ((row.started_at, row.profile_id, row.outcome) for row in rows)
     return _PAGES.get_template("pictures.html").render(
         counted=len(rows),
@@ -165,6 +174,43 @@ def pictures(
         back="/?" + urlencode(query) if query else "/",
         pictures=draw_overview(runs, shares, whole, today),
     )
+
+
+def report(
+    query: Sequence[tuple[str, str]],
+    rows: Sequence[Row],
+    held: Iterable[tuple[Place, str]],
+) -> str:
+    """Return a report of some invocations; of those whose whole records are not held only what
+    their two events say."""
+    told = {place: _add_up(body) for place, body in held}
+    runs = [told.get(row.place) or _tell_row(row) for row in rows]
+    dates = sorted(row.started_at[:10] for row in rows if row.started_at)
+    links = {row.invocation_id: link_of(row) for row in rows}
+    only = ", ".join(f"{name} {value}" for name, value in query if value)
+    caveats = [
+        f"The newest {len(rows)} are added up{f', only with {only}' if only else ''}.",
+        f"Calls, tests, files, rules and costs are known of {len(told)}, whose whole records are "
+        "held.",
+    ]
+    shown = lay_out_report(add_up_runs(runs), dates[0] if dates else "the beginning", links)
+    back = "/?" + urlencode(query) if query else "/"
+    return _PAGES.get_template("report.html").render(shown, caveats=caveats, back=back)
+
+
+def _add_up(body: str) -> Run:
+    whole = read_whole(body)
+    own, later = ([json.loads(line) for line in part] for part in (whole.lines, whole.annexes))
+    lines = number_lines(own, later)
+    return make_run(tell_story(lines), lines, add_up(sum_usage(lines, read_prices())))
+
+
+def _tell_row(row: Row) -> Run:
+    outcome, by = row.outcome or row.status, row.actor_id or "unknown"
+    return Run(
+        row.invocation_id, row.request, by, row.profile_id or "none", None, outcome, "not known",
+        0, 0, (), (), None, None, False, (),
+    )  # fmt: skip
 
 
 def comparison(rows: Sequence[tuple[Row, Whole | None]]) -> str:

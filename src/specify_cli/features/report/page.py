@@ -1,0 +1,97 @@
+"""The report as one page, which asks nobody for anything: pictures, tables, every number with its
+records.
+
+    text = make_page(report, "7d")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from doctrine.text import count
+from specify_cli.features.report.rendering import list_kinds, list_shares, say_whole
+from specify_cli.features.report.summing import Report, Share
+from specify_cli.libraries.web.markup import STYLE, build_environment
+from specify_cli.libraries.web.pictures import count_by, draw_days, draw_parts
+from specify_cli.record.ids import millis_of
+
+if TYPE_CHECKING:
+    from markupsafe import Markup  # Jinja2 brings it, and is asked for by name where it is missing
+
+_PAGES = build_environment(Path(__file__).parent, "spec-kitty report")
+# So many rows a picture has, and so many records a number names.
+_DRAWN, _NAMED = 12, 200
+
+
+def make_page(report: Report, since: str, unread: Sequence[str]) -> str:
+    """Return the page; its numbers lead to rows of its last table."""
+    laid_out = lay_out_report(report, since, {})
+    caveats = [f"Not read: {text}" for text in unread]
+    return _PAGES.get_template("report.html").render(
+        laid_out, style=STYLE.decode(), caveats=caveats
+    )
+
+
+def lay_out_report(report: Report, since: str, links: Mapping[str, str]) -> dict[str, object]:
+    """Return what `report.html` shows; `links` lead from ids to pages of their records."""
+    bad, untested = set(report.bad), set(report.untested)
+    tables = [
+        (
+            title,
+            [
+                (
+                    one,
+                    [name for name in one.invocation_ids if name in bad],
+                    [name for name in one.invocation_ids if name in untested],
+                )
+                for one in shares
+            ],
+        )
+        for title, shares in list_shares(report)
+    ]
+    return {
+        "whole": list(say_whole(report, since)),
+        "pictures": list(_draw(report)),
+        "kinds": list_kinds(report),
+        "tables": tables,
+        "files": report.files[:_NAMED],
+        "runs": report.runs,
+        "requests": {run.invocation_id: run.request for run in report.runs},
+        "links": links,
+        "most": _NAMED,
+    }
+
+
+def _draw(report: Report) -> list[tuple[str, Markup]]:
+    outcomes = {run.invocation_id: run.outcome for run in report.runs}
+    days = {name: _find_day(name) for name in outcomes}
+    last = max(days.values(), default=date(1970, 1, 1))
+    by_day = count_by((days[name].isoformat(), outcome) for name, outcome in outcomes.items())
+    pictures = [("Over time", draw_days(by_day, last))]
+    for title, shares in list_shares(report):
+        drawn = shares[:_DRAWN]
+        ended = count_by((one.name, outcomes[name]) for one in drawn for name in one.invocation_ids)
+        shown = f"how {count(len(report.runs), 'run')} ended"
+        pictures.append((title.capitalize(), draw_parts(list(ended.items()), shown)))
+        cents = _list_cents(drawn)
+        if cents:
+            pictures.append((f"Cost: {title}", draw_parts(cents, "US cents, as far as told")))
+    files = [(one.path, {"done": one.runs}) for one in report.files[:_DRAWN]]
+    pictures += [("Hot files", draw_parts(files, "how many runs changed a file"))] if files else []
+    return pictures
+
+
+def _find_day(invocation_id: str) -> date:
+    return datetime.fromtimestamp(millis_of(invocation_id) / 1000, UTC).date()
+
+
+def _list_cents(shares: Sequence[Share]) -> list[tuple[str, dict[str, int]]]:
+    return [
+        (one.name, {"done": round(Decimal(one.cost) * 100)})
+        for one in shares
+        if one.cost is not None and Decimal(one.cost) * 100 >= 1
+    ]

@@ -1,0 +1,21 @@
+"""report --html: the report as one page."""
+
+from __future__ import annotations
+
+from specify_cli.cli.terminal.output import one_line, write_json, write_text
+from specify_cli.features.report.commands import gather_runs, name_unread
+from specify_cli.features.report.page import make_page
+from specify_cli.libraries.archive.archive import create_file
+from specify_cli.room import Values
+
+
+def write_page(values: Values) -> int:
+    """Write the page of the runs since a moment; 1 where a record could not be read."""
+    told, output = gather_runs(values), str(values["html"])
+    page = make_page(told.report, told.since, told.unread).encode("utf-8", "surrogateescape")
+    create_file(output, page)
+    if values["json"]:
+        write_json(told)
+    else:
+        write_text(f"{one_line(output)}: {len(told.report.runs)} runs, {len(page)} bytes")
+    return name_unread(told)

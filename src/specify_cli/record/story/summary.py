@@ -1,0 +1,132 @@
+"""A story in a few words, and the lines of a record as they come.  [pure]
+
+    summarize_story(story).done    # "12 calls, 1 failed or denied: read 4 files; edited src/a.py"
+    for line in tell_lines(pair_calls(lines, {})):
+        print(line.seq, line.text)
+
+The gate's comment shows the summary, `invocations tail` the lines; both use the story's words.
+"""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.text import count, say
+from specify_cli.record.reading.timeline import Entry, make_timeline, moment_of
+from specify_cli.record.story.telling import Part, Story, Telling, join_acts, tell_asked
+from specify_cli.record.story.words import Act, cut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    Line = Mapping[str, object]
+
+_DEEDS, _FACTS, _SENTENCE, _SAID = 12, 3, 120, 300
+
+
+class Summary(NamedTuple):
+    """A run in a few words: what was done, the agent's last answer, what is left, how it was
+    judged."""
+
+    done: str
+    said: str
+    left: tuple[str, ...]
+    judged: tuple[str, ...]
+
+
+class ToldLine(NamedTuple):
+    """A line of a record as its story calls it; `text` is what was asked or answered."""
+
+    seq: int
+    at: str | None
+    title: str
+    text: str
+    outcome: str
+    duration_ms: int | None
+    limits: tuple[str, ...]
+    agent: str | None
+
+
+def summarize_story(story: Story) -> Summary:
+    """Return a story in a few words: deeds of one kind are one, wherever they stand in the run."""
+    parts = list(_walk(story.done))
+    deeds: dict[str, list[Act]] = {}
+    for part in parts:
+        for act in part.acts:
+            deeds.setdefault(act.deed, []).append(act)
+    asked = sum(part.kind == "subagent" for part in parts)
+    titles = [join_acts(acts).title for acts in deeds.values()]
+    titles += [f"asked {count(asked, 'subagent')}"] if asked else []
+    bad = f", {story.failed} failed or denied" if story.failed else ""
+    done = f"{count(story.calls, 'call')}{bad}"
+    answers = [part.text for part in parts if part.kind == "answer" and part.text]
+    return Summary(
+        f"{done}: {'; '.join(cut(title, _SENTENCE) for title in titles[:_DEEDS])}"
+        if titles
+        else done,
+        cut(" ".join(answers[-1].split()), _SAID) if answers else "",
+        _cut_facts([fact.text for fact in story.left]),
+        _cut_facts([fact.text for fact in story.judged]),
+    )
+
+
+def _cut_facts(texts: Sequence[str]) -> tuple[str, ...]:
+    more = [f"and {len(texts) - _FACTS} more"] if len(texts) > _FACTS else []
+    return (*(cut(text, _SENTENCE) for text in texts[:_FACTS]), *more)
+
+
+def _walk(parts: Iterable[Part]) -> Iterator[Part]:
+    for part in parts:
+        yield part
+        yield from _walk(part.parts)
+
+
+def pair_calls(lines: Iterable[Line], begun: dict[str, Line]) -> Iterator[tuple[Line, ...]]:
+    """Yield each line; the end of a call behind the line that began it. `begun` keeps the calls
+    that have no end yet."""
+    for line in lines:
+        name = say(line.get("call_id"))
+        if line.get("event") == "tool_call":
+            begun[name] = line
+        call = begun.pop(name, None) if line.get("event") == "tool_result" else None
+        yield (line,) if call is None else (call, line)
+
+
+def tell_lines(
+    pairs: Iterable[Sequence[Line]], commands: Sequence[str] = (), root: str = ""
+) -> Iterator[ToldLine]:
+    """Yield what each line says in the story's words; nothing is left out. `pairs` come from
+    `pair_calls`."""
+    for pair in pairs:
+        telling, line, entries = Telling(commands, root), pair[-1], make_timeline(pair)
+        for place, entry in enumerate(entries):
+            telling.take(place, entry)
+        parts = telling.finish()
+        part = parts[-1] if parts else None
+        while part is not None and part.kind in ("opening", "subagent") and part.parts:
+            part = part.parts[-1]
+        if part is None or part.kind == "opening":
+            part = Part("note", _name_quiet(entries[-1]), "", "ok", None, None, (), (), (), ())
+        seq = line.get("seq")
+        yield ToldLine(
+            seq if isinstance(seq, int) else -1, moment_of(line),
+            part.title.removesuffix(": open"), part.text, part.outcome, part.duration_ms,
+            part.limits, entries[-1].agent,
+        )  # fmt: skip
+
+
+def _name_quiet(entry: Entry) -> str:
+    """Return what a line says that a story does not tell, or tells in its head."""
+    line, kind = entry.fields, entry.kind
+    if kind == "started":
+        asked = tell_asked(line)
+        return f"{asked.by} asked: {cut(asked.request or 'its request is not kept', 200)}"
+    if kind == "completed":
+        return f"ended as {say(line.get('outcome'))}"
+    if kind == "retrieval_response":
+        hits = line.get("hits")
+        return f"{count(len(hits), 'rule')} found" if isinstance(hits, list) else "rules found"
+    known = {
+        "policy_snapshot_ref": "the rules in force were noted", "turn": "tokens were counted",
+        "retrieval_request": "rules were looked for",
+    }  # fmt: skip
+    return known.get(kind) or f"{kind.replace('_', ' ')} {' '.join(entry.about.split())}".strip()
