@@ -119,7 +119,7 @@ def find_session(root: str, harness: str, subagent: str, above: str) -> str:
     """
     folder = f"{layout.LOCAL}/bindings"
     known = read_small(root, folder, short_digest(harness, above, "session of") + ".json")
-    session = known.get("session_id") if isinstance(known, dict) else None
+    session = known.get("session_id")
     session_id = session if isinstance(session, str) else above
     name = short_digest(harness, subagent, "session of") + ".json"
     if not os.path.lexists(f"{root}/{folder}/{name}"):
@@ -131,25 +131,21 @@ def find_session(root: str, harness: str, subagent: str, above: str) -> str:
 
 
 def parse_binding(value: object) -> Binding | None:
-    invocation_id = value.get("invocation_id") if isinstance(value, dict) else None
-    if (
-        not isinstance(value, dict)
-        or not isinstance(invocation_id, str)
-        or not is_invocation_id(invocation_id)
-    ):
+    if not isinstance(value, dict):
+        return None
+    invocation_id = value.get("invocation_id")
+    if not isinstance(invocation_id, str) or not is_invocation_id(invocation_id):
         return None
     profile_id = value.get("profile_id")
     known = isinstance(profile_id, str) and is_profile_id(profile_id)
     return Binding(invocation_id, str(value.get("source")), profile_id if known else None)
 
 
-def list_earlier(value: object) -> list[Binding]:
+def list_earlier(value: Mapping[str, object]) -> list[Binding]:
     """Return what a session was bound to before; the newest first."""
-    before = value.get("before") if isinstance(value, dict) else None
-    bindings = (
-        [parse_binding(item) for item in before[:_BEFORE]] if isinstance(before, list) else []
-    )
-    return [binding for binding in bindings if binding is not None]
+    before = value.get("before")
+    items = before[:_BEFORE] if isinstance(before, list) else []
+    return [binding for item in items if (binding := parse_binding(item)) is not None]
 
 
 def give_back(root: str, harness: str, session: str, invocation_id: str) -> None:
@@ -182,14 +178,15 @@ def write_small(root: str, folder: str, name: str, value: Mapping[str, object]) 
         durable.replace(fd, name, json.dumps(value).encode("ascii"), durable.PRIVATE, sync=False)
 
 
-def read_small(root: str, folder: str, name: str) -> object:
-    """Return a small JSON file's value; None where there is none, or it is larger than any of
-    ours."""
+def read_small(root: str, folder: str, name: str) -> dict[str, object]:
+    """Return the object in a small JSON file; an empty one where there is none, or it is larger
+    than any of ours."""
     try:
         data = durable.read_below(root, f"{folder}/{name}", _MAX_SMALL)
-        return json.loads(data) if len(data) <= _MAX_SMALL else None
+        value = json.loads(data) if len(data) <= _MAX_SMALL else None
     except (OSError, InvocationError, ValueError, RecursionError):
-        return None
+        value = None
+    return value if isinstance(value, dict) else {}
 
 
 def unlink_below(root: str, folder: str, name: str) -> None:
@@ -234,7 +231,7 @@ def list_marks(root: str, folder: str) -> list[Mark]:
                 state = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 if abs(time.time() - state.st_mtime) > MARK_SECONDS:
                     os.unlink(name, dir_fd=fd)
-                elif isinstance(mark, dict) and type(since := mark.get("at")) is int:
+                elif type(since := mark.get("at")) is int:
                     agent = mark.get("agent_id")
                     marks.append(Mark(since, name, agent if isinstance(agent, str) else None))
     except (OSError, InvocationError):
@@ -263,10 +260,8 @@ def nesting(root: str, harness: str, session: str, call_id: str | None = None) -
     their call. Of the session's own `do` the record is the one that its first prompt began.
     """
     named = short_digest(call_id) + ".json" if call_id else ""
-    mark = read_small(root, calls_folder(harness, session), named) if named else None
-    agents = (
-        [mark.get("agent_id")] if isinstance(mark, dict) else list_under_way(root, harness, session)
-    )
+    mark = read_small(root, calls_folder(harness, session), named) if named else {}
+    agents = [mark.get("agent_id")] if mark else list_under_way(root, harness, session)
     subagent = agents[0] if len(agents) == 1 and isinstance(agents[0], str) else None
     above = None if subagent is None else binding_of(root, harness, session, subagent)
     if above is None or above.source != "above":
@@ -303,7 +298,7 @@ def list_left_open(root: str, harness: str, session: str) -> Iterator[str]:
             names = sorted(os.listdir(fd))[:_MAX_MARKS]
         for name in names:
             mark = read_small(root, layout.LEFT_OPEN, name)
-            if not isinstance(mark, dict):
+            if not mark:
                 continue
             binding = Binding(name.removesuffix(".json"), "left open", str(mark.get("profile_id")))
             if not is_record_open(root, binding):

@@ -80,8 +80,7 @@ def _list_told(root: str, caller: Caller) -> dict[tuple[str, str, str], str]:
     form, each with the record that printed it first."""
     session = caller.session or {}
     harness, name = session.get("harness", ""), session.get("session_id", "")
-    mark = read_small(root, _FOLDER, _mark_name(harness, name)) if name else None
-    since = mark.get("at") if isinstance(mark, dict) else None
+    since = read_small(root, _FOLDER, _mark_name(harness, name)).get("at") if name else None
     # A mark of the hook says that this call is the session's own.
     if type(since) is not int or "agent_id" in session:
         return {}

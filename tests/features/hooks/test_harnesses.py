@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from typing import Any
 
@@ -12,6 +11,8 @@ from hypothesis import strategies as st
 
 from specify_cli.cli.tables.points import list_fills
 from specify_cli.features.hooks.feature import HARNESS_NAMES
+from specify_cli.features.hooks.harnesses import find_dialect
+from specify_cli.features.hooks.payload.dialect import COMMON_EVENTS
 from specify_cli.features.hooks.settings.harnesses import (
     HARNESSES,
     PLUGIN,
@@ -41,11 +42,13 @@ def test_every_harness_is_known_by_its_name_to_the_command_line() -> None:
 @pytest.mark.parametrize("name", [name for name, harness in HARNESSES.items() if harness.version])
 def test_every_event_of_the_newest_version_is_installed_or_says_why_not(name: str) -> None:
     """What a hook reads as nothing is not asked for, and what it reads is."""
-    module = importlib.import_module(f"specify_cli.features.hooks.harnesses.{name.replace('-', '_')}")
-    passed = {event for event, kind in module.EVENTS.items() if kind == "nothing"}
+    dialect, row = find_dialect(name), HARNESSES[name]
+    own = {event for event in dialect.events if event not in COMMON_EVENTS}
+    kinds = {event: dialect.events.get(event.lower()) for event in (*row.events, *row.passed)}
 
-    assert set(HARNESSES[name].events) == set(module.EVENTS) - passed
-    assert set(HARNESSES[name].passed) == passed
+    assert own <= {event.lower() for event in kinds}
+    assert {event for event, kind in kinds.items() if kind not in (None, "nothing")} == set(row.events)
+    assert {event for event, kind in kinds.items() if kind == "nothing"} == set(row.passed)
 
 
 def test_an_older_program_is_told_no_event_that_it_does_not_know() -> None:

@@ -381,13 +381,13 @@ def test_a_change_by_another_program_meanwhile_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = given_settings(tmp_path, SETTINGS)
-    still = hook_install._ensure_unchanged
+    still = hook_install.write_file
 
-    def meanwhile(where: SettingsPlace, seen: bytes) -> None:
+    def meanwhile(*values: Any, **more: Any) -> None:
         path.write_bytes(b"{}")
-        still(where, seen)
+        still(*values, **more)
 
-    monkeypatch.setattr(hook_install, "_ensure_unchanged", meanwhile)
+    monkeypatch.setattr(hook_install, "write_file", meanwhile)
     with pytest.raises(EnvironmentFault) as caught:
         install(place(tmp_path))
 

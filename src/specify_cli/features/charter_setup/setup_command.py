@@ -23,8 +23,8 @@ from specify_cli.features.hooks.commands import (
     OPENING,
     change_hooks,
     describe_change,
-    set_opening,
 )
+from specify_cli.features.hooks.conversation.session_record import set_mark
 from specify_cli.features.hooks.settings.detection import find_program, is_detected
 from specify_cli.features.hooks.settings.harnesses import Harness
 from specify_cli.features.hooks.settings.install import Change
@@ -138,7 +138,7 @@ def _set_up(root: str, values: Values, agrees: Callable[..., bool]) -> _Done:
     opening = bool(new) and not values["no_open"] and agrees("open", question)
     project, _ = load_project(root, shell.home())
     for change in new:
-        set_opening(project, change, opening)
+        set_mark(project, change.place.harness.name, on=opening)
     # 4. What tells agents when to ask.
     files: tuple[SkillFile, ...] = ()
     if agrees("skills", "Write skills that tell agents when to ask and when to close?"):

@@ -18,15 +18,17 @@ from specify_cli.cli.terminal.output import one_line
 from specify_cli.errors import InvocationError
 from specify_cli.features.charter_setup.commands import plan_defaults
 from specify_cli.features.charter_setup.existing_rules import read_rule_files
-from specify_cli.features.hooks.commands import change_hooks, set_opening
+from specify_cli.features.hooks.commands import change_hooks
+from specify_cli.features.hooks.conversation.session_record import set_mark
 from specify_cli.features.hooks.settings.detection import is_detected
 from specify_cli.features.hooks.settings.known import list_harnesses
 from specify_cli.features.skills.skills import install_skills, uninstall_skills
+from specify_cli.project.checks import list_names
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 
 _NOTE = "setup.json"
-_SHIELDS = (".gitignore", ".gitattributes")
+_SHIELDS = {".gitignore", ".gitattributes"}
 # What is not setup's: records, what tools keep for themselves, and published records.
 _ASIDE = (layout.LOCAL, ".kittify/events", ".kittify/trail")
 
@@ -118,7 +120,7 @@ def undo(root: str) -> Undone:
     changes, _ = change_hooks(hooks, "project", root, shell.home(), installing=False)
     project, _ = load_project(root, shell.home(), lenient=True)
     for change in changes:
-        set_opening(project, change, False)
+        set_mark(project, change.place.harness.name, on=False)
     removed = [file.path for file in uninstall_skills(root) if file.state == "removed"]
     now, kept = list_files(root), []
     for path, name in known.files.items():
@@ -132,7 +134,7 @@ def undo(root: str) -> Undone:
             removed.append(path)
         except OSError as error:
             raise durable.write_failed(path, error) from error
-    records = sum(name.endswith(".jsonl") for name in _list_names(f"{root}/{layout.RECORDS}"))
+    records = sum(name.endswith(".jsonl") for name in list_names(root, layout.RECORDS))
     if os.path.lexists(f"{root}/{layout.LOCAL}/{_NOTE}"):
         os.unlink(f"{root}/{layout.LOCAL}/{_NOTE}")
     _remove_empty(f"{root}/{layout.KITTIFY}")
@@ -173,22 +175,12 @@ def _read_note(root: str) -> _Known:
     return _Known(inside, [str(name) for name in hooks] if isinstance(hooks, list) else [])
 
 
-def _list_names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
-
-
 def _remove_empty(folder: str) -> None:
     """Remove a folder and those in it that hold nothing but what keeps git off; links are left
     alone."""
-    if os.path.islink(folder) or not os.path.isdir(folder):
-        return
-    for name in _list_names(folder):
-        _remove_empty(f"{folder}/{name}")
-    names = _list_names(folder)
-    if all(name in _SHIELDS for name in names):
-        for name in names:
-            os.unlink(f"{folder}/{name}")
-        os.rmdir(folder)
+    for parent, _, _ in () if os.path.islink(folder) else os.walk(folder, topdown=False):
+        names = os.listdir(parent)
+        if set(names) <= _SHIELDS:
+            for name in names:
+                os.unlink(f"{parent}/{name}")
+            os.rmdir(parent)

@@ -33,7 +33,7 @@ from specify_cli.features.hooks.settings.install import uninstall as take_out
 from specify_cli.features.hooks.settings.known import find_harness
 from specify_cli.invocation.bindings import opens_by_itself
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.project.config import Project, load_project
+from specify_cli.project.config import load_project
 from specify_cli.project.root import find_root
 from specify_cli.redaction.json_values import ForeignError
 from specify_cli.room import Values
@@ -144,9 +144,11 @@ def _change_settings(values: Values, *, installing: bool) -> int:
     if not dry:
         project, _ = load_project(root, home)
         for change in done:
-            set_opening(project, change, _choose_opening(values, change, installing=installing))
+            name = change.place.harness.name
+            opening = _choose_opening(values, change, installing=installing)
+            if opening is not None:
+                set_mark(project, name, on=opening)
             if change.state in ("removed", "deleted"):
-                name = change.place.harness.name
                 shell.note_decision(project.git_dir, f"hooks uninstall ({name}, {scope})")
                 executor = ProfileInvocationExecutor(root, home=home)
                 executor.note_hooks_off(name, f"the hooks were taken out of {change.place.path}")
@@ -179,13 +181,6 @@ def _choose_opening(values: Values, change: Change, *, installing: bool) -> bool
     if not installing or values["no_open"]:
         return False
     return True if values["open"] or change.state == "installed" else None
-
-
-def set_opening(project: Project, change: Change, opening: bool | None) -> None:
-    """Let sessions of the harness whose settings were changed begin records by themselves, or no
-    more. Raises InvocationError."""
-    if opening is not None:
-        set_mark(project, change.place.harness.name, on=opening)
 
 
 def change_hooks(

@@ -22,14 +22,11 @@ from specify_cli.invocation.bindings import (
     Binding,
     bind,
     binding_of,
-    binding_path,
     calls_folder,
     give_back,
     is_record_open,
     list_bindings,
-    list_earlier,
     owned_path,
-    parse_binding,
     read_small,
     short_digest,
     unlink_below,
@@ -37,7 +34,7 @@ from specify_cli.invocation.bindings import (
 )
 from specify_cli.invocation.events.event_body import conflict_gap, find_line
 from specify_cli.invocation.recorder import Recorder
-from specify_cli.project.config import Project, load_project
+from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
 from specify_cli.record.record import dedupe_bytes
@@ -129,7 +126,7 @@ def find_recorder(root: str, harness: str, call: HookInput, home: str | None) ->
         return Recorder(project, place, cache=cache, writer=writer)
     # 2. What is bound: to the subagent, else to the session it works in.
     # 3. Else the one open record that this agent, or the session, began.
-    for agent, number, binding in _list_candidates(project, harness, session, subagent):
+    for agent, number, binding in _list_candidates(root, harness, session, subagent):
         place = open_place(binding.invocation_id)
         if place is None:
             continue
@@ -222,31 +219,22 @@ def _has_all(root: str, place: Place, keys: Sequence[str | None]) -> bool:
 
 
 def _list_candidates(
-    project: Project, harness: str, session: str, subagent: str | None
+    root: str, harness: str, session: str, subagent: str | None
 ) -> Iterator[tuple[str | None, int, Binding]]:
     """Yield the agent, a number from 0 and the binding of each record that may be meant, in order
     of trust."""
     agents = (subagent, None) if subagent is not None else (None,)
-    for find in (_find_by_binding, _find_by_record):
+    # A record that was closed gives the session back: what was bound before counts, too.
+    for find in (list_bindings, _find_by_record):
         for agent in agents:
-            for number, binding in enumerate(find(project, harness, session, agent)):
+            for number, binding in enumerate(find(root, harness, session, agent)):
                 yield agent, number, binding
 
 
-def _find_by_binding(
-    project: Project, harness: str, session: str, agent: str | None
-) -> list[Binding]:
-    """Return what is bound, and what was before: a record that was closed gives the session
-    back."""
-    return list_bindings(project.root, harness, session, agent)
-
-
-def _find_by_record(
-    project: Project, harness: str, session: str, agent: str | None
-) -> list[Binding]:
+def _find_by_record(root: str, harness: str, session: str, agent: str | None) -> list[Binding]:
     """Return the one open record among the newest that this agent of the session began; none where
     there are two."""
-    index, store = Index(project.root), FileRecordStore(project.root)
+    index, store = Index(root), FileRecordStore(root)
     ids: list[str] = []
     for number, key in enumerate(index.newest()):
         if number >= _SEARCHED or len(ids) > 1:
@@ -258,19 +246,12 @@ def _find_by_record(
         owner = started.get("session")
         if not isinstance(owner, dict) or started.get("tombstone"):
             continue
-        if (owner.get("harness"), owner.get("session_id"), owner.get("agent_id")) != (
-            harness,
-            session,
-            agent,
-        ):
+        named = tuple(owner.get(name) for name in ("harness", "session_id", "agent_id"))
+        if named != (harness, session, agent):
             continue
-        if (
-            agent is None
-            and read_small(project.root, *owned_path(harness, session, place.invocation_id))
-            is not None
-        ):
+        if agent is None and read_small(root, *owned_path(harness, session, place.invocation_id)):
             continue  # a subagent's `do` began it, which its first line did not know
-        row = read_row(project.root, place)
+        row = read_row(root, place)
         if row is not None and row.status == "open":
             ids.append(place.invocation_id)
     return [Binding(ids[0], "only-open")] if len(ids) == 1 else []
@@ -280,12 +261,9 @@ def _find_above(
     root: str, harness: str, session: str, subagent: str | None, new: Place
 ) -> Place | None:
     """Return the open record that holds the begin of the `do` that began another."""
-    folder, name = binding_path(harness, session, None)
-    value = read_small(root, folder, name)
     for binding in (
         binding_of(root, harness, session, subagent),
-        parse_binding(value),
-        *list_earlier(value),
+        *list_bindings(root, harness, session, None),
     ):
         if (
             binding is not None
@@ -339,8 +317,7 @@ def mark_call(root: str, harness: str, call: HookInput) -> int | None:
     folder = calls_folder(harness, call.session_id)
     name = short_digest(str(call.events[0].payload.get("call_id"))) + ".json"
     now = time.time_ns() // 1_000_000
-    mark = read_small(root, folder, name)
-    since = mark.get("at") if isinstance(mark, dict) else None
+    since = read_small(root, folder, name).get("at")
     if type(since) is not int or not now - 1000 * MARK_SECONDS < since <= now:
         since = None
     try:

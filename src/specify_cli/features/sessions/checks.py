@@ -68,8 +68,7 @@ def merge_sessions(project: Project, cache: ParseCache, home: str | None) -> Non
     now = time.time_ns() // 1_000_000
     for harness in list_names():
         for transcript in _iter_recent(project, harness, home, now):
-            main, others = transcript.read()
-            session = read_session(harness, main, others, transcript.cwd)
+            session = read_session(harness, *transcript.read(), transcript.cwd)
             if session is not None:
                 merger.merge(session)
 
@@ -91,6 +90,5 @@ def _has_record(merger: SessionMerger, harness: str, transcript: Transcript) -> 
     read to the end."""
     if transcript.session_id and merger.is_known(harness, transcript.session_id):
         return True
-    main, others = transcript.read()
-    session = read_session(harness, main, others, transcript.cwd)
+    session = read_session(harness, *transcript.read(), transcript.cwd)
     return session is None or merger.has_records(session)

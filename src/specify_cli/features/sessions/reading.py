@@ -10,11 +10,11 @@ what is not there, or not in its form, is left out, and nothing here raises.
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from specify_cli.features.hooks.payload.turn_from_transcript import TurnFacts, read_facts
+from specify_cli.features.hooks.payload.outputs import parse_json
+from specify_cli.features.hooks.payload.turn_from_transcript import Turn, TurnFacts, read_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -95,14 +95,6 @@ def parse_time(value: object) -> int:
         return 0
 
 
-def parse_json(text: str | bytes) -> Any:
-    """Return the value of a JSON text; None where it is none."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
 def sum_facts(turns: Sequence[TurnFacts]) -> TurnFacts:
     """Return what several turns used together, under the model that was named last."""
     tokens: dict[str, int] = {}
@@ -133,12 +125,12 @@ class SessionReader:
         self.agents: dict[str, str] = {}
         self.above: dict[str, str] = {}
         self.events: list[TranscriptEvent] = []
-        self.turn: list[bytes] = []
+        self.turn = Turn(dialect)
         self.calls: dict[str, dict[str, Any]] = {}
         self.at = 0
         self._words: str | None = None
         self._ended: list[TurnFacts] = []
-        self._turn_at = 0
+        self._turn_at = self._lines = 0
         self.begin(data)
         for raw in data.split(b"\n"):
             line = parse_json(raw)
@@ -146,7 +138,7 @@ class SessionReader:
                 continue
             self.at = parse_time(line.get("timestamp")) or self.at
             try:
-                self.read(line, raw)
+                self.read(line)
             except (AttributeError, KeyError, TypeError, ValueError, IndexError):
                 continue
         self.end_turn()
@@ -168,15 +160,15 @@ class SessionReader:
     def begin(self, data: bytes) -> None:
         """Look at the whole transcript before its lines are read."""
 
-    def read(self, line: Line, raw: bytes) -> None:
+    def read(self, line: Line) -> None:
         """Read one line."""
         raise NotImplementedError
 
-    def note_session(self, line: Line) -> None:
-        """Note what the first line to say so says of the session: id, folder, program's version."""
-        self.session_id = self.session_id or str(line.get("sessionId") or "")
-        self.cwd = self.cwd or str(line.get("cwd") or "")
-        self.version = self.version or str(line.get("version") or "")
+    def note_session(self, session_id: object, cwd: object, version: object) -> None:
+        """Note what the first line to say so says of the session."""
+        self.session_id = self.session_id or str(session_id or "")
+        self.cwd = self.cwd or str(cwd or "")
+        self.version = self.version or str(version or "")
 
     def note_agent(self, agent: str, kind: object, above: str = "") -> None:
         """Note a subagent that this agent began, or the one named by `above`, and its type."""
@@ -217,17 +209,18 @@ class SessionReader:
         if not self.agent:
             self.add_event("UserPromptSubmit", prompt=text, prompt_id=f"{self.at}")
 
-    def add_to_turn(self, raw: bytes) -> None:
+    def add_to_turn(self, line: Line) -> None:
         """Count a line to the turn that is under way."""
-        self.turn.append(raw)
+        self._lines += 1
+        self.turn = read_line(self.dialect, self.turn, line, self._lines)
         self._turn_at = self.at
 
     def end_turn(self) -> None:
         """Add what the turn was that ends here, if there was one."""
-        facts = read_facts(self.dialect, b"\n".join(self.turn))
+        facts = self.turn.facts
         if not facts.text and not facts.requests:
             return  # what was told so far is of the turn that begins
-        self.turn = []
+        self.turn = self.turn.begin_next()
         self._ended.append(facts)
         self._words = facts.text or self._words
         # else nobody was told an end of it

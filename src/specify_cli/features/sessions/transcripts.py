@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from pathlib import Path
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.errors import StoredDataError
@@ -141,6 +142,12 @@ def list_files(folder: str, depth: int, ending: str) -> list[str]:
         ]
     folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
     return [path for below in folders for path in list_files(below, depth - 1, ending)]
+
+
+def list_subagents(folder: str) -> dict[str, str]:
+    """Return the transcripts of subagents in a folder, by the ids that they are named after."""
+    files = list_files(folder, 0, ".jsonl")
+    return {Path(file).stem.removeprefix("agent-"): file for file in files}
 
 
 def read_head(path: str, size: int = _HEAD_BYTES) -> bytes:

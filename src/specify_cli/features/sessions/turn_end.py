@@ -106,8 +106,7 @@ def _merge_elsewhere(merger: SessionMerger, root: str, session: Session, over: T
 
 def _read_position(root: str, name: str) -> _Position:
     value = read_small(root, layout.TRANSCRIPTS, name)
-    ends = value.get("ends") if isinstance(value, dict) else None
-    sizes = value.get("subagents") if isinstance(value, dict) else None
+    ends, sizes = value.get("ends"), value.get("subagents")
     return _Position(
         tuple(end for end in ends if type(end) is int and end > 0)
         if isinstance(ends, list)

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple
 
 from specify_cli import durable
-from specify_cli.errors import EnvironmentFault
-from specify_cli.features.hooks.settings.install import difference
+from specify_cli.features.hooks.settings.install import difference, write_file
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "texts")
 _SKILL, _COMMAND, _TOML = "spec-kitty/SKILL.md", "speckit.replay.md", "speckit.replay.toml"
@@ -202,38 +200,8 @@ def _read_block_file(root: str, path: str) -> str | None:
 
 def _write(root: str, file: SkillFile) -> None:
     """Write a file whole, or take it away with the folders that hold nothing else."""
-    folder, _, name = file.path.rpartition("/")
-    try:
-        with durable.folder(root, folder, create=True) as fd:
-            if file.content is None:
-                os.unlink(name, dir_fd=fd)
-            elif file.there is None:
-                durable.create_exclusive(fd, name, _encode(file.content), durable.SHARED)
-            else:
-                mode = stat.S_IMODE(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)
-                durable.replace(fd, name, _encode(file.content), mode & 0o600)
-                os.chmod(name, mode, dir_fd=fd)
-        if file.content is None:
-            _remove_empty_folders(root, folder)
-    except FileExistsError as error:
-        raise EnvironmentFault(
-            "WRITE_FAILED",
-            f"{file.path} was written by another program meanwhile",
-            "run the same command again",
-        ) from error
-    except OSError as error:
-        raise durable.write_failed(file.path, error) from error
-
-
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _remove_empty_folders(root: str, folder: str) -> None:
-    while folder:
-        folder, _, name = folder.rpartition("/")
-        try:
-            with durable.folder(root, folder) as fd:
-                os.rmdir(name, dir_fd=fd)
-        except OSError:
-            return
+    there, content = (
+        None if text is None else text.encode("utf-8", "surrogateescape")
+        for text in (file.there, file.content)
+    )
+    write_file(root, file.path, there, content)

@@ -18,14 +18,14 @@ from specify_cli.features.sessions.transcripts import (
 class TernReader(SessionReader):
     """Reads one log."""
 
-    def read(self, line: Line, raw: bytes) -> None:
+    def read(self, line: Line) -> None:
         """Read one line."""
         if line.get("what") == "begins":
             self.session_id, self.cwd = str(line["run"]), str(line["cwd"])
         elif line.get("what") == "asked":
             self.add_prompt(str(line["says"]))
         elif line.get("what") == "answer":
-            self.add_to_turn(raw)
+            self.add_to_turn(line)
         elif line.get("what") == "tool.done":
             self.begin_call(str(line["call"]), str(line["tool"]), line.get("with"))
             self.end_call("tool.done", str(line["call"]), tool_response=line.get("gave"), code=line.get("code"))

@@ -60,10 +60,9 @@ def follow_subagent(root: str, harness: str, call: HookInput) -> HookInput:
             return call
         note = read_small(root, *_note_path(harness, session, agent))
         unlink_below(root, *_note_path(harness, session, agent))
-        before = note.get("above") if isinstance(note, dict) else None
+        before = note.get("above")
         # of the one that began it, while that goes on
-        note = read_small(root, *_note_path(harness, session, before)) if before else None
-        stage = note.get("stage") if isinstance(note, dict) else None
+        stage = before and read_small(root, *_note_path(harness, session, before)).get("stage")
     except (OSError, InvocationError):
         return call
     payload = {**event.payload, "to": stage if isinstance(stage, str) else event.payload["to"]}

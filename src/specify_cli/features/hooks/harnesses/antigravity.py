@@ -14,8 +14,6 @@ from specify_cli.features.hooks.payload.values import match_first
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.values import HookInput, Payload
 
-EVENTS = {"PostToolUse": "result"}
-
 
 class Antigravity(Dialect):
     """How Antigravity's payloads are read."""
@@ -59,4 +57,4 @@ def _restate(payload: Payload) -> dict[str, object] | None:
     return reported
 
 
-HARNESS = Antigravity("antigravity", EVENTS)
+HARNESS = Antigravity("antigravity", {})

@@ -14,9 +14,6 @@ from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.values import MAX_INTEGER, match_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
     from specify_cli.features.hooks.payload.values import HookInput, Payload
 
@@ -25,22 +22,6 @@ _PASSED = (
     *("Elicitation", "FileChanged", "Setup", "MessageDisplay", "WorktreeCreate", "WorktreeRemove"),
 )
 EVENTS = {
-    "SessionStart": "started",
-    "UserPromptSubmit": "prompt",
-    "PreToolUse": "call",
-    "PermissionRequest": "permission",
-    "PermissionDenied": "denial",
-    "PostToolUse": "result",
-    "PostToolUseFailure": "failure",
-    "PostToolBatch": "nothing",
-    "Notification": "nothing",
-    "SubagentStart": "subagent_start",
-    "SubagentStop": "subagent_end",
-    "Stop": "main_turn_end",
-    "StopFailure": "error",
-    "PreCompact": "compacted",
-    "PostCompact": "nothing",
-    "SessionEnd": "ended",
     "PostModelSwitch": "model_switched",
     "CwdChanged": "folder_changed",
     "DirectoryAdded": "folder_added",
@@ -112,7 +93,7 @@ class ClaudeCode(Dialect):
 
         return read_session_event("subagent_end", payload, call)
 
-    def read_turn(self, turn: Turn, line: Mapping[str, Any], number: int) -> Turn:
+    def read_turn(self, turn: Turn, line: Payload, number: int) -> Turn:
         message = line.get("message") or {}
         content = message.get("content")
         if line.get("type") == "user" and line.get("isMeta") is not True:

@@ -9,31 +9,14 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.calls import PATCHING_TOOLS, runs_command
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import match_first
+from specify_cli.features.hooks.payload.values import get_object, match_first
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
     from specify_cli.features.hooks.payload.values import Payload
 
-EVENTS = {
-    "SessionStart": "started",
-    "PreToolUse": "call",
-    "PermissionRequest": "permission",
-    "PostToolUse": "result",
-    "PreCompact": "compacted",
-    "PostCompact": "nothing",
-    "UserPromptSubmit": "prompt",
-    "SubagentStart": "subagent_start",
-    "SubagentStop": "subagent_end",
-    "Stop": "main_turn_end",
-    "SessionEnd": "ended",
-    "Interrupt": "interrupted",
-}
 # The status of an item in the transcript → that of the call.
-ITEM_STATUS = {"completed": "ok", "failed": "error", "declined": "denied"}
+_ITEM_STATUS = {"completed": "ok", "failed": "error", "declined": "denied"}
 
 
 class Codex(Dialect):
@@ -52,7 +35,7 @@ class Codex(Dialect):
 
     def read_exit_status(self, transcript: bytes, call_id: str) -> str | None:
         """Return how a call ended by the newest `item_completed` with its id; None without one."""
-        from specify_cli.features.hooks.payload.outputs import parse_text  # of results alone
+        from specify_cli.features.hooks.payload.outputs import parse_json  # of results alone
 
         needle = call_id.encode("utf-8", "replace")
         at = transcript.rfind(needle)
@@ -60,21 +43,15 @@ class Codex(Dialect):
             begin = transcript.rfind(b"\n", 0, at) + 1
             end = transcript.find(b"\n", at)
             line = transcript[begin : len(transcript) if end < 0 else end]
-            reported = (
-                parse_text(line.decode("utf-8", "replace")) if b"item_completed" in line else None
-            )
-            event = reported.get("payload") if isinstance(reported, dict) else None
-            item = (
-                event.get("item")
-                if isinstance(event, dict) and event.get("type") == "item_completed"
-                else None
-            )
-            if isinstance(item, dict) and item.get("id") == call_id:
-                return judge_item(item)
+            if b"item_completed" in line:
+                event = get_object(parse_json(line.decode("utf-8", "replace")), "payload")
+                item = get_object(event, "item")
+                if event.get("type") == "item_completed" and item.get("id") == call_id:
+                    return judge_item(item)
             at = transcript.rfind(needle, 0, begin)
         return None
 
-    def read_turn(self, turn: Turn, line: Mapping[str, Any], number: int) -> Turn:
+    def read_turn(self, turn: Turn, line: Payload, number: int) -> Turn:
         payload = line.get("payload") or {}
         kind = payload.get("type")
         item = payload.get("item") or {}
@@ -98,12 +75,12 @@ class Codex(Dialect):
         return turn
 
 
-def judge_item(item: Mapping[str, Any]) -> str:
+def judge_item(item: Payload) -> str:
     """Return how a call ended by its item in a transcript: by its exit code, else by its status."""
-    code = item.get("exit_code")
-    if type(code) is int:
-        return "ok" if code == 0 else "error"
-    return ITEM_STATUS.get(str(item.get("status")), "unknown")
+    from specify_cli.features.hooks.payload.outputs import judge_exit_code  # of results alone
+
+    by_code = judge_exit_code(item.get("exit_code"))
+    return by_code or _ITEM_STATUS.get(str(item.get("status")), "unknown")
 
 
-HARNESS = Codex("codex", EVENTS)
+HARNESS = Codex("codex", {})

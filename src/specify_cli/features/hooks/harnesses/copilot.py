@@ -14,27 +14,13 @@ from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.values import match_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
     from specify_cli.features.hooks.payload.values import Payload
 
 EVENTS = {
-    "SessionStart": "started",
-    "SessionEnd": "ended",
-    "UserPromptSubmit": "prompt",
-    "PreToolUse": "call",
-    "PostToolUse": "result",
-    "PostToolUseFailure": "failure",
-    "Stop": "main_turn_end",
-    "SubagentStart": "subagent_start",
-    "SubagentStop": "subagent_end",
     "ErrorOccurred": "error",
-    "PreCompact": "compacted",
     # It tells each call so, before it knows whether it will ask anybody.
     "PermissionRequest": "nothing",
-    "Notification": "nothing",
 }
 
 
@@ -50,14 +36,12 @@ class Copilot(Dialect):
         return "SubagentStart" if "agentName" in payload else ""
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        kind = (
-            output.get("result_type", output.get("resultType"))
-            if isinstance(output, dict)
-            else None
-        )
+        kind = None
+        if isinstance(output, dict):
+            kind = match_whole(output, "result_type", "resultType")
         if kind in ("denied", "rejected"):
             return "denied"
-        if isinstance(kind, str) and kind != "success":
+        if kind not in (None, "success"):
             return "error"
         return _read_command_status(output) if runs_command(payload) else "ok"
 
@@ -73,7 +57,7 @@ class Copilot(Dialect):
             created=created, after=written, diff=None if written else spell_pieces(args)
         )
 
-    def read_turn(self, turn: Turn, line: Mapping[str, Any], number: int) -> Turn:
+    def read_turn(self, turn: Turn, line: Payload, number: int) -> Turn:
         data = line.get("data") or {}
         is_inner = "parentToolCallId" in data or str(data.get("source", "")).startswith("agent-")
         if line.get("agentId") or is_inner:

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.values import HookInput, Payload
 
 EVENTS = {
-    "preToolUse": "call",
-    "postToolUse": "result",
-    "postToolUseFailure": "failure",
-    "subagentStart": "subagent_start",
-    "subagentStop": "subagent_end",
     "beforeShellExecution": "nothing",
     "afterShellExecution": "nothing",
     "beforeMCPExecution": "nothing",
@@ -47,9 +42,9 @@ class Cursor(Dialect):
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
         from specify_cli.features.hooks.payload import outputs  # of results alone
 
-        if isinstance(output, str) and output.startswith("{") and '"exitCode"' in output:
-            return "error" if outputs.has_failed(outputs.parse_text(output)) else "ok"
-        return outputs.read_stated_status(output) or "ok"
+        if not (isinstance(output, str) and output.startswith("{") and '"exitCode"' in output):
+            return "ok"
+        return "error" if outputs.has_failed(outputs.parse_json(output)) else "ok"
 
     def is_refusal(self, payload: Payload, output: object) -> bool:
         return payload.get("failure_type") == "permission_denied"

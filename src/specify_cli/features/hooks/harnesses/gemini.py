@@ -18,9 +18,6 @@ from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.values import match_first, match_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
     from specify_cli.features.hooks.payload.values import Payload
 
@@ -32,8 +29,6 @@ EVENTS = {
     "BeforeModel": "nothing",
     "BeforeToolSelection": "nothing",
     "AfterModel": "nothing",
-    "SessionStart": "started",
-    "SessionEnd": "ended",
     "Notification": "permission",
     "PreCompress": "nothing",
 }
@@ -47,6 +42,7 @@ class Gemini(Dialect):
 
     input_holds_cache = True
     output_holds_thinking = False
+    displays_changes = True
 
     def identify_call(self, payload: Payload) -> object:
         """Return what the call runs or edits, else its tool: a notification says no more."""
@@ -62,19 +58,9 @@ class Gemini(Dialect):
         return match_whole(details, "command", "filePath") or served
 
     def judge_status(self, payload: Payload, tool: str, output: object) -> str:
-        from specify_cli.features.hooks.payload.outputs import has_unfinished_agent  # of results
-
-        if has_unfinished_agent(output):
-            return "error"
         return _read_command_status(output) if runs_command(payload) else "ok"
 
-    def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
-        # of edits alone
-        from specify_cli.features.hooks.payload.patches import read_displayed_change
-
-        return read_displayed_change(output, written)
-
-    def read_turn(self, turn: Turn, line: Mapping[str, Any], number: int) -> Turn:
+    def read_turn(self, turn: Turn, line: Payload, number: int) -> Turn:
         content = line.get("content")
         if line.get("type") == "user":
             answers = isinstance(content, list) and any(

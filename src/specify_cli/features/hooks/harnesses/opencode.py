@@ -13,9 +13,6 @@ from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.values import get_object, match_first, match_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
     from specify_cli.features.hooks.payload.values import Payload
 
@@ -68,7 +65,7 @@ class Opencode(Dialect):
         created = metadata.get("exists") is False
         return compose_change(created=created, after=written, diff=match_whole(metadata, "diff"))
 
-    def read_turn(self, turn: Turn, line: Mapping[str, Any], number: int) -> Turn:
+    def read_turn(self, turn: Turn, line: Payload, number: int) -> Turn:
         """Read a row of opencode's database; its hooks sum a turn up themselves."""
         data = line.get("data") or {}
         if line.get("table") == "message":

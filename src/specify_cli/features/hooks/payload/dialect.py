@@ -89,6 +89,8 @@ class Dialect:
     hides_sessions_of_commands = False
     # Whether its transcript names calls otherwise than its hooks do.
     has_other_ids_in_transcript = False
+    # Whether its results hold changed files as it shows them to its user (`returnDisplay`).
+    displays_changes = False
     # How the program counts tokens: whether its input holds what came from a cache, and its output
     # the thinking (docs/hooks.md).
     input_holds_cache = False
@@ -175,9 +177,12 @@ class Dialect:
         """Return kind, texts and diff of the file that a tool changed; `written` is the whole of
         it, if known."""
         # of edits alone
-        from specify_cli.features.hooks.payload.patches import compose_change, spell_pieces
+        from specify_cli.features.hooks.payload import patches
 
-        return compose_change(after=written, diff=None if written else spell_pieces(args))
+        if self.displays_changes:
+            return patches.read_displayed_change(output, written)
+        diff = None if written else patches.spell_pieces(args)
+        return patches.compose_change(after=written, diff=diff)
 
     def list_patches(
         self, payload: Payload, result: HookEvent, tool: str, args: object, output: object
@@ -201,7 +206,7 @@ class Dialect:
             change["kind"] = "create"
         return patches.build_patches(result, [{"path": path, **change}])
 
-    def read_turn(self, turn: Any, line: Mapping[str, Any], number: int) -> Any:
+    def read_turn(self, turn: Any, line: Payload, number: int) -> Any:
         """Return the turn after one more line of the session's transcript; a prompt begins another.
 
         `turn` is a `payload.turn_from_transcript.Turn`. It may raise what a line in another form

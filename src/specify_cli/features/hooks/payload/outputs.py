@@ -11,6 +11,8 @@ from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.values import get_object
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from specify_cli.features.hooks.payload.values import Payload
 
 _OUTPUTS = (
@@ -100,29 +102,30 @@ def read_stated_status(output: object) -> str | None:
     anything."""
     if not isinstance(output, dict):
         return None
-    if has_failed(output) or has_failed(output.get("metadata")):
-        return "error"
-    if (
-        output.get("success") is False
+    # A subagent did not reach its goal, as Gemini CLI and Qwen Code say it.
+    reason = get_object(output, "returnDisplay").get("terminateReason")
+    is_error = (
+        has_failed(output)
+        or has_failed(output.get("metadata"))
+        or output.get("success") is False
         or output.get("is_error") is True
         or output.get("isError") is True
-    ):
-        return "error"
-    return "error" if output.get("error") not in (None, "", False) else None
+        or output.get("error") not in (None, "", False)
+        or (isinstance(reason, str) and reason != "GOAL")
+    )
+    return "error" if is_error else None
+
+
+def judge_exit_code(code: object) -> str | None:
+    """Return how a command with this exit code ended; None for what is no exit code."""
+    return None if type(code) is not int else "ok" if code == 0 else "error"
 
 
 def has_failed(reported: object) -> bool:
     """Return whether a command's result names an exit code that is not 0: `exitCode` or `exit`."""
-    codes = (
-        [reported.get(name) for name in ("exitCode", "exit")] if isinstance(reported, dict) else []
+    return isinstance(reported, dict) and any(
+        judge_exit_code(reported.get(name)) == "error" for name in ("exitCode", "exit")
     )
-    return any(type(code) is int and code != 0 for code in codes)
-
-
-def has_unfinished_agent(output: object) -> bool:
-    """Return whether a subagent did not reach its goal, as Gemini CLI and Qwen Code say it."""
-    reason = get_object(output, "returnDisplay").get("terminateReason")
-    return isinstance(reason, str) and reason != "GOAL"
 
 
 # --- which records an output names
@@ -194,7 +197,7 @@ def join_texts(content: object, *keys: str) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def parse_text(text: str) -> object:
+def parse_json(text: str | bytes) -> Any:
     """Return the value of a JSON text; None where it is none."""
     import json  # few payloads hold JSON within JSON
 

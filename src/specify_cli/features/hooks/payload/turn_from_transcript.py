@@ -7,16 +7,15 @@ is left out.
 
 from __future__ import annotations
 
-import json
-
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from specify_cli.features.hooks.payload.outputs import join_texts
+from specify_cli.features.hooks.payload.outputs import join_texts, parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from specify_cli.features.hooks.payload.dialect import Dialect
+    from specify_cli.features.hooks.payload.values import Payload
 
 MAX_TEXT = 256 * 1024
 # The kind that a program's name for a count is of (docs/hooks.md, "Tokens").
@@ -116,12 +115,21 @@ def read_facts(dialect: Dialect, transcript: bytes) -> TurnFacts:
     """Return what the last turn of a transcript says; nothing for a harness whose file is not
     known. Never raises."""
     turn = Turn(dialect)
-    for number, line in enumerate(_iter_lines(transcript)):
-        try:
-            turn = dialect.read_turn(turn, line, number)
-        except (AttributeError, KeyError, TypeError, ValueError):
-            continue
+    for number, raw in enumerate(transcript.split(b"\n")):
+        line = parse_json(raw)
+        if isinstance(line, dict):
+            turn = read_line(dialect, turn, line, number)
     return turn.facts
+
+
+def read_line(dialect: Dialect, turn: Turn, line: Payload, number: int) -> Turn:
+    """Return a turn after one more line, whose number tells it from others; as it was where the
+    line has not its form."""
+    try:
+        after: Turn = dialect.read_turn(turn, line, number)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return turn
+    return after
 
 
 def count_tokens(counts: Mapping[str, Any], dialect: Dialect) -> dict[str, int]:
@@ -145,13 +153,3 @@ def count_tokens(counts: Mapping[str, Any], dialect: Dialect) -> dict[str, int]:
     if dialect.input_holds_cache and "cache_read" in found:
         found["input"] = max(0, found.get("input", 0) - found["cache_read"])
     return {kind: count for kind, count in found.items() if count}
-
-
-def _iter_lines(data: bytes) -> Iterator[Mapping[str, Any]]:
-    for raw in data.split(b"\n"):
-        try:
-            value = json.loads(raw)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            yield value

@@ -97,11 +97,15 @@ def describe_hooks(program: Program, root: str, home: str | None) -> HooksStatus
         candidates = [settings_place(harness, scope, root, home) for scope in SCOPES]
         there = [standing(place) for place in candidates if place is not None]
         off = describe_off(harness.name, root, home)
+        if off is not None:
+            there = [
+                one._replace(state="disabled", problem=off)
+                if one.state in ("current", "outdated")
+                else one
+                for one in there
+            ]
         places = [
-            PlaceStatus(one.place.scope, one.place.path, "disabled", off)
-            if off is not None and one.state in ("current", "outdated")
-            else PlaceStatus(one.place.scope, one.place.path, one.state, one.problem)
-            for one in there
+            PlaceStatus(one.place.scope, one.place.path, one.state, one.problem) for one in there
         ]
         installed = any(place.state not in ("absent", "foreign", "invalid") for place in places)
         detected = is_detected(harness, root, home)
@@ -151,19 +155,24 @@ def find_program(root: str) -> Program:
     below = any(place.startswith(tuple(tops)) for place in (os.path.abspath(path), resolved))
     if running or below:
         return Program(path, resolved, True if running else None, below)
+    asked = _ask_program(path, "hook", "--help")
+    ours = asked is not None and asked.returncode == 0 and asked.stdout.startswith(USAGE.encode())
+    return Program(path, resolved, ours, False)
+
+
+def _ask_program(*words: str) -> subprocess.CompletedProcess[bytes] | None:
+    """Return what a program answers; None where it cannot be run, or does not answer in time."""
     try:
-        asked = subprocess.run(
-            [path, "hook", "--help"],
+        return subprocess.run(
+            words,
             cwd="/",
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_ASK_SECONDS,
             check=False,
         )
-        ours = asked.returncode == 0 and asked.stdout.startswith(USAGE.encode("ascii"))
     except (OSError, subprocess.TimeoutExpired):
-        ours = False
-    return Program(path, resolved, ours, False)
+        return None
 
 
 def settings_place(
@@ -185,20 +194,8 @@ def settings_place(
 def fit_to_program(harness: Harness) -> Harness:
     """Return a harness with the events that its program on this PATH can be told."""
     path = shutil.which(harness.programs[0]) if harness.tolerant else None
-    if path is None:
-        return harness
-    try:
-        said = subprocess.run(
-            [path, "--version"],
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_ASK_SECONDS,
-            check=False,
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return harness
-    return fit_events(harness, said.decode("utf-8", "replace"))
+    asked = None if path is None else _ask_program(path, "--version")
+    return harness if asked is None else fit_events(harness, asked.stdout.decode(errors="replace"))
 
 
 def is_detected(harness: Harness, root: str, home: str | None) -> bool:

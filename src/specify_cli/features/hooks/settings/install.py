@@ -9,12 +9,10 @@ nothing without our hooks goes.
 from __future__ import annotations
 
 import difflib
-import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from specify_cli import durable
@@ -116,7 +114,7 @@ def install(place: SettingsPlace, *, dry_run: bool = False) -> Change:
         except JsonTextError as error:
             raise _invalid(place, error) from error
     if not dry_run and change.after is not None and change.state != "unchanged":
-        _write(place, data, change.after)
+        _write(place, data, change.after.encode("utf-8"))
         if place.harness.form == "plugin" and place.scope == "project":
             _spare_packages(place)
     return change
@@ -135,9 +133,9 @@ def uninstall(place: SettingsPlace, *, dry_run: bool = False) -> Change:
         raise _invalid(place, error) from error
     if not dry_run and change.after is None:
         _unspare_packages(place)
-        _delete(place, data)
-    elif not dry_run and change.after != text:
-        _write(place, data, str(change.after))
+        _write(place, data, None)
+    elif not dry_run and change.after is not None and change.after != text:
+        _write(place, data, change.after.encode("utf-8"))
     return change
 
 
@@ -188,10 +186,8 @@ def _install_plugin(place: SettingsPlace, text: str | None) -> Change:
     if text is not None and _compute_digest(text) not in EARLIER_PLUGINS:
         if text.startswith(PLUGIN_MARK):
             raise _edited_plugin(place)
-        raise StoredDataError(
-            "SETTINGS_INVALID",
-            f"{place.path} is not ours; it was left as it is",
-            f"give {place.path} another name, then install again",
+        raise _refuse(
+            f"{place.path} is not ours", f"give {place.path} another name, then install again"
         )
     return Change(place, "installed" if text is None else "updated", text, PLUGIN)
 
@@ -204,7 +200,7 @@ def _spare_packages(place: SettingsPlace) -> None:
     (seen in 1.18.33).
     """
     folder, plugins, name = place.relative.split("/")
-    with _open_parts(place, [folder]) as fd, _open_parts(place, [folder, plugins]) as plugins_fd:
+    with durable.folder(place.root, folder) as fd, _open_folder(place) as plugins_fd:
         if {*os.listdir(fd)} - {plugins, ".gitignore"} or os.listdir(plugins_fd) != [name]:
             return
         try:
@@ -227,18 +223,20 @@ def _unspare_packages(place: SettingsPlace) -> None:
             os.rmdir("node_modules", dir_fd=fd)
 
 
+def _refuse(what: str, repair: str) -> StoredDataError:
+    return StoredDataError("SETTINGS_INVALID", f"{what}; it was left as it is", repair)
+
+
 def _edited_plugin(place: SettingsPlace) -> StoredDataError:
-    return StoredDataError(
-        "SETTINGS_INVALID",
-        f"{place.path} was edited, or written by another release; it was left as it is",
+    return _refuse(
+        f"{place.path} was edited, or written by another release",
         f"look at it, then remove it: rm {place.path}",
     )
 
 
 def _invalid(place: SettingsPlace, error: JsonTextError) -> StoredDataError:
-    return StoredDataError(
-        "SETTINGS_INVALID",
-        f"{place.path}:{error.line}: {error.problem}; it was left as it is",
+    return _refuse(
+        f"{place.path}:{error.line}: {error.problem}",
         f"fix line {error.line} of {place.path}, then run the same command again",
     )
 
@@ -246,23 +244,8 @@ def _invalid(place: SettingsPlace, error: JsonTextError) -> StoredDataError:
 # --- files
 
 
-@contextmanager
-def _open_folder(place: SettingsPlace, *, create: bool = False) -> Iterator[int]:
-    with _open_parts(place, place.relative.split("/")[:-1], create=create) as fd:
-        yield fd
-
-
-@contextmanager
-def _open_parts(place: SettingsPlace, parts: list[str], *, create: bool = False) -> Iterator[int]:
-    fd = durable.open_folder(place.root, parts, create=create)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
-def _name(place: SettingsPlace) -> str:
-    return place.relative.rpartition("/")[2]
+def _open_folder(place: SettingsPlace) -> durable.folder:
+    return durable.folder(place.root, place.relative.rpartition("/")[0])
 
 
 def _read(place: SettingsPlace) -> bytes | None:
@@ -270,12 +253,12 @@ def _read(place: SettingsPlace) -> bytes | None:
     EnvironmentFault."""
     try:
         with _open_folder(place) as folder_fd:
-            fd = durable.open_regular(folder_fd, _name(place), os.O_RDONLY, place.path)
+            name = place.relative.rpartition("/")[2]
+            fd = durable.open_regular(folder_fd, name, os.O_RDONLY, place.path)
             try:
                 if os.fstat(fd).st_size > MAX_SETTINGS:
-                    raise StoredDataError(
-                        "SETTINGS_INVALID",
-                        f"{place.path} has more than {MAX_SETTINGS} bytes; it was left as it is",
+                    raise _refuse(
+                        f"{place.path} has more than {MAX_SETTINGS} bytes",
                         f"look at {place.path}: it holds more than settings",
                     )
                 return durable.read_all(fd)
@@ -296,63 +279,60 @@ def _decode_text(place: SettingsPlace, data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise StoredDataError(
-            "SETTINGS_INVALID",
-            f"{place.path}:{line}: expected UTF-8; it was left as it is",
+        raise _refuse(
+            f"{place.path}:{line}: expected UTF-8",
             f"save {place.path} as UTF-8, then run the same command again",
         ) from error
 
 
-def _write(place: SettingsPlace, seen: bytes | None, text: str) -> None:
-    """The file holds the text or, after a crash, what it held; as private as it was."""
+def _write(place: SettingsPlace, seen: bytes | None, data: bytes | None) -> None:
     mode = durable.SHARED if place.scope == "project" else durable.PRIVATE
+    write_file(place.root, place.relative, seen, data, mode=mode, label=place.path)
+
+
+def write_file(
+    root: str,
+    relative: str,
+    seen: bytes | None,
+    data: bytes | None,
+    *,
+    mode: int = durable.SHARED,
+    label: str | None = None,
+) -> None:
+    """Write a file of a project or a home folder whole, where it still is as it was `seen`; None is
+    no file.
+
+    After a crash it holds the new bytes or the old ones; it stays as private as it was. One that is
+    taken away goes with the folders on its way that hold nothing else. Raises EnvironmentFault
+    WRITE_FAILED.
+    """
+    path, (folder, _, name) = label or relative, relative.rpartition("/")
     try:
-        with _open_folder(place, create=True) as fd:
+        with durable.folder(root, folder, create=True) as fd:
             if seen is None:
-                durable.create_exclusive(fd, _name(place), text.encode("utf-8"), mode)
-                return
-            _ensure_unchanged(place, seen)
-            mode = stat.S_IMODE(os.stat(_name(place), dir_fd=fd, follow_symlinks=False).st_mode)
-            durable.replace(fd, _name(place), text.encode("utf-8"), mode & 0o600)
-            os.chmod(_name(place), mode, dir_fd=fd)
+                durable.create_exclusive(fd, name, data or b"", mode)
+            elif durable.read_below(root, relative) != seen:
+                raise FileExistsError(path)
+            elif data is None:
+                os.unlink(name, dir_fd=fd)
+                os.fsync(fd)
+            else:
+                mode = stat.S_IMODE(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)
+                durable.replace(fd, name, data, mode & 0o600)
+                os.chmod(name, mode, dir_fd=fd)
     except FileExistsError as error:
-        raise _changed(place) from error
+        raise EnvironmentFault(
+            "WRITE_FAILED",
+            f"{path} was changed by another program meanwhile; it was left as that left it",
+            "run the same command again",
+        ) from error
     except OSError as error:
-        raise durable.write_failed(place.path, error) from error
-
-
-def _delete(place: SettingsPlace, seen: bytes) -> None:
-    """Take the file away, and the folders on its way that hold nothing else."""
-    parts = place.relative.split("/")[:-1]
-    try:
-        with _open_folder(place) as fd:
-            _ensure_unchanged(place, seen)
-            os.unlink(_name(place), dir_fd=fd)
-            os.fsync(fd)
-        for end in range(len(parts), 0, -1):
-            fd = durable.open_folder(place.root, parts[: end - 1])
-            try:
-                os.rmdir(parts[end - 1], dir_fd=fd)
-            finally:
-                os.close(fd)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            raise durable.write_failed(place.path, error) from error
-
-
-def _ensure_unchanged(place: SettingsPlace, seen: bytes) -> None:
-    if _read(place) != seen:
-        raise _changed(place)
-
-
-def _changed(place: SettingsPlace) -> EnvironmentFault:
-    return EnvironmentFault(
-        "WRITE_FAILED",
-        f"{place.path} was changed by another program meanwhile; it was left as that left it",
-        "run the same command again",
-    )
+        raise durable.write_failed(path, error) from error
+    with suppress(OSError):  # the first that holds something else stays
+        while data is None and folder:
+            folder, _, name = folder.rpartition("/")
+            with durable.folder(root, folder) as fd:
+                os.rmdir(name, dir_fd=fd)
 
 
 def _compute_digest(text: str) -> str:

@@ -120,22 +120,20 @@ class _Reader:
                 return Node("scalar", at, at + len(word), meant)
         number = _NUMBER.match(text, at)
         if number is None:
-            raise JsonTextError(
-                text, at, f"expected a value, found {head!r}" if head else "expected a value"
-            )
+            raise self._expected("a value", at)
         try:
             return Node("scalar", at, number.end(), json.loads(number.group()))
         except ValueError as error:
             raise JsonTextError(text, at, "a number of too many digits") from error
 
+    def _expected(self, what: str, at: int) -> JsonTextError:
+        head = self.text[at : at + 1]
+        found = f", found {head!r}" if head else ""
+        return JsonTextError(self.text, at, f"expected {what}{found}")
+
     def string(self, at: int) -> tuple[str, int]:
         if self.text[at : at + 1] != '"':
-            quote = self.text[at : at + 1]
-            raise JsonTextError(
-                self.text,
-                at,
-                f"expected a string, found {quote!r}" if quote else "expected a string",
-            )
+            raise self._expected("a string", at)
         try:
             value: tuple[str, int] = scanstring(self.text, at + 1, True)
             return value
@@ -197,14 +195,15 @@ def insert(
     if style.one_line or (children and "\n" not in text[container.start : children[-1].node.end]):
         spelled = _spell_member(key, json.dumps(value, ensure_ascii=False))
         at = children[-1].node.end if children else container.start + 1
-        return _put(text, [(at, f", {spelled}" if children else spelled)])
+        return _splice(text, (at, at, f", {spelled}" if children else spelled))
     inner = _find_indent(text, children[0].start) if children else None
     inner = own + style.unit if inner is None else inner
     lines = json.dumps(value, ensure_ascii=False, indent=style.unit).split("\n")
     spelled = f"{style.newline}{inner}" + _spell_member(key, f"{style.newline}{inner}".join(lines))
     if not children:
         closing = "" if "\n" in text[container.start : container.end] else style.newline + own
-        return _put(text, [(container.start + 1, spelled + closing)])
+        at = container.start + 1
+        return _splice(text, (at, at, spelled + closing))
     last = children[-1].node.end
     line_end = text.find("\n", last)
     line_end = line_end - 1 if line_end > 0 and text[line_end - 1] == "\r" else line_end
@@ -216,31 +215,18 @@ def insert(
         and _Reader(text, True).skip(last) >= line_end
         else last
     )
-    return _put(text, [(last, ","), (suffix, spelled)])
+    return _splice(text, (last, last, ","), (suffix, suffix, spelled))
 
 
 def _spell_member(key: str | None, value: str) -> str:
     return value if key is None else f"{json.dumps(key, ensure_ascii=False)}: {value}"
 
 
-def _put(text: str, pieces: list[tuple[int, str]]) -> str:
-    """Return the text with pieces put in at places in order."""
-    out: list[str] = []
-    begin = 0
-    for at, piece in pieces:
-        out += text[begin:at], piece
-        begin = at
-    return "".join((*out, text[begin:]))
-
-
-def _remove_comments(text: str, *places: tuple[int, int]) -> str:
-    """Return the text without these places, which are in order and apart."""
-    parts: list[str] = []
-    at = 0
-    for start, end in places:
-        parts.append(text[at:start])
-        at = end
-    return "".join((*parts, text[at:]))
+def _splice(text: str, *places: tuple[int, int, str]) -> str:
+    """Return the text with each of these places, which are in order and apart, replaced."""
+    for start, end, piece in reversed(places):
+        text = text[:start] + piece + text[end:]
+    return text
 
 
 def remove(text: str, container: Node, place: int, *, comments: bool) -> str:
@@ -258,13 +244,11 @@ def remove(text: str, container: Node, place: int, *, comments: bool) -> str:
         end = _find_line_end(text, end)
     if place + 1 < len(children):
         comma = reader.skip(child.node.end)
-        return _remove_comments(text, (begin, end if end <= comma else comma), (comma, comma + 1))
+        return _splice(text, (begin, min(end, comma), ""), (comma, comma + 1, ""))
     if place == 0:
-        return _remove_comments(text, (begin, end))
+        return _splice(text, (begin, end, ""))
     comma = reader.skip(children[place - 1].node.end)
-    if begin <= comma:
-        begin = comma + 1
-    return _remove_comments(text, (comma, comma + 1), (begin, end))
+    return _splice(text, (comma, comma + 1, ""), (max(begin, comma + 1), end, ""))
 
 
 def _find_indent(text: str, at: int) -> str | None:

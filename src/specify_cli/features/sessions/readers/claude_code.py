@@ -15,6 +15,7 @@ from specify_cli.features.sessions.transcripts import (
     describe_transcript,
     find_cwd,
     list_files,
+    list_subagents,
     locate_with,
     read_head,
     read_whole,
@@ -43,8 +44,7 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
 
 
 def _find_subagents(path: str) -> dict[str, str]:
-    files = list_files(f"{path.removesuffix('.jsonl')}/subagents", 0, ".jsonl")
-    return {Path(file).stem.removeprefix("agent-"): file for file in files}
+    return list_subagents(f"{path.removesuffix('.jsonl')}/subagents")
 
 
 def _read_part(path: str) -> bytes:
@@ -56,8 +56,8 @@ def _read_part(path: str) -> bytes:
 class ClaudeReader(SessionReader):
     """Reads the lines of one file."""
 
-    def read(self, line: Line, raw: bytes) -> None:
-        self.note_session(line)
+    def read(self, line: Line) -> None:
+        self.note_session(line.get("sessionId"), line.get("cwd"), line.get("version"))
         if self.agent and isinstance(line.get("agentType"), str):
             self.note_agent(self.agent, line["agentType"], str(line.get("parentAgentId") or ""))
         if line.get("subtype") == "compact_boundary":
@@ -67,7 +67,7 @@ class ClaudeReader(SessionReader):
         content = (line.get("message") or {}).get("content")
         parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
         if line.get("type") == "assistant":
-            self.add_to_turn(raw)
+            self.add_to_turn(line)
             for part in parts:
                 if part.get("type") == "tool_use":
                     self.begin_call(str(part["id"]), str(part["name"]), part.get("input"))
@@ -83,7 +83,7 @@ class ClaudeReader(SessionReader):
             for part in results:
                 self._read_result(part, line)
             if results:
-                self.add_to_turn(raw)
+                self.add_to_turn(line)
             elif (text := join_texts(parts, "text")) and line.get("isCompactSummary") is not True:
                 self._read_typed(text)
 

@@ -12,9 +12,9 @@ import re
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.harnesses.codex import judge_item
-from specify_cli.features.hooks.payload.outputs import join_texts
-from specify_cli.features.hooks.payload.turn_from_transcript import read_facts
-from specify_cli.features.sessions.reading import SessionReader, parse_json, parse_time
+from specify_cli.features.hooks.payload.outputs import join_texts, judge_exit_code, parse_json
+from specify_cli.features.hooks.payload.values import get_object
+from specify_cli.features.sessions.reading import SessionReader, parse_time
 from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,
     KeptSessions,
@@ -34,11 +34,6 @@ if TYPE_CHECKING:
 
 _PARENT = re.compile(rb'"parent_thread_id": ?"([^"]+)"')
 _PATCH = "tools.apply_patch("
-_PATCH_HEADS = {
-    "add": "*** Add File: ",
-    "update": "*** Update File: ",
-    "delete": "*** Delete File: ",
-}
 
 
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
@@ -98,23 +93,22 @@ class CodexReader(SessionReader):
     def add_prompt(self, text: str) -> None:
         before = self.turn
         super().add_prompt(text)
-        if not read_facts(self.dialect, b"\n".join(before)).text:
+        if not before.text:
             # a compaction before the prompt answered nobody; it names the turn's model
             self.turn = before
 
-    def read(self, line: Line, raw: bytes) -> None:
+    def read(self, line: Line) -> None:
         payload = line.get("payload") or {}
         kind = payload.get("type")
         if line.get("type") == "session_meta":
-            self.session_id = self.session_id or str(payload.get("session_id") or payload.get("id"))
-            self.cwd = self.cwd or str(payload.get("cwd"))
-            self.version = self.version or str(payload.get("cli_version"))
+            named = payload.get("session_id") or payload.get("id")
+            self.note_session(named, payload.get("cwd"), payload.get("cli_version"))
             return
         if kind == "user_message" and not self._has_items:
             self.add_prompt(str(payload.get("message")))
         elif kind == "item_completed" and payload["item"].get("type") == "UserMessage":
             self.add_prompt(join_texts(payload["item"].get("content"), "text"))
-        self.add_to_turn(raw)
+        self.add_to_turn(line)
         if kind in ("task_complete", "turn_aborted"):
             self.end_turn()  # what comes before the next prompt is of its turn
         if kind == "turn_aborted":
@@ -153,15 +147,10 @@ class CodexReader(SessionReader):
         return "Bash", {"command": command}, item.get("aggregated_output")
 
     def _read_change(self, item: Line) -> tuple[str, object, object]:
-        patch = next(
-            (text for pending, _, _ in self._made.values() if (text := _find_patch(pending))), None
-        )
+        patches = (_find_patch(pending) for pending, _, _ in self._made.values())
+        patch = next(filter(None, patches), None) or _spell_patch(item.get("changes"), self.cwd)
         written = {"stdout": item.get("stdout"), "stderr": item.get("stderr")}
-        return (
-            "apply_patch",
-            {"command": patch or _spell_patch(item.get("changes"), self.cwd)},
-            written,
-        )
+        return "apply_patch", {"command": patch}, written
 
     def _read_mcp(self, item: Line) -> tuple[str, object, object]:
         args = item.get("arguments")
@@ -179,9 +168,7 @@ class CodexReader(SessionReader):
             else begun.get("input", begun.get("action"))
         )
         reported = parse_json(output) if isinstance(output, str) else None
-        known = reported.get("metadata") if isinstance(reported, dict) else None
-        code = known.get("exit_code") if isinstance(known, dict) else None
-        status = None if type(code) is not int else "ok" if code == 0 else "error"
+        status = judge_exit_code(get_object(reported, "metadata").get("exit_code"))
         text = output if isinstance(output, str) else join_texts(output, "text")
         if text.startswith("Script failed"):
             status = "error"
@@ -209,14 +196,10 @@ def _spell_patch(changes: object, cwd: str) -> str:
     lines = ["*** Begin Patch"]
     for path, change in changes.items() if isinstance(changes, dict) else ():
         kind = str(change.get("type"))
-        lines.append(
-            f"{_PATCH_HEADS.get(kind, _PATCH_HEADS['update'])}{str(path).removeprefix(f'{cwd}/')}"
-        )
-        lines += (
-            [f"+{line}" for line in str(change.get("content") or "").splitlines()]
-            if kind == "add"
-            else []
-        )
+        head = {"add": "Add", "delete": "Delete"}.get(kind, "Update")
+        lines.append(f"*** {head} File: {str(path).removeprefix(f'{cwd}/')}")
+        if kind == "add":
+            lines += [f"+{line}" for line in str(change.get("content") or "").splitlines()]
         lines += str(change.get("unified_diff") or "").splitlines()
     return "\n".join([*lines, "*** End Patch", ""])
 

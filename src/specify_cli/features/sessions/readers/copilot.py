@@ -3,10 +3,10 @@ too."""
 
 from __future__ import annotations
 
-import json
 import os
 
 from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.features.hooks.payload.outputs import judge_exit_code
 from specify_cli.features.sessions.reading import SessionReader
 from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,
@@ -48,13 +48,11 @@ class CopilotReader(SessionReader):
 
     shares_file = True
 
-    def read(self, line: Line, raw: bytes) -> None:
+    def read(self, line: Line) -> None:
         data, kind = line.get("data") or {}, line.get("type")
         if kind == "session.start" or (kind == "session.resume" and not self.session_id):
             context = data.get("context") or {}
-            self.session_id = self.session_id or str(data.get("sessionId") or "")
-            self.cwd = self.cwd or str(context.get("cwd") or "")
-            self.version = self.version or str(data.get("copilotVersion") or "")
+            self.note_session(data.get("sessionId"), context.get("cwd"), data.get("copilotVersion"))
         agent = str(line.get("agentId") or "")
         if kind == "subagent.started" and agent:
             self.note_agent(agent, data.get("agentName"), str(data.get("parentId") or ""))
@@ -63,7 +61,9 @@ class CopilotReader(SessionReader):
         if kind == "user.message":
             self.add_prompt(str(data.get("content") or ""))
         elif kind in ("assistant.message", "session.usage_record"):
-            self.add_to_turn(_leave_out_agent(line, data) if self.agent else raw)
+            # a line of a subagent is read as if it were the session's own
+            own = {name: value for name, value in data.items() if name != "parentToolCallId"}
+            self.add_to_turn({**line, "agentId": None, "data": own} if self.agent else line)
         elif kind == "session.compaction_start":
             self.add_event("PreCompact", trigger=data.get("trigger"))
         elif kind == "tool.execution_start":
@@ -74,7 +74,6 @@ class CopilotReader(SessionReader):
 
     def _read_result(self, data: Line) -> None:
         call_id, error = str(data["toolCallId"]), data.get("error") or {}
-        code = (data.get("shellExecution") or {}).get("exitCode")
         if error.get("code") in ("denied", "rejected"):
             self.end_call("PermissionDenied", call_id, reason=error.get("message"))
         elif data.get("success") is False:
@@ -82,14 +81,8 @@ class CopilotReader(SessionReader):
         else:
             text = (data.get("result") or {}).get("content")
             result = {"result_type": "success", "text_result_for_llm": text}
-            status = None if type(code) is not int else "ok" if code == 0 else "error"
+            status = judge_exit_code((data.get("shellExecution") or {}).get("exitCode"))
             self.end_call("PostToolUse", call_id, None, status, tool_result=result)
-
-
-def _leave_out_agent(line: Line, data: Line) -> bytes:
-    """Return a line of a subagent as if it were the session's own."""
-    own = {name: value for name, value in data.items() if name != "parentToolCallId"}
-    return json.dumps({**line, "agentId": None, "data": own}).encode()
 
 
 TRANSCRIPTS = KeptSessions(find_transcripts, CopilotReader)

@@ -3,10 +3,8 @@ wrote one object."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from pathlib import Path
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.outputs import join_texts
@@ -15,6 +13,7 @@ from specify_cli.features.sessions.transcripts import (
     KeptSessions,
     describe_transcript,
     list_files,
+    list_subagents,
     locate_with,
     read_head,
 )
@@ -47,8 +46,7 @@ def _find_session(path: str) -> str:
 
 def _find_subagents(path: str) -> dict[str, str]:
     named = _find_session(path)
-    files = list_files(f"{os.path.dirname(path)}/{named}", 0, ".jsonl") if named else []
-    return {Path(file).stem: file for file in files}
+    return list_subagents(f"{os.path.dirname(path)}/{named}") if named else {}
 
 
 class GeminiReader(SessionReader):
@@ -56,17 +54,14 @@ class GeminiReader(SessionReader):
 
     def begin(self, data: bytes) -> None:
         whole = parse_json(data)
-        value = (
-            whole if isinstance(whole, dict) and isinstance(whole.get("messages"), list) else None
-        )
-        if value is not None:  # earlier versions wrote one object
-            self.note_session(value)
-            for message in value["messages"]:
-                self.at = parse_time(message.get("timestamp")) or self.at
-                self.read(message, json.dumps(message).encode())
+        if isinstance(whole, dict) and isinstance(whole.get("messages"), list):
+            for line in (whole, *whole["messages"]):  # earlier versions wrote one object
+                self.at = parse_time(line.get("timestamp")) or self.at
+                self.read(line)
 
-    def read(self, line: Line, raw: bytes) -> None:
-        self.note_session(line)  # an answer is written again with its calls
+    def read(self, line: Line) -> None:
+        self.note_session(line.get("sessionId"), line.get("cwd"), line.get("version"))
+        # an answer is written again with its calls
         content = line.get("content")
         if line.get("type") == "user":
             parts = content if isinstance(content, list) else [{"text": content}]
@@ -75,7 +70,7 @@ class GeminiReader(SessionReader):
             return
         if line.get("type") != "gemini":
             return
-        self.add_to_turn(raw)
+        self.add_to_turn(line)
         for call in line.get("toolCalls") or []:
             args = call.get("args")
             if isinstance(call.get("agentId"), str) and isinstance(args, dict):

@@ -5,18 +5,28 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from collections import defaultdict
 from pathlib import Path
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import StoredDataError
-from specify_cli.features.sessions.reading import SessionReader, parse_json, parse_time
+from specify_cli.features.hooks.payload.outputs import parse_json
+from specify_cli.features.sessions.reading import SessionReader, parse_time
 from specify_cli.features.sessions.transcripts import KeptSessions, Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
 
     from specify_cli.features.sessions.reading import Line
     from specify_cli.features.sessions.transcripts import Sought
+
+_SESSION = """SELECT id, directory, version, time_created, 'session' AS "table"
+    FROM session WHERE id = ?"""
+_MESSAGES = """SELECT 'message' AS "table", id, time_created, data
+    FROM message WHERE session_id = ? ORDER BY time_created, id"""
+_PARTS = """SELECT 'part' AS "table", id, message_id, time_created, data
+    FROM part WHERE session_id = ? ORDER BY time_created, id"""
 
 
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
@@ -27,18 +37,16 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
     rows = _ask(
         path, "SELECT id, parent_id, directory, time_updated FROM session ORDER BY time_created, id"
     )
-    below: dict[str, list[str]] = {}
-    for name, parent, _, _ in rows:
-        below.setdefault(str(parent or ""), []).append(str(name))
-    for name, parent, cwd, changed in rows:
-        if not parent:
-            agents = list(below.get(str(name), ()))
-            for agent in agents:  # those of its subagents come behind them
-                agents += below.get(agent, ())
+    below: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        below[str(row["parent_id"] or "")].append(str(row["id"]))
+    for row in rows:
+        if not row["parent_id"]:
+            name, changed = str(row["id"]), row["time_updated"]
             moment = changed if isinstance(changed, int) else 0
-            parts = {agent: f"{path}#{agent}" for agent in agents}
+            parts = _name_parts(path, name, below.__getitem__)
             where = f"{path}#{name}"
-            yield Transcript(where, str(cwd), moment, parts, dump_session, str(name))
+            yield Transcript(where, str(row["directory"]), moment, parts, dump_session, name)
 
 
 def locate_transcript(sought: Sought) -> Transcript | None:
@@ -46,14 +54,21 @@ def locate_transcript(sought: Sought) -> Transcript | None:
     path = _find_database(sought.home, sought.environment)
     if not os.path.isfile(path):
         return None
-    waiting, agents = [sought.session_id], list[str]()
-    while waiting:
-        rows = _ask(path, "SELECT id FROM session WHERE parent_id = ?", waiting.pop())
-        new = [str(name) for (name,) in rows if str(name) not in agents]
-        agents += new
-        waiting += new
-    parts = {agent: f"{path}#{agent}" for agent in agents}
+
+    def list_below(name: str) -> list[str]:
+        rows = _ask(path, "SELECT id FROM session WHERE parent_id = ?", name)
+        return [str(row["id"]) for row in rows]
+
+    parts = _name_parts(path, sought.session_id, list_below)
     return Transcript(f"{path}#{sought.session_id}", "", 0, parts, dump_session)
+
+
+def _name_parts(path: str, session: str, list_below: Callable[[str], list[str]]) -> dict[str, str]:
+    """Return where the rows of a session's subagents are, and of those that these began, by id."""
+    agents = list(list_below(session))
+    for agent in agents:
+        agents += (name for name in list_below(agent) if name not in agents)
+    return {agent: f"{path}#{agent}" for agent in agents}
 
 
 def _find_database(home: str, environment: Mapping[str, str]) -> str:
@@ -67,7 +82,7 @@ class OpencodeReader(SessionReader):
 
     _roles: dict[str, str]
 
-    def read(self, line: Line, raw: bytes) -> None:
+    def read(self, line: Line) -> None:
         table, data = line.get("table"), line.get("data") or {}
         self.at = parse_time(line.get("time_created")) or self.at
         if table == "session":
@@ -76,13 +91,13 @@ class OpencodeReader(SessionReader):
         elif table == "message":
             self._roles[str(line["id"])] = str(data.get("role"))
             if data.get("role") == "assistant":
-                self.add_to_turn(raw)
+                self.add_to_turn(line)
                 if isinstance(data.get("error"), dict):
                     self.add_event("session.error", error=data["error"], timestamp=line["id"])
         elif table == "part":
-            self._read_part(line, data, raw)
+            self._read_part(line, data)
 
-    def _read_part(self, line: Line, data: Line, raw: bytes) -> None:
+    def _read_part(self, line: Line, data: Line) -> None:
         typed = self._roles.get(str(line.get("message_id"))) == "user"
         if data.get("type") == "text" and typed and data.get("synthetic") is not True:
             self.add_prompt(str(data.get("text")).strip())
@@ -91,7 +106,7 @@ class OpencodeReader(SessionReader):
         elif data.get("type") == "tool":
             self._read_tool(data)
         elif not typed:
-            self.add_to_turn(raw)
+            self.add_to_turn(line)
 
     def _read_tool(self, data: Line) -> None:
         state, call_id = data["state"], str(data["callID"])
@@ -122,42 +137,24 @@ def dump_session(name: str) -> bytes:
     `name` is the database's path with the session's id behind a `#`.
     """
     path, _, session = name.rpartition("#")
-    lines: list[dict[str, object]] = []
-    for row in _ask(
-        path, "SELECT id, directory, version, time_created FROM session WHERE id = ?", session
-    ):
-        lines.append(
-            dict(zip(("id", "directory", "version", "time_created"), row, strict=True))
-            | {"table": "session"}
-        )
-    parts: dict[str, list[tuple[object, ...]]] = {}
-    ordered = "WHERE session_id = ? ORDER BY time_created, id"
-    for row in _ask(
-        path, f"SELECT id, message_id, time_created, data FROM part {ordered}", session
-    ):
-        parts.setdefault(str(row[1]), []).append(row)
-    for message_id, created, data in _ask(
-        path, f"SELECT id, time_created, data FROM message {ordered}", session
-    ):
-        lines.append(
-            {
-                "table": "message",
-                "id": message_id,
-                "time_created": created,
-                "data": parse_json(str(data)),
-            }
-        )
-        for part, message, moment, text in parts.get(str(message_id), []):
-            named = {"table": "part", "id": part, "message_id": message, "time_created": moment}
-            lines.append({**named, "data": parse_json(str(text))})
+    lines = _ask(path, _SESSION, session)
+    parts: dict[object, list[dict[str, Any]]] = defaultdict(list)
+    for part in _ask(path, _PARTS, session):
+        parts[part["message_id"]].append(part)
+    for message in _ask(path, _MESSAGES, session):
+        lines += [message, *parts[message["id"]]]
+    for line in lines:
+        if "data" in line:
+            line["data"] = parse_json(str(line["data"]))
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
-def _ask(path: str, query: str, *values: str) -> list[tuple[object, ...]]:
+def _ask(path: str, query: str, *values: str) -> list[dict[str, Any]]:
     try:
         database = sqlite3.connect(f"{Path(path).as_uri()}?mode=ro", uri=True)
         try:
-            return database.execute(query, values).fetchall()
+            database.row_factory = sqlite3.Row
+            return [dict(row) for row in database.execute(query, values)]
         finally:
             database.close()
     except sqlite3.Error as error:

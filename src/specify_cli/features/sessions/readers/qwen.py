@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from doctrine.light_imports import TYPE_CHECKING
-from specify_cli.features.hooks.payload.outputs import join_texts
+from specify_cli.features.hooks.payload.outputs import join_texts, judge_exit_code
 from specify_cli.features.sessions.reading import SessionReader
 from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,
@@ -15,6 +15,7 @@ from specify_cli.features.sessions.transcripts import (
     describe_transcript,
     find_cwd,
     list_files,
+    list_subagents,
     locate_with,
     read_head,
 )
@@ -36,16 +37,14 @@ def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Tran
 
 
 def _find_subagents(path: str) -> dict[str, str]:
-    folder = f"{os.path.dirname(os.path.dirname(path))}/subagents/{Path(path).stem}"
-    files = list_files(folder, 0, ".jsonl")
-    return {Path(file).stem.removeprefix("agent-"): file for file in files}
+    return list_subagents(f"{os.path.dirname(os.path.dirname(path))}/subagents/{Path(path).stem}")
 
 
 class QwenReader(SessionReader):
     """Reads the lines of one file."""
 
-    def read(self, line: Line, raw: bytes) -> None:
-        self.note_session(line)
+    def read(self, line: Line) -> None:
+        self.note_session(line.get("sessionId"), line.get("cwd"), line.get("version"))
         parts = (line.get("message") or {}).get("parts") or []
         kind = line.get("type")
         if kind == "user" and line.get("subtype") == "notification":
@@ -53,7 +52,7 @@ class QwenReader(SessionReader):
         elif kind == "user":
             self.add_prompt(join_texts(parts, "text"))
         elif kind == "assistant":
-            self.add_to_turn(raw)
+            self.add_to_turn(line)
             for part in parts:
                 call = part.get("functionCall")
                 if isinstance(call, dict):
@@ -67,11 +66,10 @@ class QwenReader(SessionReader):
         )
         shown = result.get("resultDisplay")
         display = shown if isinstance(shown, dict) else {}
-        call_id, code = str(result["callId"]), display.get("exitCode")
+        call_id, status = str(result["callId"]), judge_exit_code(display.get("exitCode"))
         if isinstance(display.get("subagentName"), str):
             name = f"{display['subagentName']}-{call_id}"
             self.note_agent(name, display["subagentName"])
-        status = None if type(code) is not int else "ok" if code == 0 else "error"
         if result.get("status") == "cancelled" or "denied" in str(result.get("errorType")):
             self.end_call("PostToolUse", call_id, None, "denied", tool_response=response)
         elif "error" in response:
