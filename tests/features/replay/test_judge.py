@@ -41,12 +41,13 @@ from specify_cli.features.replay.outcomes import Code, Finding, Outcome, Retriev
 from specify_cli.features.replay.quiet import NetworkDenied, network_denied
 from specify_cli.features.replay.replay import replay
 from specify_cli.features.replay.reports.page import first_screen, page_of
-from specify_cli.features.replay.reports.report import report_bytes, report_value
+from specify_cli.features.replay.reports.report import report_bytes, view_report
 from specify_cli.invocation import gates
 from specify_cli.invocation.ends.opening import Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.gates import RuleRegistry, Verdict
 from specify_cli.record import snapshot
+from specify_cli.record.reading.views import as_lists
 from specify_cli.record.seal import digest_of
 from specify_cli.storage.checking import verify_all
 from specify_cli.storage.objects import FileObjectStore
@@ -1141,7 +1142,7 @@ def test_a_sealed_line_with_anything_in_any_member_is_refused_or_replayed_and_ne
 
             reseal(chartered, invocation_id, put)
             try:
-                value = report_value(replayed(chartered, invocation_id))
+                value = as_lists(view_report(replayed(chartered, invocation_id)))
                 assert page_of(value) and first_screen(value) and report_bytes(value)
             except InvocationError as error:
                 assert error.code.startswith("unreplayable.")

@@ -15,9 +15,10 @@ from replaying import Lines, invoked, lines_of, object_path, policy, project_of,
 from specify_cli.features.programs.run import Run
 from specify_cli.features.replay.replay import replay, write_report
 from specify_cli.features.replay.reports.page import first_screen, page_of
-from specify_cli.features.replay.reports.report import report_bytes, report_value
+from specify_cli.features.replay.reports.report import report_bytes, view_report
 from specify_cli.invocation.ends.opening import Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.record.reading.views import as_lists
 from specify_cli.storage.store import digest
 from support import valid
 
@@ -39,7 +40,8 @@ def work(run: Run) -> None:
 
 
 def value_of(root: Path, invocation_id: str, **given: Any) -> dict[str, Any]:
-    return report_value(replay(project_of(root), invocation_id, **given))
+    value: dict[str, Any] = as_lists(view_report(replay(project_of(root), invocation_id, **given)))
+    return value
 
 
 def test_the_value_has_its_schema_and_survives_json(chartered: Path) -> None:

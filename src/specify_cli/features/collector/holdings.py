@@ -236,7 +236,7 @@ def report_lost(body: str, why: str) -> RecordReport:
     """Return the report of a record that no worker could check."""
     file = str(json.loads(body)["name"])
     return RecordReport(
-        file, None, False, "open", 0, None, (finding("NOT_CHECKED", file, None, 0, why),), ()
+        file, None, False, "open", 0, None, (finding("NOT_CHECKED", file, why),), ()
     )
 
 
@@ -357,13 +357,8 @@ def judge_trail(
             # A clone counts its logs: a later one took the place of one that was put back to an
             # older copy.
             if not log.name.startswith("1-"):
-                yield finding(
-                    "LOG_RESTARTED",
-                    f"log {log.name}",
-                    None,
-                    0,
-                    f"{log.client} began it after another one",
-                )
+                detail = f"{log.client} began it after another one"
+                yield finding("LOG_RESTARTED", f"log {log.name}", detail)
 
     report = judge_set(watch.follow(reports), list_others())
     unlogged = {gap.invocation_id for gap in gaps if gap.what not in ("cited", "start")}

@@ -201,48 +201,33 @@ def judge_retrieval(
             pairs.append(("governance text", expected.text_hash, actual.text_hash))
             pairs.append(("printed text", expected.printed_hash, actual.printed_hash))
         unexplained += [(name, one, two) for name, one, two in pairs if one != two]
-    if not unexplained and code is not None and _is_inconsistent(retrieval, expected, actual):
-        assert retrieval.response is not None
-        recorded, computed = retrieval.response.get("result_hash"), _compute_result_hash(actual)
-        unexplained.append(("result_hash", recorded, computed))
+    response = retrieval.response
+    if not unexplained and code is not None and response is not None:
+        # The same result can have another digest than the recorded one.
+        kept, now = (
+            {"hits": list(one.hits), "filters_applied": list(one.filters_applied)}
+            for one in (expected, actual)
+        )
+        recorded, computed = response.get("result_hash"), digest_of(now)
+        if kept == now and recorded != computed:
+            unexplained.append(("result_hash", recorded, computed))
     part = "context" if retrieval.is_context else "retrieval"
-    if code is None:
-        return [
-            *findings,
-            *(
-                make_finding("CONTEXT_MISMATCH", seq, part, f"{where}: {n}", a, b)
-                for n, a, b in unexplained
-            ),
-        ]
-    differing = [
-        *dict.fromkeys(item.code for item in findings if item.severity == ERROR),
-        *(n for n, _, _ in unexplained),
-    ]
-    drifted = _report_drift(part, code, seq, differing, where)
-    if drifted:
-        return [*findings, *drifted]
+    drifted: list[Finding] = []
+    if code is not None:
+        errors = dict.fromkeys(item.code for item in findings if item.severity == ERROR)
+        differing = [*errors, *(name for name, _, _ in unexplained)]
+        drifted = _report_drift(part, code, seq, differing, where)
+    kind = "CONTEXT_MISMATCH" if code is None else "NOT_REPRODUCED"
     return [
         *findings,
         *(
-            make_finding("NOT_REPRODUCED", seq, part, f"{where}: {n}", a, b)
-            for n, a, b in unexplained
+            drifted
+            or (
+                make_finding(kind, seq, part, f"{where}: {name}", one, two)
+                for name, one, two in unexplained
+            )
         ),
     ]
-
-
-def _is_inconsistent(retrieval: Retrieval, expected: Outcome, actual: Outcome) -> bool:
-    """Return whether the same result has another digest than the recorded one."""
-    response = retrieval.response
-    same = expected.hits == actual.hits and expected.filters_applied == actual.filters_applied
-    return (
-        response is not None
-        and same
-        and response.get("result_hash") != _compute_result_hash(actual)
-    )
-
-
-def _compute_result_hash(outcome: Outcome) -> str:
-    return digest_of({"hits": list(outcome.hits), "filters_applied": list(outcome.filters_applied)})
 
 
 def _compare_hits(
@@ -252,66 +237,38 @@ def _compare_hits(
     now = {str(hit.get("uri")): hit for hit in actual.hits}
     findings: list[Finding] = []
     apart: set[str] = set()
+
+    def note(code: str, detail: str, one: object, two: object) -> None:
+        findings.append(make_finding(code, seq, "retrieval", f"{where}: {detail}", one, two))
+
     for uri, hit in then.items():
         if uri not in now:
-            findings.append(
-                make_finding(
-                    "HIT_MISSING", seq, "retrieval", f"{where}: {uri}", _describe_hit(hit), None
-                )
-            )
+            note("HIT_MISSING", uri, _describe_hit(hit), None)
             continue
         again = now[uri]
         if hit.get("digest") != again.get("digest"):
-            one, two = hit.get("digest"), again.get("digest")
-            findings.append(
-                make_finding("HIT_CHANGED", seq, "retrieval", f"{where}: {uri}", one, two)
-            )
-        differs, by = _compare_numbers(hit.get("score"), again.get("score"), epsilon)
+            note("HIT_CHANGED", uri, hit.get("digest"), again.get("digest"))
+        one, two = hit.get("score"), again.get("score")
+        differs, by = _compare_numbers(one, two, epsilon)
         if differs:
             apart.add(uri)
-            detail = f"{where}: {uri}: {say(hit.get('score'))} then, {say(again.get('score'))} now"
-            detail += "" if by is None else f", {by} apart"
-            findings.append(
-                make_finding(
-                    "SCORE_MISMATCH", seq, "retrieval", detail, hit.get("score"), again.get("score")
-                )
-            )
-        findings += _compare_explanations(
-            seq, f"{where}: {uri}", hit.get("explain"), again.get("explain"), epsilon
+            how_far = "" if by is None else f", {by} apart"
+            note("SCORE_MISMATCH", f"{uri}: {say(one)} then, {say(two)} now{how_far}", one, two)
+        old, new = (
+            value if isinstance(value, Mapping) else {}
+            for value in (hit.get("explain"), again.get("explain"))
         )
+        for name in (*_COMPONENTS, *sorted({*old, *new} - set(_COMPONENTS))):
+            if _compare_numbers(old.get(name), new.get(name), epsilon)[0]:
+                note("EXPLAIN_MISMATCH", f"{uri}: {name}", old.get(name), new.get(name))
     for uri, hit in now.items():
         if uri not in then:
-            findings.append(
-                make_finding(
-                    "HIT_EXTRA", seq, "retrieval", f"{where}: {uri}", None, _describe_hit(hit)
-                )
-            )
+            note("HIT_EXTRA", uri, None, _describe_hit(hit))
     return [*findings, *_order(seq, where, then, now, apart, epsilon)]
 
 
 def _describe_hit(hit: Fields) -> dict[str, object]:
     return {key: hit.get(key) for key in ("rank", "score", "digest")}
-
-
-def _compare_explanations(
-    seq: int, where: str, one: object, two: object, epsilon: Decimal
-) -> list[Finding]:
-    then, now = (value if isinstance(value, Mapping) else {} for value in (one, two))
-    names = sorted({*then, *now} - set(_COMPONENTS))
-    findings = []
-    for name in (*_COMPONENTS, *names):
-        if _compare_numbers(then.get(name), now.get(name), epsilon)[0]:
-            findings.append(
-                make_finding(
-                    "EXPLAIN_MISMATCH",
-                    seq,
-                    "retrieval",
-                    f"{where}: {name}",
-                    then.get(name),
-                    now.get(name),
-                )
-            )
-    return findings
 
 
 def _order(
@@ -362,11 +319,8 @@ def _filter_key(applied: Fields) -> tuple[str, str, str]:
 
 
 def _filter_maps(value: object) -> tuple[Fields, ...]:
-    return (
-        tuple(item for item in value if isinstance(item, Mapping))
-        if isinstance(value, list)
-        else ()
-    )
+    items = value if isinstance(value, list) else ()
+    return tuple(item for item in items if isinstance(item, Mapping))
 
 
 def _report_drift(
@@ -403,37 +357,26 @@ def ask_gate(
 
     `any_version` asks the rule of that name, whichever it is now.
     """
+
+    def not_again(why: str) -> Asked:
+        return Asked(fields, "not_reevaluated", why, None, None)
+
     name, recorded = str(fields.get("rule_ref")), fields.get("rule_digest")
     if recorded is None and not any_version:
-        return Asked(
-            fields, "not_reevaluated", f"no digest of rule {name} was recorded", None, None
-        )
+        return not_again(f"no digest of rule {name} was recorded")
     if rule is None:
-        return Asked(
-            fields,
-            "not_reevaluated",
-            f"no rule {name} is registered; --rules MODULE names one",
-            None,
-            None,
-        )
+        return not_again(f"no rule {name} is registered; --rules MODULE names one")
     if rule.digest != recorded and not any_version:
-        why = (
+        return not_again(
             f"rule {name} is another one now (digest {shorten(rule.digest)}, recorded "
             f"{shorten(recorded)})"
         )
-        return Asked(fields, "not_reevaluated", why, None, None)
     if not isinstance(fields.get("inputs"), str):
-        return Asked(
-            fields,
-            "not_reevaluated",
-            "its inputs were not kept (capture mode of tool_args)",
-            None,
-            None,
-        )
+        return not_again("its inputs were not kept (capture mode of tool_args)")
     try:
         inputs = parse_foreign(get(str(fields["inputs"])))
     except ForeignError as error:
-        return Asked(fields, "not_reevaluated", f"its inputs cannot be read: {error}", None, None)
+        return not_again(f"its inputs cannot be read: {error}")
     try:
         verdict = rule(inputs)
         outcome, reason = verdict.outcome, verdict.reason_code
@@ -442,13 +385,7 @@ def ask_gate(
         outcome, reason = "raised", f"{type(error).__name__}: {error}"
     same = (outcome, reason) == (fields.get("outcome"), fields.get("reason_code"))
     if not same and fields.get("redactions"):
-        return Asked(
-            fields,
-            "not_reevaluated",
-            "its inputs hold masked secrets, so it was not asked the same",
-            None,
-            None,
-        )
+        return not_again("its inputs hold masked secrets, so it was not asked the same")
     return Asked(fields, "reproduced" if same else "differs", "", outcome, reason)
 
 
@@ -457,22 +394,12 @@ def judge_gate(asked: Asked) -> list[Finding]:
     if asked.status != "differs":
         return []
     fields, where = asked.fields, f"gate {say(asked.fields.get('gate'))}"
-    pairs = [("outcome", asked.outcome), ("reason_code", asked.reason_code)]
+    seq, pairs = get_seq(fields), (("outcome", asked.outcome), ("reason_code", asked.reason_code))
     return [
-        make_finding(
-            "DECISION_MISMATCH",
-            get_seq(fields),
-            "gate",
-            f"{where}: {name}",
-            fields.get(name),
-            value,
-        )
+        make_finding("DECISION_MISMATCH", seq, "gate", f"{where}: {name}", fields.get(name), value)
         for name, value in pairs
         if fields.get(name) != value
     ]
-
-
-# --- patches
 
 
 # --- what was captured
@@ -525,12 +452,10 @@ def judge_states(lines: Iterable[Fields], code: Code) -> tuple[int, list[Finding
             if again != recorded:
                 seq, what = get_seq(fields), str(fields["event"])
                 drifted = _report_drift("state", code, seq, ["state_hash"], what)
-                same = [
-                    make_finding(
-                        "NOT_REPRODUCED", seq, "state", f"{what}: state_hash", recorded, again
-                    )
+                detail = f"{what}: state_hash"
+                findings += drifted or [
+                    make_finding("NOT_REPRODUCED", seq, "state", detail, recorded, again)
                 ]
-                findings += drifted or same
         folded.apply(fields)
     return count, findings
 
@@ -667,6 +592,3 @@ class Replayed(NamedTuple):
             return False
         gap = any(item.code == "PATCH_GAP" for item in self.findings)
         return None if gap or self.not_evaluated or any(gaps for _, gaps in self.models) else True
-
-
-# --- findings

@@ -61,10 +61,6 @@ class Finding(NamedTuple):
     expected: object
     actual: object
 
-    def as_value(self) -> dict[str, object]:
-        """Return the JSON shape inside `docs/schemas/replay-report.json`."""
-        return self._asdict()
-
 
 class Outcome(NamedTuple):
     """What a retrieval came to, recorded or again. `text_hash` is there for the governance context
@@ -182,9 +178,8 @@ def read_past(lines: Sequence[Fields]) -> SortedRecord:
     stage: str | None = None
     for place, fields in enumerate(lines):
         event = _WITHHELD if is_stand_in(fields) else str(fields.get("event"))
-        places.setdefault(
-            event if event in EVENTS or event is _WITHHELD else _UNKNOWN, array("I")
-        ).append(place)
+        kind = event if event in EVENTS or event is _WITHHELD else _UNKNOWN
+        places.setdefault(kind, array("I")).append(place)
         if event in ("retrieval_request", "retrieval_response"):
             retrievals.take(place, fields, asks=event == "retrieval_request")
         elif event in ("tool_call", "tool_result"):

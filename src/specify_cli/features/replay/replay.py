@@ -436,12 +436,8 @@ def read_intact(data: Source, file: str) -> tuple[RecordReport, Record]:
             continue  # verify knows the annexes; here it is enough that it cannot be decided again
         torn = item.code == "TORN_TAIL" and report.status == "open"
         if item.severity == ERROR and item.code in OF_THE_LINES and not torn:
-            where = (
-                f"{item.file} byte {item.offset}"
-                if item.seq is None
-                else f"{item.file} seq {item.seq}"
-            )
-            raise refusal("tampered", f"{where}: {item.code}: {item.message}")
+            where = f"byte {item.offset}" if item.seq is None else f"seq {item.seq}"
+            raise refusal("tampered", f"{item.file} {where}: {item.code}: {item.message}")
     if erased:
         what = ", ".join(f"{name} (seq {line.seq})" for line in erased for name in line.members)
         raise refusal("missing_input", f"{file}: erased: {what[:500]}; verify says on whose order")
@@ -655,13 +651,8 @@ def routed_among(opened: Opened, profiles: tuple[AgentProfile, ...]) -> RouterDe
 
 def routing_of(decision: RouterDecision) -> dict[str, object]:
     """Return a decision as the four fields a record holds of it."""
-    return dict(
-        zip(
-            ROUTED,
-            (decision.profile_id, decision.action, decision.confidence, decision.match_reason),
-            strict=True,
-        )
-    )
+    members = (decision.profile_id, decision.action, decision.confidence, decision.match_reason)
+    return dict(zip(ROUTED, members, strict=True))
 
 
 def _rerun(
@@ -810,9 +801,6 @@ def _read_output(result: Fields | None, objects: ReadOnceObjects) -> str:
     return "" if text is not None else why
 
 
-# --- no network
-
-
 # --- the report, written
 
 
@@ -823,12 +811,9 @@ def write_report(folder: str, replayed: Replayed) -> tuple[str, str]:
     paths = (os.path.join(folder, REPORT_PAGE), os.path.join(folder, REPORT_JSON))
     try:
         os.makedirs(folder, exist_ok=True)
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with durable.folder(folder) as fd:
             durable.replace(fd, REPORT_PAGE, page_of(value).encode("utf-8"), durable.PRIVATE)
             durable.replace(fd, REPORT_JSON, report_bytes(value), durable.PRIVATE)
-        finally:
-            os.close(fd)
     except OSError as error:
         raise durable.write_failed(folder, error) from error
     return paths
@@ -853,7 +838,6 @@ def note_replay(
     replayed: Replayed,
     *,
     clock: Callable[[], int],
-    entropy: Callable[[int], bytes] = os.urandom,
 ) -> str:
     """Keep both renderings as objects and say beside the record that it was replayed; the annex's
     path.
@@ -888,5 +872,6 @@ def note_replay(
             "head": "",
         },
     }
-    line, _ = chain(tip, place.invocation_id, [body], entropy)
-    return write_annex(project, records, place.invocation_id, new_ulid(millis, entropy(10)), line)
+    line, _ = chain(tip, place.invocation_id, [body], os.urandom)
+    annex_id = new_ulid(millis, os.urandom(10))
+    return write_annex(project, records, place.invocation_id, annex_id, line)

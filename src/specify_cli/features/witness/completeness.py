@@ -316,7 +316,7 @@ class Completeness:
             cursor.begun.add(key)
             if key in cursor.closed_first:
                 detail = f"leaf {line.number} is the start of {key}, whose close stands before it"
-                self.findings.append(finding("LOG_ALTERED", cursor.view.file, None, 0, detail))
+                self.findings.append(finding("LOG_ALTERED", cursor.view.file, detail))
         elif line.kind == "close" and key in cursor.begun:
             cursor.begun.discard(key)
         elif line.kind == "close":
@@ -346,7 +346,7 @@ class Completeness:
                 self._early.setdefault(of, []).append((report.file, item))
                 if item.seq == 0 and _is_later(of, record):
                     self.findings.append(
-                        finding("CLOCK_WENT_BACK", report.file, 0, 0, f"it cites {of}")
+                        finding("CLOCK_WENT_BACK", report.file, f"it cites {of}", 0)
                     )
             elif item.seal not in self._ends.get(of, ()):
                 self._late.append(Missing(report.file, item.seq, of, item.seal))
@@ -375,10 +375,10 @@ def _judge_checkpoints(cursor: _Cursor) -> Iterator[Finding]:
             later = [other for _, other in view.checkpoints if other.size >= checkpoint.size]
             forked = any(cursor.roots.get(other.size) == other.root for other in later)
             code = "LOG_RESTARTED" if ended else "LOG_FORKED" if forked else "LOG_ALTERED"
-            yield finding(code, file, None, 0, f"{checkpoint.origin} at {checkpoint.size} leaves")
+            yield finding(code, file, f"{checkpoint.origin} at {checkpoint.size} leaves")
         elif root is None and view.gap is None and checkpoint.size > cursor.frontier.size:
             detail = (
                 f"{checkpoint.origin} has {cursor.frontier.size} leaves, the checkpoint "
                 f"says {checkpoint.size}"
             )
-            yield finding("LOG_RESTARTED" if ended else "LOG_ROLLED_BACK", file, None, 0, detail)
+            yield finding("LOG_RESTARTED" if ended else "LOG_ROLLED_BACK", file, detail)

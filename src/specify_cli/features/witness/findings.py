@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 from specify_cli.record.findings import ERROR, INFO, WARNING, make_finding
 
 if TYPE_CHECKING:
-    from specify_cli.record.findings import FindingKind
+    from specify_cli.record.findings import Finding, FindingKind
 
 # code → (severity, what it means, what to do)
 FINDINGS: Mapping[str, FindingKind] = {
@@ -97,4 +96,7 @@ FINDINGS: Mapping[str, FindingKind] = {
     ),
 }
 
-finding = partial(make_finding, FINDINGS)
+
+def finding(code: str, file: str, detail: str, seq: int | None = None) -> Finding:
+    """Return a finding of this room, about a file or a line of it."""
+    return make_finding(FINDINGS, code, file, seq, 0, detail)

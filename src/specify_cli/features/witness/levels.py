@@ -151,13 +151,13 @@ class _Loose:
 
     def __init__(self) -> None:
         self._lines: dict[str, int] = {"open": 0, "closed": 0}
-        self._records: dict[str, int] = {"open": 0, "closed": 0}
+        self._records = 0  # closed ones
 
     def count(self, report: RecordReport, lines: int) -> None:
         """Take in a record that has so many such lines, its closing line not among them."""
         if lines > 0 and report.status in self._lines:
             self._lines[report.status] += lines
-            self._records[report.status] += 1
+            self._records += report.status == "closed"
 
     def describe(self, opened: int) -> list[str]:
         """Return what is not proven of them, as sentences' ends; `opened` is the number of open
@@ -173,13 +173,10 @@ class _Loose:
                 f"that no line was cut off the end of {count(opened, 'open record')}{behind}"
             )
         if self._lines["closed"]:
-            lines, records = (
-                count(self._lines["closed"], "line"),
-                count(self._records["closed"], "record"),
-            )
+            lines = count(self._lines["closed"], "line")
             said.append(
-                f"that {lines} of {records} were not changed before the close (no tip was fixed "
-                "behind them)"
+                f"that {lines} of {count(self._records, 'record')} were not changed before the "
+                "close (no tip was fixed behind them)"
             )
         return said
 
@@ -209,22 +206,14 @@ class TrailWatch:
         names = {view.name for view in views}
         for item in trust.remembered:
             if _name_of(item) not in names:
-                self._findings.append(
-                    finding(
-                        "LOG_ROLLED_BACK",
-                        trust.memory,
-                        None,
-                        0,
-                        f"{item.origin} is not here at all any more",
-                    )
+                self._note(
+                    "LOG_ROLLED_BACK", trust.memory, f"{item.origin} is not here at all any more"
                 )
         for name in list_names(f"{project.root}/{layout.CHECKPOINTS}"):
             state = _read_checkpoint(f"{project.root}/{layout.CHECKPOINTS}/{name}")
             if state is not None and name not in own:
                 detail = f"{state.origin}: its log of {state.size} leaves is not here"
-                self._findings.append(
-                    finding("LOG_ROLLED_BACK", f"{layout.CHECKPOINTS}/{name}", None, 0, detail)
-                )
+                self._note("LOG_ROLLED_BACK", f"{layout.CHECKPOINTS}/{name}", detail)
         self._unknown: list[Missing] = []
         self._committed: dict[str, list[tuple[str, str]]] | None = None
 
@@ -232,18 +221,19 @@ class TrailWatch:
         """Yield the reports as they come, each taken in, with what speaks against the approvals on
         it."""
         for report in self._watch.follow(reports):
-            wanted = self._only in (None, report.invocation_id)
-            if (report.trail.approvals or report.trail.annexes) and wanted:
+            if self._only not in (None, report.invocation_id):
+                yield report
+                continue
+            if report.trail.approvals or report.trail.annexes:
                 self._approvals += report.trail.approvals
                 report = check_approvals(report, self._project.root, self._trust.signers)
                 self._untouched += report.trail.untouched_approvals
-            self._narrowed += report.trail.narrowed and self._only in (None, report.invocation_id)
-            self._hooks_off += report.trail.hooks_off and self._only in (None, report.invocation_id)
-            if self._only in (None, report.invocation_id):
-                self._told_once += report.trail.told_once
+            self._narrowed += report.trail.narrowed
+            self._hooks_off += report.trail.hooks_off
+            self._told_once += report.trail.told_once
             if report.file.startswith(f"{layout.IMPORTED}/"):
-                self._imported += self._only in (None, report.invocation_id)
-            elif report.invocation_id is not None and self._only in (None, report.invocation_id):
+                self._imported += 1
+            elif report.invocation_id is not None:
                 fixed = self._watch.take_fixed(report.invocation_id)
                 seals = self._number_seals(report.invocation_id) if fixed else {}
                 lost = self._list_lost(report.file, fixed, seals)
@@ -253,6 +243,9 @@ class TrailWatch:
                 )
                 self._loose.count(report, report.lines - 1 - last - (report.status == "closed"))
             yield report
+
+    def _note(self, code: str, file: str, detail: str) -> None:
+        self._findings.append(finding(code, file, detail))
 
     def _number_seals(self, invocation_id: str) -> dict[str, int]:
         """Return the seals at the ends of the lines of a record that is here, each with the number
@@ -270,7 +263,7 @@ class TrailWatch:
         Of a record that is not here, or has no whole line, that is said by itself.
         """
         lost = [seal for seal in fixed if seal not in seals] if seals else []
-        return tuple(finding("FIXED_TIP_MISSING", file, None, 0, seal) for seal in lost)
+        return tuple(finding("FIXED_TIP_MISSING", file, seal) for seal in lost)
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong with the trail as a whole, once every record was followed."""
@@ -286,11 +279,11 @@ class TrailWatch:
         pending = self._log.list_pending()
         for item in missing.owed:
             if item.invocation_id in pending:
-                yield finding("LOG_PENDING", item.file, None, 0, f"its {item.kind}")
+                yield finding("LOG_PENDING", item.file, f"its {item.kind}")
             elif item.file.startswith(layout.RECORDS) and self._watch.began_before(
                 item.invocation_id
             ):
-                yield finding("NOT_LOGGED", item.file, None, 0, f"its {item.kind}, {item.seal}")
+                yield finding("NOT_LOGGED", item.file, f"its {item.kind}, {item.seal}")
             else:
                 self._unknown.append(item)
 
@@ -404,17 +397,12 @@ class TrailWatch:
     def _view_own(self, generation: Generation) -> LogView:
         name = f"{generation.path}/leaves"
         relative = os.path.relpath(name, self._project.root)
+        kept = f"{layout.CHECKPOINTS}/{generation.name}"
         checkpoints = [
-            (f"{relative[:-6]}checkpoint", _read_checkpoint(f"{generation.path}/checkpoint"))
+            (f"{relative[:-6]}checkpoint", _read_checkpoint(f"{generation.path}/checkpoint")),
+            (kept, _read_checkpoint(f"{self._project.root}/{kept}")),
+            *self._read_published_checkpoints(generation.name),
         ]
-        folder = f"{self._project.root}/{layout.CHECKPOINTS}"
-        checkpoints.append(
-            (
-                f"{layout.CHECKPOINTS}/{generation.name}",
-                _read_checkpoint(f"{folder}/{generation.name}"),
-            )
-        )
-        checkpoints += self._read_published_checkpoints(generation.name)
         keys = [key for key, _ in read_keys(generation)]
         vouched = self._note_vouchers(generation.name, f"{generation.path}", "enrolled", keys)
         if not self._trust.own:
@@ -436,11 +424,7 @@ class TrailWatch:
         )
         for path, start, data in self._read_segments(generation.name):
             if data != generation.read_bytes(start, len(data)):
-                self._findings.append(
-                    finding(
-                        "LOG_FORKED", path, None, 0, "it differs from the log it was copied from"
-                    )
-                )
+                self._note("LOG_FORKED", path, "it differs from the log it was copied from")
         return view
 
     def _parse(self, file: str, lines: Iterable[tuple[int, bytes]]) -> Iterator[LogLine]:
@@ -449,9 +433,8 @@ class TrailWatch:
             try:
                 yield LogLine(number, *parse_leaf(raw))
             except LogDamagedError as error:
-                self._findings.append(
-                    finding("LOG_ALTERED", file, None, number * LEAF_BYTES, str(error))
-                )
+                altered = finding("LOG_ALTERED", file, str(error))
+                self._findings.append(altered._replace(offset=number * LEAF_BYTES))
 
     def _view_published(self, name: str) -> LogView:
         """Return another clone's log as far as this branch holds it."""
@@ -460,12 +443,10 @@ class TrailWatch:
         for path, start, data in self._read_segments(name):
             for at in range(0, len(data), LEAF_BYTES):
                 number = start + at // LEAF_BYTES
-                if (
-                    leaves.setdefault(number, data[at : at + LEAF_BYTES - 1])
-                    != data[at : at + LEAF_BYTES - 1]
-                ):
+                leaf = data[at : at + LEAF_BYTES - 1]
+                if leaves.setdefault(number, leaf) != leaf:
                     detail = f"leaf {number} stands in two files and differs"
-                    self._findings.append(finding("LOG_FORKED", path, None, 0, detail))
+                    self._note("LOG_FORKED", path, detail)
         gap = next(
             (number for number in range(max(leaves, default=-1) + 1) if number not in leaves), None
         )
@@ -491,7 +472,7 @@ class TrailWatch:
             enrollment = read_enrollment(folder, file)
         except NoteError as error:
             relative = os.path.relpath(f"{folder}/{file}", self._project.root)
-            self._findings.append(finding("LOG_UNVERIFIED", relative, None, 0, str(error)))
+            self._note("LOG_UNVERIFIED", relative, str(error))
             return ()
         if enrollment is None or (own is not None and not set(own) <= set(enrollment.keys)):
             return ()
@@ -516,9 +497,7 @@ class TrailWatch:
         checkpoints: list[tuple[str, Checkpoint]] = []
         for file, item in candidates:
             if item is not None and _name_of(item) != view.name:
-                self._findings.append(
-                    finding("LOG_UNVERIFIED", file, None, 0, f"it speaks of the log {item.origin}")
-                )
+                self._note("LOG_UNVERIFIED", file, f"it speaks of the log {item.origin}")
             elif item is not None:
                 checkpoints.append((file, item))
         remembered = [
@@ -535,16 +514,14 @@ class TrailWatch:
                 known = [key for key in keys if signed_at(key, checkpoint) is not None]
                 seen = self._find_witnesses(checkpoint, witnesses)
             except NoteError as error:
-                self._findings.append(finding("LOG_UNVERIFIED", file, None, 0, str(error)))
+                self._note("LOG_UNVERIFIED", file, str(error))
                 continue
             sound.append((file, checkpoint))
             if known:
                 signed = max(signed, checkpoint.size)
                 if seen is not None:
-                    witnessed, self._seen_at = (
-                        max(witnessed, checkpoint.size),
-                        max(self._seen_at, seen),
-                    )
+                    witnessed = max(witnessed, checkpoint.size)
+                    self._seen_at = max(self._seen_at, seen)
         return view._replace(
             checkpoints=tuple(sound),
             signed=signed,
@@ -560,19 +537,14 @@ class TrailWatch:
         if checkpoint in self._trust.remembered:
             return max(1, _modified_at(self._trust.memory))
         policy = self._trust.policy
-        if policy is None:
-            return max(
-                (at for key in asked.values() if (at := signed_at(key, checkpoint)) is not None),
-                default=None,
-            )
-        if policy.quorum == "none":
-            return None
         times = {
             name: at
-            for name, key in policy.witnesses.items()
+            for name, key in (asked if policy is None else policy.witnesses).items()
             if (at := signed_at(key, checkpoint)) is not None
         }
-        return max(times.values()) if times and policy.is_reached(times) else None
+        if policy is not None and (policy.quorum == "none" or not policy.is_reached(times)):
+            return None
+        return max(times.values(), default=None)
 
     def _read_segments(self, name: str) -> Iterator[tuple[str, int, bytes]]:
         """Yield (path, number of the first leaf, bytes) of each published piece of a log, in
@@ -580,19 +552,15 @@ class TrailWatch:
         for file, start, end in list_segments(self._project.root, name):
             path = f"{layout.TRAIL_LOG}/{name}/{file}"
             if end - start > MAX_PIECE:
-                self._findings.append(
-                    finding("LOG_ALTERED", path, None, 0, f"a piece has at most {MAX_PIECE} leaves")
-                )
+                self._note("LOG_ALTERED", path, f"a piece has at most {MAX_PIECE} leaves")
                 continue
             try:
                 data = durable.read_below(self._project.root, path, (end - start) * LEAF_BYTES)
             except (OSError, InvocationError) as error:
-                self._findings.append(finding("UNREADABLE_FILE", path, None, 0, str(error)))
+                self._note("UNREADABLE_FILE", path, str(error))
                 continue
             if len(data) != (end - start) * LEAF_BYTES:
-                self._findings.append(
-                    finding("LOG_ALTERED", path, None, 0, f"it holds {len(data)} bytes")
-                )
+                self._note("LOG_ALTERED", path, f"it holds {len(data)} bytes")
             else:
                 yield path, start, data
 
@@ -604,9 +572,7 @@ class TrailWatch:
         for file in files:
             checkpoint = _read_checkpoint(f"{self._project.root}/{file}")
             if checkpoint is None:
-                self._findings.append(
-                    finding("LOG_UNVERIFIED", file, None, 0, "it is no checkpoint")
-                )
+                self._note("LOG_UNVERIFIED", file, "it is no checkpoint")
             out.append((file, checkpoint))
         return out
 
@@ -623,16 +589,15 @@ class TrailWatch:
             )
             detail = f"{item.invocation_id}, seal {item.seal}"
             if data is not None:
-                yield finding("LINK_BROKEN", item.file, item.seq, 0, detail)
+                yield finding("LINK_BROKEN", item.file, detail, item.seq)
             elif where is not None:
-                yield finding(
-                    "LINK_ELSEWHERE", item.file, item.seq, 0, f"{item.invocation_id} {where}"
-                )
+                place = f"{item.invocation_id} {where}"
+                yield finding("LINK_ELSEWHERE", item.file, place, item.seq)
             elif item.file.startswith(layout.RECORDS) or self._was_published(item.invocation_id):
-                yield finding("LINK_MISSING", item.file, item.seq, 0, detail)
+                yield finding("LINK_MISSING", item.file, detail, item.seq)
             else:
                 reason = f"{item.invocation_id} was open or private in the clone that wrote this"
-                yield finding("LINK_ELSEWHERE", item.file, item.seq, 0, reason)
+                yield finding("LINK_ELSEWHERE", item.file, reason, item.seq)
 
     def _explain_logged(self, logged: Iterable[Missing]) -> Iterator[Finding]:
         reading: dict[str, bytes | None] = {}
@@ -645,8 +610,6 @@ class TrailWatch:
                 yield finding(
                     "LOGGED_LINE_MISSING",
                     item.file,
-                    None,
-                    0,
                     f"the {item.kind} of {item.invocation_id}, {item.seal}",
                 )
         own = {view.file for view in self.views if view.own}
@@ -656,11 +619,9 @@ class TrailWatch:
                 continue  # it was open when this part of the log was published
             where = self._find_elsewhere(invocation_id, {item.seal for item in items})
             if where is None:
-                yield finding("LOGGED_RECORD_MISSING", items[0].file, None, 0, invocation_id)
+                yield finding("LOGGED_RECORD_MISSING", items[0].file, invocation_id)
             else:
-                yield finding(
-                    "LOGGED_ELSEWHERE", items[0].file, None, 0, f"{invocation_id} {where}"
-                )
+                yield finding("LOGGED_ELSEWHERE", items[0].file, f"{invocation_id} {where}")
 
     def _read_elsewhere(self, invocation_id: str, known: dict[str, bytes | None]) -> bytes | None:
         """Return the bytes of a record of this project and its annexes; None where there is no such

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from doctrine.text import count
 from specify_cli.cli import shell
@@ -37,9 +36,6 @@ from specify_cli.record.reading.views import json_pieces
 from specify_cli.room import Values
 from specify_cli.storage.index import Index
 
-if TYPE_CHECKING:
-    pass
-
 _ROWS_SHOWN = 50
 
 
@@ -63,13 +59,16 @@ def _replay_again(values: Values) -> int:
     if foreign:
         option = "ID" if foreign[0] == "invocation_id" else "--" + foreign[0].replace("_", "-")
         raise CallerError("USAGE", f"{option} is about one record", "spec-kitty replay --all")
-    root = "" if values["source"] else _find_root()
+    root = "" if values["source"] else shell.read_project().root
     with open_engine(values, "replaying records") as engine:
-        terms = {"epsilon": shell.get_text(values, "epsilon") or DEFAULT_EPSILON}
-        results = replay_again(
-            list_sources(values, root), engine, rules=shell.get_text(values, "rules"), **terms
+        rows = list(
+            replay_again(
+                list_sources(values, root),
+                engine,
+                rules=shell.get_text(values, "rules"),
+                epsilon=shell.get_text(values, "epsilon") or DEFAULT_EPSILON,
+            )
         )
-        rows = list(results)
     counts = Counter(row.verdict for row in rows)
     if values["json"]:
         write_json(
@@ -77,28 +76,16 @@ def _replay_again(values: Values) -> int:
         )
     else:
         bad = [row for row in rows if row.verdict != MATCH]
-        write_lines(
-            [
-                *(
-                    one_line(f"{row.source}/{row.file}: {row.verdict}: {row.message}")
-                    for row in bad[:_ROWS_SHOWN]
-                ),
-                *(
-                    [f"and {len(bad) - _ROWS_SHOWN} more: --json lists them"]
-                    if len(bad) > _ROWS_SHOWN
-                    else []
-                ),
-                f"{count(len(rows), 'record')}: "
-                + ", ".join(f"{counts[name]} {name}" for name in VERDICTS),
-            ]
-        )
+        lines = [
+            one_line(f"{row.source}/{row.file}: {row.verdict}: {row.message}")
+            for row in bad[:_ROWS_SHOWN]
+        ]
+        if len(bad) > _ROWS_SHOWN:
+            lines.append(f"and {len(bad) - _ROWS_SHOWN} more: --json lists them")
+        sums = ", ".join(f"{counts[name]} {name}" for name in VERDICTS)
+        write_lines([*lines, f"{count(len(rows), 'record')}: {sums}"])
     unevaluated = counts[NOT_EVALUATED] if values["strict"] else 0
     return 1 if counts[DIFFERS] + counts[REFUSED] + unevaluated else 0
-
-
-def _find_root() -> str:
-    project = shell.read_project()
-    return project.root
 
 
 def _run_exact(values: Values) -> int:

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from specify_cli.features.replay.reports.report import REQUEST, count
+from doctrine.text import count
+from specify_cli.features.replay.reports.report import REQUEST
 
 _SHOWN = 300
 _LISTED = 20

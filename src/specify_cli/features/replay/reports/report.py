@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from doctrine.text import say
+from doctrine.text import count, say
 from specify_cli.features.replay.judge import Asked, Replayed, Rerun, plain
 from specify_cli.features.replay.outcomes import ERROR, Fields, Outcome, Point
-from specify_cli.record.reading.views import as_lists, change, find_places, join, json_pieces, pick
+from specify_cli.record.reading.views import change, find_places, join, json_pieces, pick
 
 REPORT_VERSION = 1
 REQUEST = 4000
@@ -22,15 +22,9 @@ REQUEST = 4000
 # --- the value
 
 
-def report_value(replayed: Replayed) -> dict[str, Any]:
-    """Return the report as a plain value: the JSON shape `docs/schemas/replay-report.json`."""
-    value: dict[str, Any] = as_lists(view_report(replayed))
-    return value
-
-
 def view_report(replayed: Replayed) -> dict[str, Any]:
-    """As `report_value`, for `json_pieces`: what is as long as the record is made when it is asked
-    for."""
+    """Return the report in the shape `docs/schemas/replay-report.json`, for `json_pieces`: what is
+    as long as the record is made when it is asked for."""
     past = replayed.past
     models = change(replayed.models, lambda item: _describe_model(*item))
     return {
@@ -38,9 +32,9 @@ def view_report(replayed: Replayed) -> dict[str, Any]:
         "match": replayed.match,
         "verdict": describe_verdict(replayed),
         "invocation": _describe_invocation(replayed),
-        "as_of": _describe_point(replayed.as_of),
-        "compare_to": _describe_point(replayed.compare_to),
-        "until": _describe_point(replayed.until),
+        "as_of": replayed.as_of and replayed.as_of._asdict(),
+        "compare_to": replayed.compare_to and replayed.compare_to._asdict(),
+        "until": replayed.until and replayed.until._asdict(),
         "epsilon": plain(replayed.epsilon),
         "integrity": {
             "intact": True,
@@ -53,7 +47,7 @@ def view_report(replayed: Replayed) -> dict[str, Any]:
             ],
         },
         "code": {"recorded": dict(replayed.code.recorded), "current": dict(replayed.code.current)},
-        "findings": [item.as_value() for item in replayed.findings],
+        "findings": [item._asdict() for item in replayed.findings],
         "decisions": [
             {"field": name, "recorded": value, "replayed": replayed.router[1][name]}
             for name, value in replayed.router[0].items()
@@ -63,9 +57,7 @@ def view_report(replayed: Replayed) -> dict[str, Any]:
         "tools": change(replayed.tools, lambda item: _describe_tool(*item)),
         "patches": [
             {
-                "seq": item.fields.get("seq"),
-                "path": item.fields.get("path"),
-                "kind": item.fields.get("kind"),
+                **{name: item.fields.get(name) for name in ("seq", "path", "kind")},
                 "status": item.status,
                 "reason": item.why,
                 "recorded": item.fields.get("after_hash"),
@@ -89,9 +81,7 @@ def _describe_invocation(replayed: Replayed) -> dict[str, object]:
         "invocation_id": past.invocation_id,
         "request": replayed.request[:REQUEST],
         "request_chars": len(replayed.request),
-        "profile_id": started.get("profile_id"),
-        "action": started.get("action"),
-        "verb": started.get("verb"),
+        **{name: started.get(name) for name in ("profile_id", "action", "verb")},
         "run_kind": started.get("run_kind") or "live",
         "parent_invocation_id": started.get("parent_invocation_id"),
         "started_at": started.get("started_at"),
@@ -107,28 +97,21 @@ def report_bytes(value: Mapping[str, Any]) -> bytes:
 def describe_verdict(replayed: Replayed) -> str:
     errors = [item for item in replayed.findings if item.severity == ERROR]
     warnings = len(replayed.findings) - len(errors)
-    done = [
-        "routing",
-        count(len([item for item in replayed.reruns if item.expected is not None]), "retrieval"),
-        count(len([item for item in replayed.gates if item.status != "not_reevaluated"]), "gate"),
-        count(
-            len([item for item in replayed.patches if item.status != "not_reapplied"]),
-            "patch",
-            "patches",
-        ),
-    ]
-    asked = ", ".join(part for part in done if not part.startswith("0 "))
+    again = {
+        "retrieval": sum(item.expected is not None for item in replayed.reruns),
+        "gate": sum(item.status != "not_reevaluated" for item in replayed.gates),
+    }
+    patches = sum(item.status != "not_reapplied" for item in replayed.patches)
+    done = ["routing", *(count(number, what) for what, number in again.items() if number)]
+    asked = ", ".join([*done, *([count(patches, "patch", "patches")] if patches else [])])
+    against = "as recorded"
     if replayed.compare_to is not None:
         against = f"as of {_name_point(replayed.compare_to)}"
-    else:
-        against = "as recorded"
     if replayed.until is not None:
         against += f" up to {_name_point(replayed.until)}"
     if errors:
-        codes = list(dict.fromkeys(item.code for item in errors))
-        text = (
-            f"DIFFERS: {count(len(errors), 'difference')} ({', '.join(codes)}); run again: {asked}"
-        )
+        codes = ", ".join(dict.fromkeys(item.code for item in errors))
+        text = f"DIFFERS: {count(len(errors), 'difference')} ({codes}); run again: {asked}"
     else:
         text = f"{'MATCH' if replayed.match else 'NOT FULLY EVALUATED'}: {asked} come out {against}"
     if warnings:
@@ -141,16 +124,8 @@ def describe_verdict(replayed: Replayed) -> str:
     return text
 
 
-def count(number: int, word: str, many: str = "") -> str:
-    return f"{number} {word if number == 1 else many or word + 's'}"
-
-
 def _name_point(point: Point) -> str:
     return str(point.label or point.stage or point.seq)
-
-
-def _describe_point(point: Point | None) -> dict[str, object] | None:
-    return None if point is None else point._asdict()
 
 
 def _describe_retrieval(rerun: Rerun) -> dict[str, Any]:
@@ -194,21 +169,14 @@ def _pair_hits(expected: Outcome, actual: Outcome) -> list[dict[str, object]]:
 
 
 def _describe_hit(hit: Fields | None) -> dict[str, object] | None:
-    return (
-        None
-        if hit is None
-        else {key: hit.get(key) for key in ("rank", "score", "digest", "explain")}
-    )
+    names = ("rank", "score", "digest", "explain")
+    return None if hit is None else {name: hit.get(name) for name in names}
 
 
 def _describe_gate(asked: Asked) -> dict[str, object]:
     fields = asked.fields
     return {
-        "seq": fields.get("seq"),
-        "gate": fields.get("gate"),
-        "rule_ref": fields.get("rule_ref"),
-        "blocking": fields.get("blocking"),
-        "override": fields.get("override"),
+        **{name: fields.get(name) for name in ("seq", "gate", "rule_ref", "blocking", "override")},
         "status": asked.status,
         "reason": asked.why,
         "recorded": {key: fields.get(key) for key in ("outcome", "reason_code")},
@@ -220,10 +188,7 @@ def _describe_gate(asked: Asked) -> dict[str, object]:
 
 def _describe_tool(call: Fields, result: Fields | None, why: str) -> dict[str, object]:
     return {
-        "seq": call.get("seq"),
-        "call_id": call.get("call_id"),
-        "tool": call.get("tool"),
-        "side_effect": call.get("side_effect"),
+        **{name: call.get(name) for name in ("seq", "call_id", "tool", "side_effect")},
         "status": None if result is None else result.get("status"),
         "result_seq": None if result is None else result.get("seq"),
         "injected": not why,
@@ -232,13 +197,8 @@ def _describe_tool(call: Fields, result: Fields | None, why: str) -> dict[str, o
 
 
 def _describe_model(fields: Fields, gaps: Sequence[Mapping[str, object]]) -> dict[str, Any]:
-    return {
-        "seq": fields.get("seq"),
-        "call_id": fields.get("call_id"),
-        "model": fields.get("model"),
-        "step": fields.get("step"),
-        "gaps": [dict(gap) for gap in gaps],
-    }
+    members = {name: fields.get(name) for name in ("seq", "call_id", "model", "step")}
+    return {**members, "gaps": [dict(gap) for gap in gaps]}
 
 
 def _list_references(replayed: Replayed) -> Sequence[dict[str, str]]:

@@ -89,7 +89,7 @@ def check_proofs(
                 )
             trusted = _is_trusted(proof, policy)
         except NoteError as error:
-            findings.append(finding("PROOF_INVALID", path, None, 0, str(error)))
+            findings.append(finding("PROOF_INVALID", path, str(error)))
             continue
         for known in {trusted, False}:
             proven[known].add((invocation_id, kind))
