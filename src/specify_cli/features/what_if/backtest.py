@@ -121,20 +121,16 @@ class Sights:
         return self._known[corpus]
 
     def _replace_in(self, then: ContextInputs) -> ContextInputs:
-        files, replaced, bundle = (
-            self.candidate.files,
-            self.candidate.replaced,
-            self.candidate.bundle,
-        )
+        replaced = self.candidate.replaced
+        kept = {
+            path: then.blobs[name]
+            for path, name in then.files.items()
+            if not path.startswith(replaced)
+        }
         return ContextInputs.from_bytes(
-            {
-                path: then.blobs[name]
-                for path, name in then.files.items()
-                if not path.startswith(replaced)
-            }
-            | dict(files),
+            {**kept, **self.candidate.files},
             settings={"governance": then.settings},
-            bundle=bundle or then.bundle,
+            bundle=self.candidate.bundle or then.bundle,
             unreadable={
                 path: why for path, why in then.unreadable.items() if not path.startswith(replaced)
             },
@@ -602,10 +598,11 @@ def _is_wanted(item: Item, since: int | None) -> bool:
 def _lose(item: Item, why: str) -> list[Answer]:
     if not item.places:
         return [Answer((), (), False, Failure("NOT_CHECKED", why))]
-    return [
-        Answer((), (Skipped(place.invocation_id, f"NOT_CHECKED: {why}"),), False)
-        for place in item.places
-    ]
+    return [_skip(place, f"NOT_CHECKED: {why}") for place in item.places]
+
+
+def _skip(place: Place, reason: str) -> Answer:
+    return Answer((), (Skipped(place.invocation_id, reason),), False)
 
 
 def _judge_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Answer]]:
@@ -629,10 +626,7 @@ def _judge_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Answer]]
                         answers += [judge_place(root, place, sights) for place in due]
                     elif places:
                         reason = f"{failure.code}: {failure.message}"
-                        answers += [
-                            Answer((), (Skipped(place.invocation_id, reason),), False)
-                            for place in due
-                        ]
+                        answers += [_skip(place, reason) for place in due]
                     else:
                         answers.append(Answer((), (), False, failure))
             except InvocationError as error:
@@ -654,11 +648,10 @@ def judge_place(root: str, place: Place, sights: Sights) -> Answer | None:
             if str(opened.past.started.get("run_kind") or "live") != "live":
                 return None
             return judge_record(opened, sights, gates.RULES)
-    except (InvocationError, OSError) as error:
-        reason = (
-            f"{error.code}: {error.message}" if isinstance(error, InvocationError) else str(error)
-        )
-        return Answer((), (Skipped(place.invocation_id, reason),), False)
+    except InvocationError as error:
+        return _skip(place, f"{error.code}: {error.message}")
+    except OSError as error:
+        return _skip(place, str(error))
 
 
 def _tabulate(transitions: Sequence[Transition]) -> Iterable[Row]:

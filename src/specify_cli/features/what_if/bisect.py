@@ -81,7 +81,6 @@ def find_culprit(project: Project, invocation_id: str) -> Culprit:
     objects = FileObjectStore(project.root, project.config.trail)
     with network_denied():
         load_rules(None)
-        load_rules(None)
         opened = open_past(FileRecordStore(project.root).hold(place), place.path, objects)
         ours = judge_record(opened, Sights(_NOTHING), gates.RULES).found
     culprit = Culprit(opened.past.invocation_id, "code", None, None, 0, ours, opened.code.changes)

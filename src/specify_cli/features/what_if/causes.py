@@ -8,11 +8,8 @@ from typing import NamedTuple
 
 from charter.context import CharterContextResult
 from charter.inputs import ContextInputs, complete_settings
-from specify_cli.features.replay.outcomes import Code, Fields, Outcome
-from specify_cli.features.replay.replay import (
-    Opened,
-    routing_of,
-)
+from specify_cli.features.replay.outcomes import Outcome
+from specify_cli.features.replay.replay import Opened, routing_of
 from specify_cli.invocation.ends.opening import Routed
 from specify_cli.project.config import Project
 from specify_cli.record import snapshot
@@ -20,7 +17,7 @@ from specify_cli.redaction.capture import MODES, narrower
 from specify_cli.routing.router import RouterDecision
 from specify_cli.storage.frozen import inputs_of_corpus
 
-CAUSES = ("code", "data", "policy", "config")
+_APPLIED = "the {} is another one today; the recorded one was applied"
 
 
 class Today(NamedTuple):
@@ -56,59 +53,46 @@ def find_causes(
     routing_then = {key: started.get(key) for key in routing_of(today.routed.decision)}
     routing_first = {"refused": then} if isinstance(then, str) else routing_of(then)
     routing_now = routing_of(today.routed.decision)
-    causes: dict[str, tuple[bool, str, list[dict[str, object]]]] = {}
+    causes: list[dict[str, object]] = []
+
+    def note(cause: str, applied: bool, message: str, *changed: dict[str, object]) -> None:
+        causes.append(
+            {"cause": cause, "applied": applied, "message": message, "changed": list(changed)}
+        )
+
     if not _is_same(recorded, first) or routing_then != routing_first:
-        detail = "the recorded inputs give another result with today's code"
-        moved = _compare_hits(recorded, first)
-        causes["code"] = (
+        note(
+            "code",
             True,
-            detail,
-            [*_compare_routing(routing_then, routing_first), *_compare_code(opened.code), *moved],
+            "the recorded inputs give another result with today's code",
+            *_list_changes("routing", routing_then, routing_first),
+            *_list_changes("code", opened.code.recorded, opened.code.current),
+            *_compare_hits(recorded, first),
         )
     if not _is_same(first, today.outcome) or routing_first != routing_now:
-        detail = (
-            "today's doctrine, charter, profiles or project give another result than the "
-            "recorded ones"
-        )
-        moved = _compare_hits(first, today.outcome)
-        causes["data"] = (
+        note(
+            "data",
             True,
-            detail,
-            [*_compare_routing(routing_first, routing_now), *_compare_data(opened, today), *moved],
+            "today's doctrine, charter, profiles or project give another result than the "
+            "recorded ones",
+            *_list_changes("routing", routing_first, routing_now),
+            *_compare_data(opened, today),
+            *_compare_hits(first, today.outcome),
         )
     policy = _compare_policy(opened, today.live)
     if policy:
-        causes["policy"] = (
-            False,
-            "the policy is another one today; the recorded one was applied",
-            policy,
-        )
+        note("policy", False, _APPLIED.format("policy"), *policy)
     config = _compare_config(project, opened, today.live)
     if config:
-        causes["config"] = (
-            False,
-            "the config is another one today; the recorded one was applied",
-            config,
-        )
-    return [
-        {
-            "cause": cause,
-            "applied": causes[cause][0],
-            "message": causes[cause][1],
-            "changed": causes[cause][2],
-        }
-        for cause in CAUSES
-        if cause in causes
-    ]
+        note("config", False, _APPLIED.format("config"), *config)
+    return causes
 
 
 def _is_same(one: Outcome, two: Outcome) -> bool:
-    return (one.hits, one.filters_applied, one.text_hash, one.failure) == (
-        two.hits,
-        two.filters_applied,
-        two.text_hash,
-        two.failure,
+    first, second = (
+        (side.hits, side.filters_applied, side.text_hash, side.failure) for side in (one, two)
     )
+    return first == second
 
 
 def _describe_change(what: str, name: str, original: object, today: object) -> dict[str, object]:
@@ -124,10 +108,6 @@ def _list_changes(
             yield _describe_change(what, name, then.get(name), now.get(name))
 
 
-def _compare_routing(then: Fields, now: Fields) -> list[dict[str, object]]:
-    return list(_list_changes("routing", then, now))
-
-
 def _compare_hits(then: Outcome, now: Outcome) -> list[dict[str, object]]:
     """Return the ranks and scores that differ, where both found the same entries: else those say
     enough."""
@@ -141,10 +121,6 @@ def _compare_hits(then: Outcome, now: Outcome) -> list[dict[str, object]]:
             name, *({uri: hit.get(name) for uri, hit in side.items()} for side in (one, two))
         )
     ]
-
-
-def _compare_code(code: Code) -> list[dict[str, object]]:
-    return list(_list_changes("code", code.recorded, code.current))
 
 
 def _compare_data(opened: Opened, today: Today) -> list[dict[str, object]]:

@@ -89,11 +89,6 @@ def claimed(project: Project, original: str, key: str) -> _Claim | None:
             (),
         )
         envelope = value["envelope"]
-        if isinstance(envelope, dict):  # one written before these were asked lacks them
-            envelope = {
-                **envelope,
-                **{name: envelope.get(name, []) for name in ("transitions", "not_evaluated")},
-            }
         if not is_profile_id(child.profile_id) or not isinstance(envelope, dict):
             raise ValueError("no envelope")
         ids = layout.parse_record_name(child.name)

@@ -74,6 +74,7 @@ from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import open_log
 
 _DRAWS = 100
+_FILTER = ("rule_id", "uri", "action")
 
 
 def replay_against(
@@ -115,7 +116,18 @@ def replay_against(
         today = _run_today(project, cache, opened, retrieval)
         others = _ask_others(opened, today)
     causes = find_causes(project, opened, (recorded, first, today), then)
-    envelope = _make_envelope(opened, today, diff_of(recorded, today.outcome), causes, others)
+    diff = diff_of(recorded, today.outcome)
+    envelope = {
+        "original_invocation_id": opened.past.invocation_id,
+        "replay_invocation_id": None,
+        "recorded": False,
+        "reason": None,
+        "diff": diff,
+        "causes": causes,
+        "changed_rules": _show_changed(opened, today, diff["selected_entries"]["changed"]),
+        "transitions": [item._asdict() for item in others.found],
+        "not_evaluated": [item._asdict() for item in others.skipped],
+    }
     if not trail:
         return {**envelope, "reason": "SPEC_KITTY_TRAIL is off: nothing is recorded"}
     # 4. The child: objects, then the claim where there is a key, then the record, each durable
@@ -146,27 +158,6 @@ def _open_original(records: FileRecordStore, objects: FileObjectStore, place: Pl
             "invalid_snapshot", f"started: verb: expected {', '.join(tiers.MODE_OF_VERB)}"
         )
     return opened
-
-
-def _make_envelope(
-    opened: Opened,
-    today: Today,
-    diff: dict[str, Any],
-    causes: list[dict[str, object]],
-    others: Answer,
-) -> dict[str, Any]:
-    """Return the answer as it stands before its record is written."""
-    return {
-        "original_invocation_id": opened.past.invocation_id,
-        "replay_invocation_id": None,
-        "recorded": False,
-        "reason": None,
-        "diff": diff,
-        "causes": causes,
-        "changed_rules": _show_changed(opened, today, diff["selected_entries"]["changed"]),
-        "transitions": [item._asdict() for item in others.found],
-        "not_evaluated": [item._asdict() for item in others.skipped],
-    }
 
 
 def _show_changed(
@@ -311,10 +302,7 @@ def diff_of(original: Outcome, replay: Outcome) -> dict[str, Any]:
         {str(hit.get("uri")): hit.get("digest") for hit in side.hits} for side in (original, replay)
     )
     filters_then, filters_now = (
-        {
-            tuple(str(item.get(key)) for key in ("rule_id", "uri", "action"))
-            for item in side.filters_applied
-        }
+        {tuple(str(item.get(key)) for key in _FILTER) for item in side.filters_applied}
         for side in (original, replay)
     )
     return {
@@ -324,10 +312,12 @@ def diff_of(original: Outcome, replay: Outcome) -> dict[str, Any]:
             "changed": original.text_hash != replay.text_hash,
         },
         "selected_entries": {
-            "added": [{"uri": uri, "digest": now[uri]} for uri in sorted(now.keys() - then.keys())],
-            "removed": [
-                {"uri": uri, "digest": then[uri]} for uri in sorted(then.keys() - now.keys())
-            ],
+            **{
+                what: [
+                    {"uri": uri, "digest": one[uri]} for uri in sorted(one.keys() - other.keys())
+                ]
+                for what, one, other in (("added", now, then), ("removed", then, now))
+            },
             "changed": [
                 {"uri": uri, "original": then[uri], "replay": now[uri]}
                 for uri in sorted(then.keys() & now.keys())
@@ -336,14 +326,13 @@ def diff_of(original: Outcome, replay: Outcome) -> dict[str, Any]:
             "common": len(then.keys() & now.keys()),
         },
         "filters_applied": {
-            "added": [_filter(item) for item in sorted(filters_now - filters_then)],
-            "removed": [_filter(item) for item in sorted(filters_then - filters_now)],
+            what: [dict(zip(_FILTER, item, strict=True)) for item in sorted(items)]
+            for what, items in (
+                ("added", filters_now - filters_then),
+                ("removed", filters_then - filters_now),
+            )
         },
     }
-
-
-def _filter(item: tuple[str, ...]) -> dict[str, str]:
-    return dict(zip(("rule_id", "uri", "action"), item, strict=True))
 
 
 # --- the child
@@ -437,6 +426,3 @@ def _write_child(
             "reason": _explain_error(error),
         }
     return answer
-
-
-# --- the claim of an idempotency key
