@@ -8,10 +8,13 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
 from specify_cli.features.collector.holdings import decode_report, encode_report
+from specify_cli.features.collector.orders import erase_event, erase_record
 from specify_cli.features.collector.storage import (
     APART,
     CONFLICT,
     DUPLICATE,
+    ERASURE,
+    HELD,
     OWNED,
     RECORD,
     STORED,
@@ -21,6 +24,7 @@ from specify_cli.features.collector.storage import (
     HeldRecord,
     LogConflict,
     LogPiece,
+    Order,
     Place,
     ProjectRow,
     Projects,
@@ -40,6 +44,7 @@ from specify_cli.features.collector.storage import (
     row_of,
 )
 from specify_cli.libraries.wire.contract import COMPLETED, STARTED, canonical, key_of
+from specify_cli.record.erasures import find_hold
 
 
 class MemoryStorage:
@@ -53,13 +58,17 @@ class MemoryStorage:
         self._logs: dict[tuple[str, str], HeldLog] = {}
         self._revisions: dict[str, int] = {}
         self._objects: dict[tuple[str, str], str | None] = {}
+        self._orders: dict[Place, list[Order]] = {}
         self._log_conflicts: dict[tuple[str, str, str, str], LogConflict] = {}
 
     def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
         for event in events:
             canonical(event).encode()  # a batch is stored whole or not at all
         with self._lock:
-            return [self._accept(event, now, client) for event in events]
+            left = [
+                erase_event(event, self._orders.get(Place(key_of(event)[0], project_of(event)), ())) for event in events
+            ]
+            return [self._accept(event, now, client) for event in left]
 
     def _accept(self, event: Mapping[str, object], now: str, client: str) -> str:
         invocation_id, phase = key_of(event)
@@ -115,6 +124,7 @@ class MemoryStorage:
     def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> tuple[str, list[str]]:
         with self._lock:
             place = Place(piece.invocation_id, project)
+            piece = erase_record(piece, self._orders.get(place, ()))
             held = self._records.get(place)
             report = None if held is None else decode_report(held.report)
             verdict = judge_record(self._held.get(place, {}), held, report, piece, client)
@@ -131,6 +141,46 @@ class MemoryStorage:
                 return verdict, []
             absent = [one for one in piece.objects if self._objects.setdefault((project, one), None) is None]
             return verdict, sorted(absent)
+
+    def keep_order(self, project: str, invocation_id: str, order: Order, now: str, client: str) -> tuple[str, bool]:
+        with self._lock:
+            place = Place(invocation_id, project)
+            known = self._orders.setdefault(place, [])
+            for one in known:
+                if one.file == order.file:
+                    return (DUPLICATE if one.annex == order.annex else CONFLICT), True
+            self._revisions[project] = self._revisions.get(project, 0) + 1
+            if order.event == "erased" and find_hold([one.fields for one in known]) is not None:
+                self._note_conflict(place, ERASURE, "", compute_digest(order.annex), now, client)
+                return HELD, True
+            known.append(order)
+            known.sort(key=lambda one: one.file)
+            for phase, stored in self._held.get(place, {}).items():
+                self._held[place][phase] = stored._replace(event=erase_event(stored.event, known))
+            for key in [key for key in self._conflicts if key[0] == place and key[1] != ERASURE]:
+                seen = self._conflicts.pop(key)
+                blind = f"{len(self._conflicts):064}"
+                self._conflicts[place, key[1], blind] = seen._replace(held_sha256="", sent_sha256=blind)
+            if place in self._records:
+                self._erase_record(place, known)
+            return STORED, True
+
+    def _erase_record(self, place: Place, known: Sequence[Order]) -> None:
+        held = self._records[place]
+        named = tuple(json.loads(held.body).get("objects", ()))
+        piece = RecordPiece(place.invocation_id, held.body, decode_report(held.report), "", named)
+        left = erase_record(piece, known)
+        self._records[place] = held._replace(report=encode_report(left.report), body=left.body)
+        others = [
+            json.loads(one.body).get("objects", ())
+            for of, one in self._records.items()
+            if of.project_uuid == place.project_uuid
+        ]
+        for digest in set(named) - {name for names in others for name in names}:
+            self._objects.pop((place.project_uuid, digest), None)
+
+    def orders(self, project: str, invocation_id: str) -> list[Order]:
+        return list(self._orders.get(Place(invocation_id, project), ()))
 
     def keep_objects(self, project: str, objects: Mapping[str, str]) -> int:
         with self._lock:

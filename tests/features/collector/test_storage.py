@@ -32,18 +32,22 @@ from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.engines.sqlite import SqliteDatabase
 from specify_cli.features.collector.holdings import decode_report, encode_report, read_record
 from specify_cli.features.collector.ledger import open_ledger
+from specify_cli.features.collector.orders import read_order
 from specify_cli.features.collector.reception import Refused
 from specify_cli.features.collector.storage import (
     APART,
     CLOSED,
     CONFLICT,
     DUPLICATE,
+    ERASURE,
+    HELD,
     OPEN,
     OWNED,
     STORED,
     UNKNOWN,
     Filter,
     LogPiece,
+    Order,
     Place,
     Row,
     Storage,
@@ -54,6 +58,7 @@ from specify_cli.features.collector.storage import (
     compute_edge,
 )
 from specify_cli.libraries.wire.contract import canonical
+from specify_cli.record.seal import erase_members, open_line, seal_line
 from specify_cli.trail.log.leaves import LEAF_BYTES
 from specify_cli.trail.log.notes import encode
 from support import run_together
@@ -709,7 +714,12 @@ def test_records_and_logs_of_before_objects_are_taken_over_and_go_on(
     opened = open_ledger(address)
     opened.storage.accept(events, NOW, "ada")
     # As a collector of the version before left it.
-    undo = ["DROP TABLE object", "DROP TABLE log_conflict", "ALTER TABLE log DROP COLUMN edge"]
+    undo = [
+        "DROP TABLE record_order",
+        "DROP TABLE object",
+        "DROP TABLE log_conflict",
+        "ALTER TABLE log DROP COLUMN edge",
+    ]
     undo += [f"ALTER TABLE totals DROP COLUMN {name}" for name in ("whole", "objects", "missing")]
     undo += [f"ALTER TABLE token DROP COLUMN {name}" for name in ("expires_at", "last_used_at")]
     if engine == "postgres":
@@ -856,3 +866,60 @@ def test_batches_with_the_same_keys_in_other_orders_never_wait_for_each_other(po
     assert 300 == said.count(DUPLICATE)
     with psycopg.connect(postgres.address()) as one:
         assert [(0,)] == one.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'").fetchall()
+
+
+def order_of(lines: list[dict[str, Any]], number: int, event: str = "erased", **more: object) -> Order:
+    """An order about the first line of a record, and what is left of that line."""
+    first = {key: value for key, value in lines[0].items() if key != "~"}
+    left = erase_members(first, lines[0]["~"], {"request_text", "match_reason"}, "5" * 32).decode()
+    digest = open_line(left.encode().removesuffix(b"\n")).digest
+    row = {"seq": 0, "seal": lines[0]["~"], "members": ["match_reason", "request_text"], "digest": digest}
+    said: dict[str, object] = {"lines": [row], "objects": []} if event == "erased" else {}
+    said |= {"event": event, "v": 1, "seq": len(lines), "prev": lines[-1]["~"], "at": "2026-11-22T09:00:00.000Z"}
+    said |= {"ordered_by": "ada", "reason": "asked", "identity": "claim", "invocation_id": lines[0]["invocation_id"]}
+    annex = seal_line({**said, **more}).decode()
+    body = {"annex": annex, "lines": {lines[0]["~"]: left[:-1]} if event == "erased" else {}, "objects": None}
+    return read_order(json.dumps(body).encode(), lines[0]["invocation_id"], f"{id_of(900 + number)}.jsonl")
+
+
+def test_what_an_order_erased_comes_back_with_nothing_that_is_sent(storage: Storage) -> None:
+    piece, events = record_of(1)
+    lines = [json.loads(line) for line in json.loads(piece.body)["lines"].splitlines()]
+    request = lines[0]["request_text"]
+    storage.accept(events, NOW)
+    storage.keep_record(PROJECT, piece, NOW, "")
+    order = order_of(lines, 1)
+
+    assert [(STORED, True), (DUPLICATE, True)] == [
+        storage.keep_order(PROJECT, id_of(1), order, NOW, "ada") for _ in range(2)
+    ]
+    assert [DUPLICATE, DUPLICATE] == storage.accept(events, LATER)
+    assert (DUPLICATE, []) == storage.keep_record(PROJECT, piece, LATER, "")
+    (held,) = storage.records(PROJECT, 9, bodies=True)
+    assert decode_report(held.report).findings[-1].code == "ERASED"
+    kept = json.dumps([held, storage.rows(ALL, 9), [one.event for one in storage.phases(id_of(1))[PROJECT]]])
+    assert request and request not in kept
+    assert storage.totals().conflicts == 0
+
+
+def test_an_order_that_came_first_counts_for_what_follows(storage: Storage) -> None:
+    piece, events = record_of(1)
+    lines = [json.loads(line) for line in json.loads(piece.body)["lines"].splitlines()]
+    storage.keep_order(PROJECT, id_of(1), order_of(lines, 1), NOW, "ada")
+    storage.accept(events, NOW)
+    storage.keep_record(PROJECT, piece, NOW, "")
+    (held,) = storage.records(PROJECT, 9, bodies=True)
+
+    assert lines[0]["request_text"] not in json.dumps([held, storage.rows(ALL, 9)])
+
+
+def test_what_is_held_is_not_erased_until_it_is_released(storage: Storage) -> None:
+    piece, events = record_of(1)
+    lines = [json.loads(line) for line in json.loads(piece.body)["lines"].splitlines()]
+    storage.accept(events, NOW)
+    hold = order_of(lines, 1, "held")
+    erasure, release = order_of(lines, 2), order_of(lines, 3, "released", hold=hold.annex[-67:-3])
+    verdicts = [storage.keep_order(PROJECT, id_of(1), one, NOW, "ada")[0] for one in (hold, erasure, release, erasure)]
+
+    assert verdicts == [STORED, HELD, STORED, STORED]
+    assert [one.phase for one in storage.conflicts(9)] == [ERASURE]

@@ -87,7 +87,7 @@ FEATURE = Feature(
                     "scope",
                     "What it may do; repeatable. Without it: send.",
                     multiple=True,
-                    choices=("send", "read", "witness"),
+                    choices=("send", "read", "witness", "erase"),
                 ),
                 option("rate", "At most so many requests a minute.", integer=True, metavar="N"),
                 option("days", "It ends after so many days.", integer=True, metavar="N"),

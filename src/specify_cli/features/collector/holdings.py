@@ -104,7 +104,7 @@ def read_record(body: bytes, invocation_id: str) -> RecordPiece:
         named is None
         or named[1] != invocation_id
         or not isinstance(lines, str)
-        or not _is_text_map(annexes)
+        or not is_text_map(annexes)
     ):
         raise Refused(
             Problem(
@@ -117,9 +117,9 @@ def read_record(body: bytes, invocation_id: str) -> RecordPiece:
         raise Refused(Problem("bad-request", "expected annexes by their names, a ULID and .jsonl"))
     fit = (
         kind in KINDS
-        and _is_digests(objects)
-        and _is_text_map(withheld)
-        and _is_digests(list(withheld))
+        and is_digests(objects)
+        and is_text_map(withheld)
+        and is_digests(list(withheld))
     )
     if _OBJECTS_TOLD[0] in value and not fit:
         raise Refused(
@@ -240,11 +240,11 @@ def report_lost(body: str, why: str) -> RecordReport:
     )
 
 
-def _is_digests(value: object) -> bool:
+def is_digests(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) and is_digest(one) for one in value)
 
 
-def _is_text_map(value: object) -> TypeGuard[dict[str, str]]:
+def is_text_map(value: object) -> TypeGuard[dict[str, str]]:
     return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
 
 

@@ -39,6 +39,7 @@ _TITLES = {
     "conflict": (409, "Another event with this key is held"),
     "owned": (409, "Another client began this invocation"),
     "several-projects": (409, "Several projects hold this invocation"),
+    "held": (409, "The record is held: nothing of it may be erased"),
     "too-large": (413, "The body is too large"),
     "wrong-type": (415, "The content type is not one for events"),
     "invalid-event": (422, "The event is not as the contract says"),

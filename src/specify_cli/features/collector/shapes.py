@@ -43,7 +43,7 @@ class CollectorToken(BaseModel):
 
     id: str
     name: str
-    scopes: list[Literal["send", "read", "witness"]]
+    scopes: list[Literal["send", "read", "witness", "erase"]]
     projects: list[str] | None
     rate: int | None
     created_at: str

@@ -31,6 +31,9 @@ STORED, DUPLICATE, CONFLICT, OWNED = "stored", "duplicate", "conflict", "owned"
 # What is said of a record whose events are not held, and of leaves that do not follow those that
 # are.
 UNKNOWN, APART = "unknown", "apart"
+# What is said of an erasure of a record that is held; a conflict over it has ERASURE in place of a
+# phase.
+HELD, ERASURE = "held", "erasure"
 # A conflict over a whole record has this in place of a phase.
 RECORD = "record"
 OPEN, CLOSED = "open", "closed"
@@ -171,6 +174,27 @@ class RecordPiece(NamedTuple):
     objects: tuple[str, ...] = ()
 
 
+class Order(NamedTuple):
+    """One order: the annex that gives it, with its fields, and of an erasure the lines as they are
+    left, by their seals. `objects` are those that the record still leads to, where that was said.
+    """
+
+    file: str
+    annex: str
+    fields: Mapping[str, object]
+    lines: Mapping[str, str]
+    objects: tuple[str, ...] | None = None
+
+    @property
+    def event(self) -> str:
+        """Return what is ordered: erased, held or released."""
+        return str(self.fields["event"])
+
+    def encode(self) -> str:
+        """Return it as the text a database holds."""
+        return canonical({"annex": self.annex, "lines": self.lines, "objects": self.objects})
+
+
 class LogPiece(NamedTuple):
     """Leaves of a log from a number on, and the state its clone has signed; keys and state are the
     texts of notes."""
@@ -256,6 +280,18 @@ class Storage(Protocol):
         A record that came before is replaced where the new one adds lines or annexes to it. The
         digests are those of the objects it leads to that are not held yet, sorted.
         """
+
+    def keep_order(
+        self, project: str, invocation_id: str, order: Order, now: str, client: str
+    ) -> tuple[str, bool]:
+        """Keep an order and carry it out on everything that is held of a record, durably; STORED,
+        DUPLICATE, CONFLICT or HELD, and whether nothing of what was erased is left in the tables.
+
+        It counts for whatever is sent of the record later.
+        """
+
+    def orders(self, project: str, invocation_id: str) -> list[Order]:
+        """Return the orders of a record, the first one first."""
 
     def keep_objects(self, project: str, objects: Mapping[str, str]) -> int:
         """Store objects that records of the project name and that are missing, durably; how many

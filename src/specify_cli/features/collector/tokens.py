@@ -19,8 +19,8 @@ from typing import NamedTuple
 from specify_cli.features.collector.engines.database import Database, Transaction
 from specify_cli.features.collector.storage import Projects, StorageError
 
-SEND, READ, WITNESS = "send", "read", "witness"
-SCOPES = (SEND, READ, WITNESS)
+SEND, READ, WITNESS, ERASE = "send", "read", "witness", "erase"
+SCOPES = (SEND, READ, WITNESS, ERASE)
 _COLUMNS = (
     "id, digest, name, scopes, projects, rate, created_at, revoked_at, expires_at, last_used_at"
 )

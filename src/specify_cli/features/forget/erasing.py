@@ -314,7 +314,8 @@ NOT_REACHED = (
     "git objects and remotes, where a file was committed: git filter-repo --invert-paths --path "
     "FILE, then git push --force, and every clone anew",
     "other clones: spec-kitty forget --resume there, once the annexes have arrived",
-    "collectors, and archives and exports that were handed out: tell whoever has them",
+    "a collector, until spec-kitty sync push reached it; its backups, and PostgreSQL's own log",
+    "archives and exports that were handed out: tell whoever has them",
     "what agents' programs keep of their sessions (transcripts in the home folder)",
     "backups, snapshots of the file system, and blocks that a disk has not overwritten",
 )

@@ -191,6 +191,7 @@ def _push(project: Project, values: Values) -> int:
         done.state == "delivered"
         and not done.left.refused
         and not (done.records and done.records.refused)
+        and not (done.orders and (done.orders.refused or done.orders.unpurged))
     ):
         return 0
     if done.state != "delivered" and not values["json"]:
@@ -210,6 +211,12 @@ def _describe_push(done: Pushed) -> str:
     blocked = done.left.held
     line += f", {blocked} wait behind a refused Started" if blocked else ""
     line = line if done.witness is None else f"{line}\nlog: {done.witness}"
+    if done.orders is not None and done.orders.delivered + done.orders.refused:
+        orders = done.orders
+        line += (
+            f"\nerasures and holds: {orders.delivered} delivered, {orders.refused} refused, of "
+            f"{orders.unpurged} something may be left in the collector's tables until the next push"
+        )
     if done.records is None:
         return line
     records = done.records

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from specify_cli.cli.schemas.shapes import Shape, derived, shape_of
 from specify_cli.features.sync import status
-from specify_cli.features.sync.sending import outbox, push, records
+from specify_cli.features.sync.sending import orders, outbox, push, records
 from specify_cli.features.sync.status import TokenState
 from specify_cli.libraries.wire import contract
 
@@ -67,6 +67,7 @@ class SyncPushed:
     state: Literal["delivered", "partial", "unreachable", "stopped", "disabled"]
     left: SyncCounts
     records: shape_of(records.RecordsDelivered) | None  # type: ignore[valid-type]
+    orders: shape_of(orders.OrdersDelivered) | None  # type: ignore[valid-type]
 
 
 class SyncPlanned(Shape):

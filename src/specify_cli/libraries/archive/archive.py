@@ -32,6 +32,7 @@ from specify_cli.libraries.archive.withholding import (
 )
 from specify_cli.project.config import Project
 from specify_cli.record import layout
+from specify_cli.record.event_table import ORDERS
 from specify_cli.record.findings import ERROR, FINDINGS, OF_THE_LINES, NamedObject, RecordReport
 from specify_cli.record.reading.views import json_pieces
 from specify_cli.record.record import (
@@ -237,7 +238,7 @@ def compose_part(project: Project, place: Place, reach: Reach, search: Search | 
         closing = report.tip if report.status == "closed" else None
         line = open_line(content.rstrip(b"\n"))
         why, counts = (None, {}) if search is None else search.judge_line(line.fields or {})
-        if why is None and closing is None and (line.fields or {}).get("event") != "erased":
+        if why is None and closing is None and (line.fields or {}).get("event") not in ORDERS:
             why = CLOSING  # without its closing line nobody could check it
         if why is not None:
             del annexes[name]

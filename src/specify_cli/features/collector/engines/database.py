@@ -40,6 +40,10 @@ class Database(Protocol):
     def read(self, act: Callable[[Transaction], T]) -> T:
         """Run an act that changes nothing."""
 
+    def purge(self) -> bool:
+        """Let nothing of what was deleted be left in tables and the engine's own files; return
+        whether that was done in the time there is."""
+
     def close(self) -> None:
         """Let go of what is held."""
 

@@ -7,18 +7,36 @@ after another, and what a batch sees of its keys stays as it is until the batch 
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
 from specify_cli.features.collector.engines.database import Database, Transaction
+from specify_cli.features.collector.engines.orders import (
+    apply_order,
+    read_orders,
+    read_orders_of,
+)
+from specify_cli.features.collector.engines.rows import (
+    OUTCOMES,
+    check_text,
+    expect_objects,
+    find_objects,
+    read_leaves,
+    read_phases,
+    write_changes,
+    write_conflict,
+    write_log_conflict,
+    write_record,
+    write_words,
+)
 from specify_cli.features.collector.engines.words import (
     compose_match,
-    list_words,
     place_of,
     prefix_of,
 )
-from specify_cli.features.collector.holdings import decode_report, encode_report
+from specify_cli.features.collector.holdings import decode_report
+from specify_cli.features.collector.orders import erase_event, erase_record
 from specify_cli.features.collector.storage import (
     APART,
     CLOSED,
@@ -28,19 +46,18 @@ from specify_cli.features.collector.storage import (
     OWNED,
     RECORD,
     STORED,
-    Changes,
     Conflict,
     Filter,
     HeldLog,
     HeldRecord,
     LogConflict,
     LogPiece,
+    Order,
     Place,
     ProjectRow,
     Projects,
     RecordPiece,
     Row,
-    StorageError,
     StorageUnusable,
     StoredEvent,
     Totals,
@@ -55,7 +72,7 @@ from specify_cli.features.collector.storage import (
     project_of,
     read_state,
 )
-from specify_cli.libraries.wire.contract import canonical, key_of
+from specify_cli.libraries.wire.contract import key_of
 
 # An actor filter names at most so many actors one by one; with more the rows are walked newest
 # first.
@@ -63,14 +80,12 @@ _ACTORS = 64
 # A page is merged from at most so many lists, each read from an index; so many, and values, go into
 # one statement.
 _LISTS, _LISTS_AT_ONCE, _VALUES_AT_ONCE = 4_000, 400, 30_000
-_OUTCOMES = ("done", "failed", "abandoned")
 _LOCK = (
     "INSERT INTO totals (project_uuid, invocations, open, events, conflicts) VALUES (?, 0, 0, 0, 0)"
     " ON CONFLICT (project_uuid) DO UPDATE SET open = totals.open"
 )
 _COLUMNS = ", ".join(Row._fields)
 _Conditions = tuple[list[str], list[str]]
-_ROW = ", ".join(f"{name} = excluded.{name}" for name in (*Row._fields, "digest", "state"))
 
 
 class SqlStorage:
@@ -114,7 +129,7 @@ class SqlStorage:
             # for ever.
             transaction.run_many(_LOCK, [(project,) for project in projects])
             marks = ", ".join(["(?, ?)"] * len(keys))
-            stored_phases = _read_phases(
+            stored_phases = read_phases(
                 transaction,
                 f"(invocation_id, project_uuid) IN (VALUES {marks})",
                 [part for key in keys for part in key],
@@ -122,10 +137,15 @@ class SqlStorage:
             by_phase = {
                 place: {one.phase: one for one in phases} for place, phases in stored_phases.items()
             }
-            changes = decide(events, by_phase, now, client)
-            _write_changes(transaction, changes)
+            orders = read_orders(transaction, keys)
+            left = [
+                erase_event(one, orders.get(Place(key_of(one)[0], project_of(one)), ()))
+                for one in events
+            ]
+            changes = decide(left, by_phase, now, client)
+            write_changes(transaction, changes)
             if self._database.HAS_WORDS:
-                _write_words(transaction, changes.rows)
+                write_words(transaction, changes.rows)
             return changes.verdicts
 
         return self._database.write(store)
@@ -158,7 +178,7 @@ class SqlStorage:
     def phases(self, invocation_id: str, projects: Projects = None) -> dict[str, list[StoredEvent]]:
         where, values = _restrict(projects, ["invocation_id = ?"], [invocation_id])
         stored_phases = self._database.read(
-            lambda transaction: _read_phases(transaction, where, values)
+            lambda transaction: read_phases(transaction, where, values)
         )
         return {place.project_uuid: phases for place, phases in sorted(stored_phases.items())}
 
@@ -186,24 +206,26 @@ class SqlStorage:
         return Totals(*map(int, row))
 
     def keep_record(
-        self, project: str, piece: RecordPiece, now: str, client: str
+        self, project: str, sent: RecordPiece, now: str, client: str
     ) -> tuple[str, list[str]]:
-        key = (project, piece.invocation_id)
+        key = (project, sent.invocation_id)
 
         def store(transaction: Transaction) -> tuple[str, list[str]]:
             transaction.run(_LOCK, (project,))
-            stored_phases = _read_phases(transaction, "project_uuid = ? AND invocation_id = ?", key)
+            stored_phases = read_phases(transaction, "project_uuid = ? AND invocation_id = ?", key)
             phases = {one.phase: one for phases in stored_phases.values() for one in phases}
             rows = transaction.run(
                 "SELECT received_at, client, report, body, digest FROM record"
                 " WHERE project_uuid = ? AND invocation_id = ?",
                 key,
             )
-            stored = HeldRecord(piece.invocation_id, *rows[0][:4]) if rows else None
+            stored = HeldRecord(sent.invocation_id, *rows[0][:4]) if rows else None
+            # What was erased here stays so, whoever sends the record again.
+            piece = erase_record(sent, read_orders_of(transaction, *key))
             known = None if stored is None else decode_report(stored.report)
             verdict = judge_record(phases, stored, known, piece, client)
             if verdict == STORED:
-                _write_record(transaction, project, piece, now, client)
+                write_record(transaction, project, piece, now, client)
                 was_whole = known is not None and is_whole(phases, known)
                 transaction.run(
                     "UPDATE totals SET records = records + ?, whole = whole + ?, revision = "
@@ -227,13 +249,13 @@ class SqlStorage:
                     1,
                     client,
                 )
-                added = _write_conflict(transaction, one)
+                added = write_conflict(transaction, one)
                 transaction.run(
                     "UPDATE totals SET conflicts = conflicts + ? WHERE project_uuid = ?",
                     (int(added), project),
                 )
             missing = (
-                _expect_objects(transaction, project, piece.objects)
+                expect_objects(transaction, project, piece.objects)
                 if verdict in (STORED, DUPLICATE)
                 else []
             )
@@ -241,10 +263,36 @@ class SqlStorage:
 
         return self._database.write(store)
 
+    def keep_order(
+        self, project: str, invocation_id: str, order: Order, now: str, client: str
+    ) -> tuple[str, bool]:
+        def store(transaction: Transaction) -> str:
+            transaction.run(_LOCK, (project,))
+            verdict = apply_order(
+                transaction,
+                Place(invocation_id, project),
+                order,
+                now,
+                client,
+                words=self._database.HAS_WORDS,
+            )
+            transaction.run(
+                "UPDATE totals SET revision = revision + 1 WHERE project_uuid = ?", (project,)
+            )
+            return verdict
+
+        verdict = self._database.write(store)
+        return verdict, order.event != "erased" or self._database.purge()
+
+    def orders(self, project: str, invocation_id: str) -> list[Order]:
+        return self._database.read(
+            lambda transaction: read_orders_of(transaction, project, invocation_id)
+        )
+
     def keep_objects(self, project: str, objects: Mapping[str, str]) -> int:
         def store(transaction: Transaction) -> int:
             transaction.run(_LOCK, (project,))
-            missing = list(_find_objects(transaction, project, sorted(objects), "body IS NULL"))
+            missing = list(find_objects(transaction, project, sorted(objects), "body IS NULL"))
             transaction.run_many(
                 "UPDATE object SET body = ? WHERE project_uuid = ? AND digest = ?",
                 [(objects[digest], project, digest) for digest, _ in missing],
@@ -262,11 +310,11 @@ class SqlStorage:
     def objects(self, project: str, digests: Sequence[str]) -> dict[str, str]:
         rows = self._database.read(
             lambda transaction: dict(
-                _find_objects(transaction, project, digests, "body IS NOT NULL")
+                find_objects(transaction, project, digests, "body IS NOT NULL")
             )
         )
         for digest, body in rows.items():
-            _check(digest, body, f"object {digest}")
+            check_text(digest, body, f"object {digest}")
         return rows
 
     def keep_leaves(self, project: str, piece: LogPiece, now: str, client: str) -> tuple[str, int]:
@@ -285,7 +333,7 @@ class SqlStorage:
                 # Leaves of before there was an edge are read once; a state that is older is held
                 # against them.
                 back = not edge or read_state(piece.checkpoint).size < size
-                leaves = _read_leaves(transaction, *key) if back else ""
+                leaves = read_leaves(transaction, *key) if back else ""
                 log = HeldLog(piece.name, owner, keys, state, leaves)
                 edge = edge or encode_edge(compute_edge(leaves))
             verdict, size, grown = judge_leaves(log, edge, piece, client)
@@ -294,7 +342,7 @@ class SqlStorage:
                 one = LogConflict(
                     piece.name, client, verdict, checkpoint, piece.checkpoint, now, now, 1
                 )
-                _write_log_conflict(transaction, project, one)
+                write_log_conflict(transaction, project, one)
             if verdict == STORED:
                 before = decode_edge(edge).size
                 if piece.leaves:
@@ -352,7 +400,7 @@ class SqlStorage:
         if not bodies:
             return [HeldRecord(*row) for row in rows]
         for *row, digest in rows:
-            _check(digest, row[-1], row[0])
+            check_text(digest, row[-1], row[0])
         return [HeldRecord(*row[:-1]) for row in rows]
 
     def bodies(self, places: Sequence[Place]) -> dict[Place, str]:
@@ -363,7 +411,7 @@ class SqlStorage:
                     "SELECT body, digest FROM record WHERE invocation_id = ? AND project_uuid = ?",
                     place,
                 ):
-                    _check(digest, body, place.invocation_id)
+                    check_text(digest, body, place.invocation_id)
                     bodies[place] = body
             return bodies
 
@@ -403,160 +451,6 @@ def _restrict(
     ]
 
 
-def _read_phases(
-    transaction: Transaction, where: str, values: Sequence[str]
-) -> dict[Place, list[StoredEvent]]:
-    phases: dict[Place, list[StoredEvent]] = {}
-    for invocation_id, project, phase, received_at, body, client, digest in transaction.run(
-        "SELECT invocation_id, project_uuid, phase, received_at, body, client, digest FROM "
-        f"event WHERE {where}"
-        " ORDER BY project_uuid, phase DESC",
-        values,
-    ):
-        _check(digest, body, invocation_id)
-        place = Place(invocation_id, project)
-        phases.setdefault(place, []).append(
-            StoredEvent(phase, received_at, json.loads(body), client)
-        )
-    return phases
-
-
-def _check(digest: str, text: str, invocation_id: str) -> None:
-    """Raise StorageError where a row is not as it was written; rows of the first SQLite schema have
-    no digest."""
-    if digest and digest != compute_digest(text):
-        raise StorageError(
-            f"the database is damaged: what is held of {invocation_id} is not as it was written"
-        )
-
-
-def _write_changes(transaction: Transaction, changes: Changes) -> None:
-    bodies = [(place, one, canonical(one.event)) for place, one in changes.stored]
-    transaction.run_many(
-        "INSERT INTO event (invocation_id, project_uuid, phase, received_at, body, client, digest)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [
-            (*place, one.phase, one.received_at, body, one.client, compute_digest(body))
-            for place, one, body in bodies
-        ],
-    )
-    marks = ", ".join("?" * (len(Row._fields) + 2))
-    transaction.run_many(
-        f"INSERT INTO invocation ({_COLUMNS}, digest, state) VALUES ({marks})"
-        f" ON CONFLICT (invocation_id, project_uuid) DO UPDATE SET {_ROW}",
-        [(*row, compute_digest(repr(row)), _get_state(row)) for row, _ in changes.rows],
-    )
-    actors = sorted({row.actor_id for row, _ in changes.rows if row.actor_id is not None})
-    transaction.run_many(
-        "INSERT INTO actor VALUES (?, ?) ON CONFLICT (actor_id) DO NOTHING",
-        [(name, name.casefold()) for name in actors],
-    )
-    added: dict[str, list[int]] = {}
-    for row, before in changes.rows:
-        counts = added.setdefault(row.project_uuid, [0, 0, 0, 0])
-        counts[0] += before is None
-        counts[1] += (row.status == OPEN) - (before is not None and before.status == OPEN)
-    for place, _ in changes.stored:
-        added[place.project_uuid][2] += 1
-    for one in changes.conflicts:
-        added.setdefault(one.project_uuid, [0, 0, 0, 0])[3] += _write_conflict(transaction, one)
-    transaction.run_many(
-        "UPDATE totals SET invocations = invocations + ?, open = open + ?, events = events + ?,"
-        " conflicts = conflicts + ? WHERE project_uuid = ?",
-        [(*counts, project) for project, counts in sorted(added.items())],
-    )
-
-
-def _write_record(
-    transaction: Transaction, project: str, piece: RecordPiece, now: str, client: str
-) -> None:
-    transaction.run(
-        "INSERT INTO record (project_uuid, invocation_id, received_at, client, report, body, "
-        "digest)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_uuid, invocation_id) DO UPDATE SET"
-        " received_at = excluded.received_at, report = excluded.report, body = excluded.body,"
-        " digest = excluded.digest",
-        (
-            project,
-            piece.invocation_id,
-            now,
-            client,
-            encode_report(piece.report),
-            piece.body,
-            compute_digest(piece.body),
-        ),
-    )
-
-
-def _expect_objects(transaction: Transaction, project: str, digests: Sequence[str]) -> list[str]:
-    """Write down which objects records of a project lead to; return those that are not held,
-    sorted."""
-    known = dict(_find_objects(transaction, project, digests, "1 = 1", "body IS NULL"))
-    fresh = sorted(set(digests) - known.keys())
-    transaction.run_many(
-        "INSERT INTO object VALUES (?, ?, NULL)", [(project, digest) for digest in fresh]
-    )
-    if fresh:
-        transaction.run(
-            "UPDATE totals SET missing = missing + ? WHERE project_uuid = ?", (len(fresh), project)
-        )
-    return sorted([*fresh, *(digest for digest, is_missing in known.items() if is_missing)])
-
-
-def _find_objects(
-    transaction: Transaction,
-    project: str,
-    digests: Sequence[str],
-    where: str,
-    columns: str = "body",
-) -> Iterator[tuple[str, Any]]:
-    """Yield the digest and what is asked of each of these objects that meets a condition."""
-    for at in range(0, len(digests), _LISTS_AT_ONCE):
-        part = digests[at : at + _LISTS_AT_ONCE]
-        yield from transaction.run(
-            f"SELECT digest, {columns} FROM object WHERE project_uuid = ? AND {where}"
-            f" AND digest IN ({', '.join('?' * len(part))})",
-            (project, *part),
-        )
-
-
-def _read_leaves(transaction: Transaction, project: str, name: str) -> str:
-    rows = transaction.run(
-        "SELECT body FROM leaves WHERE project_uuid = ? AND name = ? ORDER BY start",
-        (project, name),
-    )
-    return "".join(body for (body,) in rows)
-
-
-def _write_log_conflict(transaction: Transaction, project: str, one: LogConflict) -> None:
-    """Write down a state that contradicts a log, once, and when it came last."""
-    transaction.run(
-        f"INSERT INTO log_conflict (project_uuid, digest, {', '.join(LogConflict._fields)})"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_uuid, name, client, "
-        "digest) DO UPDATE SET"
-        " last_at = excluded.last_at, times = log_conflict.times + 1",
-        (project, compute_digest(one.sent), *one),
-    )
-
-
-def _write_conflict(transaction: Transaction, one: Conflict) -> bool:
-    """Write a conflict down; return whether it is the first time."""
-    [(times,)] = transaction.run(
-        f"INSERT INTO conflict ({', '.join(Conflict._fields)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (invocation_id, project_uuid, phase, sent_sha256) DO UPDATE SET"
-        " held_sha256 = excluded.held_sha256, last_at = excluded.last_at, times = "
-        "conflict.times + 1,"
-        " client = excluded.client RETURNING times",
-        one,
-    )
-    return bool(times == 1)
-
-
-def _get_state(row: Row) -> str:
-    """Return status and outcome as one value, which one index finds."""
-    return OPEN if row.status == OPEN else row.outcome if row.outcome in _OUTCOMES else CLOSED
-
-
 def _list_wanted(filters: Filter, actors: Sequence[str] | None) -> dict[str, Sequence[str]]:
     """Return the values a row may have in each column that is asked for; actors that are too many
     are left out."""
@@ -564,7 +458,7 @@ def _list_wanted(filters: Filter, actors: Sequence[str] | None) -> dict[str, Seq
     if filters.outcome is not None:
         states = () if filters.status == OPEN else (filters.outcome,)
     elif filters.status is not None:
-        states = (OPEN,) if filters.status == OPEN else (*_OUTCOMES, CLOSED)
+        states = (OPEN,) if filters.status == OPEN else (*OUTCOMES, CLOSED)
     wanted = {
         "profile_id": None if filters.profile is None else [filters.profile],
         "action": None if filters.action is None else [filters.action],
@@ -671,36 +565,6 @@ def _read_found(
     return rows
 
 
-def _write_words(transaction: Transaction, changed: Sequence[tuple[Row, Row | None]]) -> None:
-    """Write the words of rows in the order of their places, which makes one piece; delete those
-    that ceased to hold."""
-    added: dict[int, set[str]] = {}
-    ceased: dict[int, set[str]] = {}
-    for row, before in changed:
-        place, words = place_of(row.invocation_id), _list_row_words(row)
-        older = set() if before is None else _list_row_words(before)
-        added.setdefault(place, set()).update(words - older)
-        ceased.setdefault(place, set()).update(older - words)
-    for place in sorted(added):
-        prefix = prefix_of(place)
-        beside = "SELECT 1 FROM invocation WHERE invocation_id BETWEEN ? AND ? LIMIT 2"
-        # A row beside it may still have them.
-        if ceased[place] and len(transaction.run(beside, (prefix, f"{prefix}~"))) == 1:
-            transaction.run(
-                "INSERT INTO word (word, rowid, words) VALUES ('delete', ?, ?)",
-                (place, " ".join(ceased[place])),
-            )
-        if added[place]:
-            transaction.run(
-                "INSERT INTO word (rowid, words) VALUES (?, ?)",
-                (place, " ".join(sorted(added[place]))),
-            )
-
-
-def _list_row_words(row: Row) -> set[str]:
-    return set(list_words({**row._asdict(), "state": _get_state(row)}))
-
-
 def _read_lists(
     transaction: Transaction,
     order: str,
@@ -725,5 +589,5 @@ def _check_rows(found: Sequence[tuple[Any, ...]]) -> list[Row]:
     rows = []
     for *row, digest in found:
         rows.append(Row(*row))
-        _check(digest, repr(rows[-1]), rows[-1].invocation_id)
+        check_text(digest, repr(rows[-1]), rows[-1].invocation_id)
     return rows

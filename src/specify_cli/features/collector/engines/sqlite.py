@@ -80,6 +80,8 @@ class SqliteDatabase:
             self._writer.run("PRAGMA journal_mode = WAL")
             # Acknowledged means on the disk: every commit waits for it.
             self._writer.run("PRAGMA synchronous = FULL")
+            # What is deleted is overwritten, in pages of this connection.
+            self._writer.run("PRAGMA secure_delete = 1")
             self._reader.run("PRAGMA query_only = 1")
         except sqlite3.DatabaseError as error:
             self.close()
@@ -100,6 +102,17 @@ class SqliteDatabase:
             return self._reader.run_transaction("BEGIN", act)
         except sqlite3.Error as error:
             raise StorageError(str(error)) from error
+
+    def purge(self) -> bool:
+        """Write the words anew, which keep what was deleted until then, and empty the log; a reader
+        that is in the middle of it keeps the log."""
+        try:
+            with self._writer.lock:
+                self._writer.run("INSERT INTO word (word) VALUES ('optimize')")
+                [(busy, *_)] = self._writer.run("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as error:
+            raise StorageError(str(error)) from error
+        return not busy
 
     def close(self) -> None:
         for connection in (self._writer, self._reader):

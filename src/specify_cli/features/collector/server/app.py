@@ -32,6 +32,7 @@ from specify_cli.features.collector.holdings import (
     read_whole,
 )
 from specify_cli.features.collector.levels import Levels
+from specify_cli.features.collector.orders import read_order
 from specify_cli.features.collector.reception import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
@@ -68,6 +69,7 @@ from specify_cli.features.collector.server.witness_routes import (
 from specify_cli.features.collector.storage import (
     APART,
     CONFLICT,
+    HELD,
     OWNED,
     STORED,
     UNKNOWN,
@@ -81,7 +83,7 @@ from specify_cli.features.collector.storage import (
     project_of,
     row_of,
 )
-from specify_cli.features.collector.tokens import READ, SEND, WITNESS, RateLimit, Token
+from specify_cli.features.collector.tokens import ERASE, READ, SEND, WITNESS, RateLimit, Token
 from specify_cli.features.collector.witness import Witness
 from specify_cli.libraries.web.document import read_policy
 from specify_cli.libraries.web.headers import add_headers, allow_framing
@@ -335,6 +337,25 @@ async def _take_objects(setting: Setting, request: Request) -> Response:
     stored = await take_body(setting, request, keep)
     setting.metrics.count_event("object-stored", stored)
     return answer_json({"stored": stored})
+
+
+async def _take_order(setting: Setting, request: Request) -> Response:
+    """PUT /v1/projects/{project}/orders/{invocation_id}/{file}: an erasure, a hold, or its end;
+    `purged` says whether nothing of what was erased is left in the tables."""
+    token, project = _require_project(request)
+    invocation_id, file = (request.path_params[name] for name in ("invocation_id", "file"))
+
+    def keep(body: bytes) -> tuple[str, bool]:
+        order = read_order(body, invocation_id, file)
+        return setting.storage.keep_order(
+            project, invocation_id, order, setting.clock(), token.name
+        )
+
+    verdict, purged = await take_body(setting, request, keep)
+    setting.metrics.count_event(f"order-{verdict}")
+    if verdict == HELD:
+        raise Refused(Problem("held", "spec-kitty hold list says who holds it, and hold release"))
+    return _answer_kept(verdict, {"status": verdict, "purged": purged})
 
 
 async def _take_log(setting: Setting, request: Request) -> Response:
@@ -611,6 +632,7 @@ _ROUTES: tuple[tuple[str, str, Endpoint, str | None], ...] = (
     ("PUT", "/v1/projects/{project}/records/{invocation_id}", _take_record, SEND),
     ("PUT", "/v1/projects/{project}/objects", _take_objects, SEND),
     ("PUT", "/v1/projects/{project}/logs/{name}", _take_log, SEND),
+    ("PUT", "/v1/projects/{project}/orders/{invocation_id}/{file}", _take_order, ERASE),
     ("GET", "/witness/key", show_witness_key, None),
     ("POST", "/witness/add-log", add_log, WITNESS),
     ("POST", "/witness/add-checkpoint", add_checkpoint, None),

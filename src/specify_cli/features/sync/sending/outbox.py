@@ -374,6 +374,11 @@ class Outbox:
                 )
                 count += done.rowcount
             count += self._db.execute(
+                "DELETE FROM fact WHERE name LIKE 'order %' AND value = 'refused'"
+            ).rowcount
+            # Folders of annexes are looked into again.
+            self._db.execute("DELETE FROM fact WHERE name = 'orders until'")
+            count += self._db.execute(
                 f"UPDATE record SET body = NULL WHERE body = {_REFUSED}"
             ).rowcount
             return count

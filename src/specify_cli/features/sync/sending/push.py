@@ -42,13 +42,21 @@ from specify_cli.features.sync.trigger import (
     unpause,
     wanted_path,
 )
-from specify_cli.libraries.wire.contract import MAX_BODY, MAX_EVENTS, RECORDS, key_of
+from specify_cli.libraries.wire.contract import (
+    LEVELS,
+    MAX_BODY,
+    MAX_EVENTS,
+    RECORDS,
+    key_of,
+)
 from specify_cli.libraries.wire.validation import faults
 from specify_cli.project.config import Project, load_project
+from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.redaction.redact import RedactionError
 
 if TYPE_CHECKING:
+    from specify_cli.features.sync.sending.orders import OrdersDelivered
     from specify_cli.features.sync.sending.records import RecordsDelivered
 
 # A push behind a command gives up early and is started again by a later one; a push somebody asked
@@ -78,6 +86,7 @@ class Pushed(NamedTuple):
     why: str | None
     witness: str | None = None
     records: RecordsDelivered | None = None
+    orders: OrdersDelivered | None = None
 
 
 class RetryTerms(NamedTuple):
@@ -215,6 +224,7 @@ class _Push:
                         self._send(endpoint, outbox, events)
                     self._tell(total)
                 witness = ask_cosignature(self._project, self._consent, endpoint)
+                orders = self._deliver_orders(endpoint, outbox)
                 records = self._deliver_records(endpoint, outbox)
             except _Halt as halt:
                 self._note_failure(outbox, halt)
@@ -232,6 +242,7 @@ class _Push:
                 None,
                 witness,
                 records,
+                orders,
             )
         finally:
             outbox.close()
@@ -241,16 +252,58 @@ class _Push:
             records=self._consent.level == RECORDS, whole=bool(self._consent.whole)
         )
 
+    def _deliver_orders(self, endpoint: Endpoint, outbox: Outbox) -> OrdersDelivered | None:
+        """Deliver what was ordered of records, to a receiver of whole projects; ids alone, which a
+        seal stands for, are never erased."""
+        annexes = f"{self._project.root}/{layout.ANNEXES}"
+        if (
+            self._consent.level == LEVELS[0]
+            or self._find_base() is None
+            or not os.path.isdir(annexes)
+        ):
+            return None
+        # Loads what a safe export needs, where something was ordered.
+        from specify_cli.features.sync.sending.orders import deliver_orders
+
+        done = deliver_orders(
+            self._project,
+            outbox,
+            f"{self._find_base()}/v1/projects/{self._consent.project_uuid}",
+            self._make_exchange(endpoint),
+            self._note_refused,
+            lines=self._consent.level == RECORDS,
+            objects=self._consent.level == RECORDS and bool(self._consent.whole),
+        )
+        if done.why is not None:
+            raise _Halt("unreachable", done.why)
+        return done
+
+    def _find_base(self) -> str | None:
+        base = self._consent.endpoint.removesuffix("/v1/events")
+        return None if base == self._consent.endpoint else base
+
     def _deliver_records(self, endpoint: Endpoint, outbox: Outbox) -> RecordsDelivered | None:
         """Deliver whole records and their log, where consent covers that; it is asked for before
         each request."""
-        base = self._consent.endpoint.removesuffix("/v1/events")
         if self._consent.level != RECORDS:
             return None
-        if base == self._consent.endpoint:
+        base = self._find_base()
+        if base is None:
             raise _Halt("stopped", "whole records go to an endpoint that ends in /v1/events alone")
         # Loads what a safe export needs, which no other level does.
         from specify_cli.features.sync.sending.records import deliver_records
+
+        url, whole = f"{base}/v1/projects/{self._consent.project_uuid}", bool(self._consent.whole)
+        exchange = self._make_exchange(endpoint)
+        done = deliver_records(
+            self._project, outbox, url, exchange, self._note_refused, objects=whole
+        )
+        if done.why is not None:
+            raise _Halt("unreachable", done.why)
+        return done
+
+    def _make_exchange(self, endpoint: Endpoint) -> Callable[[str, str, bytes], tuple[int, bytes]]:
+        """Return what sends one request and comes again while its failure may pass."""
 
         def exchange(method: str, url: str, content: bytes) -> tuple[int, bytes]:
             def ask() -> tuple[int, bytes]:
@@ -266,14 +319,10 @@ class _Push:
             )
             return retrying(ask)
 
-        def refuse(name: str, what: str, status: int, why: str) -> None:
-            self._write_refusal(name, what, None, Problem(status, f"the {what} was refused", why))
+        return exchange
 
-        url, whole = f"{base}/v1/projects/{self._consent.project_uuid}", bool(self._consent.whole)
-        done = deliver_records(self._project, outbox, url, exchange, refuse, objects=whole)
-        if done.why is not None:
-            raise _Halt("unreachable", done.why)
-        return done
+    def _note_refused(self, name: str, what: str, status: int, why: str) -> None:
+        self._write_refusal(name, what, None, Problem(status, f"the {what} was refused", why))
 
     def _require_agreement(self) -> None:
         """Raise _Halt where consent does not hold any more, or somebody else listens at the

@@ -166,10 +166,11 @@ def _deliver_record(
         # it was closed since the scan, and its Completed leaves before it with the next push
         return done
     if status in (409, 413, 422):
-        refuse(place.invocation_id, "record", status, _describe(answer))
+        refuse(place.invocation_id, "record", status, describe_answer(answer))
         outbox.settle_record(place.invocation_id, "refused", whole=whole)
         return done._replace(refused=done.refused + 1)
-    return done._replace(why=f"the endpoint answered {status} for a record: {_describe(answer)}")
+    why = f"the endpoint answered {status} for a record: {describe_answer(answer)}"
+    return done._replace(why=why)
 
 
 def _deliver_objects(
@@ -296,7 +297,7 @@ def _deliver_log(
             outbox.note({mark: str(size)})
             return sent_leaves, 200, None
         if size is None or restarts > 1:
-            return sent_leaves, status if size is None else 0, _describe(answer)
+            return sent_leaves, status if size is None else 0, describe_answer(answer)
         # What the endpoint holds counts, whatever was believed: a cursor may be new, and a
         # collector restored.
         follows = size == delivered + len(piece)
@@ -320,7 +321,7 @@ def _read_size(answer: bytes) -> int | None:
     return size if type(size) is int and size >= 0 else None
 
 
-def _describe(answer: bytes) -> str:
+def describe_answer(answer: bytes) -> str:
     """Return what an answer says, a problem by its detail."""
     try:
         value = json.loads(answer)

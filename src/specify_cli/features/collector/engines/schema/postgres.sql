@@ -91,3 +91,11 @@ ALTER TABLE forks ADD CONSTRAINT forks_once EXCLUDE USING hash ((origin || held 
 -- When a token ends, and the hour in which it was used last.
 ALTER TABLE token ADD COLUMN expires_at TEXT COLLATE "C";
 ALTER TABLE token ADD COLUMN last_used_at TEXT COLLATE "C";
+
+-- version 5
+-- What projects order of records: values erased, holds. One order is one annex of the record, under its file's name.
+CREATE TABLE record_order (
+  project_uuid TEXT COLLATE "C" NOT NULL, invocation_id TEXT COLLATE "C" NOT NULL, file TEXT COLLATE "C" NOT NULL,
+  received_at TEXT COLLATE "C" NOT NULL, client TEXT COLLATE "C" NOT NULL, body TEXT COLLATE "C" NOT NULL,
+  PRIMARY KEY (invocation_id, project_uuid, file)
+);

@@ -139,3 +139,10 @@ INSERT INTO word (word, rank) VALUES ('pgsz', 1000);
 INSERT INTO word (rowid, words)
   SELECT place_of(invocation_id), group_concat(list_words(project_uuid, profile_id, action, actor_id, state), ' ')
   FROM invocation GROUP BY 1 ORDER BY 1;
+
+-- version 8
+-- What projects order of records: values erased, holds. One order is one annex of the record, under its file's name.
+CREATE TABLE IF NOT EXISTS record_order (
+  project_uuid TEXT NOT NULL, invocation_id TEXT NOT NULL, file TEXT NOT NULL, received_at TEXT NOT NULL,
+  client TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (invocation_id, project_uuid, file)
+);

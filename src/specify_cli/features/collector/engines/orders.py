@@ -1,0 +1,182 @@
+"""Orders of a project on a database: kept, and carried out on everything that is held of a record.
+
+    verdict = apply_order(transaction, place, order, now, client, words=True)
+
+What an erasure takes out: members of both phases, the row of the list with its words and its actor,
+lines of the whole record, objects that no record of the project names any more, and digests of
+what was refused.
+"""
+
+import json
+import secrets
+from collections.abc import Sequence
+
+from specify_cli.features.collector.engines.database import Transaction
+from specify_cli.features.collector.engines.rows import (
+    AT_ONCE,
+    find_objects,
+    read_phases,
+    write_conflict,
+    write_record,
+    write_rows,
+    write_words,
+)
+from specify_cli.features.collector.holdings import decode_report
+from specify_cli.features.collector.orders import decode_order, erase_event, erase_record
+from specify_cli.features.collector.storage import (
+    CONFLICT,
+    DUPLICATE,
+    ERASURE,
+    HELD,
+    STORED,
+    Conflict,
+    Order,
+    Place,
+    RecordPiece,
+    compute_digest,
+    row_of,
+)
+from specify_cli.libraries.wire.contract import canonical
+from specify_cli.record.erasures import find_hold
+
+
+def read_orders(
+    transaction: Transaction, keys: Sequence[tuple[str, str]]
+) -> dict[Place, list[Order]]:
+    """Return the orders of some invocations, each given with its project, the first one first."""
+    orders: dict[Place, list[Order]] = {}
+    for at in range(0, len(keys), AT_ONCE):
+        part = keys[at : at + AT_ONCE]
+        marks = ", ".join(["(?, ?)"] * len(part))
+        for invocation_id, project, file, body in transaction.run(
+            "SELECT invocation_id, project_uuid, file, body FROM record_order"
+            f" WHERE (invocation_id, project_uuid) IN (VALUES {marks}) ORDER BY file",
+            [text for key in part for text in key],
+        ):
+            place = Place(invocation_id, project)
+            orders.setdefault(place, []).append(decode_order(file, body))
+    return orders
+
+
+def read_orders_of(transaction: Transaction, project: str, invocation_id: str) -> list[Order]:
+    """Return the orders of one invocation, the first one first."""
+    found = read_orders(transaction, [(invocation_id, project)])
+    return found.get(Place(invocation_id, project), [])
+
+
+def apply_order(
+    transaction: Transaction, place: Place, order: Order, now: str, client: str, *, words: bool
+) -> str:
+    """Keep an order and carry it out: STORED, DUPLICATE, CONFLICT, or HELD where a hold forbids it.
+
+    `words` says whether the list is found by its words.
+    """
+    known = read_orders_of(transaction, place.project_uuid, place.invocation_id)
+    before = {one.file: one.annex for one in known}
+    if order.file in before:
+        return DUPLICATE if before[order.file] == order.annex else CONFLICT
+    if order.event == "erased" and find_hold([one.fields for one in known]) is not None:
+        tried = Conflict(
+            place.project_uuid,
+            place.invocation_id,
+            ERASURE,
+            "",
+            compute_digest(order.annex),
+            now,
+            now,
+            1,
+            client,
+        )
+        added = write_conflict(transaction, tried)
+        transaction.run(
+            "UPDATE totals SET conflicts = conflicts + ? WHERE project_uuid = ?",
+            (int(added), place.project_uuid),
+        )
+        return HELD
+    transaction.run(
+        "INSERT INTO record_order (project_uuid, invocation_id, file, received_at, client, body)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        (place.project_uuid, place.invocation_id, order.file, now, client, order.encode()),
+    )
+    orders = sorted([*known, order], key=lambda one: one.file)
+    if order.event == "erased":
+        _erase_phases(transaction, place, orders, words=words)
+    _erase_record(transaction, place, orders)
+    return STORED
+
+
+def _erase_phases(
+    transaction: Transaction, place: Place, orders: Sequence[Order], *, words: bool
+) -> None:
+    where = "invocation_id = ? AND project_uuid = ?"
+    held = read_phases(transaction, where, place).get(place, [])
+    left = [one._replace(event=erase_event(one.event, orders)) for one in held]
+    if left == held:
+        return
+    for one in left:
+        body = canonical(one.event)
+        transaction.run(
+            f"UPDATE event SET body = ?, digest = ? WHERE {where} AND phase = ?",
+            (body, compute_digest(body), *place, one.phase),
+        )
+    older, newer = ({one.phase: one for one in phases} for phases in (held, left))
+    before, row = (row_of(one.get("started"), one.get("completed")) for one in (older, newer))
+    write_rows(transaction, [row])
+    if words:
+        write_words(transaction, [(row, before)])
+    transaction.run(
+        "DELETE FROM actor WHERE actor_id = ? AND NOT EXISTS"
+        " (SELECT 1 FROM invocation WHERE invocation.actor_id = actor.actor_id)",
+        (before.actor_id,),
+    )
+    if row.actor_id is not None:
+        transaction.run(
+            "INSERT INTO actor VALUES (?, ?) ON CONFLICT (actor_id) DO NOTHING",
+            (row.actor_id, row.actor_id.casefold()),
+        )
+    # The digest of what was refused would confirm a guess at it.
+    for phase, sent in transaction.run(
+        f"SELECT phase, sent_sha256 FROM conflict WHERE {where} AND phase <> ?", (*place, ERASURE)
+    ):
+        transaction.run(
+            f"UPDATE conflict SET held_sha256 = '', sent_sha256 = ? WHERE {where}"
+            " AND phase = ? AND sent_sha256 = ?",
+            (secrets.token_hex(32), *place, phase, sent),
+        )
+
+
+def _erase_record(transaction: Transaction, place: Place, orders: Sequence[Order]) -> None:
+    rows = transaction.run(
+        "SELECT received_at, client, report, body FROM record"
+        " WHERE project_uuid = ? AND invocation_id = ?",
+        (place.project_uuid, place.invocation_id),
+    )
+    for received_at, client, report, body in rows:
+        value = json.loads(body)
+        named = tuple(value.get("objects", ()))
+        piece = RecordPiece(place.invocation_id, body, decode_report(report), "", named)
+        left = erase_record(piece, orders)
+        write_record(transaction, place.project_uuid, left, received_at, client)
+        _drop_objects(transaction, place, set(named) - set(left.objects))
+
+
+def _drop_objects(transaction: Transaction, place: Place, candidates: set[str]) -> None:
+    """Delete objects that no record of the project names any more."""
+    if not candidates:
+        return
+    for (body,) in transaction.run(
+        "SELECT body FROM record WHERE project_uuid = ? AND invocation_id <> ?",
+        (place.project_uuid, place.invocation_id),
+    ):
+        candidates -= set(json.loads(body).get("objects", ()))
+    project, gone = place.project_uuid, sorted(candidates)
+    held = dict(find_objects(transaction, project, gone, "1 = 1", "body IS NULL"))
+    transaction.run_many(
+        "DELETE FROM object WHERE project_uuid = ? AND digest = ?",
+        [(project, digest) for digest in held],
+    )
+    missing = sum(map(bool, held.values()))
+    transaction.run(
+        "UPDATE totals SET objects = objects - ?, missing = missing - ? WHERE project_uuid = ?",
+        (len(held) - missing, missing, project),
+    )

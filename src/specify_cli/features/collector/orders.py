@@ -1,0 +1,144 @@
+"""What a project orders of a record that is held here: erase values of it, hold it, release it.
+[pure]
+
+    order = read_order(body, invocation_id, file)      # raises Refused where it does not verify
+    event = erase_event(event, [order])
+    piece = erase_record(piece, [order])
+
+An order is an annex of the record (docs/format.md §13), so whoever verifies the record later finds
+it there. An erasure brings the lines as they stand afterwards: each has the seal it had, and the
+digest that the annex names. What was erased is taken out of what is held and of what is sent again.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from specify_cli.features.collector.holdings import check_record, is_digests, is_text_map
+from specify_cli.features.collector.reception import Problem, Refused, parse_object
+from specify_cli.features.collector.storage import Order, RecordPiece
+from specify_cli.libraries.wire.contract import EXTENSION, FIELDS, canonical
+from specify_cli.record.erasures import read_rows
+from specify_cli.record.event_table import ORDERS
+from specify_cli.record.record import ULID_PATTERN
+from specify_cli.record.seal import erased_members, open_line
+
+_FILE = re.compile(rf"{ULID_PATTERN}\.jsonl")
+_ACTOR = "data.payload.actor."
+# What an event says in place of an actor that was erased; the contract demands an id.
+GONE = "erased"
+
+
+def read_order(body: bytes, invocation_id: str, file: str) -> Order:
+    """Return an order that was sent. Raises Refused where it has not its form or does not
+    verify."""
+    value = parse_object(body, ("annex", "lines", "objects"))
+    annex, lines, objects = value["annex"], value["lines"], value["objects"]
+    if (
+        _FILE.fullmatch(file) is None
+        or not isinstance(annex, str)
+        or not is_text_map(lines)
+        or not (objects is None or is_digests(objects))
+    ):
+        detail = "expected an annex by its name, lines by their seals, and digests or null"
+        raise Refused(Problem("bad-request", detail))
+    order = _decode(file, value)
+    problem = _find_fault(order, invocation_id)
+    if problem is not None:
+        raise Refused(Problem("invalid-record", f"{file}: {problem}"))
+    return order
+
+
+def decode_order(file: str, text: str) -> Order:
+    """Return the order that `encode` wrote."""
+    return _decode(file, json.loads(text))
+
+
+def _decode(file: str, value: Mapping[str, object]) -> Order:
+    annex, lines, objects = str(value["annex"]), value["lines"], value["objects"]
+    fields = open_line(annex.removesuffix("\n").encode("utf-8", "replace")).fields or {}
+    kept = tuple(map(str, objects)) if isinstance(objects, list) else None
+    by_seal = {str(seal): str(line) for seal, line in lines.items()} if is_text_map(lines) else {}
+    return Order(file, annex, {**fields, "~": annex[-67:-3]}, by_seal, kept)
+
+
+def _find_fault(order: Order, invocation_id: str) -> str | None:
+    """Return what is wrong with an order; None where it verifies."""
+    line = open_line(order.annex.removesuffix("\n").encode("utf-8", "replace"))
+    if line.problems or line.fields is None or not order.annex.endswith("\n"):
+        return "expected one whole sealed line"
+    if line.digest is not None or line.fields.get("event") not in ORDERS:
+        return f"expected one of {', '.join(sorted(ORDERS))}, of which nothing was erased"
+    if line.fields.get("invocation_id") != invocation_id:
+        return "it is about another invocation"
+    if line.fields["event"] != "erased":
+        return "only an erasure brings lines" if order.lines else None
+    rows = read_rows(line.fields)
+    if rows is None:
+        return "expected what was erased"
+    by_seal = {row.seal: row for row in rows}
+    for seal, text in order.lines.items():
+        left, row = open_line(text.encode("utf-8", "replace")), by_seal.get(seal)
+        if row is None or left.seal != seal or left.problems or left.digest != row.digest:
+            return f"the line {seal[:16]}… is not what it says was left"
+    return None
+
+
+def list_gone(orders: Sequence[Order]) -> dict[str, frozenset[str]]:
+    """Return which members of which lines were erased, by the lines' seals."""
+    gone: dict[str, frozenset[str]] = {}
+    for order in orders:
+        for row in read_rows(order.fields) or () if order.event == "erased" else ():
+            gone[row.seal] = gone.get(row.seal, frozenset()) | frozenset(row.members)
+    return gone
+
+
+def erase_event(event: Mapping[str, object], orders: Sequence[Order]) -> dict[str, object]:
+    """Return an event without what orders erased of the line that it tells of."""
+    extension = json.loads(str(event[EXTENSION]))
+    members = list_gone(orders).get(str(extension.get("seal")), frozenset())
+    if not members:
+        return dict(event)
+    names = {field.path.rpartition(".")[2] for field in FIELDS if field.path.startswith(EXTENSION)}
+    left = {key: value for key, value in extension.items() if key not in members & names}
+    changed = {**event, EXTENSION: canonical(left)}
+    if "actor" not in members:
+        return changed
+    data = json.loads(json.dumps(event["data"]))
+    actor = data["payload"].get("actor", {})
+    for name in {"provider", "model", "tool"} & actor.keys():
+        actor[name] = None
+    if "actor_id" in actor:
+        actor["actor_id"] = GONE
+    return {**changed, "data": data}
+
+
+def erase_record(piece: RecordPiece, orders: Sequence[Order]) -> RecordPiece:
+    """Return a record with its lines as orders left them, and with the orders as its annexes."""
+    if not orders:
+        return piece
+    value = json.loads(piece.body)
+    left = {seal: text for order in orders for seal, text in order.lines.items()}
+    lines = [_choose(line, left) for line in value["lines"].split("\n")[:-1]]
+    annexes = {
+        file: _choose(text.removesuffix("\n"), left) + "\n"
+        for file, text in value["annexes"].items()
+    }
+    annexes |= {order.file: order.annex for order in orders}
+    kept = orders[-1].objects
+    objects = [one for one in piece.objects if kept is None or one in kept]
+    value |= {"lines": "".join(f"{line}\n" for line in lines), "annexes": annexes}
+    if "objects" in value:
+        value["objects"] = objects
+    body = canonical(value)
+    return piece._replace(body=body, report=check_record(body), objects=tuple(objects))
+
+
+def _choose(line: str, left: Mapping[str, str]) -> str:
+    """Return of two states of a line the one of which more was erased."""
+    held = open_line(line.encode())
+    other = left.get(str(held.seal))
+    if other is None or not (held.fields or {}).keys() - {"~", "seq", "withheld"}:
+        return line
+    gone = erased_members(open_line(other.encode()).fields or {})
+    return other if len(gone) > len(erased_members(held.fields or {})) else line

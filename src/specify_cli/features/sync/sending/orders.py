@@ -1,0 +1,167 @@
+"""Deliver what was ordered of records: values erased, holds, their ends (docs/sync-contract.md §7).
+
+    done = deliver_orders(project, outbox, url, exchange, refuse, lines=True, objects=True)
+
+An order is an annex. One that was settled is known by a fact of the outbox under its name; a folder
+of annexes is looked into again when it was changed.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from specify_cli.errors import InvocationError
+from specify_cli.features.sync.sending.outbox import Outbox
+from specify_cli.features.sync.sending.records import (
+    Exchange,
+    Refuse,
+    Sending,
+    describe_answer,
+    read_parts,
+)
+from specify_cli.libraries.wire.contract import canonical
+from specify_cli.project.config import Project
+from specify_cli.record import layout
+from specify_cli.record.erasures import read_rows
+from specify_cli.record.event_table import ORDERS
+from specify_cli.record.seal import open_line
+from specify_cli.storage.checking import annex_files
+from specify_cli.storage.index import Index
+
+# The newest change of a folder of annexes that was looked into, in nanoseconds.
+_UNTIL = "orders until"
+
+
+class OrdersDelivered(NamedTuple):
+    """How many orders an endpoint took and how many it refused; of how many it cannot say yet that
+    nothing is left in its tables; what ended it."""
+
+    delivered: int = 0
+    refused: int = 0
+    unpurged: int = 0
+    why: str | None = None
+
+
+def deliver_orders(
+    project: Project,
+    outbox: Outbox,
+    url: str,
+    exchange: Exchange,
+    refuse: Refuse,
+    *,
+    lines: bool,
+    objects: bool,
+) -> OrdersDelivered:
+    """Deliver each order that was not settled yet; `url` is the project's at the endpoint.
+
+    With `lines` an erasure brings the lines as they stand now, with `objects` the names of those
+    that the record still leads to: both only where whole records are sent.
+    """
+    facts = outbox.facts()
+    done, newest = OrdersDelivered(), int(facts.get(_UNTIL, "0"))
+    for changed, invocation_id in _list_folders(project.root, newest):
+        due = _list_due(project.root, invocation_id, facts)
+        for file, body in _compose(project, invocation_id, due, lines=lines, objects=objects):
+            done = _deliver(done, outbox, url, (invocation_id, file, body), exchange, refuse)
+            if done.why is not None:
+                return done
+        newest = max(newest, changed)
+    if not done.unpurged:
+        outbox.note({_UNTIL: str(newest)})
+    return done
+
+
+def _deliver(
+    done: OrdersDelivered,
+    outbox: Outbox,
+    url: str,
+    order: tuple[str, str, str | None],
+    exchange: Exchange,
+    refuse: Refuse,
+) -> OrdersDelivered:
+    invocation_id, file, body = order
+    if body is None:
+        status, answer = 422, b"it would quote what is withheld"
+    else:
+        status, answer = exchange("PUT", f"{url}/orders/{invocation_id}/{file}", body.encode())
+    purged = _read_purged(answer) if status == 200 else None
+    if purged is not None:
+        outbox.note({_name(invocation_id, file): "delivered" if purged else None})
+        delivered, unpurged = done.delivered + 1, done.unpurged + (not purged)
+        return done._replace(delivered=delivered, unpurged=unpurged)
+    # A token that may not erase, a receiver of before orders, a hold: the rest goes on.
+    if status in (403, 404, 405, 409, 413, 422):
+        refuse(invocation_id, "order", status, describe_answer(answer))
+        outbox.note({_name(invocation_id, file): "refused"})
+        return done._replace(refused=done.refused + 1)
+    why = f"the endpoint answered {status} for an order: {describe_answer(answer)}"
+    return done._replace(why=why)
+
+
+def _name(invocation_id: str, file: str) -> str:
+    return f"order {invocation_id}/{file}"
+
+
+def _list_folders(root: str, until: int) -> list[tuple[int, str]]:
+    """Return the folders of annexes that were changed since, each with when, the oldest first."""
+    try:
+        entries = list(os.scandir(f"{root}/{layout.ANNEXES}"))
+    except FileNotFoundError:
+        return []
+    changed = ((entry.stat(follow_symlinks=False).st_mtime_ns, entry.name) for entry in entries)
+    return sorted(one for one in changed if one[0] >= until)
+
+
+def _list_due(
+    root: str, invocation_id: str, facts: Mapping[str, str]
+) -> dict[str, Mapping[str, object]]:
+    """Return the orders of a record that were not settled, by the names of their files."""
+    due: dict[str, Mapping[str, object]] = {}
+    for path, data in annex_files(root, invocation_id):
+        file = path.rpartition("/")[2]
+        if isinstance(data, bytes) and _name(invocation_id, file) not in facts:
+            fields = open_line(data.removesuffix(b"\n")).fields or {}
+            if fields.get("event") in ORDERS:
+                due[file] = fields
+    return due
+
+
+def _compose(
+    project: Project,
+    invocation_id: str,
+    due: Mapping[str, Mapping[str, object]],
+    *,
+    lines: bool,
+    objects: bool,
+) -> Iterator[tuple[str, str | None]]:
+    """Yield the request of each order; None for one that must not leave."""
+    if not due:
+        return
+    try:
+        place = Index(project.root).resolve(invocation_id)
+    except InvocationError:
+        return  # an annex of a record that is not here
+    for _, sending in read_parts(project, [place], objects=objects):
+        if not isinstance(sending, Sending):
+            return
+        value = json.loads(sending.body)
+        for file, fields in due.items():
+            rows = {row.seal: row.digest for row in read_rows(fields) or ()}
+            left = {}
+            for text in (*value["lines"].split("\n")[:-1], *value["annexes"].values()):
+                line = open_line(text.removesuffix("\n").encode())
+                if lines and line.seal in rows and rows[line.seal] == line.digest:
+                    left[line.seal] = text.removesuffix("\n")
+            annex = value["annexes"].get(file)
+            request = {"annex": annex, "lines": left, "objects": value.get("objects")}
+            yield file, None if annex is None else canonical(request)
+
+
+def _read_purged(answer: bytes) -> bool | None:
+    """Return whether an endpoint says that nothing is left; None where it acknowledges nothing."""
+    try:
+        value = json.loads(answer)
+        return bool(value["purged"]) if value["status"] in ("stored", "duplicate") else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None

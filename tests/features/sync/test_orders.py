@@ -1,0 +1,208 @@
+"""An erasure and a hold reach the collector: nothing of what was erased is left there, or comes back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from collecting import Collector, add_token, serving
+from delivering import ENV, enable, endpoint, project_of, push, run
+from postgres import Server
+from specify_cli.features.collector.orders import read_order
+from specify_cli.features.collector.reception import Refused
+from support import Cli, accept, git
+
+pytestmark = pytest.mark.stress  # there on both engines
+
+NAME = "zoe.quill@example.org"
+AUDIT = "audit: {capture_llm_io: full, capture_tool_io: full}\n"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    (tmp_path / "served").mkdir()
+    if request.param == "sqlite":
+        return str(tmp_path / "served/events.db")
+    server: Server = request.getfixturevalue("postgres")
+    return server.make_schema(tmp_path.name[-40:])
+
+
+def tell(cli: Cli, who: str) -> str:
+    """Record a request, a call and a long output about somebody."""
+    one = str(cli("do", f"fix the login test for {who}", "--json").json()["invocation_id"])
+    for event, payload in (
+        ("tool_call", {"tool": "sh", "call_id": "c", "args": {"to": who}}),
+        ("tool_result", {"call_id": "c", "status": "ok", "output": f"{'x' * 40_000} {who}"}),
+    ):
+        cli("profile-invocation", "record", one, "--event", event, "--json-payload", json.dumps(payload))
+    assert cli("profile-invocation", "complete", "--invocation-id", one).code == 0
+    return one
+
+
+@pytest.fixture
+def site(cli: Cli, chartered: Path, collector: Collector) -> Path:
+    git(chartered, "init", "-q")
+    assert cli("init").code == 0
+    config = chartered / ".kittify/config.yaml"
+    config.write_text(config.read_text().partition("audit:")[0] + AUDIT)
+    accept(chartered)
+    enable(cli, collector)
+    return chartered
+
+
+def read_event(collector: Collector, invocation_id: str) -> Any:
+    """Return the Started of an invocation as the collector holds it."""
+    return collector.get(f"/v1/invocations/{invocation_id}").json()["phases"]["started"]["event"]
+
+
+def list_holding(database: str, text: str = NAME) -> list[str]:
+    """Return the tables, or the database's files, that hold a text."""
+    if not database.startswith("postgresql"):
+        files = Path(database).parent.glob(Path(database).name + "*")
+        return [path.name for path in files if text.encode() in path.read_bytes()]
+    found = []
+    with psycopg.connect(database) as connection:
+        for (table,) in connection.execute(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()"
+        ).fetchall():
+            rows = connection.execute(f"SELECT t::text FROM {table} t").fetchall()
+            found += [str(table) for (row,) in rows if text in row]
+            dead = connection.execute("SELECT pg_stat_get_dead_tuples(%s::regclass)", (table,)).fetchone()
+            assert dead is not None
+    return found
+
+
+def test_what_is_erased_here_is_erased_there_and_never_comes_back(
+    cli: Cli, site: Path, collector: Collector, database: str, tmp_path: Path
+) -> None:
+    one, other = tell(cli, NAME), tell(cli, "nobody")
+    first = push(cli)
+    clone = tmp_path / "clone"
+    shutil.copytree(site, clone, symlinks=True)
+    held = list_holding(database)
+    assert cli("forget", "--subject", NAME, "--reason", "asked for it", "--yes").code == 0
+    done, again = push(cli), push(cli)
+    left = list_holding(database)
+    event = collector.get(f"/v1/invocations/{one}").json()
+    pages = [collector.get(path).body for path in ("/", f"/invocations/{one}", f"/invocations/{one}/page", "/pictures")]
+    project = project_of(collector)
+    # A clone that knows of no erasure sends everything again, from its beginning.
+    for path in (clone / ".git/kittify/sync").rglob("*outbox*"):
+        path.unlink()
+    cli("sync", "push", "--json", env=ENV, cwd=clone)
+
+    assert held and first["orders"] is None
+    assert done["orders"] == {"delivered": 1, "refused": 0, "unpurged": 0, "why": None}
+    assert again["orders"] == {"delivered": 0, "refused": 0, "unpurged": 0, "why": None}
+    assert left == list_holding(database) == []
+    assert NAME not in json.dumps(event) and all(NAME.encode() not in page for page in pages)
+    assert (project["verdict"], project["records"], project["gaps"]) == ("intact", 2, 0)
+    assert project["level"] == "witnessed"
+    assert b"erased" in pages[2]
+    assert collector.get(f"/v1/invocations/{other}").status == 200
+    assert [row for row in collector.get("/v1/conflicts").json()["items"] if row["phase"] != "record"] == []
+
+
+def test_a_held_record_is_erased_by_no_clone_and_the_attempt_is_kept(
+    cli: Cli, site: Path, collector: Collector, database: str, tmp_path: Path
+) -> None:
+    one = tell(cli, NAME)
+    push(cli)
+    clone = tmp_path / "clone"
+    shutil.copytree(site, clone, symlinks=True)
+    assert cli("hold", "add", one, "--reason", "case 7").code == 0
+    hold = push(cli)
+    assert cli("forget", "--subject", NAME, "--yes", cwd=clone).code == 0
+    tried = cli("sync", "push", "--json", env=ENV, cwd=clone)
+
+    assert hold["orders"]["delivered"] == 1
+    assert (tried.code, tried.json()["orders"]["refused"]) == (1, 1)
+    assert list_holding(database)
+    assert "erasure" in {row["phase"] for row in collector.get("/v1/conflicts").json()["items"]}
+    assert cli("hold", "release", one, "--reason", "closed").code == 0
+    push(cli)
+    assert cli("sync", "retry", "--json", env=ENV, cwd=clone).json()["orders"]["delivered"] == 1
+    assert list_holding(database) == []
+
+
+def test_envelopes_alone_lose_the_request_and_its_actor(
+    cli: Cli, chartered: Path, collector: Collector, database: str
+) -> None:
+    git(chartered, "init", "-q")
+    cli("init")
+    argv = ("sync", "enable", "--endpoint", endpoint(collector), "--level", "full", "--yes")
+    assert cli(*argv, env=ENV).code == 0
+    one = run(cli, f"fix the login test for {NAME}")
+    push(cli)
+    event = read_event(collector, one)
+    actor = event["data"]["payload"]["actor"]["actor_id"]
+    before = [bool(list_holding(database, text)) for text in (NAME, actor)]
+    cli("forget", "--subject", NAME, "--yes")
+    cli("forget", "--invocation-id", one, "--member", "actor", "--yes")
+    done = push(cli)
+    shown = read_event(collector, one)
+
+    assert before == [True, True]
+    assert done["orders"]["delivered"] == 2
+    assert list_holding(database, NAME) == []
+    assert shown["data"]["payload"]["actor"]["actor_id"] == "erased"
+    assert actor not in json.dumps(shown)
+    assert collector.get(f"/v1/invocations?actor={actor}").json()["items"] == []
+
+
+def test_a_token_that_only_sends_erases_nothing(cli: Cli, chartered: Path, tmp_path: Path) -> None:
+    (tmp_path / "served").mkdir()
+    database = str(tmp_path / "served/events.db")
+    add_token(database, scopes={"send"})
+    with serving(tmp_path / "served", "--db", database) as collector:
+        git(chartered, "init", "-q")
+        cli("init")
+        enable(cli, collector)
+        one = run(cli, f"fix the login test for {NAME}")
+        push(cli)
+        cli("forget", "--subject", NAME, "--yes")
+        done = cli("sync", "push", "--json", env=ENV)
+    (log,) = chartered.rglob("propagation-errors.jsonl")
+    with sqlite3.connect(database) as connection:
+        bodies = "".join(body for (body,) in connection.execute("SELECT body FROM event"))
+
+    assert (done.code, done.json()["orders"]["refused"]) == (1, 1)
+    assert "not for erase" in log.read_text() and one in log.read_text()
+    assert NAME in bodies
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"annex": "{}\n"},
+        {"annex": None},
+        {"lines": {"0" * 64: "{}"}},
+        {"lines": []},
+        {"objects": "all"},
+        {"more": 1},
+    ],
+)
+def test_an_order_that_does_not_verify_is_refused(cli: Cli, project: Path, change: dict[str, Any]) -> None:
+    one = run(cli, f"fix the login test for {NAME}")
+    cli("forget", "--subject", NAME, "--yes")
+    (annex,) = (project / ".kittify/events/annexes" / one).glob("*.jsonl")
+    sound: dict[str, Any] = {"annex": annex.read_text(), "lines": {}, "objects": None}
+
+    assert read_order(json.dumps(sound).encode(), one, annex.name).event == "erased"
+    with pytest.raises(Refused):
+        read_order(json.dumps({**sound, **change}).encode(), one, annex.name)
+    with pytest.raises(Refused):
+        read_order(json.dumps(sound).encode(), "01KB000000000000000000000A", annex.name)
+
+
+@pytest.fixture
+def collector(database: str, tmp_path: Path) -> Iterator[Collector]:
+    with serving(tmp_path / "served", "--witness", "w.example.org", "--db", database) as running:
+        yield running
