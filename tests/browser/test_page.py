@@ -306,6 +306,69 @@ def test_a_thousand_events_fit_into_a_megabyte(project: Path, cli: Cli, tmp_path
     assert check(browser, out) == ("checked", "")
 
 
+def make_long(path: Path, calls: int) -> bytes:
+    """Write the page of a record with so many calls, and return it."""
+    bodies: list[dict[str, object]] = [{"event": "started", "request_text": "a long run"}]
+    for number in range(calls):
+        if number % 50 == 0:
+            bodies.append({"event": "prompt", "text": {"head": f"prompt {number}"}})
+        args = {"head": json.dumps({"command": f"echo {number}"})}
+        bodies += [
+            {"event": "tool_call", "call_id": f"c{number}", "tool": "Bash", "args": args},
+            {"event": "tool_result", "call_id": f"c{number}", "status": "ok", "output": {"head": "x" * 100}},
+        ]
+    data, _ = chain(genesis_tip(), "01JD4Q3S0000000000000000A1", bodies)
+    page = make_page(data.decode().removesuffix("\n").split("\n"), [], [], [], {})
+    path.write_bytes(page)
+    return page
+
+
+def test_a_hundred_thousand_events_are_checked_and_shown_a_part_at_a_time(browser: Browser, tmp_path: Path) -> None:
+    calls = 50_000 if FULL else 5_000
+    page = make_long(tmp_path / "long.html", calls)
+
+    assert len(page) <= 100_000_000
+    assert check(browser, tmp_path / "long.html", 3000) == ("checked", ""), browser.text("#verdict")[:300]
+    assert browser.value("document.querySelectorAll('.part.prompt').length") == calls // 50
+    assert browser.value("document.querySelectorAll('*').length") < calls * 3
+    browser.value("(e => { e.fill(); e.open = true; })(document.querySelector('#all-lines'))")
+    assert browser.value("document.querySelectorAll('#all-lines details').length") == -(
+        -(2 * calls + calls // 50 + 1) // 1000
+    )
+    assert browser.value("document.querySelectorAll('#all-lines pre').length") == 0
+
+
+def test_a_long_text_goes_on_in_other_areas_and_no_byte_between_them_changes_unseen(
+    browser: Browser, tmp_path: Path
+) -> None:
+    data = make_long(tmp_path / "long.html", 1500)
+    between = b'</textarea><textarea hidden="">'
+    at = data.index(between)
+
+    assert check(browser, tmp_path / "long.html") == ("checked", "")
+    for place in range(0, len(between), 1 if FULL else 4):
+        changed = bytearray(data)
+        changed[at + place] ^= 1
+        (tmp_path / "changed.html").write_bytes(changed)
+        assert check(browser, tmp_path / "changed.html", 400)[0] != "checked", between[:place]
+    (tmp_path / "changed.html").write_bytes(data.replace(between, between + between, 1))
+    assert check(browser, tmp_path / "changed.html")[0] == "checked", "an empty area adds nothing"
+
+
+def test_of_a_text_of_two_million_characters_the_beginning_is_shown(browser: Browser, tmp_path: Path) -> None:
+    texts = ["x" * 2_000_000, make_hostile(3) * 8_000]
+    bodies: list[dict[str, object]] = [{"event": "started", "request_text": "long"}]
+    bodies += [{"event": "prompt", "text": {"head": text[:1_400_000]}} for text in texts]
+    bodies += [{"event": "turn", "text": {"head": texts[0]}}]
+    data, _ = chain(genesis_tip(), "01JD4Q3S0000000000000000A1", bodies)
+    path = tmp_path / "text.html"
+    path.write_bytes(make_page(data.decode().removesuffix("\n").split("\n"), [], [], [], {}))
+
+    assert check(browser, path, 3000)[0] == "checked"
+    assert "more characters are in this file and not shown" in browser.text(".part.prompt")
+    assert len(browser.text()) < 1_500_000
+
+
 def test_proofs_and_the_logs_signature_are_checked_in_the_browser(cli: Cli, tmp_path: Path, browser: Browser) -> None:
     for number in range(5):
         one = cli("do", f"fix number {number}", "--json").json()["invocation_id"]

@@ -64,6 +64,17 @@ def test_what_does_not_go_together_is_refused(cli: Cli, closed: str, argv: list[
     assert (ran.code, ran.error()["error_code"]) == (2, code)
 
 
+def test_a_page_that_no_browser_would_open_is_refused_with_what_shows_the_rest(
+    cli: Cli, closed: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("specify_cli.features.view.page._MAX_PAGE", 10_000)
+    ran = cli("invocations", "export", closed, "--html", str(tmp_path / "run.html"), "--json")
+
+    assert ran.error()["error_code"] == "PAGE_TOO_LARGE"
+    assert f"spec-kitty invocations show {closed} --full" in ran.error()["suggestion"]
+    assert not (tmp_path / "run.html").exists()
+
+
 def test_a_record_that_is_not_intact_has_no_page(cli: Cli, closed: str, chartered: Path, tmp_path: Path) -> None:
     (record,) = (chartered / ".kittify/events/profile-invocations").glob("*.jsonl")
     record.write_text(record.read_text().replace("login", "logon", 1))

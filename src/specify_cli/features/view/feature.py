@@ -46,4 +46,5 @@ FEATURE = Feature(
         ),
     ),
     shapes="shapes",
+    errors={"PAGE_TOO_LARGE": "The page of a record would be larger than what browsers open."},
 )

@@ -38,6 +38,8 @@ from specify_cli.trail.log.signing import make_checkpoint, prove, read_keys
 # Objects beyond this are named and left out, so that a page can be mailed.
 _MAX_OBJECT = 64 * 1024
 _MAX_OBJECTS = 256 * 1024
+# A browser takes seconds for more, or gives up.
+_MAX_PAGE = 100_000_000
 
 
 class Page(NamedTuple):
@@ -103,7 +105,15 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
         "left_out": left_out,
         "keys": keys,
     }
-    return make_page(lines, annexes, objects, proven, facts), left_out
+    page = make_page(lines, annexes, objects, proven, facts)
+    if len(page) > _MAX_PAGE:
+        raise StoredDataError(
+            "PAGE_TOO_LARGE",
+            f"the page of {place.invocation_id} would have {len(page):,} bytes, and browsers open "
+            f"at most {_MAX_PAGE:,}",
+            f"spec-kitty invocations show {place.invocation_id} --full tells it in the terminal",
+        )
+    return page, left_out
 
 
 def _read_objects(

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -23,7 +23,9 @@ _POLICY = (
     "form-action 'none'"
 )
 # What is carried stands in text areas, in which no changed byte can become a tag that takes along
-# what follows.
+# what follows. A browser reads a large one in square time, so a long text goes on in others.
+_PIECE = 128 * 1024
+_GOES_ON = '</textarea><textarea hidden="">'
 _SHELL = (
     '<html lang="en"><head><meta charset="utf-8">'
     f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
@@ -67,12 +69,24 @@ def make_page(
         "story": _seal_block([json.dumps(plain(story))]),
         "said": _seal_block([json.dumps(facts)]),
     }
-    written = {name: html.escape(text, quote=False) for name, text in content.items()}
+    written = {name: _GOES_ON.join(_cut_pieces(text)) for name, text in content.items()}
     page = _SHELL.format(
         script=_policy_digest(script), style=_policy_digest(css), css=css, js=script, **written
     )
     # HTML needs no last end tags, and a byte changed in them would change nothing.
     return f"<!DOCTYPE html>{page.removesuffix('</body></html>')}".encode()
+
+
+def _cut_pieces(text: str) -> Iterator[str]:
+    """Yield a text in pieces, escaped; none but the first begins with a line end, which HTML drops
+    there."""
+    begin = 0
+    while begin < len(text) or not begin:
+        end = begin + _PIECE
+        while text[end : end + 1] == "\n":
+            end += 1
+        yield html.escape(text[begin:end], quote=False)
+        begin = end
 
 
 def _parse(lines: Iterable[str]) -> list[Mapping[str, object]]:

@@ -34,12 +34,19 @@ function join(...parts) {
 
 async function checkShell(source) {
   // The page without what it carries and without this script, which the policy in its head vouches for.
-  const shell = source.replace(/script-src 'sha256-[^']*'/, "script-src ''");
+  const shell = source.replace(/script-src 'sha256-[^']*'/, "script-src ''").replaceAll('<textarea hidden=""></textarea>', "");
   return document.compatMode === "CSS1Compat" && (await digest(shell)) === SHELL;
 }
 
+function readText(id) {
+  // A long text goes on in the text areas behind its first, which have no name.
+  const pieces = [];
+  for (let area = find(id); area?.tagName === "TEXTAREA" && (area.id === id || !area.id); area = area.nextElementSibling) pieces.push(area.textContent);
+  return pieces.join("");
+}
+
 function readBlock(id) {
-  const held = find(id)?.textContent ?? "";
+  const held = readText(id);
   const cut = held.lastIndexOf("\n");
   return { body: held.slice(0, Math.max(cut, 0)), seal: held.slice(cut + 1) };
 }
@@ -304,6 +311,10 @@ const DAY = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "
 
 // --- showing it
 
+// So many characters of one text are shown, and so many lines of a record at once: a browser lays out no more without a pause.
+const SHOWN = 200000;
+const LINES_AT_ONCE = 1000;
+
 function make(name, attributes, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
@@ -312,8 +323,12 @@ function make(name, attributes, ...children) {
 }
 
 function shown(value) {
-  // What nobody sees, or what would reorder the line, is spelled out.
-  const whole = text(value);
+  // What nobody sees, or what would reorder the line, is spelled out. Of a very long text the beginning is shown.
+  let whole = text(value);
+  if (whole.length > SHOWN) {
+    whole = `${whole.slice(0, SHOWN)}\n[… ${(whole.length - SHOWN).toLocaleString("en")} more characters are in this file and not shown: `
+      + "spec-kitty invocations show ID --full]";
+  }
   if (!UNSEEN.test(whole.replace(/[\n\t\u200c\u200d]/g, ""))) return document.createTextNode(whole);
   const parts = document.createDocumentFragment();
   let plain = "";
@@ -582,9 +597,11 @@ function showLines(lines) {
     if (line.wrong.length) shownLine.prepend(make("strong", {}, `✗ line ${line.number}: ${line.wrong.join("; ")}\n`));
     return shownLine;
   };
-  const wrong = lines.filter((line) => line.wrong.length);
-  return [...wrong.slice(0, 20).map(showOne), fold("The record, line by line", { id: "all-lines" }, () =>
-    lines.filter((line) => !wrong.slice(0, 20).includes(line)).map(showOne))];
+  const wrong = lines.filter((line) => line.wrong.length).slice(0, 20);
+  const rest = lines.filter((line) => !wrong.includes(line));
+  const pages = Array.from({ length: Math.ceil(rest.length / LINES_AT_ONCE) }, (_, number) => rest.slice(number * LINES_AT_ONCE, (number + 1) * LINES_AT_ONCE));
+  return [...wrong.map(showOne), fold("The record, line by line", { id: "all-lines" }, () => (pages.length < 2 ? rest.map(showOne)
+    : pages.map((page) => fold(`lines ${page[0].number} to ${page.at(-1).number}`, {}, () => page.map(showOne)))))];
 }
 
 function tellMarkdown(story, context) {
@@ -680,6 +697,8 @@ function show(lines, annexes, objects, said, proofs, story) {
   const context = { lines: numbered, bySeq: new Map(numbered.map((line) => [line.fields.seq, line])), objects, story,
     parts: [], elements: new Map(), count: 0 };
   const page = find("page");
+  // Of a long record only what is in sight is laid out.
+  if (all.length > LINES_AT_ONCE) document.documentElement.dataset.long = "";
   const took = closed ? Date.parse(closed.completed_at) - Date.parse(started.started_at) : NaN;
   page.append(
     make("h1", {}, shown(started.request_text ?? (started.erased ? "Its request was erased" : "A record without its request"))),
@@ -715,14 +734,11 @@ function show(lines, annexes, objects, said, proofs, story) {
 async function main() {
   const root = document.documentElement;
   const source = root.cloneNode(true);
-  for (const id of ["lines", "annexes", "objects", "proofs", "story", "said"]) {
-    const block = source.querySelector(`#${id}`);
-    if (block) block.textContent = "";
-  }
+  for (const block of source.querySelectorAll("textarea")) block.textContent = "";
   source.querySelector("script").textContent = "";
   const problems = [];
   if (!(await checkShell(source.outerHTML))) problems.push("the page around the record was changed");
-  const split = (id) => (find(id)?.textContent ?? "").split("\n").filter((line) => line !== "");
+  const split = (id) => readText(id).split("\n").filter((line) => line !== "");
   const lines = await checkLines(split("lines"));
   const annexes = await checkAnnexes(split("annexes"), lines);
   const wrong = [...lines, ...annexes].filter((line) => line.wrong.length);

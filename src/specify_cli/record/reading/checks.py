@@ -80,6 +80,8 @@ _SHOWS_NONE = re.compile(
 
 # A quoted operator is part of a word: it is another letter while the line is split.
 _OPERATORS = "();<>|&"
+_LONGEST_WORD = 10_000
+_LONG_WORD = re.compile(rf"[^\s;&|<>()]{{{_LONGEST_WORD},}}")
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
 _HIDDEN = {ord(one): 0xE000 + at for at, one in enumerate(_OPERATORS + "\n")}
 _SHOWN = {hidden: letter for letter, hidden in _HIDDEN.items()}
@@ -209,11 +211,18 @@ def name_change(command: str, commands: Sequence[str] = ()) -> str:
     return next((part.text for part in reversed(parts[tested + 1 :]) if _changes_files(part)), "")
 
 
+def _cut_word(match: re.Match[str]) -> str:
+    """Return a word without the middle of a very long one: shlex takes square time for it."""
+    word = match[0]
+    return word if len(word) < _LONGEST_WORD else word[: _LONGEST_WORD // 2] + word[-100:]
+
+
 def _split(command: str) -> list[_Part]:
     """Return the simple commands of a command line in order; of a shell that is given one, those
     inside."""
     text = _unwrap_json(command)
-    text = _QUOTED.sub(lambda quoted: quoted[0].translate(_HIDDEN), text).replace("\n", " ; ")
+    text = _QUOTED.sub(lambda quoted: _cut_word(quoted).translate(_HIDDEN), text)
+    text = _LONG_WORD.sub(_cut_word, text).replace("\n", " ; ")
     lexer = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
     lexer.whitespace_split, lexer.commenters = True, ""
     parts: list[_Part] = []

@@ -80,6 +80,13 @@ def test_what_only_names_a_test_is_none(command: str) -> None:
     assert judge_command(command, "ok", GREEN, ("scripts/test",)) is None
 
 
+@pytest.mark.parametrize("long", ["x" * 2_000_000, "'" + "a b;" * 500_000 + "'", '"' + "é" * 500_000 + '"'])
+def test_a_word_of_two_million_characters_is_passed_over(long: str) -> None:
+    """It ends in no time that grows with the square of the word, and hides no command."""
+    assert judge_command(f"echo {long} && pytest -q", "ok", GREEN, ()) == "passed"
+    assert judge_command(f"echo {long}", "ok", GREEN, ()) is None
+
+
 def test_the_commands_of_the_testing_section_are_test_commands() -> None:
     text = (
         "## Policy Summary\n- `make release`\n\n## Testing\n`scripts/test` or `tox -e py`.\n\n## Review\n`git diff`\n"
