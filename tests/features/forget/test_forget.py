@@ -255,6 +255,25 @@ def test_a_held_record_is_erased_by_nothing(cli: Cli, tmp_path: Path) -> None:
     assert cli("forget", "--subject", NAME, "--yes", cwd=root).code == 0 and not holding(root)
 
 
+def test_a_hold_is_put_on_what_a_query_finds(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    plant(root, records=3)
+    made = sorted(path.stem[-26:] for path in (root / RECORDS).glob("*.jsonl"))
+    cli("do", "review the plan", cwd=root)
+    begun = json.loads(record_of(root, made[1]).read_bytes().splitlines()[0])["started_at"]
+
+    def add(*words: str) -> list[str]:
+        done = cli("hold", "add", *words, "--reason", "case 1", "--json", cwd=root)
+        assert done.code == 0
+        return sorted(row["invocation_id"] for row in done.json())
+
+    assert add("--until", begun) == made[:1]
+    assert add("--since", begun, "--outcome", "done") == made[1:]
+    assert add("--actor", "nobody") == []
+    assert len(add("--all")) == 1
+    assert cli("hold", "add", "--reason", "x", cwd=root).code == 2
+
+
 def test_an_erasure_in_spite_of_a_hold_is_found(cli: Cli, tmp_path: Path) -> None:
     root = tmp_path / "p"
     one, _ = plant(root)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from doctrine.git import ask_git, find_worktree
 from doctrine.text import count
 from specify_cli.cli import shell
+from specify_cli.cli.filters import read_filters
 from specify_cli.cli.terminal.output import (
     one_line,
     write_json,
@@ -28,11 +29,13 @@ from specify_cli.record.erasures import find_hold
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.room import Values
 from specify_cli.storage.index import Index
+from specify_cli.storage.queries import Filters, list_invocations
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import write_annex
 
 _MAX_TEXT = 1 << 20
 _LINES_SHOWN = 12
+_ALL = 2**31
 
 
 def forget(values: Values) -> int:
@@ -198,7 +201,7 @@ def _order_each(values: Values, event: str) -> int:
         raise CallerError("USAGE", "--reason is missing", 'spec-kitty hold add ID --reason "…"')
     index, records = Index(project.root), FileRecordStore(project.root, project.config.trail)
     rows: list[dict[str, object]] = []
-    for place in _list_places(index, values):
+    for place in _list_places(project, index, values):
         hold = find_hold(list(read_orders(project.root, place.invocation_id)))
         if (hold is None) == (event == "released"):
             continue
@@ -213,15 +216,18 @@ def _order_each(values: Values, event: str) -> int:
     return 0
 
 
-def _list_places(index: Index, values: Values) -> list[Place]:
+def _list_places(project: Project, index: Index, values: Values) -> list[Place]:
+    """Return the records that a command names, or asks for as `invocations list` does."""
     ids = values["ids"]
     if isinstance(ids, list) and ids:
         return [index.resolve(str(one)) for one in ids]
-    profile = shell.get_text(values, "profile")
-    if profile is None and not values["all"]:
-        raise CallerError("USAGE", "name records, --profile or --all", "spec-kitty hold add ID")
-    found = (index.place(key) for key in index.reconcile())
-    return [p for p in found if p is not None and profile in (None, p.profile_id)]
+    filters = read_filters(values)._replace(replays=True)
+    if filters == Filters() and not values["all"]:
+        raise CallerError("USAGE", "name records, a filter or --all", "spec-kitty hold add ID")
+    listing = list_invocations(project, filters, _ALL)
+    for problem in listing.problems:
+        write_note(f"warning: {problem}")
+    return [index.resolve(row.invocation_id) for row in listing.rows]
 
 
 def _describe_hold(

@@ -10,6 +10,10 @@ _YES = flag("yes", "Do it without asking.")
 _IDS = (
     argument("ids", "Records, as for show.", multiple=True, metavar="[ID]"),
     option("profile", "Every record of this profile.", metavar="ID"),
+    option("actor", "Every record of this actor.", metavar="ID"),
+    option("outcome", "Every record that ended so.", metavar="OUTCOME"),
+    option("since", "Every record begun since: 90d, yesterday, or a date.", metavar="TIME"),
+    option("until", "Every record begun before.", metavar="TIME"),
     flag("all", "Every record that is here."),
     _REASON,
     _KEY,
