@@ -34,7 +34,7 @@ MAX_INTEGER = 2**53 - 1
 MAX_DEPTH = 64
 TIME_PATTERN = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z"
 
-_HEX = frozenset("0123456789abcdef")
+HEX = frozenset("0123456789abcdef")
 # A sorted dump equals RFC 8785 for values without floats whose keys are ASCII: code-point order is
 # then UTF-16 order, and Python escapes exactly the characters RFC 8785 §3.2.2.2 names.
 _encode = json.JSONEncoder(
@@ -86,7 +86,7 @@ class Line(NamedTuple):
 
 def is_digest(text: str) -> bool:
     """Return whether a text is a SHA-256 in lowercase hex."""
-    return len(text) == 64 and _HEX.issuperset(text)
+    return len(text) == 64 and HEX.issuperset(text)
 
 
 def _is_key(key: str) -> bool:
@@ -154,7 +154,7 @@ def erased_members(fields: Mapping[str, object]) -> tuple[str, ...]:
 
 def is_salt(value: object) -> bool:
     """Return whether a value is a salt: 32 lowercase hex digits."""
-    return isinstance(value, str) and len(value) == 2 * SALT_SIZE and _HEX.issuperset(value)
+    return isinstance(value, str) and len(value) == 2 * SALT_SIZE and HEX.issuperset(value)
 
 
 def seal_at_end(data: bytes) -> str | None:

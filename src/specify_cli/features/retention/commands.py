@@ -17,7 +17,7 @@ from specify_cli.features.forget.commands import show_and_erase
 from specify_cli.features.forget.orders import hold_on
 from specify_cli.features.retention.checks import name_order
 from specify_cli.features.retention.due import Row, Survey, measure, measure_objects, survey
-from specify_cli.features.retention.duty import Facts, judge_duties
+from specify_cli.features.retention.duty import ProjectFacts, judge_duties
 from specify_cli.features.witness.levels import verify_trail
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
@@ -217,7 +217,7 @@ def report(values: Values) -> int:
     return 0
 
 
-def _gather(project: Project) -> Facts:
+def _gather(project: Project) -> ProjectFacts:
     found = survey(project, read_clock(time.time_ns), idle=True)
     judged = verify_trail(project)
     dates = sorted(map(millis_of, found.copies))
@@ -231,7 +231,7 @@ def _gather(project: Project) -> Facts:
             for event in events:
                 said = b'"event":"%b"' % event.encode()
                 events[event] += isinstance(data, bytes) and said in data
-    return Facts(
+    return ProjectFacts(
         found.rules,
         found.contradictions,
         project.config.capture,

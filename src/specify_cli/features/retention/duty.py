@@ -20,7 +20,7 @@ _SIX_MONTHS = 184
 _AI_ACT, _GDPR = "Regulation (EU) 2024/1689", "Regulation (EU) 2016/679"
 
 
-class Facts(NamedTuple):
+class ProjectFacts(NamedTuple):
     """What the project's files say. `verdict` and `level` are of all records, `not_proven` are ends
     of sentences ("that …"); `capture` holds a mode for each side."""
 
@@ -49,7 +49,7 @@ class Duty(NamedTuple):
     facts: tuple[str, ...]
 
 
-def judge_duties(facts: Facts) -> list[Duty]:
+def judge_duties(facts: ProjectFacts) -> list[Duty]:
     """Return each duty with its state and the facts behind it."""
     return [
         _judge_recording(facts),
@@ -82,7 +82,7 @@ def judge_duties(facts: Facts) -> list[Duty]:
     ]
 
 
-def _judge_recording(facts: Facts) -> Duty:
+def _judge_recording(facts: ProjectFacts) -> Duty:
     span = f"from {facts.oldest} to {facts.newest}" if facts.records else "none"
     return Duty(
         f"{_AI_ACT}, Article 12(1)",
@@ -95,7 +95,7 @@ def _judge_recording(facts: Facts) -> Duty:
     )
 
 
-def _judge_six_months(facts: Facts) -> Duty:
+def _judge_six_months(facts: ProjectFacts) -> Duty:
     short = [
         f"rule {rule.name} erases {', '.join(rule.keep)} after {rule.at_most} days"
         for rule in facts.rules
@@ -114,7 +114,7 @@ def _judge_six_months(facts: Facts) -> Duty:
     )
 
 
-def _judge_minimisation(facts: Facts) -> Duty:
+def _judge_minimisation(facts: ProjectFacts) -> Duty:
     return Duty(
         f"{_GDPR}, Article 5(1)(c)",
         "Personal data are limited to what is necessary.",
@@ -127,7 +127,7 @@ def _judge_minimisation(facts: Facts) -> Duty:
     )
 
 
-def _judge_storage_limit(facts: Facts) -> Duty:
+def _judge_storage_limit(facts: ProjectFacts) -> Duty:
     ends = [rule for rule in facts.rules if rule.at_most is not None]
     everywhere = [rule for rule in ends if rule[4:] == (None, None, None)]
     endless = [part for part in PARTS[:-1] if not any(part in rule.covered for rule in everywhere)]
@@ -144,7 +144,7 @@ def _judge_storage_limit(facts: Facts) -> Duty:
     )
 
 
-def _judge_erasure(facts: Facts) -> Duty:
+def _judge_erasure(facts: ProjectFacts) -> Duty:
     return Duty(
         f"{_GDPR}, Article 17(1)",
         "Personal data are erased without undue delay when somebody asks for it.",
@@ -158,7 +158,7 @@ def _judge_erasure(facts: Facts) -> Duty:
     )
 
 
-def _judge_sampling(facts: Facts) -> Duty:
+def _judge_sampling(facts: ProjectFacts) -> Duty:
     proven = facts.verdict == "intact" and LEVELS.index(facts.level) >= LEVELS.index("logged")
     return Duty(
         "ISA 500 and ISA 530",
