@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import random
+import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -12,6 +13,11 @@ import pytest
 
 from gating import ADA, ALL_FAIL, Shop, draw_clean_branch, read_record
 from keys import make_key
+from specify_cli.features.forget.erasing import begin, carry_out
+from specify_cli.features.forget.finding import make_plan
+from specify_cli.features.forget.orders import Order
+from specify_cli.features.forget.targets import Query
+from specify_cli.project.config import load_project
 from support import FULL, git, run_main, valid
 
 CLEAN = 2000 if FULL else 3
@@ -404,3 +410,22 @@ def test_records_of_another_branch_that_are_not_checked_out_are_not_known(tmp_pa
     told = shop.gate("--head", "topic", "--json").json()["origin"]["not_known"]
 
     assert any("1 records of" in text and "not checked out" in text for text in told)
+
+
+def test_an_erasure_in_spite_of_a_hold_is_damage_and_an_ordered_one_is_none(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  tests: fail\n{KEYS}")
+    invocation_id = shop.work()
+    project, _ = load_project(str(shop.root), str(shop.home))
+    query = Query(invocation_id=invocation_id, members=("match_reason",))
+    plan = make_plan(project, query)
+    carry_out(project, begin(project, plan, Order("ada", "asked"), time.time_ns() // 10**6))
+    shop.commit("forget")
+    ordered = shop.gate("--json")
+    plan = make_plan(project, query._replace(members=("request_text",)))
+    hold = run_main(["hold", "add", invocation_id, "--reason", "case 7"], cwd=shop.root, home=shop.home)
+    carry_out(project, begin(project, plan, Order("mallory", "none"), time.time_ns() // 10**6 + 1))
+    shop.commit("forget what is held")
+    ran = shop.gate("--json")
+
+    assert (ordered.code, hold.code) == (0, 0)
+    assert ran.code == 3 and ran.json()["verdict"] == "damaged" and "HELD_ERASED" in ran.out

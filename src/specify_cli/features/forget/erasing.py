@@ -254,7 +254,7 @@ def _link_again(twin: Copy, folder: int, name: str) -> None:
 def _remove_objects(project: Project, journal: Journal) -> None:
     objects = [str(digest) for digest in journal["objects"]]
     why = f"erased at {journal['at']}: {journal['reason']}"
-    note = dict.fromkeys(map(str, journal["named"]), why[:900])
+    note = dict.fromkeys(_list_named(journal), why[:900])
     store = FileObjectStore(project.root)
     store.withhold(note, tracked=False)
     if project.config.trail == "committed":
@@ -264,6 +264,11 @@ def _remove_objects(project: Project, journal: Journal) -> None:
             shard, rest = layout.object_parts(digest)
             for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
                 _unlink(root, f"{folder}/{shard}", rest)
+
+
+def _list_named(journal: Journal) -> list[str]:
+    """Return the objects that go and are still named; a journal of before tells all that go."""
+    return list(map(str, journal["named"] if "named" in journal else journal["objects"]))
 
 
 def _unlink(root: str, folder: str, name: str) -> None:
@@ -333,7 +338,7 @@ def _certify(journal: Journal) -> bytes:
     ]
     names = ("id", "at", "ordered_by", "reason", "rule", "files")
     kept = {name: journal[name] for name in names}
-    kept["objects"] = journal["named"]
+    kept["objects"] = _list_named(journal)
     return _encode({**kept, "records": records, "not_reached": list(NOT_REACHED)})
 
 
