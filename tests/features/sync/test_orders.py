@@ -178,6 +178,25 @@ def test_a_token_that_only_sends_erases_nothing(cli: Cli, chartered: Path, tmp_p
     assert NAME in bodies
 
 
+def test_who_agreed_before_there_were_orders_is_asked_again(
+    cli: Cli, site: Path, collector: Collector, database: str
+) -> None:
+    tell(cli, NAME)
+    push(cli)
+    (consent,) = site.rglob("consent.json")
+    agreed = json.loads(consent.read_text())
+    assert agreed.pop("orders") == "orders"
+    consent.write_text(json.dumps(agreed))
+    cli("forget", "--subject", NAME, "--yes")
+    unasked, said = push(cli), cli("sync", "status").out
+    enable(cli, collector)
+    push(cli)
+
+    assert unasked["orders"] is None
+    assert "erasures and holds" in said
+    assert list_holding(database) == []
+
+
 @pytest.mark.parametrize(
     "change",
     [

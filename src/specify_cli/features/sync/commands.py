@@ -29,7 +29,14 @@ from specify_cli.features.sync.sending.outbox import Outbox
 from specify_cli.features.sync.status import SyncStatus, token_state, waiting
 from specify_cli.features.sync.status import status as standing
 from specify_cli.features.sync.trigger import is_running, sync_folder
-from specify_cli.libraries.wire.contract import FIELDS, GAPS, MAX_EVENTS, RECORDS, flat
+from specify_cli.libraries.wire.contract import (
+    FIELDS,
+    GAPS,
+    LEVELS,
+    MAX_EVENTS,
+    RECORDS,
+    flat,
+)
 from specify_cli.project.config import Project, load_project
 from specify_cli.project.root import find_root
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
@@ -289,6 +296,11 @@ def _describe_offer(offer: Offer) -> str:
         "the log: where the endpoint is a witness, the log's public keys and its state (name, "
         "number of leaves, root "
         "hash), for a cosignature",
+        *(
+            ["orders: erasures and holds of records, with who ordered them and why"]
+            if offer.level != LEVELS[0]
+            else []
+        ),
         "",
         example,
     ]
@@ -386,12 +398,14 @@ def _render_event(event: dict[str, object]) -> Iterator[str]:
 
 def _describe_uncovered(found: SyncStatus) -> str | None:
     """Return what a consent of before does not cover, and how it is given."""
-    if found.level != RECORDS or found.whole:
+    missing = []
+    if found.level == RECORDS and not found.whole:
+        missing.append("objects, open records, replays and imported sessions")
+    if found.level not in (None, LEVELS[0]) and not found.orders:
+        missing.append("erasures and holds")
+    if not missing:
         return None
-    return (
-        "objects, open records, replays and imported sessions; sync enable --level records "
-        "shows them and asks"
-    )
+    return f"{'; '.join(missing)}; sync enable --level {found.level} shows them and asks"
 
 
 def _render_status(state: SyncStatus) -> str:

@@ -33,7 +33,7 @@ ERRORS = "propagation-errors.jsonl"
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*\.?")
 _MAX = 64 * 1024
 # Members that consents of before lack.
-_ADDED = ("listener", "log", "whole")
+_ADDED = ("listener", "log", "whole", "orders")
 
 
 class Consent(NamedTuple):
@@ -43,7 +43,8 @@ class Consent(NamedTuple):
     empty for others. `log` is `state` where the person agreed that the state of the log is sent for
     a cosignature; empty in older ones. `whole` is `objects` where that was agreed of what whole
     records lead to, and of records that are open, replays or imported sessions; empty below the
-    level of whole records and in older ones.
+    level of whole records and in older ones. `orders` is `orders` where that was agreed of erasures
+    and holds, with who ordered them and why; empty at the level of ids and in older ones.
     """
 
     endpoint: str
@@ -53,6 +54,7 @@ class Consent(NamedTuple):
     listener: str = ""
     log: str = ""
     whole: str = ""
+    orders: str = ""
 
 
 def folder_of(project: Project) -> str:

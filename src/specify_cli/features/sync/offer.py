@@ -123,8 +123,16 @@ def accept(offer: Offer) -> Consent:
             consents.write_private(offer.folder, consents.TOKEN, offer.token.encode() + b"\n")
     agreed_at = rfc3339(durable.read_clock(time.time_ns))
     whole = "objects" if offer.level == RECORDS else ""
+    orders = "" if offer.level == LEVELS[0] else "orders"
     consent = Consent(
-        offer.endpoint, offer.level, offer.project_uuid, agreed_at, offer.listener, "state", whole
+        offer.endpoint,
+        offer.level,
+        offer.project_uuid,
+        agreed_at,
+        offer.listener,
+        "state",
+        whole,
+        orders,
     )
     consents.write_consent(offer.folder, consent)
     unpause(offer.folder)

@@ -44,6 +44,7 @@ class SyncEnabled(Shape):
     listener: str
     log: str
     whole: str
+    orders: str
     token: TokenState
     records: int
     preview: list[dict[str, Any]]

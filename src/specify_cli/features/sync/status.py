@@ -66,6 +66,7 @@ class SyncStatus(NamedTuple):
     listener: str | None
     log: str | None
     whole: str | None
+    orders: str | None
     proposal: dict[str, str] | None
     token: TokenState | None = None
     running: bool = False
@@ -87,9 +88,8 @@ class SyncStatus(NamedTuple):
 def status(project: Project, environment: Mapping[str, str]) -> SyncStatus:
     """Return how delivery stands. Raises InvocationError."""
     uuid = project.config.project_uuid
-    none = SyncStatus(
-        False, None, None, uuid, None, None, None, None, dict(consents.proposal(project)) or None
-    )
+    proposed = dict(consents.proposal(project)) or None
+    none = SyncStatus(False, None, None, uuid, None, None, None, None, None, proposed)
     folder = consents.sync_folder(project.root)
     consent = None if folder is None else consents.read_consent(folder)
     if folder is None or consent is None:

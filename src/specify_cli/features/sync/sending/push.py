@@ -43,7 +43,6 @@ from specify_cli.features.sync.trigger import (
     wanted_path,
 )
 from specify_cli.libraries.wire.contract import (
-    LEVELS,
     MAX_BODY,
     MAX_EVENTS,
     RECORDS,
@@ -256,11 +255,7 @@ class _Push:
         """Deliver what was ordered of records, to a receiver of whole projects; ids alone, which a
         seal stands for, are never erased."""
         annexes = f"{self._project.root}/{layout.ANNEXES}"
-        if (
-            self._consent.level == LEVELS[0]
-            or self._find_base() is None
-            or not os.path.isdir(annexes)
-        ):
+        if not self._consent.orders or self._find_base() is None or not os.path.isdir(annexes):
             return None
         # Loads what a safe export needs, where something was ordered.
         from specify_cli.features.sync.sending.orders import deliver_orders
