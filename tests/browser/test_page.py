@@ -262,6 +262,33 @@ def test_every_rendering_states_the_facts_of_one_story(browser: Browser, tmp_pat
     )
 
 
+def test_a_change_names_the_rules_that_were_found_by_its_file_and_opens_them_in_place(
+    project: Path, chartered: Path, cli: Cli, browser: Browser, tmp_path: Path
+) -> None:
+    rule = chartered / ".kittify/doctrine/directives/login-twice.yaml"
+    rule.parent.mkdir(parents=True, exist_ok=True)
+    rule.write_text("title: Login twice\nbody: Run it twice, <b>please</b>.\napplies_to:\n  files: [src/login*]\n")
+    with open_invocation(project, "explain src/login.py") as run:
+        for path in ("src/login.py", "src/other.py"):
+            run.patch(path, "modify", before="a\n", after="b\n", diff="@@ -1 +1 @@\n-a\n+b\n")
+            run.error("E1", "between them")
+    page = tmp_path / "run.html"
+    assert cli("invocations", "export", run.invocation_id, "--html", str(page), cwd=chartered).code == 0
+    assert check(browser, page) == ("checked", "")
+    edits = browser.value("[...document.querySelectorAll('.edits')].map((part) => part.innerText)")
+    screen = cli("invocations", "show", run.invocation_id, cwd=chartered).out
+
+    assert "directive/login-twice (file src/login.py" in edits[0] and "login-twice" not in edits[1]
+    assert "doctrine://directive/login-twice (file src/login.py" in screen
+    assert "Run it twice" not in browser.text()
+    browser.press(".edits a")
+    time.sleep(0.2)
+    assert "Run it twice, <b>please</b>." in browser.text()
+    assert browser.value("document.activeElement.id").startswith("rule-")
+    for width in (1200, 390) if PICTURES else ():
+        browser.picture(Path(PICTURES or "") / f"rules-{width}.png", width=width, height=1400)
+
+
 def tell(page: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Change the story of a page, sealed anew as its writer would."""
     story = read_story(page)

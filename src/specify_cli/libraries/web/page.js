@@ -450,7 +450,8 @@ function showPart(part, context) {
     return element;
   } else {
     const summary = make("span", {}, ...head);
-    element = fold(summary, { class: classes, id, tabindex: "-1" }, () => (part.acts.length ? part.acts : [part]).flatMap((act) => showAct(act, context)));
+    element = fold(summary, { class: classes, id, tabindex: "-1" }, () => [...(isEdit ? showBearing(part, context) : []),
+      ...(part.acts.length ? part.acts : [part]).flatMap((act) => showAct(act, context))]);
     if (((isEdit && part.acts.length <= 3) || (bad && part.acts.length <= 12)) && context.count < 400) {
       element.fill();
       element.open = true;
@@ -459,6 +460,13 @@ function showPart(part, context) {
   remember(part, element, context);
   element.append(...part.parts.map((one) => showPart(one, context)));
   return element;
+}
+
+function showBearing(part, { lines, story }) {
+  // Which rules were found by these files, or by the kind of work; nothing where the record does not say.
+  const bearing = (story.told.bearing ?? []).filter((one) => one.by_kind || part.acts.some((act) => one.files.includes(act.what)));
+  const links = linkRules(bearing, lines);
+  return links.length ? [make("p", {}, "Rules found for this file or kind of work: ", ...links)] : [];
 }
 
 function remember(part, element, context) {
@@ -505,18 +513,47 @@ function sayApproval({ fields, approval }) {
   return `${decision} (signed by the key ${approval.name}; whose key that is was not checked)`;
 }
 
+function hitsOf(lines) {
+  const { hits } = lines.find((line) => line.fields.event === "retrieval_response")?.fields ?? {};
+  return Array.isArray(hits) ? hits.filter(isObject) : [];
+}
+
+function linkRules(bearing, lines) {
+  // Only rules that a line names are linked, with the reasons that this line gives.
+  const hits = hitsOf(lines);
+  return bearing.map(({ uri }) => hits.findIndex((hit) => hit.uri === uri)).filter((at) => at >= 0).flatMap((at, number) => [number ? "; " : "",
+    make("a", { href: `#rule-${at}` }, shown(hits[at].uri.replace(/^\w+:\/\//, ""))), " ",
+    make("span", { class: "quiet" }, shown(`(${(Array.isArray(hits[at].because) ? hits[at].because : []).map(text).join(", ")})`))]);
+}
+
+function ruleIn(context, uri) {
+  // The rule as it stands in the text the agent was given.
+  const rows = context.split("\n");
+  const at = rows.findIndex((row, number) => row === `\`${uri}\`` && rows[number - 1]?.startsWith("### "));
+  const end = rows.findIndex((row, number) => number > at && /^##+ /.test(row));
+  return at < 0 ? "" : rows.slice(at + 1, end < 0 ? undefined : end).join("\n").trim();
+}
+
 function showRules(lines, objects, told) {
   const response = lines.find((line) => line.fields.event === "retrieval_response")?.fields ?? {};
   const started = lines[0]?.fields ?? {};
-  const hits = Array.isArray(response.hits) ? response.hits.filter(isObject) : [];
+  const hits = hitsOf(lines);
   const filtered = Array.isArray(response.filters_applied) ? response.filters_applied.filter(isObject) : [];
   const whole = objects.get(started.governance_context_hash);
   const parts = [make("h2", {}, "Told"), make("p", {}, shown(told.summary), ".")];
   if (hits.length) {
-    parts.push(fold("The rules, in the order they bore on the request", {}, () => [make("ol", {}, ...hits.map((hit) => {
+    const bearing = told.bearing ?? [];
+    if (bearing.length) parts.push(make("p", {}, "As the record says, what was asked brought: ", ...linkRules(bearing, lines), "."));
+    const list = fold("The rules, in the order they bore on the request", {}, () => [make("ol", {}, ...hits.map((hit, number) => {
       const why = isObject(hit.explain) ? Object.entries(hit.explain).map(([key, value]) => `${key} ${text(value)}`).join(", ") : "";
-      return make("li", {}, make("code", {}, shown(hit.uri ?? "")), " ", make("span", { class: "quiet" }, shown(`${text(hit.shown ?? "")} ${text(hit.score ?? "")} ${why}`)));
-    }))]));
+      const rule = whole === undefined ? "" : ruleIn(whole, text(hit.uri ?? ""));
+      return make("li", { id: `rule-${number}`, tabindex: "-1" }, make("code", {}, shown(hit.uri ?? "")), " ",
+        make("span", { class: "quiet" }, shown([hit.shown, hit.score, why].map((one) => text(one ?? "")).filter(Boolean).join(" "))),
+        ...(rule ? [make("pre", { tabindex: "0" }, shown(rule))] : []));
+    }))]);
+    // Links lead into it, so it is made at once.
+    list.fill();
+    parts.push(list);
   }
   if (filtered.length) {
     parts.push(make("p", {}, "Kept back by policy: ", shown(filtered
