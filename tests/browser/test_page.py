@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import html
 import json
 import os
 import random
 import re
+import struct
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import pairwise
@@ -31,7 +34,7 @@ from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import seal_line
 from specify_cli.record.story.telling import number_lines, tell_story
 from specify_cli.storage.index import Index
-from support import FULL, Cli, run_main
+from support import FULL, Cli, accept, run_main
 from trails import load
 
 PICTURES = os.environ.get("SPEC_KITTY_PICTURES")
@@ -260,6 +263,98 @@ def test_every_rendering_states_the_facts_of_one_story(browser: Browser, tmp_pat
     assert all(
         words in where for words in ("fix the login test", "It was the *key*.") for where in (text, screen, comment)
     )
+
+
+def test_a_change_names_the_rules_that_were_found_by_its_file_and_opens_them_in_place(
+    project: Path, chartered: Path, cli: Cli, browser: Browser, tmp_path: Path
+) -> None:
+    rule = chartered / ".kittify/doctrine/directives/login-twice.yaml"
+    rule.parent.mkdir(parents=True, exist_ok=True)
+    rule.write_text("title: Login twice\nbody: Run it twice, <b>please</b>.\napplies_to:\n  files: [src/login*]\n")
+    with open_invocation(project, "explain src/login.py") as run:
+        for path in ("src/login.py", "src/other.py"):
+            run.patch(path, "modify", before="a\n", after="b\n", diff="@@ -1 +1 @@\n-a\n+b\n")
+            run.error("E1", "between them")
+    page = tmp_path / "run.html"
+    assert cli("invocations", "export", run.invocation_id, "--html", str(page), cwd=chartered).code == 0
+    assert check(browser, page) == ("checked", "")
+    edits = browser.value("[...document.querySelectorAll('.edits')].map((part) => part.innerText)")
+    screen = cli("invocations", "show", run.invocation_id, cwd=chartered).out
+
+    assert "directive/login-twice (file src/login.py" in edits[0] and "login-twice" not in edits[1]
+    assert "doctrine://directive/login-twice (file src/login.py" in screen
+    assert "Run it twice" not in browser.text()
+    browser.press(".edits a")
+    time.sleep(0.2)
+    assert "Run it twice, <b>please</b>." in browser.text()
+    assert browser.value("document.activeElement.id").startswith("rule-")
+    for width in (1200, 390) if PICTURES else ():
+        browser.picture(Path(PICTURES or "") / f"rules-{width}.png", width=width, height=1400)
+
+
+def make_png(width: int, noise: bool = False) -> bytes:
+    """Return a grey PNG, or one that no compression makes small."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    chance = random.Random(1)
+    row = b"\0" + (chance.randbytes(width) if noise else b"\x80" * width)
+    head = struct.pack(">IIBBBBB", width, width, 8, 0, 0, 0, 0)
+    data = b"".join(b"\0" + chance.randbytes(width) for _ in range(width)) if noise else row * width
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
+
+
+def test_images_of_known_types_are_shown_and_what_is_left_out_says_so(
+    project: Path, chartered: Path, cli: Cli, browser: Browser, tmp_path: Path
+) -> None:
+    config = chartered / ".kittify/config.yaml"
+    config.write_text(f"{config.read_text() if config.exists() else ''}\naudit:\n  capture_tool_io: full\n")
+    accept(chartered)
+    svg = base64.b64encode(b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>" * 3).decode()
+    shots = {
+        "small.png": base64.b64encode(make_png(40)).decode(),
+        "large.png": base64.b64encode(make_png(300, noise=True)).decode(),
+        "huge.png": base64.b64encode(make_png(1100, noise=True)).decode(),
+        "not.png": "iVBORw0KGgo" + "A" * 40,
+        "a.svg": svg,
+    }
+    with open_invocation(project, "look at the pictures") as run:
+        for name, data in shots.items():
+            with run.tool("Read", {"file_path": name}) as call:
+                call.result = {"type": "image", "source": {"type": "base64", "data": data}}
+    page = tmp_path / "run.html"
+    assert cli("invocations", "export", run.invocation_id, "--html", str(page), cwd=chartered).code == 0
+    assert check(browser, page) == ("checked", "")
+    browser.value("document.querySelectorAll('#page details').forEach((part) => { part.open = true; })")
+    time.sleep(0.5)
+    seen = browser.value("[...document.images].map((one) => [one.src.slice(0, 15), one.naturalWidth])")
+
+    assert seen == [["data:image/png;", 40], ["data:image/png;", 300]]
+    text = browser.text("#done")
+    assert text.count("An image stands here in the record: it is left out of this page for its size") == 1
+    assert text.count("An image stands here in the record: no browser can draw its bytes") == 1
+    assert shots["small.png"] not in text and len(page.read_bytes()) < 1_000_000
+    for width in (1200, 390) if PICTURES else ():
+        browser.picture(Path(PICTURES or "") / f"images-{width}.png", width=width, height=1400)
+
+
+def test_an_object_that_is_an_image_is_shown_under_its_digest(browser: Browser, tmp_path: Path) -> None:
+    image = make_png(50)
+    bodies: list[dict[str, object]] = [
+        {"event": "started", "request_text": "look"},
+        {"event": "tool_call", "tool": "Shot", "call_id": "c", "args": {"head": "{}"}},
+        {"event": "tool_result", "call_id": "c", "output": {"object": hashlib.sha256(image).hexdigest(), "head": ""}},
+    ]
+    data, _ = chain(genesis_tip(), "01JD4Q3S0000000000000000A1", bodies)
+    path = tmp_path / "shot.html"
+    for held in (image, make_png(51)):
+        path.write_bytes(make_page(data.decode().removesuffix("\n").split("\n"), [], [held], [], {}))
+        assert check(browser, path)[0] == "checked"
+        browser.value("document.querySelectorAll('#page details').forEach((part) => { part.open = true; })")
+        time.sleep(0.3)
+        seen = browser.value("[...document.images].map((one) => one.naturalWidth)")
+        assert seen == ([50] if held is image else [])
 
 
 def tell(page: Path, change: Callable[[dict[str, Any]], None]) -> None:

@@ -30,6 +30,7 @@ NAME = "spec-kitty-recorder"
 NEEDS = {
     "origin --release": "view",
     "report --since 30d --html": "view",
+    "--html two.html": "view",
     "spec-kitty collector": "collector",
     "--parquet": "parquet",
     "--format otlp --endpoint": "sync",

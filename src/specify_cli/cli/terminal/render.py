@@ -265,6 +265,14 @@ def _describe_caller(value: Mapping[str, object]) -> str:
     return one_line(" · ".join([asked, *harness, *members]))
 
 
+def _say_bearing(hit: Mapping[str, object]) -> str:
+    """Return which file or kind of work brought a rule, as far as the record says it."""
+    because = hit.get("because")
+    named = [one_line(one, 80) for one in because] if isinstance(because, list) else []
+    named = [one for one in named if one.startswith(("file ", "kind "))]
+    return f" ({', '.join(named)})" if named else ""
+
+
 def _render_context(context: object, *, sealed: bool, explain: bool) -> list[str]:
     if not isinstance(context, dict):
         return []
@@ -289,7 +297,7 @@ def _render_context(context: object, *, sealed: bool, explain: bool) -> list[str
     said = describe_printed(context.get("printed"))
     lines += [f"  {said}"] if said else []
     if not explain:
-        lines += [f"  {one_line(hit.get('uri'))}" for hit in hits[:_RULES]]
+        lines += [f"  {one_line(hit.get('uri'))}{_say_bearing(hit)}" for hit in hits[:_RULES]]
         lines += (
             [f"  and {len(hits) - _RULES} more; --explain shows all, with scores"]
             if len(hits) > _RULES

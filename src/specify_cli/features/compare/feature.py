@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from specify_cli.cli.tables.params import STRICT
-from specify_cli.room import Command, Feature, Fill, argument, option
+from specify_cli.room import Command, Feature, Fill, Form, argument, option
 
 FEATURE = Feature(
     name="compare",
     about="Hold two runs against each other.",
     page="docs/replay.md",
-    libraries=("comparison",),
+    libraries=("archive", "comparison", "web"),
     commands=(
         Command(
             ("invocations", "compare"),
@@ -41,6 +41,23 @@ FEATURE = Feature(
             rank=290,
         ),
     ),
+    forms=(
+        Form(
+            ("invocations", "compare"),
+            ("html",),
+            "page_command:write_page",
+            (
+                option(
+                    "html",
+                    "Two records on one page, from where they part, into this new file.",
+                    metavar="FILE",
+                ),
+            ),
+            after="tolerance_ms",
+            examples=("spec-kitty invocations compare ID OTHER_ID --html two.html",),
+        ),
+    ),
     shapes="shapes",
+    pure=("parting",),
     fills=(Fill("api", "commands:verify_replay", "verify_replay"),),
 )

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -38,6 +39,15 @@ from specify_cli.trail.log.signing import make_checkpoint, prove, read_keys
 # Objects beyond this are named and left out, so that a page can be mailed.
 _MAX_OBJECT = 64 * 1024
 _MAX_OBJECTS = 256 * 1024
+# Images, and outputs that hold one, have a room of their own.
+_MAX_IMAGE = 1024 * 1024
+_MAX_IMAGES = 8 * 1024 * 1024
+# PNG, JPEG, GIF and WebP by their first bytes, as they are and in base64; SVG is no image but a
+# document.
+_IMAGE = re.compile(rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|RIFF....WEBP", re.S)
+_ENCODED = re.compile(
+    rb"(?:^|[\"',])(?:iVBORw0KGgo|/9j/|R0lGOD[dl]h|UklGR[A-Za-z0-9+/]{6}XRUJQ)[A-Za-z0-9+/]{24}"
+)
 # A browser takes seconds for more, or gives up.
 _MAX_PAGE = 100_000_000
 
@@ -118,28 +128,36 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
 
 def _read_objects(
     project: Project, events: Iterable[Mapping[str, object]]
-) -> tuple[list[str], list[str]]:
-    """Return the texts a reader wants beside the lines, and what was too large: the context, and
-    patches' texts."""
-    digests: list[object] = []
+) -> tuple[list[str | bytes], list[str]]:
+    """Return what a reader wants beside the lines, and what was too large: the context, patches'
+    texts, and images."""
+    wanted: dict[str, None] = {}
+    outputs: dict[str, None] = {}
     for fields in events:
         if fields.get("event") == "started" and fields.get("governance_context_available"):
-            digests.append(fields.get("governance_context_hash"))
-        if fields.get("event") == "patch_apply":
-            digests += [value.get("object") for value in fields.values() if isinstance(value, dict)]
-    store, embedded, left_out, room = FileObjectStore(project.root), [], [], _MAX_OBJECTS
-    for digest in dict.fromkeys(map(str, filter(None, digests))):
+            wanted[str(fields.get("governance_context_hash"))] = None
+        found = wanted if fields.get("event") == "patch_apply" else outputs
+        held = [value.get("object") for value in fields.values() if isinstance(value, dict)]
+        found.update(dict.fromkeys(name for name in held if isinstance(name, str)))
+    store, left_out = FileObjectStore(project.root), list[str]()
+    embedded: list[str | bytes] = []
+    rooms = {True: _MAX_IMAGES, False: _MAX_OBJECTS}
+    for digest in {**wanted, **outputs}:
         try:
             data = store.get(digest)
-            text = data.decode("utf-8")
+            is_raw = _IMAGE.match(data) is not None
+            kept = data if is_raw else data.decode("utf-8")
         except (InvocationError, UnicodeDecodeError):
-            left_out.append(f"{digest} (not here, or no text)")
+            left_out += [f"{digest} (not here, or no text)"] if digest in wanted else []
             continue
-        if len(data) > min(_MAX_OBJECT, room):
-            left_out.append(f"{digest} ({len(data)} bytes)")
+        is_image = is_raw or _ENCODED.search(data) is not None
+        if not is_image and digest not in wanted:
             continue
-        room -= len(data)
-        embedded.append(text)
+        if len(data) > min(_MAX_IMAGE if is_image else _MAX_OBJECT, rooms[is_image]):
+            left_out.append(f"{digest} ({len(data)} bytes{' with an image' if is_image else ''})")
+            continue
+        rooms[is_image] -= len(data)
+        embedded.append(kept)
     return embedded, left_out
 
 

@@ -19,8 +19,8 @@ from specify_cli.record.story.telling import number_lines, tell_story
 
 _HERE = Path(__file__).parent
 _POLICY = (
-    "default-src 'none'; script-src '{script}'; style-src '{style}'; base-uri 'none'; "
-    "form-action 'none'"
+    "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data:; "
+    "base-uri 'none'; form-action 'none'"
 )
 # What is carried stands in text areas, in which no changed byte can become a tag that takes along
 # what follows. A browser reads a large one in square time, so a long text goes on in others.
@@ -51,12 +51,13 @@ def read_policy() -> str:
 def make_page(
     lines: Iterable[str],
     annexes: Iterable[str],
-    objects: Iterable[str],
+    objects: Iterable[str | bytes],
     proofs: Iterable[Mapping[str, object]],
     facts: Mapping[str, object],
 ) -> bytes:
     """Return the file: lines and annexes as the record has them, everything beside them with its
-    digest. A `story` among the facts is told; else the lines tell it."""
+    digest; objects are texts, or bytes of images. A `story` among the facts is told; else the lines
+    tell it."""
     lines, annexes, facts = list(lines), list(annexes), dict(facts)
     story = facts.pop("story", None) or tell_story(number_lines(_parse(lines), _parse(annexes)))
     css = (_HERE / "page.css").read_text(encoding="utf-8")
@@ -64,7 +65,7 @@ def make_page(
     content = {
         "lines": "\n".join(lines),
         "annexes": "\n".join(annexes),
-        "objects": _seal_block(map(json.dumps, objects)),
+        "objects": _seal_block(map(_write_object, objects)),
         "proofs": _seal_block(map(json.dumps, proofs)),
         "story": _seal_block([json.dumps(plain(story))]),
         "said": _seal_block([json.dumps(facts)]),
@@ -75,6 +76,13 @@ def make_page(
     )
     # HTML needs no last end tags, and a byte changed in them would change nothing.
     return f"<!DOCTYPE html>{page.removesuffix('</body></html>')}".encode()
+
+
+def _write_object(data: str | bytes) -> str:
+    """Return an object as a line of its block: a text, or the bytes of an image."""
+    if isinstance(data, str):
+        return json.dumps(data)
+    return json.dumps({"base64": base64.b64encode(data).decode("ascii")})
 
 
 def _cut_pieces(text: str) -> Iterator[str]:

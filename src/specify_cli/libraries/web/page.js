@@ -450,7 +450,8 @@ function showPart(part, context) {
     return element;
   } else {
     const summary = make("span", {}, ...head);
-    element = fold(summary, { class: classes, id, tabindex: "-1" }, () => (part.acts.length ? part.acts : [part]).flatMap((act) => showAct(act, context)));
+    element = fold(summary, { class: classes, id, tabindex: "-1" }, () => [...(isEdit ? showBearing(part, context) : []),
+      ...(part.acts.length ? part.acts : [part]).flatMap((act) => showAct(act, context))]);
     if (((isEdit && part.acts.length <= 3) || (bad && part.acts.length <= 12)) && context.count < 400) {
       element.fill();
       element.open = true;
@@ -461,12 +462,20 @@ function showPart(part, context) {
   return element;
 }
 
+function showBearing(part, { lines, story }) {
+  // Which rules were found by these files, or by the kind of work; nothing where the record does not say.
+  const bearing = (story.told.bearing ?? []).filter((one) => one.by_kind || part.acts.some((act) => one.files.includes(act.what)));
+  const links = linkRules(bearing, lines);
+  return links.length ? [make("p", {}, "Rules found for this file or kind of work: ", ...links)] : [];
+}
+
 function remember(part, element, context) {
   context.parts.push({ part, element });
   for (const seq of part.seqs) context.elements.set(seq, element);
 }
 
-function showAct(act, { bySeq, objects, story }) {
+function showAct(act, context) {
+  const { bySeq, objects } = context;
   const found = [];
   const own = act.seqs.map((seq) => bySeq.get(seq)).filter(Boolean);
   if (act.what) {
@@ -481,7 +490,8 @@ function showAct(act, { bySeq, objects, story }) {
       found.push(rows.length ? showDiff(rows) : make("p", { class: "quiet" }, "The text of this change was not kept."));
     }
     const printed = fields.event === "tool_result" ? printedOf(fields.output, objects) : "";
-    if (printed && !isPatched) found.push(make("pre", { tabindex: "0" }, coloured(printed)));
+    if (printed && !isPatched) found.push(make("pre", { tabindex: "0" }, coloured(hideImages(printed))));
+    found.push(...(["tool_result", "patch_apply"].includes(fields.event) ? showImages({ fields }, context) : []));
   }
   const details = own.flatMap((line) => [...detailsOf(line), ...(isPatched && line.fields.output ? [["output", printedOf(line.fields.output, objects)]] : [])]);
   if (details.length) {
@@ -505,18 +515,75 @@ function sayApproval({ fields, approval }) {
   return `${decision} (signed by the key ${approval.name}; whose key that is was not checked)`;
 }
 
+// PNG, JPEG, GIF and WebP by their first bytes; nothing else is ever shown as an image.
+const IMAGES = [[/^iVBORw0KGgo/, "png"], [/^\/9j\//, "jpeg"], [/^R0lGOD[dl]h/, "gif"], [/^UklGR[A-Za-z0-9+/]{6}XRUJQ/, "webp"]];
+const ENCODED = /(?<=^|["',])(?:iVBORw0KGgo|\/9j\/|R0lGOD[dl]h|UklGR[A-Za-z0-9+/]{6}XRUJQ)[A-Za-z0-9+/]{24,}={0,2}/g;
+const IMAGE_SIZE = 1400000;
+
+function hideImages(printed) {
+  return printed.replace(ENCODED, "[an image]");
+}
+
+function showImages({ fields }, { objects, images, said }) {
+  const gone = (why) => make("p", { class: "quiet" }, `An image stands here in the record: ${why}.`);
+  return Object.values(fields).filter((value) => isObject(value) || typeof value === "string").flatMap((value) => {
+    const left = (Array.isArray(said.left_out) ? said.left_out : []).map(text).find((one) => one.startsWith(`${text(value.object)} `) && one.endsWith("with an image)"));
+    if (left) return [gone(`it is left out of this page for its size, ${left.split(" ")[1].slice(1)} bytes`)];
+    const isCut = value.truncated || ((value.tail || value.object) && !objects.has(value.object));
+    const found = images.has(value.object) ? [images.get(value.object)] : textOf(value, objects).match(ENCODED) ?? [];
+    return found.map((data) => {
+      const type = IMAGES.find(([begins]) => begins.test(data))?.[1];
+      if (isCut && !images.has(value.object)) return gone("it was cut when it was recorded");
+      if (!type || data.length > IMAGE_SIZE) return gone("it is too large to be shown");
+      const image = make("img", { alt: `An image in line ${fields.seq}, as recorded (${type})` });
+      image.addEventListener("error", () => image.replaceWith(gone("no browser can draw its bytes")));
+      image.src = `data:image/${type};base64,${data}`;
+      return image;
+    });
+  });
+}
+
+function hitsOf(lines) {
+  const { hits } = lines.find((line) => line.fields.event === "retrieval_response")?.fields ?? {};
+  return Array.isArray(hits) ? hits.filter(isObject) : [];
+}
+
+function linkRules(bearing, lines) {
+  // Only rules that a line names are linked, with the reasons that this line gives.
+  const hits = hitsOf(lines);
+  return bearing.map(({ uri }) => hits.findIndex((hit) => hit.uri === uri)).filter((at) => at >= 0).flatMap((at, number) => [number ? "; " : "",
+    make("a", { href: `#rule-${at}` }, shown(hits[at].uri.replace(/^\w+:\/\//, ""))), " ",
+    make("span", { class: "quiet" }, shown(`(${(Array.isArray(hits[at].because) ? hits[at].because : []).map(text).join(", ")})`))]);
+}
+
+function ruleIn(context, uri) {
+  // The rule as it stands in the text the agent was given.
+  const rows = context.split("\n");
+  const at = rows.findIndex((row, number) => row === `\`${uri}\`` && rows[number - 1]?.startsWith("### "));
+  const end = rows.findIndex((row, number) => number > at && /^##+ /.test(row));
+  return at < 0 ? "" : rows.slice(at + 1, end < 0 ? undefined : end).join("\n").trim();
+}
+
 function showRules(lines, objects, told) {
   const response = lines.find((line) => line.fields.event === "retrieval_response")?.fields ?? {};
   const started = lines[0]?.fields ?? {};
-  const hits = Array.isArray(response.hits) ? response.hits.filter(isObject) : [];
+  const hits = hitsOf(lines);
   const filtered = Array.isArray(response.filters_applied) ? response.filters_applied.filter(isObject) : [];
   const whole = objects.get(started.governance_context_hash);
   const parts = [make("h2", {}, "Told"), make("p", {}, shown(told.summary), ".")];
   if (hits.length) {
-    parts.push(fold("The rules, in the order they bore on the request", {}, () => [make("ol", {}, ...hits.map((hit) => {
+    const bearing = told.bearing ?? [];
+    if (bearing.length) parts.push(make("p", {}, "As the record says, what was asked brought: ", ...linkRules(bearing, lines), "."));
+    const list = fold("The rules, in the order they bore on the request", {}, () => [make("ol", {}, ...hits.map((hit, number) => {
       const why = isObject(hit.explain) ? Object.entries(hit.explain).map(([key, value]) => `${key} ${text(value)}`).join(", ") : "";
-      return make("li", {}, make("code", {}, shown(hit.uri ?? "")), " ", make("span", { class: "quiet" }, shown(`${text(hit.shown ?? "")} ${text(hit.score ?? "")} ${why}`)));
-    }))]));
+      const rule = whole === undefined ? "" : ruleIn(whole, text(hit.uri ?? ""));
+      return make("li", { id: `rule-${number}`, tabindex: "-1" }, make("code", {}, shown(hit.uri ?? "")), " ",
+        make("span", { class: "quiet" }, shown([hit.shown, hit.score, why].map((one) => text(one ?? "")).filter(Boolean).join(" "))),
+        ...(rule ? [make("pre", { tabindex: "0" }, shown(rule))] : []));
+    }))]);
+    // Links lead into it, so it is made at once.
+    list.fill();
+    parts.push(list);
   }
   if (filtered.length) {
     parts.push(make("p", {}, "Kept back by policy: ", shown(filtered
@@ -688,13 +755,13 @@ function watchKeys({ parts }) {
   arrive();
 }
 
-function show(lines, annexes, objects, said, proofs, story) {
+function show(lines, annexes, objects, images, said, proofs, story) {
   const started = lines[0]?.fields ?? {};
   const closed = lines.find((line) => line.fields.event === "completed")?.fields;
   const all = [...lines, ...annexes];
   const actor = isObject(started.actor) ? started.actor : {};
   const numbered = numberLines(lines, annexes);
-  const context = { lines: numbered, bySeq: new Map(numbered.map((line) => [line.fields.seq, line])), objects, story,
+  const context = { lines: numbered, bySeq: new Map(numbered.map((line) => [line.fields.seq, line])), objects, images, said, story,
     parts: [], elements: new Map(), count: 0 };
   const page = find("page");
   // Of a long record only what is in sight is laid out.
@@ -744,6 +811,7 @@ async function main() {
   const wrong = [...lines, ...annexes].filter((line) => line.wrong.length);
   root.dataset.lines = wrong.map((line) => line.number).join(",");
   const objects = new Map();
+  const images = new Map();
   let said = {};
   let story = null;
   let proofs = [];
@@ -755,7 +823,8 @@ async function main() {
     }
     if (id === "objects") for (const line of block.body.split("\n").filter(Boolean)) {
       const value = JSON.parse(line);
-      if ((await digest(value)) === hex(await sha256(utf8.encode(value)))) objects.set(await digest(value), value);
+      if (isObject(value)) images.set(hex(await sha256(unbase64(value.base64))), value.base64);
+      else if ((await digest(value)) === hex(await sha256(utf8.encode(value)))) objects.set(await digest(value), value);
     }
     if (id === "said") said = JSON.parse(block.body);
     if (id === "story") story = JSON.parse(block.body);
@@ -778,7 +847,7 @@ async function main() {
   placeLines(lines, annexes, proofs);
   if (story !== null && !wrong.length) problems.push(...checkStory(story, numberLines(lines, annexes)));
   const good = !problems.length && !wrong.length;
-  show(lines, annexes, objects, said, proofs, story);
+  show(lines, annexes, objects, images, said, proofs, story);
   root.dataset.verdict = good ? "checked" : "bad";
   const closed = lines.some((line) => line.fields.event === "completed");
   const tally = (part) => ["log", "seal", "erased"].map((held) => [part.filter((line) => line.held === held).length, held])

@@ -29,7 +29,7 @@ from specify_cli.record.story.words import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     Line = Mapping[str, object]
 
@@ -75,13 +75,25 @@ class Asked(NamedTuple):
     parent: str | None
 
 
+class Bearing(NamedTuple):
+    """A rule that was found by what the work is about: its `because` as the record says it, the
+    changed `files` it was found by, and whether by the kind of work."""
+
+    uri: str
+    because: tuple[str, ...]
+    files: tuple[str, ...]
+    by_kind: bool
+
+
 class Told(NamedTuple):
-    """The rules that were put before the agent: their uris, those in front first."""
+    """The rules that were put before the agent: their uris, those in front first; `bearing` are
+    those of which the record says that a file or the kind of work brought them."""
 
     summary: str
     shown: tuple[str, ...]
     offered: tuple[str, ...]
     kept_back: tuple[str, ...]
+    bearing: tuple[Bearing, ...]
 
 
 class Changed(NamedTuple):
@@ -142,7 +154,7 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
         ended_at=closed,
         duration_ms=measure(begun, closed),
         asked=tell_asked(started),
-        told=_tell_rules(started, lines),
+        told=_tell_rules(started, lines, telling.changed),
         done=telling.finish(),
         changed=tuple(telling.changed.values()),
         calls=telling.calls,
@@ -478,19 +490,36 @@ _PLAIN = {
 }
 
 
-def _tell_rules(started: Line, lines: Iterable[Line]) -> Told:
+def _tell_rules(started: Line, lines: Iterable[Line], changed: Iterable[str]) -> Told:
     response: Line = next((line for line in lines if line.get("event") == "retrieval_response"), {})
     hits = [hit for hit in _list(response.get("hits")) if isinstance(hit, dict)]
     filtered = [item for item in _list(response.get("filters_applied")) if isinstance(item, dict)]
     shown = tuple(say(hit.get("uri")) for hit in hits if hit.get("shown") != "line")
     offered = tuple(say(hit.get("uri")) for hit in hits if hit.get("shown") == "line")
     back = tuple(f"{say(item.get('uri'))} ({say(item.get('rule_id'))})" for item in filtered)
+    bearing = tuple(_list_bearing(hits, tuple(changed)))
     if not started.get("governance_context_available"):
-        return Told("no rules: there was no charter, or it is not kept", shown, offered, back)
+        summary = "no rules: there was no charter, or it is not kept"
+        return Told(summary, shown, offered, back, bearing)
     summary = f"{count(len(shown), 'rule')} in front of the agent"
     summary += f", {len(offered)} on demand" if offered else ""
     printed = describe_printed(started.get("printed"))
-    return Told(f"{summary}; {printed}" if printed else summary, shown, offered, back)
+    summary = f"{summary}; {printed}" if printed else summary
+    return Told(summary, shown, offered, back, bearing)
+
+
+def _list_bearing(hits: Iterable[Line], changed: Sequence[str]) -> Iterator[Bearing]:
+    """Yield the rules that a file or the kind of work brought, as far as the record says it. A file
+    the request names without its folder is each changed file of that name."""
+    for hit in hits:
+        because = [say(one) for one in _list(hit.get("because"))]
+        named = [one.removeprefix("file ").lower() for one in because if one.startswith("file ")]
+        kinds = any(one.startswith("kind ") for one in because)
+        files = [
+            path for path in changed if any(f"/{path.lower()}".endswith(f"/{one}") for one in named)
+        ]
+        if named or kinds:
+            yield Bearing(say(hit.get("uri")), tuple(because), tuple(files), kinds)
 
 
 def _list(value: object) -> list[object]:

@@ -244,3 +244,24 @@ def test_the_routers_words_become_english() -> None:
         "'review' asks to review (the word it begins with); critic-cato was chosen because no other "
         "profile is made for this."
     )
+
+
+def test_a_rule_bears_on_what_the_record_says_it_was_found_by_and_on_nothing_else() -> None:
+    hits = [
+        {"uri": "doctrine://directive/login", "because": ["file Login.py", "word login"]},
+        {"uri": "doctrine://directive/faults", "because": ["kind bug"], "shown": "line"},
+        {"uri": "doctrine://directive/other", "because": ["word login"]},
+        {"uri": "doctrine://directive/older"},
+        {"uri": "doctrine://directive/odd", "because": "file src/login.py"},
+    ]
+    lines = [
+        line(0, "started", governance_context_available=True),
+        line(1, "retrieval_response", request_id="context", hits=hits),
+        line(2, "patch_apply", path="src/login.py", kind="modify", lines="+"),
+        line(3, "patch_apply", path="src/notlogin.py", kind="modify", lines="+"),
+    ]
+
+    assert [tuple(one) for one in tell_story(lines).told.bearing] == [
+        ("doctrine://directive/login", ("file Login.py", "word login"), ("src/login.py",), False),
+        ("doctrine://directive/faults", ("kind bug",), (), True),
+    ]

@@ -1,0 +1,48 @@
+"""invocations compare --html: two runs on one page, from where they part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from specify_cli.cli import shell
+from specify_cli.cli.terminal.output import one_line, write_json, write_text
+from specify_cli.errors import CallerError
+from specify_cli.features.compare.parting import part_stories
+from specify_cli.libraries.archive.archive import create_file
+from specify_cli.libraries.comparison.chains import run_chain
+from specify_cli.libraries.comparison.compare import verify_replay
+from specify_cli.libraries.web.markup import STYLE, build_environment
+from specify_cli.room import Values
+from specify_cli.storage.queries import tell_invocation, view_invocation
+
+_PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty compare")
+
+
+def write_page(values: Values) -> int:
+    """Write the page of two records; 1 where they differ."""
+    option, output = values["targets"], str(values["html"])
+    targets = [str(item) for item in option] if isinstance(option, list) else [str(option)]
+    if len(targets) != 2:
+        raise CallerError(
+            "USAGE", "--html takes the ids of two records", "invocations compare A B --html FILE"
+        )
+    project = shell.read_project()
+    one, two = (
+        run_chain(project, target, side)
+        for target, side in zip(targets, ("original", "replay"), strict=True)
+    )
+    tolerance = values["tolerance_ms"]
+    result = verify_replay(one, two, tolerance if isinstance(tolerance, int) else None)
+    stories = [tell_invocation(project, view_invocation(project, target)) for target in targets]
+    parted = part_stories(*stories)
+    page = _PAGES.get_template("parting.html").render(
+        stories=stories, parted=parted, verdict=result.message, match=result.match,
+        style=STYLE.decode(),
+    ).encode("utf-8", "surrogateescape")  # fmt: skip
+    create_file(output, page)
+    if values["json"]:
+        write_json(result.as_value())
+    else:
+        alike = f"{len(parted.alike)} groups alike, then {len(parted.one)} and {len(parted.two)}"
+        write_text(f"{one_line(output)}: {one_line(result.message)}; {alike}")
+    return shell.judge_exit(result.match, values)
