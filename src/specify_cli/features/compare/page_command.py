@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_json, write_text
 from specify_cli.errors import CallerError
@@ -43,6 +44,7 @@ def write_page(values: Values) -> int:
     if values["json"]:
         write_json(result.as_value())
     else:
-        alike = f"{len(parted.alike)} groups alike, then {len(parted.one)} and {len(parted.two)}"
+        alike = f"{count(len(parted.alike), 'group')} alike, then {len(parted.one)} and "
+        alike += str(len(parted.two))
         write_text(f"{one_line(output)}: {one_line(result.message)}; {alike}")
     return shell.judge_exit(result.match, values)
