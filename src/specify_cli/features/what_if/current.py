@@ -117,27 +117,17 @@ def replay_against(
         others = _ask_others(opened, today)
     causes = find_causes(project, opened, (recorded, first, today), then)
     diff = diff_of(recorded, today.outcome)
-    envelope = {
-        "original_invocation_id": opened.past.invocation_id,
-        "replay_invocation_id": None,
-        "recorded": False,
-        "reason": None,
-        "diff": diff,
-        "causes": causes,
-        "changed_rules": _show_changed(opened, today, diff["selected_entries"]["changed"]),
-        "transitions": [item._asdict() for item in others.found],
-        "not_evaluated": [item._asdict() for item in others.skipped],
-    }
+    envelope = _compose_envelope(opened, today, diff, causes, others)
     if not trail:
         return {**envelope, "reason": "SPEC_KITTY_TRAIL is off: nothing is recorded"}
     # 4. The child: objects, then the claim where there is a key, then the record, each durable
     # before the next.
-    for _ in range(_DRAWS):
-        millis = clock() // 1_000_000
-        name = new_ulid(millis, entropy(10))
-        child = _compose_child(opened, retrieval, today, name, millis, caller)
-        if not os.path.lexists(f"{project.root}/{layout.RECORDS}/{child.name}"):
-            break
+    child = _draw_child(
+        project.root,
+        lambda name, millis: _compose_child(opened, retrieval, today, name, millis, caller),
+        clock,
+        entropy,
+    )
     answer = {**envelope, "replay_invocation_id": child.invocation_id, "recorded": True}
     try:
         prepare(records)
@@ -335,7 +325,43 @@ def diff_of(original: Outcome, replay: Outcome) -> dict[str, Any]:
     }
 
 
+def _compose_envelope(
+    opened: Opened,
+    today: Today,
+    diff: dict[str, Any],
+    causes: list[dict[str, object]],
+    others: Answer,
+) -> dict[str, Any]:
+    """Return the answer as it is before a child was recorded."""
+    return {
+        "original_invocation_id": opened.past.invocation_id,
+        "replay_invocation_id": None,
+        "recorded": False,
+        "reason": None,
+        "diff": diff,
+        "causes": causes,
+        "changed_rules": _show_changed(opened, today, diff["selected_entries"]["changed"]),
+        "transitions": [item._asdict() for item in others.found],
+        "not_evaluated": [item._asdict() for item in others.skipped],
+    }
+
+
 # --- the child
+
+
+def _draw_child(
+    root: str,
+    compose: Callable[[str, int], Child],
+    clock: Callable[[], int],
+    entropy: Callable[[int], bytes],
+) -> Child:
+    """Return the child under an id that no record has yet, as far as that can be told."""
+    for _ in range(_DRAWS):
+        millis = clock() // 1_000_000
+        child = compose(new_ulid(millis, entropy(10)), millis)
+        if not os.path.lexists(f"{root}/{layout.RECORDS}/{child.name}"):
+            break
+    return child
 
 
 def _compose_child(
