@@ -16,7 +16,14 @@ from specify_cli.features.forget import erasing
 from specify_cli.features.forget.commands import show_and_erase
 from specify_cli.features.forget.orders import hold_on
 from specify_cli.features.retention.checks import name_order
-from specify_cli.features.retention.due import Row, Survey, measure, measure_objects, survey
+from specify_cli.features.retention.due import (
+    Row,
+    Survey,
+    measure,
+    measure_objects,
+    plan_rule,
+    survey,
+)
 from specify_cli.features.retention.duty import ProjectFacts, judge_duties
 from specify_cli.features.witness.levels import verify_trail
 from specify_cli.project.config import Project, load_project
@@ -31,24 +38,18 @@ _LINES_SHOWN = 12
 def show_status(values: Values) -> int:
     """Print how much is kept, how old it is, and what each rule would free."""
     project = shell.read_project()
-    now, idle = read_clock(time.time_ns), bool(values["idle"])
-    found = survey(project, now, idle=idle)
-    alone = {
-        rule.name: survey(project, now, idle=idle, rule=rule.name)
-        for rule in found.rules
-        if rule.at_most is not None
-    }
+    found = survey(project, read_clock(time.time_ns), idle=bool(values["idle"]))
     objects = _list_objects(project)
     dates = sorted(map(millis_of, found.copies))
     rules = []
     for rule in found.rules:
-        by_rule = alone.get(rule.name)
+        alone = plan_rule(project, found, rule.name)
         rules.append(
             {
                 **rule._asdict(),
-                "records": len(by_rule.plan.records) if by_rule else 0,
-                "values": sum(one.values for one in by_rule.plan.records) if by_rule else 0,
-                "bytes": measure(project, by_rule.plan) if by_rule else 0,
+                "records": len(alone.records),
+                "values": sum(one.values for one in alone.records),
+                "bytes": measure(project, alone),
             }
         )
     value: dict[str, object] = {

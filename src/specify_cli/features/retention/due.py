@@ -77,12 +77,11 @@ def survey(
     *,
     idle: bool = False,
     only: Mapping[str, Iterable[str]] | None = None,
-    rule: str | None = None,
 ) -> Survey:
     """Return what is due at a time, in milliseconds since 1970.
 
-    `only` narrows it to what a plan named: kinds of content by record. `rule` narrows it to what
-    one rule says. Raises CallerError CONFIG_INVALID, CLOCK_DOUBTED.
+    `only` narrows it to what a plan named: kinds of content by record. Raises CallerError
+    CONFIG_INVALID, CLOCK_DOUBTED.
     """
     rules = read_rules(project.config.retention)
     copies = list_copies(project)
@@ -94,17 +93,32 @@ def survey(
         parts = find_due(rules, about, now)
         if only is not None:
             parts = {part: name for part, name in parts.items() if part in only.get(one, ())}
-        if rule is not None:
-            parts = {part: name for part, name in parts.items() if name == rule}
         if parts:
             due[one] = parts
     held = {one for one in due if hold_on(project.root, one) is not None}
-    chosen: dict[str, Choose] = {one: partial(_choose, due=parts) for one, parts in due.items()}
-    records = plan_records(copies, chosen)
+    records = _plan(copies, due)
     rows = tuple(_describe(one, facts, due, held) for one in records)
     free = [one for one in records if one.invocation_id not in held]
     plan = complete_plan(project, copies, free)
     return Survey(rules, tuple(find_contradictions(rules)), copies, facts, rows, plan)
+
+
+def plan_rule(project: Project, found: Survey, rule: str) -> Plan:
+    """Return what would be erased by one rule alone, of what was found to be due."""
+    due = {
+        row.invocation_id: parts
+        for row in found.rows
+        if not row.held
+        and (parts := {part: name for part, name in row.due.items() if name == rule})
+    }
+    return complete_plan(project, found.copies, _plan(found.copies, due))
+
+
+def _plan(
+    copies: Mapping[str, list[Copy]], due: Mapping[str, Mapping[str, str]]
+) -> list[RecordPlan]:
+    chosen: dict[str, Choose] = {one: partial(_choose, due=parts) for one, parts in due.items()}
+    return plan_records(copies, chosen)
 
 
 def _choose(fields: Mapping[str, object], due: Mapping[str, str]) -> set[str]:
