@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
 from specify_cli.features.collector.holdings import decode_report, encode_report
-from specify_cli.features.collector.orders import erase_event, erase_record
+from specify_cli.features.collector.orders import erase_event, erase_record, name_gone
 from specify_cli.features.collector.storage import (
     APART,
     CONFLICT,
@@ -153,6 +153,8 @@ class MemoryStorage:
             if order.event == "erased" and find_hold([one.fields for one in known]) is not None:
                 self._note_conflict(place, ERASURE, "", compute_digest(order.annex), now, client)
                 return HELD, True
+            if place in self._records:
+                order = name_gone(order, json.loads(self._records[place].body).get("objects", ()))
             known.append(order)
             known.sort(key=lambda one: one.file)
             for phase, stored in self._held.get(place, {}).items():

@@ -923,3 +923,31 @@ def test_what_is_held_is_not_erased_until_it_is_released(storage: Storage) -> No
 
     assert verdicts == [STORED, HELD, STORED, STORED]
     assert [one.phase for one in storage.conflicts(9)] == [ERASURE]
+
+
+def test_a_hold_on_an_open_record_costs_none_of_the_objects_that_come_later(storage: Storage) -> None:
+    """An order says what a record led to when it was given; only an erasure takes objects away."""
+    one, two = (compute_digest(text) for text in ("one", "two"))
+    begun, events = record_of(1, closed=False, objects=[one])
+    grown, _ = record_of(1, closed=False, steps=1, objects=[one, two])
+    lines = [json.loads(line) for line in json.loads(begun.body)["lines"].splitlines()]
+    storage.accept(events, NOW)
+    storage.keep_record(PROJECT, begun, NOW, "")
+    hold = order_of(lines, 1, "held")._replace(objects=(one,))
+    storage.keep_order(PROJECT, id_of(1), hold, NOW, "")
+
+    assert (STORED, sorted([one, two])) == storage.keep_record(PROJECT, grown, NOW, "")
+
+
+def test_an_object_that_went_with_an_erasure_is_not_asked_for_again(storage: Storage) -> None:
+    one, two = (compute_digest(text) for text in ("one", "two"))
+    piece, events = record_of(1, objects=[one, two])
+    lines = [json.loads(line) for line in json.loads(piece.body)["lines"].splitlines()]
+    storage.accept(events, NOW)
+    storage.keep_record(PROJECT, piece, NOW, "")
+    storage.keep_objects(PROJECT, {one: "one", two: "two"})
+    storage.keep_order(PROJECT, id_of(1), order_of(lines, 1)._replace(objects=(one,)), NOW, "")
+    storage.keep_order(PROJECT, id_of(1), order_of(lines, 2, "held"), NOW, "")
+
+    assert storage.objects(PROJECT, [one, two]) == {one: "one"}
+    assert (DUPLICATE, []) == storage.keep_record(PROJECT, piece, NOW, "")

@@ -43,6 +43,8 @@ def read_order(body: bytes, invocation_id: str, file: str) -> Order:
         detail = "expected an annex by its name, lines by their seals, and digests or null"
         raise Refused(Problem("bad-request", detail))
     order = _decode(file, value)
+    if isinstance(objects, list):
+        order = order._replace(objects=tuple(map(str, objects)))
     problem = _find_fault(order, invocation_id)
     if problem is not None:
         raise Refused(Problem("invalid-record", f"{file}: {problem}"))
@@ -51,15 +53,15 @@ def read_order(body: bytes, invocation_id: str, file: str) -> Order:
 
 def decode_order(file: str, text: str) -> Order:
     """Return the order that `encode` wrote."""
-    return _decode(file, json.loads(text))
+    value = json.loads(text)
+    return _decode(file, value)._replace(gone=tuple(value["gone"]))
 
 
 def _decode(file: str, value: Mapping[str, object]) -> Order:
-    annex, lines, objects = str(value["annex"]), value["lines"], value["objects"]
+    annex, lines = str(value["annex"]), value["lines"]
     fields = open_line(annex.removesuffix("\n").encode("utf-8", "replace")).fields or {}
-    kept = tuple(map(str, objects)) if isinstance(objects, list) else None
     by_seal = {str(seal): str(line) for seal, line in lines.items()} if is_text_map(lines) else {}
-    return Order(file, annex, {**fields, "~": annex[-67:-3]}, by_seal, kept)
+    return Order(file, annex, {**fields, "~": annex[-67:-3]}, by_seal)
 
 
 def _find_fault(order: Order, invocation_id: str) -> str | None:
@@ -82,6 +84,16 @@ def _find_fault(order: Order, invocation_id: str) -> str | None:
         if row is None or left.seal != seal or left.problems or left.digest != row.digest:
             return f"the line {seal[:16]}… is not what it says was left"
     return None
+
+
+def name_gone(order: Order, held: Sequence[str]) -> Order:
+    """Return an erasure with the objects that go with it, of those that a record led to so far.
+
+    What a record leads to later is none of them, whatever the order said was left.
+    """
+    if order.event != "erased" or order.objects is None:
+        return order
+    return order._replace(gone=tuple(sorted(set(held) - set(order.objects))))
 
 
 def list_gone(orders: Sequence[Order]) -> dict[str, frozenset[str]]:
@@ -125,8 +137,8 @@ def erase_record(piece: RecordPiece, orders: Sequence[Order]) -> RecordPiece:
         for file, text in value["annexes"].items()
     }
     annexes |= {order.file: order.annex for order in orders}
-    kept = orders[-1].objects
-    objects = [one for one in piece.objects if kept is None or one in kept]
+    gone = {digest for order in orders for digest in order.gone}
+    objects = [one for one in piece.objects if one not in gone]
     value |= {"lines": "".join(f"{line}\n" for line in lines), "annexes": annexes}
     if "objects" in value:
         value["objects"] = objects

@@ -176,7 +176,8 @@ class RecordPiece(NamedTuple):
 
 class Order(NamedTuple):
     """One order: the annex that gives it, with its fields, and of an erasure the lines as they are
-    left, by their seals. `objects` are those that the record still leads to, where that was said.
+    left, by their seals. `objects` are those that the record still leads to, where that was said;
+    `gone` are those that went with the erasure from what was held.
     """
 
     file: str
@@ -184,6 +185,7 @@ class Order(NamedTuple):
     fields: Mapping[str, object]
     lines: Mapping[str, str]
     objects: tuple[str, ...] | None = None
+    gone: tuple[str, ...] = ()
 
     @property
     def event(self) -> str:
@@ -192,7 +194,7 @@ class Order(NamedTuple):
 
     def encode(self) -> str:
         """Return it as the text a database holds."""
-        return canonical({"annex": self.annex, "lines": self.lines, "objects": self.objects})
+        return canonical({"annex": self.annex, "lines": self.lines, "gone": self.gone})
 
 
 class LogPiece(NamedTuple):

@@ -10,19 +10,25 @@ what was refused.
 import json
 import secrets
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from specify_cli.features.collector.engines.database import Transaction
 from specify_cli.features.collector.engines.rows import (
     AT_ONCE,
+    count_conflict,
     find_objects,
     read_phases,
-    write_conflict,
     write_record,
     write_rows,
     write_words,
 )
 from specify_cli.features.collector.holdings import decode_report
-from specify_cli.features.collector.orders import decode_order, erase_event, erase_record
+from specify_cli.features.collector.orders import (
+    decode_order,
+    erase_event,
+    erase_record,
+    name_gone,
+)
 from specify_cli.features.collector.storage import (
     CONFLICT,
     DUPLICATE,
@@ -87,12 +93,10 @@ def apply_order(
             1,
             client,
         )
-        added = write_conflict(transaction, tried)
-        transaction.run(
-            "UPDATE totals SET conflicts = conflicts + ? WHERE project_uuid = ?",
-            (int(added), place.project_uuid),
-        )
+        count_conflict(transaction, tried)
         return HELD
+    held = _read_record(transaction, place)
+    order = name_gone(order, () if held is None else held.piece.objects)
     transaction.run(
         "INSERT INTO record_order (project_uuid, invocation_id, file, received_at, client, body)"
         " VALUES (?, ?, ?, ?, ?, ?)",
@@ -101,7 +105,10 @@ def apply_order(
     orders = sorted([*known, order], key=lambda one: one.file)
     if order.event == "erased":
         _erase_phases(transaction, place, orders, words=words)
-    _erase_record(transaction, place, orders)
+    if held is not None:
+        left = erase_record(held.piece, orders)
+        write_record(transaction, place.project_uuid, left, held.received_at, held.client)
+        _drop_objects(transaction, place, set(held.piece.objects) - set(left.objects))
     return STORED
 
 
@@ -129,11 +136,6 @@ def _erase_phases(
         " (SELECT 1 FROM invocation WHERE invocation.actor_id = actor.actor_id)",
         (before.actor_id,),
     )
-    if row.actor_id is not None:
-        transaction.run(
-            "INSERT INTO actor VALUES (?, ?) ON CONFLICT (actor_id) DO NOTHING",
-            (row.actor_id, row.actor_id.casefold()),
-        )
     # The digest of what was refused would confirm a guess at it.
     for phase, sent in transaction.run(
         f"SELECT phase, sent_sha256 FROM conflict WHERE {where} AND phase <> ?", (*place, ERASURE)
@@ -145,19 +147,22 @@ def _erase_phases(
         )
 
 
-def _erase_record(transaction: Transaction, place: Place, orders: Sequence[Order]) -> None:
-    rows = transaction.run(
+class _Held(NamedTuple):
+    piece: RecordPiece
+    received_at: str
+    client: str
+
+
+def _read_record(transaction: Transaction, place: Place) -> _Held | None:
+    for received_at, client, report, body in transaction.run(
         "SELECT received_at, client, report, body FROM record"
         " WHERE project_uuid = ? AND invocation_id = ?",
         (place.project_uuid, place.invocation_id),
-    )
-    for received_at, client, report, body in rows:
-        value = json.loads(body)
-        named = tuple(value.get("objects", ()))
+    ):
+        named = tuple(json.loads(body).get("objects", ()))
         piece = RecordPiece(place.invocation_id, body, decode_report(report), "", named)
-        left = erase_record(piece, orders)
-        write_record(transaction, place.project_uuid, left, received_at, client)
-        _drop_objects(transaction, place, set(named) - set(left.objects))
+        return _Held(piece, received_at, client)
+    return None
 
 
 def _drop_objects(transaction: Transaction, place: Place, candidates: set[str]) -> None:

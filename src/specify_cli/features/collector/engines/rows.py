@@ -73,11 +73,6 @@ def write_changes(transaction: Transaction, changes: Changes) -> None:
         ],
     )
     write_rows(transaction, [row for row, _ in changes.rows])
-    actors = sorted({row.actor_id for row, _ in changes.rows if row.actor_id is not None})
-    transaction.run_many(
-        "INSERT INTO actor VALUES (?, ?) ON CONFLICT (actor_id) DO NOTHING",
-        [(name, name.casefold()) for name in actors],
-    )
     added: dict[str, list[int]] = {}
     for row, before in changes.rows:
         counts = added.setdefault(row.project_uuid, [0, 0, 0, 0])
@@ -95,12 +90,17 @@ def write_changes(transaction: Transaction, changes: Changes) -> None:
 
 
 def write_rows(transaction: Transaction, rows: Sequence[Row]) -> None:
-    """Write rows of the list, in place of those that are there."""
+    """Write rows of the list, in place of those that are there, and the names of their actors."""
     marks = ", ".join("?" * (len(Row._fields) + 2))
     transaction.run_many(
         f"INSERT INTO invocation ({_COLUMNS}, digest, state) VALUES ({marks})"
         f" ON CONFLICT (invocation_id, project_uuid) DO UPDATE SET {_ROW}",
         [(*row, compute_digest(repr(row)), get_state(row)) for row in rows],
+    )
+    actors = sorted({row.actor_id for row in rows if row.actor_id is not None})
+    transaction.run_many(
+        "INSERT INTO actor VALUES (?, ?) ON CONFLICT (actor_id) DO NOTHING",
+        [(name, name.casefold()) for name in actors],
     )
 
 
@@ -115,6 +115,14 @@ def write_conflict(transaction: Transaction, one: Conflict) -> bool:
         one,
     )
     return bool(times == 1)
+
+
+def count_conflict(transaction: Transaction, one: Conflict) -> None:
+    """Write a conflict down, and count it where it is the first time."""
+    transaction.run(
+        "UPDATE totals SET conflicts = conflicts + ? WHERE project_uuid = ?",
+        (int(write_conflict(transaction, one)), one.project_uuid),
+    )
 
 
 def get_state(row: Row) -> str:

@@ -20,12 +20,12 @@ from specify_cli.features.collector.engines.orders import (
 from specify_cli.features.collector.engines.rows import (
     OUTCOMES,
     check_text,
+    count_conflict,
     expect_objects,
     find_objects,
     read_leaves,
     read_phases,
     write_changes,
-    write_conflict,
     write_log_conflict,
     write_record,
     write_words,
@@ -137,11 +137,12 @@ class SqlStorage:
             by_phase = {
                 place: {one.phase: one for one in phases} for place, phases in stored_phases.items()
             }
-            orders = read_orders(transaction, keys)
-            left = [
-                erase_event(one, orders.get(Place(key_of(one)[0], project_of(one)), ()))
-                for one in events
-            ]
+            left, orders = events, read_orders(transaction, keys)
+            if orders:
+                left = [
+                    erase_event(one, orders.get(Place(key_of(one)[0], project_of(one)), ()))
+                    for one in events
+                ]
             changes = decide(left, by_phase, now, client)
             write_changes(transaction, changes)
             if self._database.HAS_WORDS:
@@ -249,11 +250,7 @@ class SqlStorage:
                     1,
                     client,
                 )
-                added = write_conflict(transaction, one)
-                transaction.run(
-                    "UPDATE totals SET conflicts = conflicts + ? WHERE project_uuid = ?",
-                    (int(added), project),
-                )
+                count_conflict(transaction, one)
             missing = (
                 expect_objects(transaction, project, piece.objects)
                 if verdict in (STORED, DUPLICATE)
