@@ -203,7 +203,7 @@ def report(values: Values) -> int:
     project = shell.read_project()
     duties = judge_duties(_gather(project))
     if values["json"]:
-        write_json([{**duty._asdict(), "facts": list(duty.facts)} for duty in duties])
+        write_json([duty._asdict() for duty in duties])
         return 0
     for duty in duties:
         write_lines(

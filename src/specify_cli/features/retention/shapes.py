@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from specify_cli.cli.schemas.shapes import Shape
+from specify_cli.cli.schemas.shapes import Shape, derived
+from specify_cli.features.retention import duty
 
 
 class RetentionRule(Shape):
@@ -63,13 +64,9 @@ class RetentionPlan(Shape):
     bytes: int
 
 
-class Duty(Shape):
+@derived(duty.Duty)
+class Duty:
     """One duty, its source, whether the project meets it, and the facts that say so."""
-
-    source: str
-    asks: str
-    state: str
-    facts: list[str]
 
 
 SHAPES: dict[str, Any] = {

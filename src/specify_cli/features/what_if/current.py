@@ -116,8 +116,7 @@ def replay_against(
         today = _run_today(project, cache, opened, retrieval)
         others = _ask_others(opened, today)
     causes = find_causes(project, opened, (recorded, first, today), then)
-    diff = diff_of(recorded, today.outcome)
-    envelope = _compose_envelope(opened, today, diff, causes, others)
+    envelope = _compose_envelope(opened, today, diff_of(recorded, today.outcome), causes, others)
     if not trail:
         return {**envelope, "reason": "SPEC_KITTY_TRAIL is off: nothing is recorded"}
     # 4. The child: objects, then the claim where there is a key, then the record, each durable
