@@ -6,13 +6,15 @@ from specify_cli.cli import shell
 from specify_cli.room import Values
 from specify_cli.storage.queries import COUNTED, Filters, parse_moment
 
+_TEXTS = (
+    *("profile", "action", "status", "parent", "outcome", "actor", "session"),
+    *("mission", "work_package"),
+)
+
 
 def read_filters(values: Values) -> Filters:
     """Return which rows a command line asks for."""
-    texts = {
-        name: None if values.get(name) is None else str(values[name])
-        for name in ("profile", "action", "status", "parent", "outcome", "actor", "session")
-    }
+    texts = {name: None if values.get(name) is None else str(values[name]) for name in _TEXTS}
     since, until = shell.get_text(values, "since"), shell.get_text(values, "until")
     replays = bool(values["all"]) or texts["parent"] is not None
     return Filters(

@@ -43,6 +43,7 @@ from specify_cli.invocation.ends.opening import (
 from specify_cli.invocation.told import choose_printed
 from specify_cli.project.config import load_project
 from specify_cli.project.decisions import forget_untold
+from specify_cli.project.missions import find_work
 from specify_cli.project.protection import remember_first_use
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record import layout
@@ -125,6 +126,7 @@ class ProfileInvocationExecutor:
             terms,
             capture_modes(project, terms.capture),
             printed.member if terms.trail else None,
+            find_work(routed.request.text, self._start, project.root),
         )
         # 4. Fix what the decision depended on.
         frozen = _freeze_inputs(routed, context, asked)

@@ -174,6 +174,8 @@ EVENTS: Mapping[str, EventType] = {
             "verb": _computed("choice", choices=("advise", "ask", "do")),
             "parent_invocation_id": Member("ulid"),
             "requested_profile": _MAYBE,
+            "mission": Member("text", note="(the folder of `kitty-specs/` it is part of)"),
+            "work_package": Member("text", note="(`WP03`; several are joined by commas)"),
             "first_load": _computed("boolean"),
             "snapshot": _computed("object", nullable=True),
             "execution_hash": _computed("digest", nullable=True),

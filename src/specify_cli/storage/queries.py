@@ -68,6 +68,8 @@ class Row(NamedTuple):
     model: str | None
     session: dict[str, str] | None
     path: str
+    mission: str | None = None
+    work_package: str | None = None
     spent: Spent | None = None
 
     def as_value(self) -> dict[str, object]:
@@ -89,6 +91,8 @@ class Filters(NamedTuple):
     session: str | None = None
     replays: bool = True
     until: int | None = None
+    mission: str | None = None
+    work_package: str | None = None
 
     def accept(self, row: Row) -> bool:
         return (
@@ -98,6 +102,11 @@ class Filters(NamedTuple):
             and (self.status is None or row.status == self.status)
             and (self.outcome is None or (row.outcome or row.status) == self.outcome)
             and (self.actor is None or row.actor_id == self.actor)
+            and (self.mission is None or fits_mission(row.mission, self.mission))
+            and (
+                self.work_package is None
+                or self.work_package.upper() in (row.work_package or "").split(",")
+            )
             and (
                 self.session is None
                 or ((row.session or {}).get("session_id") or "").startswith(self.session)
@@ -107,6 +116,11 @@ class Filters(NamedTuple):
                 or (row.parent_invocation_id or "").startswith(self.parent.upper())
             )
         )
+
+
+def fits_mission(mission: str | None, asked: str) -> bool:
+    """Return whether a mission is the one that is asked for, by its name or by its number alone."""
+    return mission is not None and (mission == asked or mission.startswith(f"{asked}-"))
 
 
 COUNTED = 1_000
@@ -330,6 +344,8 @@ def _make_row(record: Record, place: Place) -> Row:
         if isinstance(session, dict)
         else None,
         path=place.path,
+        mission=text(started, "mission"),
+        work_package=text(started, "work_package"),
     )
 
 

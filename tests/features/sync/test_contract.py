@@ -51,6 +51,8 @@ STARTED_LINE: dict[str, object] = {
     "match_reason": "fix",
     "trace_id": "b" * 32,
     "parent_invocation_id": "01M80QXKVJDDJGS7S1GG5EDQX7",
+    "mission": "042-login-form",
+    "work_package": "WP03",
     "verb": "do",
     "~": "c" * 64,
 }

@@ -54,6 +54,8 @@ WHICH = (
     option("action", "Only this action.", metavar="ACTION"),
     option("actor", "Only what this person or agent asked for.", metavar="NAME"),
     option("session", "Only this session of a harness.", metavar="ID"),
+    option("mission", "Only this mission, by its name or number.", metavar="NAME"),
+    option("work_package", "Only this work package, such as WP03.", metavar="WP"),
     option("since", "Only those begun since: 2h, 7d, yesterday, or a date.", metavar="TIME"),
     option("until", "Only those begun before, in the same forms.", metavar="TIME"),
 )

@@ -147,6 +147,8 @@ def invocation_page(
     yield f"request:  {one_line(value.get('request') or story.asked.missing, 400)}"
     yield f"outcome:  {_describe_end(value, entries)}"
     yield f"asked by: {_describe_caller(value)} at {local_time(_text(value.get('started_at')))}"
+    if story.asked.work:
+        yield f"part of:  {one_line(story.asked.work)}"
     if value.get("parent_invocation_id"):
         yield f"parent:   {value['parent_invocation_id']}"
     yield (

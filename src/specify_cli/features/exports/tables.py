@@ -28,6 +28,7 @@ TABLES: dict[str, dict[str, str]] = {
             ("model", "session", "trace_id", "governance_context_hash", "execution_hash"), TEXT
         ),
         **dict.fromkeys(("started_at", "completed_at", "outcome", "closed_by", "tip"), TEXT),
+        **dict.fromkeys(("mission", "work_package"), TEXT),
         **dict.fromkeys(("opened_by", "imported_at", "not_seen"), TEXT),
         "lines": NUMBER,
     },

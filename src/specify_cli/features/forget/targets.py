@@ -17,7 +17,7 @@ from specify_cli.record.seal import ALWAYS_LEFT, canonical
 # Kinds of members that hold what people and tools said.
 _SAID = frozenset(("captured", "digested", "message", "note"))
 _SAID_BY_NAME: Mapping[str, frozenset[str]] = {
-    "started": frozenset(("request_text", "printed", "decisions")),
+    "started": frozenset(("request_text", "printed", "decisions", "mission")),
     "retrieval_request": frozenset(("query",)),
     "session_change": frozenset(("reason", "detail")),
     "approval": frozenset(("reason",)),

@@ -22,7 +22,7 @@ _REQUEST, _MOST, _SUBJECT = 72, 40, 48
 _COLUMNS = (
     "path", "first", "last", "commit", "subject", "source", "reformatted", "invocation_ids",
     "request", "asked_by", "harness", "model", "profile", "outcome", "tests", "approved_by",
-    "proof",
+    "proof", "work",
 )  # fmt: skip
 NOBODY = "a person or unrecorded"
 
@@ -78,7 +78,8 @@ def render_writer(writer: Writer, lines: int) -> Iterator[str]:
     yield f"{paint(head, 'head')}  {one_line(writer.request or 'request not kept', _REQUEST)}"
     done_by = filter(None, (writer.harness, writer.model, writer.profile_id, writer.action))
     yield f"        wrote {count(lines, 'line')} · {' · '.join(map(one_line, done_by))}"
-    yield f"        asked by {one_line(writer.asked_by or 'unknown')} · {say_end(writer)}"
+    work = f" for {one_line(writer.work)}" if writer.work else ""
+    yield f"        asked by {one_line(writer.asked_by or 'unknown')}{work} · {say_end(writer)}"
     yield f"        tests {say_tests(writer)}"
     yield f"        done: {one_line(writer.summary.done, 300)}"
     opened = f", {len(writer.opened)} opened" if writer.opened else ""
@@ -166,11 +167,11 @@ def _list_cells(part: Stretch, writers: Mapping[str, Writer]) -> list[object]:
     several."""
     writer = writers.get(part.invocation_ids[0]) if len(part.invocation_ids) == 1 else None
     if writer is None:
-        return [""] * 9
+        return [""] * 10
     return [
         writer.request, writer.asked_by, writer.harness, writer.model, writer.profile_id,
         writer.outcome, writer.tests.state, say_approvals(writer).removeprefix("approved by "),
-        writer.proof,
+        writer.proof, writer.work,
     ]  # fmt: skip
 
 

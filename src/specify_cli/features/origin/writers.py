@@ -18,6 +18,7 @@ from specify_cli.record.reading.usage import find_model
 from specify_cli.record.reading.views import fields_of, join
 from specify_cli.record.record import Record, is_stand_in
 from specify_cli.record.story.summary import Summary
+from specify_cli.record.story.words import describe_work
 
 CLAIMED, DAMAGED, SEALED = "claimed", "damaged", "sealed"
 
@@ -42,7 +43,7 @@ class Writer(NamedTuple):
     paths that changed while no recorded tool ran, `refused` the calls that were denied and the
     policies that were violated. `summary` is its story in a few words. `proof` is `sealed`,
     `claimed` (a transcript says it, or it has no seals) or `damaged`. `withheld` counts lines that
-    a safe export left out.
+    a safe export left out. `work` names the work package and mission it was for.
     """
 
     invocation_id: str
@@ -67,6 +68,7 @@ class Writer(NamedTuple):
     proof: str
     withheld: int
     findings: tuple[str, ...]
+    work: str
 
 
 def describe_writer(
@@ -110,6 +112,7 @@ def describe_writer(
         DAMAGED if errors else CLAIMED if claimed else SEALED,
         withheld,
         tuple(dict.fromkeys(errors)),
+        describe_work(started.get("mission"), started.get("work_package")),
     )
 
 

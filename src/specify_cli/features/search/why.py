@@ -22,6 +22,7 @@ from specify_cli.record.reading.checks import judge_check, name_change, read_com
 from specify_cli.record.reading.patch_lines import digest_line, read_lines_member
 from specify_cli.record.reading.printed import describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline
+from specify_cli.record.story.words import describe_work
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import show_invocation
 
@@ -57,6 +58,7 @@ class Origin(NamedTuple):
     rules: tuple[str, ...]
     checks: tuple[Check, ...]
     printed: str = ""
+    work: str = ""
 
 
 class Range(NamedTuple):
@@ -203,6 +205,7 @@ def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
         tuple(str(hit["uri"]) for hit in hits if isinstance(hit, dict) and "uri" in hit),
         tuple(find_checks(entries, seq, commands)),
         describe_printed(context.get("printed") if isinstance(context, dict) else None),
+        describe_work(value.get("mission"), value.get("work_package")),
     )
 
 

@@ -59,6 +59,7 @@ def _render_origin(origin: Origin, uri: str) -> Iterator[str]:
     yield ""
     yield f"request:  {one_line(origin.request or '', 400)}"
     yield f"asked by: {one_line(origin.actor_id or 'unknown')} at {local_time(origin.started_at)}"
+    yield from [f"part of:  {one_line(origin.work)}"] if origin.work else []
     did = filter(None, (origin.profile_id, origin.action, origin.outcome))
     yield f"done by:  {' · '.join(map(one_line, did))}"
     yield f"told by:  {uri}"

@@ -21,6 +21,7 @@ from specify_cli.invocation.caller import ACTOR_TYPES, Caller
 from specify_cli.project.config import Project, load_project, valid_request
 from specify_cli.project.decisions import read_untold
 from specify_cli.project.languages import detect_facts
+from specify_cli.project.missions import Work
 from specify_cli.project.protection import CAPTURE_SIDES
 from specify_cli.record import layout, snapshot, tiers
 from specify_cli.record.ids import number_of, rfc3339
@@ -115,7 +116,7 @@ LIMITS = ("steps", "tool_calls", "tokens", "seconds")
 
 class Asked(NamedTuple):
     """One request's own side: its id and moment, how it was asked and by whom, its terms and
-    capture modes by side."""
+    capture modes by side, and the mission it is part of."""
 
     invocation_id: str
     millis: int
@@ -125,6 +126,7 @@ class Asked(NamedTuple):
     terms: Terms
     capture: Mapping[str, str]
     printed: Body | None = None
+    work: Work = Work()
 
 
 def check_asked(verb: str, caller: Caller, terms: Terms) -> None:
@@ -362,7 +364,9 @@ def make_tombstone(started: Body) -> Body:
     """Return the one line of an invocation whose trail is off: that it was, not what it was
     about."""
     members = {
-        key: value for key, value in started.items() if key not in ("redactions", "request_object")
+        key: value
+        for key, value in started.items()
+        if key not in ("redactions", "request_object", "mission", "work_package")
     }
     nothing = (
         "request_text",
@@ -461,6 +465,8 @@ def _compose_optional(routed: Routed, asked: Asked, request_object: bytes | None
         "printed": asked.printed,
         "request_object": None if request_object is None else digest(request_object),
         "requested_profile": asked.profile,
+        "mission": asked.work.mission and mask_outside(asked.work.mission, rules),
+        "work_package": asked.work.packages,
         "session": None
         if session is None
         else {key: mask_outside(value, rules) for key, value in session.items()},

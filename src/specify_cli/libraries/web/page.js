@@ -772,6 +772,7 @@ function show(lines, annexes, objects, images, said, proofs, story) {
     makeList([
       ["outcome", closed ? `${text(closed.outcome)}, ${localTime(closed.completed_at, DAY) || text(closed.completed_at)}${took >= 0 ? `, after ${spanOf(took)}` : ""}` : "open when it was exported"],
       ["asked by", [actor.actor_id, actor.model].filter(Boolean).map(text).join(" ")],
+      ["part of", story?.asked.work],
       ["begun", localTime(started.started_at, DAY) || started.started_at],
       ["went to", `${text(started.profile_id ?? "")} · ${text(started.action ?? "")}`],
       ["why", story?.asked.why || started.match_reason],

@@ -109,6 +109,8 @@ FIELDS: tuple[Field, ...] = (
     Field(f"{EXTENSION}.router_confidence", "router confidence", _S, _METADATA),
     Field(f"{EXTENSION}.trace_id", "trace id", _S, _METADATA),
     Field(f"{EXTENSION}.parent_invocation_id", "parent invocation id", _S, _METADATA),
+    Field(f"{EXTENSION}.mission", "mission", _S, _METADATA),
+    Field(f"{EXTENSION}.work_package", "work package", _S, _METADATA),
     Field(f"{EXTENSION}.match_reason", "match reason, redacted again", _S, _FULL),
     Field(f"{EXTENSION}.request_text", "request text, redacted again", _S, _FULL),
 )

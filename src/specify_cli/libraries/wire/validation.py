@@ -91,6 +91,8 @@ _FORMS: Mapping[str, _Form] = {
     "router_confidence": _match_one_of("exact", "canonical_verb", "domain_keyword"),
     "trace_id": _match_hex(32),
     "parent_invocation_id": _Form("a ULID", _is_ulid),
+    "mission": _TEXT,
+    "work_package": _TEXT,
     "match_reason": _TEXT,
     "request_text": _TEXT,
 }

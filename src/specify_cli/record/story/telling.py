@@ -18,6 +18,7 @@ from specify_cli.record.seal import erased_members
 from specify_cli.record.story.words import (
     Act,
     cut,
+    describe_work,
     find_root,
     list_limits,
     make_act,
@@ -60,7 +61,7 @@ class Part(NamedTuple):
 
 class Asked(NamedTuple):
     """Who asked for what, and who was chosen for it and why; `missing` says why no request is
-    there, where that is known."""
+    there, where that is known, `work` which work package of which mission it is."""
 
     request: str | None
     missing: str
@@ -73,6 +74,7 @@ class Asked(NamedTuple):
     why: str
     at: str | None
     parent: str | None
+    work: str
 
 
 class Bearing(NamedTuple):
@@ -469,6 +471,7 @@ def tell_asked(started: Line) -> Asked:
         why=explain_choice(say(started.get("match_reason") or "")),
         at=_get_text(started, "started_at"),
         parent=_get_text(started, "parent_invocation_id"),
+        work=describe_work(started.get("mission"), started.get("work_package")),
     )
 
 

@@ -212,6 +212,12 @@ def read_printed(value: object) -> str:
     return _unescape(match[1]) if match else text
 
 
+def describe_work(mission: object, packages: object) -> str:
+    """Return what a request is part of, as `WP03 of 042-login`; nothing where that is not known."""
+    named = say(packages or "").replace(",", ", ")
+    return " of ".join(filter(None, (named, say(mission or ""))))
+
+
 def cut(text: str, size: int) -> str:
     """Return a text of at most so many characters."""
     return text if len(text) <= size else f"{text[: size - 1]}…"

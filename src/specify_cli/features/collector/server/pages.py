@@ -32,6 +32,7 @@ from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import note_done
 from specify_cli.record.reading.usage import add_up, describe_usage, sum_usage
 from specify_cli.record.story.telling import number_lines, tell_story
+from specify_cli.record.story.words import describe_work
 
 _PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty collector")
 # A picture names so many rules.
@@ -108,6 +109,11 @@ def detail(
         ("Profile", begun.get(f"{payload}profile_slug")),
         ("Action", begun.get(f"{payload}action")),
         ("Routed because", begun.get(f"{extension}match_reason")),
+        (
+            "Part of",
+            describe_work(begun.get(f"{extension}mission"), begun.get(f"{extension}work_package"))
+            or None,
+        ),
         ("Asked by", begun.get(f"{payload}actor.actor_id")),
         ("Kind of actor", begun.get(f"{payload}actor.actor_type")),
         ("Tool", begun.get(f"{payload}actor.tool")),

@@ -191,30 +191,21 @@ def look_at(root: str, place: Place) -> Seen:
 
 
 def envelope(project: Project, uuid: str, level: str, seen: Seen, phase: str) -> dict[str, object]:
-    """Return the CloudEvent of one phase; at level full its texts go through today's redaction once
-    more."""
+    """Return the CloudEvent of one phase; its texts go through today's redaction once more."""
     assert seen.started is not None
-    started = seen.started
+    rules = project.config.redaction
+    names = ("mission", "work_package", "match_reason")
+    texts = {name: _mask_text(seen.started.get(name), rules) for name in names}
     if level in ("full", RECORDS):
-        rules = project.config.redaction
-        text = _request_text(project, started)
-        started = {
-            **started,
-            "request_text": _mask_text(text, rules),
-            "match_reason": _mask_text(_get_text(started), rules),
-        }
+        texts["request_text"] = _mask_text(_request_text(project, seen.started), rules)
+    started = {**seen.started, **texts}
     return compose(
         uuid, level, started, None if phase == STARTED else seen.completed, origin=seen.origin
     )
 
 
-def _get_text(started: Mapping[str, object]) -> str | None:
-    reason = started.get("match_reason")
-    return None if reason is None else str(reason)
-
-
-def _mask_text(text: str | None, rules: RuleSet) -> str | None:
-    return None if text is None else redact(text, rules).text
+def _mask_text(text: object, rules: RuleSet) -> str | None:
+    return None if text is None else redact(str(text), rules).text
 
 
 def _request_text(project: Project, started: Mapping[str, object]) -> str | None:

@@ -1,0 +1,107 @@
+"""Which mission and work packages a request is for: by its words, else by the folder it was asked
+in.
+
+    find_work("implement WP03", "/p/.worktrees/042-login-WP03", "/p/.worktrees/042-login-WP03")
+    # Work("042-login", "WP03")
+
+Missions are the folders of kitty-specs, their work packages the files `WP03-….md` in the folder
+tasks there; a worktree made for one is called `<mission>-WP03` or `<mission>-lane-a`. What is not
+certain is left out: a package that two missions have names neither.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+SPECS = "kitty-specs"
+# So many folders of missions are looked at, newest numbers first: a branch can bring any number.
+_MOST = 1_000
+_SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
+_PACKAGE = re.compile(r"(?<![A-Za-z0-9_])WP[0-9]{2,3}(?![A-Za-z0-9_])", re.IGNORECASE)
+_NUMBERED = re.compile(r"\b(?:mission|feature)\s+#?([0-9]{3})\b", re.IGNORECASE)
+_WORKTREE = re.compile(r"(.+?)-(WP[0-9]{2,3}|lane-[a-z0-9]+)")
+
+
+class Work(NamedTuple):
+    """What a request is part of; None where that is not known. Several packages are joined by
+    commas, in the order of the request."""
+
+    mission: str | None = None
+    packages: str | None = None
+
+
+def find_work(request: str, start: str, root: str) -> Work:
+    """Return the mission and work packages of a request asked in the folder `start` of a project.
+
+    Where nothing speaks of one, this costs one look for the folder kitty-specs.
+    """
+    missions = _list_missions(root)
+    worktree = os.path.basename(os.path.realpath(root))
+    inside = os.path.relpath(os.path.realpath(start), os.path.realpath(root)).split(os.sep)
+    folder, own_package = read_worktree_name(worktree, missions)
+    if len(inside) > 1 and inside[0] == SPECS and inside[1] in missions:
+        folder = inside[1]
+    packages = name_packages(request) or own_package
+    mission = name_mission(request, missions) or folder
+    if mission is None and packages is not None:
+        holding = [each for each in missions if _holds_packages(root, each, packages.split(","))]
+        mission = holding[0] if len(holding) == 1 else None
+    return Work(mission, packages)
+
+
+def name_packages(request: str) -> str | None:
+    """Return the work packages a request names, joined by commas; None where it names none."""
+    return ",".join(dict.fromkeys(found.upper() for found in _PACKAGE.findall(request))) or None
+
+
+def name_mission(request: str, missions: Sequence[str]) -> str | None:
+    """Return the one mission a request names, by its whole name or as `mission 042`."""
+    words = set(re.split(r"[\s,;:()\[\]'\"`/]+", request))
+    numbers = tuple(f"{number}-" for number in _NUMBERED.findall(request))
+    # A name at the end of a sentence has its full stop.
+    named = [each for each in missions if each in words or f"{each}." in words]
+    named = named or [each for each in missions if numbers and each.startswith(numbers)]
+    return named[0] if len(named) == 1 else None
+
+
+def read_worktree_name(name: str, missions: Iterable[str]) -> tuple[str | None, str | None]:
+    """Return (mission, work package) of a worktree that was made for one, by its folder's name."""
+    if name in missions:
+        return name, None
+    match = _WORKTREE.fullmatch(name)
+    if match is None or match[1] not in missions:
+        return None, None
+    return match[1], match[2] if match[2].startswith("WP") else None
+
+
+def _list_missions(root: str) -> list[str]:
+    """Return the names of the missions' folders, those with the highest numbers first."""
+    specs = os.path.join(root, SPECS)
+    if os.path.islink(specs):
+        return []
+    try:
+        with os.scandir(specs) as entries:
+            names = [
+                entry.name
+                for entry in entries
+                if _SLUG.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+            ]
+    except OSError:
+        return []
+    return sorted(names, reverse=True)[:_MOST]
+
+
+def _holds_packages(root: str, mission: str, packages: Sequence[str]) -> bool:
+    """Return whether a mission has a file of tasks for each of these packages."""
+    try:
+        names = os.listdir(os.path.join(root, SPECS, mission, "tasks"))
+    except OSError:
+        return False
+    held = {found.group().upper() for found in map(_PACKAGE.match, names) if found}
+    return held.issuperset(packages)

@@ -1,0 +1,62 @@
+"""A request for a work package is found by it, and the lines it wrote name it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support import Cli, git
+
+PATCH = {"path": "form.py", "kind": "create", "after": "def show() -> str:\n    return 'form'\n"}
+PATCHED = json.dumps(PATCH)
+
+
+@pytest.fixture
+def asked(project: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return a request for WP03, which wrote a file on a branch, beside one for nothing."""
+    monkeypatch.chdir(project)
+    tasks = project / "kitty-specs/042-login-form/tasks"
+    tasks.mkdir(parents=True)
+    (tasks / "WP03-the-form.md").write_text("# The form\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "--allow-empty", "-m", "base")
+    git(project, "branch", "base")
+    asked = str(cli("do", "implement WP03", "--json").json()["invocation_id"])
+    cli("do", "fix the parser", "--json")
+    (project / "form.py").write_text(str(PATCH["after"]))
+    named = ("--invocation-id", asked)
+    recorded = cli(
+        "profile-invocation", "record", *named, "--event", "patch_apply", "--json-payload", json.dumps(PATCH)
+    )
+    assert recorded.code == 0, recorded.err
+    cli("profile-invocation", "complete", *named)
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "form")
+    return asked
+
+
+@pytest.mark.parametrize(
+    "by", [("--mission", "042"), ("--mission", "042-login-form"), ("--work-package", "wp03")], ids=" ".join
+)
+def test_list_and_search_find_it_by_mission_or_package(asked: str, cli: Cli, by: tuple[str, str]) -> None:
+    rows = cli("invocations", "list", *by, "--json").json()
+    hits = cli("invocations", "search", *by, "--json").json()
+
+    assert [(asked, "042-login-form", "WP03")] == [
+        (row["invocation_id"], row["mission"], row["work_package"]) for row in rows
+    ]
+    assert {asked} == {hit["invocation_id"] for hit in hits}
+
+
+def test_a_part_of_a_missions_number_finds_nothing(asked: str, cli: Cli) -> None:
+    assert asked
+    assert [] == cli("invocations", "list", "--mission", "04", "--json").json()
+
+
+@pytest.mark.parametrize("command", ["invocations show {}", "why form.py:2", "origin base..HEAD"])
+def test_what_it_wrote_names_its_work_package(asked: str, cli: Cli, command: str) -> None:
+    said = cli(*command.format(asked).split())
+
+    assert "WP03 of 042-login-form" in said.out
