@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from support import Cli, at_a_terminal, valid
 
 
@@ -140,3 +142,17 @@ def test_a_claude_file_that_links_to_the_other_one_is_no_dead_end(cli: Cli, proj
     assert cli("skills", "install", "--block", "CLAUDE.md", "--json").error()["error_code"] == "NOT_A_REGULAR_FILE"
     assert cli("setup", "--undo").code == 0
     assert (project / "AGENTS.md").read_text() == "## Style\n- Use tabs.\n" and (project / "CLAUDE.md").is_symlink()
+
+
+def test_skills_that_setup_wrote_are_no_sign_of_a_harness(
+    cli: Cli, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What setup did not see the first time it does not see the second time either."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    first = cli("setup", "--yes", "--json").json()
+    status = cli("hooks", "status", "--json").json()
+    again = cli("setup", "--yes", "--json").json()
+
+    assert (project / ".claude/skills/spec-kitty/SKILL.md").is_file()
+    assert [] == [row["harness"] for row in status["harnesses"] if row["detected"]]
+    assert [] == first["hooks"] == again["hooks"]

@@ -19,8 +19,9 @@ from doctrine.agent_profiles.repository import AgentProfileRepository
 from doctrine.load import SourceFile, shipped_bundle
 from doctrine.yaml_reader import read_yaml
 from specify_cli.features.charter_setup.lint import ProfileFiles, lint
-from specify_cli.features.charter_setup.survey import Data, Step, Survey, survey
+from specify_cli.features.charter_setup.survey import Data, Package, Step, Survey, survey
 from specify_cli.features.charter_setup.synthesize import (
+    BUILD_GUIDE,
     CHARTER,
     PROFILE,
     QUESTIONS,
@@ -204,6 +205,60 @@ def test_typescript_is_told_by_its_sources(tmp_path: Path, files: dict[str, str]
     assert languages == found.languages
     assert {languages[0]} == {step.language for step in found.steps}
     assert "npx tsc --noEmit" not in [step.line for step in found.steps]
+
+
+MONOREPO = {
+    "Makefile": "build:\n\ttrue\n",
+    "package.json": '{"name": "shop", "devDependencies": {"prettier": "3"}}',
+    "services/api/go.mod": "module api\n",
+    "services/api/main.go": "",
+    "services/api/main_test.go": "",
+    "services/mail/pyproject.toml": "[tool.pytest.ini_options]\n",
+    "services/mail/mail.py": "",
+    "services/mail/plugins/old/setup.py": "",
+    "services/web/package.json": '{"scripts": {"test": "vitest run"}}',
+    "services/web/app.ts": "",
+    "services/web/tsconfig.json": "{}",
+    "services/ads/composer.json": "{}",
+    "services/ads/ads.php": "",
+    "test/end_to_end/conftest.py": "",
+}
+
+
+def test_each_package_of_a_repository_is_tested_in_its_own_folder(tmp_path: Path) -> None:
+    """Where nothing tests all, no command of one package is said to."""
+    found = survey(plant(tmp_path, MONOREPO))
+    made = {path: data.decode() for path, data in planned(found, proposals(found)).items()}
+
+    assert [
+        Package("services/ads", "php", ""),
+        Package("services/api", "go", "go test ./..."),
+        Package("services/mail", "python", "pytest -q"),
+        Package("services/web", "typescript", "npm test"),
+    ] == list(found.packages)
+    assert "" == proposals(found).test_command
+    testing = made[CHARTER].partition("## Testing\n")[2].partition("\n## ")[0]
+    for line in ("cd services/api && go test ./...", "cd services/mail && pytest -q", "cd services/web && npm test"):
+        assert f"`{line}`" in testing
+    assert "No command that runs the tests is known" not in testing
+    assert "- `services/ads/` (PHP): no command that runs its tests was found" in made[BUILD_GUIDE]
+    assert {"go", "python", "typescript", "php"} >= set(
+        read_back(planned(found, proposals(found))).profiles[0].languages
+    )
+
+
+def test_a_command_that_tests_all_stands_for_those_of_the_packages(tmp_path: Path) -> None:
+    found = survey(plant(tmp_path, {**MONOREPO, "Makefile": "test:\n\ttrue\n"}))
+
+    assert () == found.packages
+    assert "make test" == proposals(found).test_command
+
+
+def test_code_in_the_top_folder_is_code_of_the_project(tmp_path: Path) -> None:
+    found = survey(plant(tmp_path, {"train.py": "", "model.py": "", "sample.py": "", "config/small.py": ""}))
+
+    assert (".", "config") == found.sources
+    assert "Code is in the top folder and `config/`." in planned(found, proposals(found))[BUILD_GUIDE].decode()
 
 
 def test_what_tools_put_into_a_checkout_is_not_looked_at(tmp_path: Path) -> None:

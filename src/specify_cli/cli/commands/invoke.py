@@ -18,6 +18,7 @@ from specify_cli.cli.terminal.output import (
 )
 from specify_cli.invocation.ends.opening import PLAIN_TERMS, InvocationPayload, decide
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.record.reading.choice import explain_choice
 from specify_cli.room import Values
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def route(values: Values) -> int:
         return 0
     lines = [
         f"{decision.profile_id} · {decision.action} ({decision.confidence})",
-        one_line(decision.match_reason),
+        one_line(explain_choice(decision.match_reason)),
     ]
     if values["explain"]:
         lines += ["", *_render_considered(decision.considered)]
@@ -134,7 +135,7 @@ def _invoke(values: Values, verb: str) -> int:
 def _render_page(payload: InvocationPayload, text: str) -> str:
     parts = [
         f"{one_line(payload.profile_friendly_name)} ({payload.profile_id}) · {payload.action}",
-        f"why: {one_line(payload.match_reason)}",
+        f"why: {one_line(explain_choice(payload.match_reason))}",
         f"record: {payload.record_path}",
         "",
         text.rstrip("\n") if text else "(no governance context)",
@@ -162,7 +163,7 @@ def _render_summary(payload: InvocationPayload) -> list[str]:
             f"{one_line(payload.profile_friendly_name)} ({payload.profile_id}) · {payload.action}",
             "head",
         ),
-        f"why:    {one_line(payload.match_reason)}",
+        f"why:    {one_line(explain_choice(payload.match_reason))}",
         f"record: {payload.invocation_id}",
         f"rules:  {named}",
         *rules,

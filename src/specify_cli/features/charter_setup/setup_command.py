@@ -158,7 +158,10 @@ def _set_up(root: str, values: Values, agrees: Callable[..., bool]) -> _Done:
     warnings += (
         []
         if used
-        else ["no agent's harness is seen here, so no hook is installed: spec-kitty hooks status"]
+        else [
+            "no agent's harness is seen here, so no hook is installed; "
+            "once one is: spec-kitty hooks install"
+        ]
     )
     return _Done(config, sorted(written), done, refused, files, opening, warnings)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MAX_ENTRIES = 20_000
 MAX_DEPTH = 6
+MAX_PACKAGES = 20
 _PLAIN = re.compile(r"[A-Za-z0-9_@+-][A-Za-z0-9_@+./-]{0,99}\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}\Z")
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
@@ -46,6 +47,15 @@ class Step(NamedTuple):
     purpose: str
     line: str
     language: str = ""
+
+
+class Package(NamedTuple):
+    """One package of a repository that holds several: its folder, its language, and the command
+    that runs its tests there ("" where none is known)."""
+
+    folder: str
+    language: str
+    test: str
 
 
 class Data(NamedTuple):
@@ -73,23 +83,25 @@ class Survey(NamedTuple):
     owners: str = ""
     changelog: str = ""
     data: Data | None = None
+    packages: tuple[Package, ...] = ()
 
 
 def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
     """Read a repository. `root_languages` are those its root folder is already known to speak
     of."""
-    repository = _Repository(root)
+    repository = _Repository.open(root)
     known = tuple(sorted(set(root_languages)))
     python, package = _read_toml(repository, "pyproject.toml"), _read_package(repository)
     needs = _collect_python_needs(repository, python) | _collect_package_needs(package)
     needs |= set(_get_table(_read_toml(repository, "Cargo.toml"), "dependencies"))
     languages = _find_languages(repository, known)
+    steps = _find_steps(repository, python, package, needs, languages)
     return Survey(
         name=_project_name(python, package),
         languages=languages,
         root_languages=known,
         frameworks=tuple(name for name in _KNOWN["frameworks"].split() if name in needs),
-        steps=_find_steps(repository, python, package, needs, languages),
+        steps=steps,
         sources=_find_sources(repository),
         tests=tuple(
             folder for folder in ("tests", "test", "spec", "e2e") if folder in repository.folders
@@ -107,6 +119,10 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
             (p for p in ("CHANGELOG.md", "CHANGES.md", "CHANGELOG.rst") if repository.has(p)), ""
         ),
         data=_find_data(repository, needs),
+        # One command that tests all stands for those of the packages.
+        packages=()
+        if any(step.purpose == "test" for step in steps)
+        else tuple(_find_packages(repository)),
     )
 
 
@@ -117,6 +133,22 @@ class _Repository:
         self.root = root
         self.files: list[str] = []
         self.folders: set[str] = set()
+
+    @classmethod
+    def open(cls, root: str) -> _Repository:
+        """Return a repository whose names were read."""
+        repository = cls(root)
+        repository._walk()
+        return repository
+
+    def below(self, folder: str) -> _Repository:
+        """Return one folder of it as if that were all of it."""
+        part, start = _Repository(f"{self.root}/{folder}"), f"{folder}/"
+        part.files = [path.removeprefix(start) for path in self.files if path.startswith(start)]
+        part.folders = {path.removeprefix(start) for path in self.folders if path.startswith(start)}
+        return part
+
+    def _walk(self) -> None:
         level, entries = [""], 0
         for _ in range(MAX_DEPTH):
             below: list[str] = []
@@ -181,7 +213,7 @@ def _is_aside(path: str) -> bool:
 
 def _find_sources(repository: _Repository) -> tuple[str, ...]:
     """Return the folders of the project's code: the usual ones, else packages in the root, the
-    largest first."""
+    largest first; "." is the root where it is no package but holds code."""
     usual = tuple(
         folder for folder in ("src", "lib", "app", "cmd", "pkg") if folder in repository.folders
     )
@@ -189,18 +221,19 @@ def _find_sources(repository: _Repository) -> tuple[str, ...]:
         return usual
     counts: dict[str, int] = {}
     for path in repository.files:
-        folder = path.partition("/")[0]
+        folder = path.partition("/")[0] if "/" in path else "."
         if (
-            "/" in path
-            and not _is_aside(folder)
+            not _is_aside(folder)
             and os.path.splitext(path)[1] in ENDINGS
-            and _PLAIN.match(folder)
+            and (folder == "." or _PLAIN.match(folder))
         ):
             counts[folder] = counts.get(folder, 0) + 1
-    packages = [folder for folder in counts if f"{folder}/__init__.py" in repository.files] or list(
-        counts
-    )
-    return tuple(sorted(packages, key=lambda folder: (-counts[folder], folder))[:3])
+    in_root = counts.pop(".", 0)
+    packages = [folder for folder in counts if f"{folder}/__init__.py" in repository.files]
+    if not packages and in_root > 2:
+        counts["."] = in_root
+    largest = sorted(packages or counts, key=lambda folder: (-counts[folder], folder))
+    return tuple(largest[:3])
 
 
 def _project_name(python: Mapping[str, Any], package: Mapping[str, Any]) -> str:
@@ -242,6 +275,32 @@ def _find_languages(repository: _Repository, known: tuple[str, ...]) -> tuple[st
             key=lambda name: (name == "sql", name not in known, -counts.get(name, 0), name),
         )
     )
+
+
+# --- packages
+
+
+def _find_packages(repository: _Repository) -> Iterator[Package]:
+    """Yield the packages of a repository in the order of their folders, at most `MAX_PACKAGES`; a
+    package within another is that one's affair."""
+    manifests = set(_KNOWN["manifests"].split())
+    found: list[str] = []
+    for path in sorted(repository.files, key=lambda path: path.rpartition("/")[0]):
+        folder, _, name = path.rpartition("/")
+        own = name in manifests or name.endswith(_KNOWN["manifest_ending"])
+        if not own or not _PLAIN.match(folder) or _is_aside(folder):
+            continue
+        if not any(folder == each or folder.startswith(f"{each}/") for each in found):
+            found.append(folder)
+    for folder in found[:MAX_PACKAGES]:
+        part = repository.below(folder)
+        python, package = _read_toml(part, "pyproject.toml"), _read_package(part)
+        needs = _collect_python_needs(part, python) | _collect_package_needs(package)
+        languages = _find_languages(part, ())
+        steps = _find_steps(part, python, package, needs, languages)
+        test = next((step for step in steps if step.purpose == "test"), None)
+        language = (test.language if test else "") or next(iter(languages), "")
+        yield Package(folder, language, test.line if test else "")
 
 
 # --- commands
@@ -326,7 +385,7 @@ def _find_python_steps(
         yield Step("types", f"{prefix}pyright", "python")
     if repository.has("manage.py") and not uses("pytest", "pytest.ini"):
         yield Step("test", f"{prefix}python manage.py test", "python")
-    elif uses("pytest", "pytest.ini", "conftest.py") or tested:
+    elif uses("pytest", "pytest.ini", "conftest.py") or (tested and _is_python_root(repository)):
         yield Step("one test", f"{prefix}pytest -q PATH::NAME", "python")
         yield Step("test", f"{prefix}pytest -q", "python")
     elif repository.has("tox.ini"):
@@ -335,6 +394,16 @@ def _find_python_steps(
         yield Step("docs", f"{prefix}mkdocs build --strict", "python")
     elif repository.has("docs/conf.py"):
         yield Step("docs", f"{prefix}sphinx-build -W docs docs/_build", "python")
+
+
+def _is_python_root(repository: _Repository) -> bool:
+    """Return whether the root folder is a Python project of its own: it has a manifest, code or
+    tests. Tests deep in a folder of it may need what only that folder has."""
+    names = (*repository.names(""), *(f"tests/{name}" for name in repository.names("tests")))
+    manifest = re.compile(
+        r".*\.py|pyproject\.toml|setup\.cfg|requirements[\w.-]*\.txt|tox\.ini|pytest\.ini"
+    )
+    return any(manifest.fullmatch(name) for name in names)
 
 
 def _find_package_steps(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from doctrine.agent_profiles.profile import AgentProfile
     from specify_cli.features.charter_setup.existing_rules import RuleFile
-    from specify_cli.features.charter_setup.survey import Data, Step, Survey
+    from specify_cli.features.charter_setup.survey import Data, Package, Step, Survey
 
 CHARTER = ".kittify/charter/charter.md"
 POLICY = ".kittify/charter/policy.yaml"
@@ -231,8 +231,8 @@ def synthesize(
     steps = tuple(
         s for s in survey.steps if s.language in spoken and s.line != answers.test_command
     )
-    main = next((language for language in answers.languages if language != "sql"), "")
-    charter = _render_charter(answers, steps)
+    mains = _choose_languages(survey, answers)
+    charter = _render_charter(answers, steps, survey.packages)
     charter += render_sections(collect_sections(existing, charter))
     texts = [
         (POLICY, _read_template("policy.yaml")),
@@ -241,7 +241,7 @@ def synthesize(
         (GRAPH, _read_template("graph.yaml")),
         (
             PROFILE,
-            _render_profile(survey, answers, steps, main, shipped) if profile and main else "",
+            _render_profile(survey, answers, steps, mains, shipped) if profile and mains else "",
         ),
         (CHARTER, charter),
     ]
@@ -252,13 +252,21 @@ def synthesize(
 # time
 
 
-def _render_charter(answers: Answers, steps: Sequence[Step]) -> str:
+def _render_charter(
+    answers: Answers, steps: Sequence[Step], packages: Sequence[Package] = ()
+) -> str:
     command = _mark_code(answers.test_command)
+    tested = [] if command else [package for package in packages if package.test]
     summary = [_make_sentence(answers.test_rule)] if answers.test_rule else []
     if command:
         summary.append(
             f"A change is handed over when {command} has passed after its last edit; the report "
             "quotes it."
+        )
+    elif tested:
+        summary.append(
+            "A change is handed over when the tests of each package it touches have passed after "
+            "its last edit; the report quotes them."
         )
     if answers.approver:
         summary.append(
@@ -274,6 +282,9 @@ def _render_charter(answers: Answers, steps: Sequence[Step]) -> str:
     )
 
     testing = [f"All tests: {command}." if command else _NO_TEST_COMMAND]
+    if tested:
+        lines = _join_words(_mark_code(f"cd {one.folder} && {one.test}") for one in tested)
+        testing = [f"Each package has tests of its own: {lines}."]
     narrow = [step.line for step in steps if step.purpose == "one test"]
     if narrow:
         testing[0] += f" While working, the narrowest: {_join_words(map(_mark_code, narrow))}."
@@ -329,7 +340,9 @@ def _render_build_guide(survey: Survey, answers: Answers, steps: Sequence[Step])
         )
     if survey.changelog:
         parts.append(f"A change that a user can notice has its line in `{survey.changelog}`.")
+    parts += [_render_packages(survey.packages)] if survey.packages else []
     text = " ".join([*(step.line for step in steps), answers.test_command])
+    text += " ".join(package.test for package in survey.packages)
     tools = [word for word in re.findall(r"[a-z]{3,}", text) if word in _TEXTS["tools"].split()]
     keywords = ["test", "tests", "lint", "build", "ci", *tools]
     title = "How this project is built, checked and tested"
@@ -340,6 +353,16 @@ def _render_build_guide(survey: Survey, answers: Answers, steps: Sequence[Step])
         ("actions: [implement, review]", "when: before the first edit and after the last"),
         filter(None, parts),
     )
+
+
+def _render_packages(packages: Sequence[Package]) -> str:
+    """Return the packages of a repository, and how each is tested."""
+    listed = []
+    for one in packages:
+        language = _SHOWN.get(one.language, one.language.capitalize())
+        tests = _mark_code(one.test) if one.test else "no command that runs its tests was found"
+        listed.append(f"`{one.folder}/`{f' ({language})' if language else ''}: {tests}")
+    return f"Packages, and what runs their tests in their folder:\n\n{_render_list(listed)}"
 
 
 _IN_ORDER = (
@@ -419,20 +442,31 @@ def _describe_data(data: Data) -> str:
 # --- the profile
 
 
+def _choose_languages(survey: Survey, answers: Answers) -> tuple[str, ...]:
+    """Return the languages that the project's implementer works in: the main one, and in a
+    repository of several packages those of the packages, at most four."""
+    spoken = [language for language in answers.languages if language != "sql"]
+    packaged = {package.language for package in survey.packages}
+    return tuple(spoken[:1] + [language for language in spoken[1:] if language in packaged])[:4]
+
+
 def _render_profile(
     survey: Survey,
     answers: Answers,
     steps: Sequence[Step],
-    main: str,
+    mains: Sequence[str],
     shipped: Sequence[AgentProfile],
 ) -> str:
-    title = _SHOWN.get(main, main.capitalize())
+    title = _join_words(_SHOWN.get(main, main.capitalize()) for main in mains)
     checks = [step.line for step in steps if step.purpose in ("lint", "types")]
     passed = (
         f"{_mark_code(answers.test_command)} passed"
         if answers.test_command
+        else "the tests of each touched package passed"
+        if any(package.test for package in survey.packages)
         else "the change was checked"
     )
+    said = "says how" if passed.startswith("the change") else "quotes what they printed"
     quiet = f" and {_join_words(map(_mark_code, checks))} found nothing" if checks else ""
     folders = (*survey.sources, *survey.tests) if survey.sources else ()
     where = f" in {_list_folders(folders)}" if folders else ""
@@ -440,26 +474,29 @@ def _render_profile(
         f"{title}{where}: the change, its tests, and the lines of documentation it makes untrue."
     )
     success = (
-        f"After the last edit {passed}{quiet}; the report quotes what they printed; every "
-        "hunk serves the request."
+        f"After the last edit {passed}{quiet}; the report {said}; every hunk serves the request."
     )
     # The router holds a language it cannot see in the root against a profile; a keyword it does
     # not.
-    visible = not survey.root_languages or main in survey.root_languages
+    seen = survey.root_languages or mains
+    visible = [main for main in mains if main in seen]
     specialists = [
         profile
         for profile in shipped
-        if profile.origin == "shipped" and profile.languages == (main,)
+        if profile.origin == "shipped" and profile.languages in [(main,) for main in mains]
     ]
-    patterns = [f"*{ending}" for ending, language in ENDINGS.items() if language == main]
+    patterns = [f"*{ending}" for ending, language in ENDINGS.items() if language in mains]
     patterns += [pattern for profile in specialists for pattern in profile.file_patterns]
-    keywords = [() if visible else (main,), *(profile.domain_keywords for profile in specialists)]
+    keywords = [
+        [main for main in mains if main not in seen],
+        *(profile.domain_keywords for profile in specialists),
+    ]
     text = _read_template("profile.agent.yaml").format(
         name=_quote("Implementer of " + (survey.name or "this project")),
         description=_quote(f"Changes the {title} code of this project and hands it over checked."),
         focus=_quote(focus),
         success=_quote(success),
-        languages=_render_flow((main,) if visible else ()),
+        languages=_render_flow(visible),
         frameworks=_render_flow(survey.frameworks),
         patterns=_render_flow(patterns),
         keywords=_render_flow(word for words in keywords for word in words),
@@ -526,7 +563,7 @@ def _render_list(items: Iterable[str]) -> str:
 
 
 def _list_folders(folders: Iterable[str]) -> str:
-    return _join_words(f"`{folder}/`" for folder in folders)
+    return _join_words("the top folder" if name == "." else f"`{name}/`" for name in folders)
 
 
 def _join_words(items: Iterable[str]) -> str:

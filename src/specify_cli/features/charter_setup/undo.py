@@ -17,7 +17,7 @@ from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line
 from specify_cli.errors import InvocationError
 from specify_cli.features.charter_setup.commands import plan_defaults
-from specify_cli.features.charter_setup.existing_rules import read_rule_files
+from specify_cli.features.charter_setup.existing_rules import collect_sections, read_rule_files
 from specify_cli.features.hooks.commands import change_hooks
 from specify_cli.features.hooks.conversation.session_record import set_mark
 from specify_cli.features.hooks.settings.detection import is_detected
@@ -69,8 +69,14 @@ def foresee(root: str, skip: Sequence[object] = ()) -> Foreseen:
     if "skills" not in skip:
         skills = install_skills(root, [harness.name for harness in used], dry_run=True)
         files += [file.path for file in skills if file.state == "new"]
-    rules = tuple(file.path for file in read_rule_files(root)) if is_new else ()
+    rules = _list_rule_files(root) if is_new else ()
     return Foreseen(tuple(harness.title for harness in used), rules, tuple(files))
+
+
+def _list_rule_files(root: str) -> tuple[str, ...]:
+    """Return the files of which something stands in the first charter."""
+    sections = collect_sections(read_rule_files(root))
+    return tuple(dict.fromkeys(section.source for section in sections))
 
 
 def render_foreseen(found: Foreseen) -> Iterator[str]:

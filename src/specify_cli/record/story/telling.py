@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
+from specify_cli.record.reading.choice import explain_choice
 from specify_cli.record.reading.done_note import judge_tests, note_done
 from specify_cli.record.reading.printed import describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
@@ -473,24 +474,6 @@ def tell_asked(started: Line) -> Asked:
         parent=_get_text(started, "parent_invocation_id"),
         work=describe_work(started.get("mission"), started.get("work_package")),
     )
-
-
-def explain_choice(reason: str) -> str:
-    """Return why a profile was chosen, in plain English: records keep the router's own words."""
-    for words, plain in _PLAIN.items():
-        reason = reason.replace(words, plain)
-    return reason
-
-
-_PLAIN = {
-    "was chosen by generalist": "was chosen because no other profile is made for this",
-    "was chosen by routing priority": "was chosen because it comes first among those that fit",
-    "was chosen by specialization": "was chosen because this is its speciality",
-    "was chosen by language": "was chosen because it knows the language",
-    "was chosen by project language": "was chosen because it knows the project's language",
-    "was chosen by its role": "was chosen because its role is to do this",
-    "(leading verb)": "(the word it begins with)",
-}
 
 
 def _tell_rules(started: Line, lines: Iterable[Line], changed: Iterable[str]) -> Told:

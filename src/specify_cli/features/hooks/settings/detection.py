@@ -205,7 +205,21 @@ def is_detected(harness: Harness, root: str, home: str | None) -> bool:
     folders = [f"{root}/{folder}" for folder in harness.traces]
     if home is not None:
         folders += [f"{home}/{folder}" for folder in harness.home_traces]
-    return any(os.path.exists(folder) for folder in folders)
+    return any(os.path.exists(folder) and not _holds_ours_alone(folder) for folder in folders)
+
+
+def _holds_ours_alone(folder: str) -> bool:
+    """Return whether all that lies in a folder are the skills and commands that we write: they
+    are there for whichever harness comes."""
+    if not os.path.isdir(folder):
+        return False
+    found = 0
+    for parent, _, names in os.walk(folder):
+        ours = os.path.basename(parent) == "spec-kitty"
+        found += len(names)
+        if not ours and any(not name.startswith("speckit.") for name in names):
+            return False
+    return found > 0
 
 
 def list_in_use(

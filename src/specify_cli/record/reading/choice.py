@@ -1,0 +1,22 @@
+"""Why a profile was chosen, in plain English: records keep the router's own words.  [pure]
+
+explain_choice("critic-cato was chosen by its role")
+# "critic-cato was chosen because its role is to do this"
+"""
+
+_PLAIN = {
+    "was chosen by generalist": "was chosen because no other profile is made for this",
+    "was chosen by routing priority": "was chosen because it comes first among those that fit",
+    "was chosen by specialization": "was chosen because this is its speciality",
+    "was chosen by language": "was chosen because it knows the language",
+    "was chosen by project language": "was chosen because it knows the project's language",
+    "was chosen by its role": "was chosen because its role is to do this",
+    "(leading verb)": "(the word it begins with)",
+}
+
+
+def explain_choice(reason: str) -> str:
+    """Return the router's reason for a choice as a sentence for people."""
+    for words, plain in _PLAIN.items():
+        reason = reason.replace(words, plain)
+    return reason
