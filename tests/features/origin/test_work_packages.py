@@ -14,26 +14,26 @@ PATCHED = json.dumps(PATCH)
 
 
 @pytest.fixture
-def asked(project: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> str:
+def asked(chartered: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return a request for WP03, which wrote a file on a branch, beside one for nothing."""
-    monkeypatch.chdir(project)
-    tasks = project / "kitty-specs/042-login-form/tasks"
+    monkeypatch.chdir(chartered)
+    tasks = chartered / "kitty-specs/042-login-form/tasks"
     tasks.mkdir(parents=True)
     (tasks / "WP03-the-form.md").write_text("# The form\n")
-    git(project, "add", "-A")
-    git(project, "commit", "-q", "--allow-empty", "-m", "base")
-    git(project, "branch", "base")
+    git(chartered, "add", "-A")
+    git(chartered, "commit", "-q", "--allow-empty", "-m", "base")
+    git(chartered, "branch", "base")
     asked = str(cli("do", "implement WP03", "--json").json()["invocation_id"])
     cli("do", "fix the parser", "--json")
-    (project / "form.py").write_text(str(PATCH["after"]))
+    (chartered / "form.py").write_text(str(PATCH["after"]))
     named = ("--invocation-id", asked)
     recorded = cli(
         "profile-invocation", "record", *named, "--event", "patch_apply", "--json-payload", json.dumps(PATCH)
     )
     assert recorded.code == 0, recorded.err
     cli("profile-invocation", "complete", *named)
-    git(project, "add", "-A")
-    git(project, "commit", "-q", "-m", "form")
+    git(chartered, "add", "-A")
+    git(chartered, "commit", "-q", "-m", "form")
     return asked
 
 
@@ -60,3 +60,12 @@ def test_what_it_wrote_names_its_work_package(asked: str, cli: Cli, command: str
     said = cli(*command.format(asked).split())
 
     assert "WP03 of 042-login-form" in said.out
+
+
+def test_origin_counts_the_rules_in_front_of_the_agent_as_show_does(asked: str, cli: Cli) -> None:
+    """A rule that was offered by its title was not in front of it."""
+    hits = cli("invocations", "show", asked, "--json").json()["context"]["hits"]
+    (writer,) = cli("origin", "base..HEAD", "--json").json()["writers"]
+
+    assert [hit["uri"] for hit in hits if hit.get("shown") != "line"] == writer["rules"]
+    assert len(hits) > len(writer["rules"])

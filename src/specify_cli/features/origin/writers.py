@@ -85,7 +85,8 @@ def describe_writer(
     lines = join(fields_of(record), annexes)
     entries = make_timeline(lines)
     actor, session = _as_mapping(started.get("actor")), _as_mapping(started.get("session"))
-    rules = tuple(_list_rules(lines))
+    found = dict(_list_rules(lines))
+    rules = tuple(uri for uri, is_shown in found.items() if is_shown)
     withheld = sum(map(is_stand_in, lines))
     claimed = "imported" in started or not record.sealed
     errors = [item.code for item in report.findings if item.severity == ERROR]
@@ -103,7 +104,7 @@ def describe_writer(
         _get_text(completed, "outcome") or "open",
         _get_text(started, "mode_of_work"),
         rules,
-        tuple(_list_opened(entries, rules)),
+        tuple(_list_opened(entries, tuple(found))),
         judge_tests(lines, commands),
         tuple(approvals),
         tuple(dict.fromkeys(_list_unseen(lines))),
@@ -116,12 +117,14 @@ def describe_writer(
     )
 
 
-def _list_rules(lines: Sequence[Mapping[str, object]]) -> Iterator[str]:
+def _list_rules(lines: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, bool]]:
+    """Yield each rule that was found, and whether it was in front of the agent: the others were
+    offered by their titles."""
     for line in lines:
         found = line.get("hits") if line.get("event") == "retrieval_response" else None
         for hit in found if isinstance(found, list) else ():
             if isinstance(hit, dict) and "uri" in hit:
-                yield say(hit["uri"])
+                yield say(hit["uri"]), hit.get("shown") != "line"
 
 
 def _list_opened(entries: Sequence[Entry], rules: Sequence[str]) -> Iterator[str]:

@@ -21,7 +21,7 @@ from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.record.ids import rfc3339
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from specify_cli.features.hooks.payload.values import HookEvent
 
@@ -184,11 +184,11 @@ def compare_record(
     `compose` makes the line of an event as this record keeps it; `key_of` gives its dedupe key.
     Only what is added or has no id is composed: masking a text is what costs time here.
     """
-    work = _Comparison(lines, compose, key_of, has_other_ids)
     calls: dict[str, list[Told]] = defaultdict(list)
     for item in told:
         if item.call_id:
             calls[item.call_id].append(item)
+    work = _Comparison(lines, compose, key_of, None if has_other_ids else calls.keys())
     seen: set[tuple[int, str, str]] = set()
     for item in told:
         if not item.call_id:
@@ -210,8 +210,10 @@ class _Comparison:
         lines: Sequence[Fields],
         compose: Callable[[HookEvent], Composed],
         key_of: Callable[[HookEvent], str | None],
-        has_other_ids: bool,
+        told_ids: Collection[str] | None,
     ) -> None:
+        """`told_ids` are the calls that the transcript names by the ids that hooks are told; None
+        where it names none of them so."""
         self._compose, self._key_of = compose, key_of
         # Equal calls that stand-ins name have one id: each that begins is a call of its own.
         self._calls: dict[str, list[list[Fields]]] = defaultdict(list)
@@ -230,12 +232,14 @@ class _Comparison:
             else:
                 self._moments.append(line)
         # The calls whose ids the transcript does not know, by tool and arguments; where their
-        # begin was lost, by tool and status.
+        # begin was lost, by tool and status. Among them are those of which no hook told an end:
+        # a program can name what it refused otherwise than what ran.
         self._unnamed: dict[tuple[object, ...], list[list[Fields]]] = defaultdict(list)
         for call_id, equal in self._calls.items():
-            if not has_other_ids and _STANDS_IN.match(call_id) is None:
-                continue
+            is_named = told_ids is not None and _STANDS_IN.match(call_id) is None
             for of in equal:
+                if is_named and (call_id in (told_ids or ()) or _has_ended(of)):
+                    continue
                 if all(line.get("witness") == "transcript" for line in of):
                     continue  # its id is the transcript's
                 if begin := _find(of, "tool_call"):
@@ -364,6 +368,13 @@ class _Comparison:
 
 def _find(lines: Iterable[Fields], event: str) -> Fields | None:
     return next((line for line in lines if line.get("event") == event), None)
+
+
+def _has_ended(lines: Iterable[Fields]) -> bool:
+    """Return whether a line of a call says how it ended."""
+    return any(
+        line.get("event") == "tool_result" and line.get("status") not in _UNSURE for line in lines
+    )
 
 
 def _leave_out(event: HookEvent, name: str) -> HookEvent:

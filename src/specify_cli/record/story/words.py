@@ -53,6 +53,8 @@ _PRINTED_KEYS = (
     "llmContent",
     "text_result_for_llm",
 )
+# A file in the grammar of patches that models write.
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)
 _COUNT = re.compile(r"\b([1-9]\d*) (failed|failing|failures?|errors?)\b")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _HOME = re.compile(r"(?<![\w.])/(?:home|Users)/[^/\s\"']+(?=/)")
@@ -119,6 +121,8 @@ def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
     if deed == "use":
         name = entry.name.removeprefix("mcp__").replace("__", ": ")
         what = f"{name} {what}".strip()
+    if deed == "edit":
+        what = ", ".join(_PATCHED.findall(what)) or what
     output = read_printed(entry.end_fields.get("output"))
     outcome = read_outcome(entry)
     if shows is not None:

@@ -173,6 +173,9 @@ class CodexReader(SessionReader):
         if text.startswith("Script failed"):
             status = "error"
         name = f"{begun.get('namespace') or ''}{begun.get('name') or 'shell'}"
+        if (patch := _find_patch(begun)) is not None:
+            # what a hook is told of it, also where the patch did not fit and no item says so
+            name, args = "apply_patch", {"command": patch}
         self.begin_call(call_id, name, args, at)
         self.end_call("PostToolUse", call_id, status=status, tool_response=text)
 
