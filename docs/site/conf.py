@@ -6,6 +6,7 @@ extensions = ["myst_parser"]
 html_theme = "furo"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 # Headings can be linked as they can on a forge; a link to one that is not there fails the build.
 myst_heading_anchors = 4
 nitpicky = True

@@ -25,6 +25,7 @@ from specify_cli.features.replay.outcomes import FINDINGS as REPLAY_FINDINGS
 from specify_cli.room import Param
 
 _SOURCE = Path(specify_cli.__file__).parent
+_PAGES = Path(__file__).parents[1]
 # The sections of help, with what a reader of the site wants to do there; what names none is under More.
 SECTIONS: Mapping[str, str] = {
     "Begin": "Begin a record, or go on with one.",
@@ -85,7 +86,7 @@ def _compose_overview() -> str:
     lines = [
         "# Commands",
         "",
-        "Every command, by what it is for. Each takes `--json`, which prints the same value as JSON, and `--help`.",
+        "Every command, by what it is for. `spec-kitty hook` is what agents' programs run ([Hooks](hooks.md)). Each takes `--json`, which prints the same value as JSON, and `--help`.",
         "`spec-kitty --version` prints the version. Exit codes: 0 done, 1 refused or a difference was found, 2 wrong",
         "usage, 130 interrupted; a command that has others names them.",
     ]
@@ -258,10 +259,17 @@ def _compose_findings() -> str:
 def _describe_finding(row: FindingRow) -> str:
     meaning = "" if row.meaning.strip("… ") == "" else row.meaning
     repair = "" if row.repair.strip("… ") == "" else row.repair
-    said = escape(meaning or "the message says what is wrong")
+    said = escape(meaning) or f"the message says what; see {_find_page(row.code)}"
     fix = f" *What to do:* {escape(repair)}" if repair else ""
     dot = "" if said.endswith((".", ":")) else "."
     return f"- *{row.source}* ({row.severity}): {said}{dot}{fix}"
+
+
+def _find_page(code: str) -> str:
+    """Return a link to the page that says when a code is found whose source code does not say it."""
+    pages = (path for path in sorted(_PAGES.glob("*.md")) if path.name != "errors.md")
+    page = next(path for path in pages if re.search(rf"\b{code}\b", path.read_text(encoding="utf-8")))
+    return f"[{page.name}]({page.name})"
 
 
 # --- extension points
