@@ -24,8 +24,8 @@ def build_site(folder: Path) -> Path:
     require_tool()
     source, out = folder / "source", folder / "site"
     stage(source)
-    argv = [TOOLS / "bin/python", "-m", "sphinx", "-W", "-n", "-q", "-E", "--keep-going", "-b", "html"]
-    argv += ["-d", folder / "doctrees", "-c", ROOT / "docs/site", source, out]
+    argv = [f"{TOOLS}/bin/python", "-m", "sphinx", "-W", "-n", "-q", "-E", "--keep-going", "-b", "html"]
+    argv += ["-d", f"{folder}/doctrees", "-c", f"{ROOT}/docs/site", str(source), str(out)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stderr) == (0, "")

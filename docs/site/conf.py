@@ -2,6 +2,7 @@
 
 project = "spec-kitty"
 html_title = "spec-kitty"
+language = "en"
 extensions = ["myst_parser"]
 html_theme = "furo"
 html_static_path = ["static"]
@@ -14,4 +15,17 @@ nitpicky = True
 html_show_search_summary = False
 html_copy_source = False
 html_show_sphinx = False
+html_use_index = False
 smartquotes = False
+
+
+def setup(app):  # type: ignore[no-untyped-def]  # Sphinx is not there when types are checked
+    """Repair the menu behind the theme, which makes it at the default priority 500."""
+    app.connect("html-page-context", name_levels, priority=900)
+
+
+def name_levels(app, pagename, templatename, context, doctree):  # type: ignore[no-untyped-def]
+    """Give the captions of the menu, which are headings, their level: a screen reader needs it."""
+    del app, pagename, templatename, doctree
+    menu = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = menu.replace('role="heading"', 'role="heading" aria-level="2"')

@@ -86,9 +86,10 @@ def _compose_overview() -> str:
     lines = [
         "# Commands",
         "",
-        "Every command, by what it is for. `spec-kitty hook` is what agents' programs run ([Hooks](hooks.md)). Each takes `--json`, which prints the same value as JSON, and `--help`.",
+        "Every command, by what it is for. Each takes `--json`, which prints the same value as JSON, and `--help`.",
         "`spec-kitty --version` prints the version. Exit codes: 0 done, 1 refused or a difference was found, 2 wrong",
-        "usage, 130 interrupted; a command that has others names them.",
+        "usage, 130 interrupted; a command that has others names them. `spec-kitty hook` is what agents' programs run",
+        "([Hooks](hooks.md)).",
     ]
     for section, commands in group_commands().items():
         lines += ["", f"## {section}", "", SECTIONS[section], ""]
@@ -242,8 +243,8 @@ def _compose_findings() -> str:
     lines = [
         "# Findings",
         "",
-        "Every code that `invocations verify`, `doctor`, `charter lint`, `replay` and `gate` can find, in the order of the",
-        "alphabet. `…` stands for what a run fills in. The rooms of other packages may bring findings of their own.",
+        "Every code that `invocations verify`, `doctor`, `charter lint`, `replay` and `gate` can find, from A to Z.",
+        "`…` stands for what a run fills in. The rooms of other packages may bring findings of their own.",
         "How a verdict follows from findings is said in [Verify](verify.md), [Replay](replay.md#findings) and",
         "[the gate](gate.md).",
     ]
@@ -322,7 +323,7 @@ def _compose_json() -> str:
     lines = [
         "# JSON",
         "",
-        "What commands print with `--json`, one shape a section. `spec-kitty schema NAME` prints the same as JSON Schema.",
+        "What commands print with `--json`, one shape a section. `spec-kitty schema NAME` prints it as JSON Schema.",
         "Members stay, with their meaning and type; new ones may come ([what stays as it is](stability.md)). A member",
         "marked `?` can be left out. The lines of a record are described in [the format](format.md#4-events).",
     ]

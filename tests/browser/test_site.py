@@ -14,11 +14,13 @@ from browser.axe import find_faults
 from browser.chromium import NAMES, Browser, chromium, find_chromium
 from building_site import build_site
 from specify_cli.features.programs.run import open_invocation
+from specify_cli.invocation.caller import Actor, Caller
 from support import Cli, git
 
 FOUND = find_chromium()
 pytestmark = pytest.mark.skipif(FOUND is None, reason=f"there is no Chromium here (looked for {', '.join(NAMES)})")
 PICTURES = os.environ.get("SPEC_KITTY_PICTURES")
+ADA = Caller(Actor("ada", "human"))
 DESKTOP, PHONE = (1280, 900), (390, 844)
 LOOKED_AT = ("index", "tutorial", "commands-begin", "hooks", "verify", "findings", "json", "format", "fleet")
 DIFF = "@@ -1,2 +1,2 @@\n def login(name):\n-    return name.strip()\n+    return name.strip().lower()\n"
@@ -83,8 +85,8 @@ def test_axe_finds_no_serious_fault_on_any_page(browser: Browser, site: Path) ->
 
 def test_search_finds_offline_what_is_meant(browser: Browser, site: Path) -> None:
     show(browser, site / "index.html", DESKTOP)
-    browser.type("input[type=search]", "TRACKED_PRIVATE")
-    browser.key("Enter", 13)
+    browser.type("input.sidebar-search", "TRACKED_PRIVATE")
+    browser.value("document.querySelector('form[role=search]').requestSubmit()")
     wait_for(browser, "location.pathname.endsWith('search.html')")
     for query, page in (("TRACKED_PRIVATE", "findings.html"), ("retention", "retention.html"), ("seal", "format.html")):
         show(browser, site / "search.html", PHONE, query=f"?q={query}")
@@ -119,7 +121,8 @@ def test_pages_can_be_looked_at(browser: Browser, site: Path, tmp_path: Path) ->
     folder.mkdir(parents=True, exist_ok=True)
     for name in (*LOOKED_AT, "search"):
         for (width, height), dark in ((size, dark) for size in (DESKTOP, PHONE) for dark in (False, True)):
-            show(browser, site / f"{name}.html", (width, height), dark=dark, query="?q=seal" if name == "search" else "")
+            query = "?q=seal" if name == "search" else ""
+            show(browser, site / f"{name}.html", (width, height), dark=dark, query=query)
             shot = browser.call("Page.captureScreenshot", format="png")
             path = folder / f"site-{name}-{width}{'-dark' if dark else ''}.png"
             path.write_bytes(base64.b64decode(shot["data"]))
@@ -132,7 +135,7 @@ def test_the_picture_of_the_start_page_shows_a_recorded_session(
 ) -> None:
     """With SPEC_KITTY_PICTURES=FOLDER it is kept there: docs/site/session.webp is made by this test."""
     git(chartered, "init", "-q")
-    with open_invocation(project, "fix the failing login test") as run:
+    with open_invocation(project, "fix the failing login test", caller=ADA) as run:
         with run.tool("Read", {"file_path": "src/login.py"}) as call:
             call.result = "def login(name):\n    return name.strip()\n"
         with run.tool("Bash", {"command": "pytest -q"}) as call:
@@ -151,5 +154,10 @@ def test_the_picture_of_the_start_page_shows_a_recorded_session(
     path.write_bytes(base64.b64decode(shot["data"]))
 
     assert path.stat().st_size < 150_000
-    for told in ("fix the failing login test", "asked by", "read src/login.py", "1 failed", "edited src/login.py +1 −1"):
+    for told in (
+        "fix the failing login test",
+        "read src/login.py",
+        "1 failed",
+        "edited src/login.py +1 −1",
+    ):
         assert told in shown

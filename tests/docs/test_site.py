@@ -3,6 +3,7 @@ is dead, and it loads nothing from anywhere."""
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 import subprocess
@@ -33,15 +34,19 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 START = DOCS / "site/index.md"
 SOURCES = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
-PAGES = compose_pages()
 MOST_WORDS = 35_000
 MOST_BYTES_OF_A_PICTURE = 150_000
+
+
+@functools.cache
+def _compose() -> dict[str, str]:
+    return compose_pages()
 
 
 def test_every_command_is_there_with_each_option_example_and_exit_code() -> None:
     missing = []
     for section, commands in group_commands().items():
-        parts = dict(re.findall(r"^## (.*)\n((?:(?!## ).*\n)*)", PAGES[name_page(section)], re.M))
+        parts = dict(re.findall(r"^## (.*)\n((?:(?!## ).*\n)*)", _compose()[name_page(section)], re.M))
         for command in commands:
             part = parts[" ".join(("spec-kitty", *command.path))]
             wanted = [*command.examples, *(f"- {exit.partition(' ')[0]}: " for exit in command.exits.split(" · "))]
@@ -59,7 +64,7 @@ def test_every_error_code_is_there() -> None:
 
 
 def test_every_finding_is_there_with_its_meaning() -> None:
-    headings = set(re.findall(r"^## ([A-Z_]+)$", PAGES["findings.md"], re.M))
+    headings = set(re.findall(r"^## ([A-Z_]+)$", _compose()["findings.md"], re.M))
     said = {code for text in SOURCES for code in re.findall(r'\bFinding\(\s*"([A-Z_]+)"', text)}
     tables = {*read_findings(), *LINT_CODES, *GATE_KINDS, *REPLAY_FINDINGS}
     unsaid = [row.code for row in list_finding_rows() if row.source != "doctor" and not row.meaning]
@@ -87,12 +92,13 @@ def test_every_setting_is_there_and_no_other() -> None:
 
     assert listed == read | {"trail", "memory_backend", "retention", "retention_on_sweep"}
     assert {key.partition(".")[0] for key in listed} == top | named | set(_CORE_KEYS)
-    values = (*TRAILS, *NO_TRAIL, *MODES, *RETENTION_KEYS, *(side for sides in CAPTURE_SIDES.values() for side in sides))
+    sides = (side for sides in CAPTURE_SIDES.values() for side in sides)
+    values = (*TRAILS, *NO_TRAIL, *MODES, *RETENTION_KEYS, *sides)
     assert [value for value in values if f"`{value}`" not in page] == []
 
 
 def test_every_extension_point_is_there_with_what_fills_it() -> None:
-    page = PAGES["extension-points.md"]
+    page = _compose()["extension-points.md"]
     asked = {point for text in SOURCES for point in re.findall(r'list_fills\("(\w+)"\)', text)}
     fills = [fill for room in read_rooms() for fill in room.feature.fills]
 
@@ -102,7 +108,7 @@ def test_every_extension_point_is_there_with_what_fills_it() -> None:
 
 
 def test_every_shape_is_there_with_its_members() -> None:
-    parts = dict(re.findall(r"^## (.*)\n((?:(?!## ).*\n)*)", PAGES["json.md"], re.M))
+    parts = dict(re.findall(r"^## (.*)\n((?:(?!## ).*\n)*)", _compose()["json.md"], re.M))
     made = schemas()
     missing = [
         (name, member)
@@ -167,7 +173,8 @@ def test_nothing_is_misspelt(tmp_path: Path) -> None:
     for name, text in compose_site().items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     tops = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")]
-    argv = [TOOLS / "bin/codespell", "-I", DOCS / "site/words.txt", *list_pages(), *tops, tmp_path]
+    words = ("-I", str(DOCS / "site/words.txt"))
+    argv = [f"{TOOLS}/bin/codespell", *words, *map(str, (*list_pages(), *tops, tmp_path))]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
 
     assert done.stdout == ""
@@ -187,9 +194,8 @@ class _Links(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = {name: value or "" for name, value in attrs}
         self.places |= {values[name] for name in ("id", "name") if name in values}
-        if tag == "a" and "href" in values:
-            self.links.append(values["href"])
-        elif tag == "link" and values.get("rel") in ("index", "search", "next", "prev", "canonical"):
+        names_a_page = tag == "link" and values.get("rel") in ("index", "search", "next", "prev", "canonical")
+        if "href" in values and (tag == "a" or names_a_page):
             self.links.append(values["href"])
         else:
             loaded = (values.get(name) for name in ("src", "srcset", "href", "data", "poster"))
