@@ -1,5 +1,7 @@
 """Configure Sphinx: Markdown through MyST, the theme Furo, nothing loaded from anywhere."""
 
+from pathlib import Path
+
 project = "spec-kitty"
 html_title = "spec-kitty"
 language = "en"
@@ -14,7 +16,9 @@ nitpicky = True
 # A search result's summary is fetched from its page, which a browser forbids for pages opened from files.
 html_show_search_summary = False
 html_copy_source = False
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 html_show_sphinx = False
+html_show_copyright = False
 html_use_index = False
 smartquotes = False
 

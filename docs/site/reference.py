@@ -93,7 +93,7 @@ def _compose_overview() -> str:
     ]
     for section, commands in group_commands().items():
         lines += ["", f"## {section}", "", SECTIONS[section], ""]
-        lines += [f"- [`{_words(command)}`]({_link(section, command)}): {command.help}" for command in commands]
+        lines += [f"- [`{_words(command)}`]({_link(section, command)}): {escape(command.help)}" for command in commands]
     return "\n".join((*lines, ""))
 
 
@@ -106,13 +106,11 @@ def _link(section: str, command: Command) -> str:
 
 
 def _compose_section(section: str, commands: list[Command]) -> str:
-    lines = [f"# Commands: {section.lower()}", "", SECTIONS[section]]
-    groups, told = list_groups(), ""
+    lines = [f"# Commands: {section.lower()}", "", SECTIONS[section], ""]
+    groups = list_groups()
+    words = dict.fromkeys(command.path[0] for command in commands)
+    lines += [f"- `spec-kitty {word} …`: {groups[word]}" for word in words if word in groups]
     for command in commands:
-        group = command.path[0]
-        if group in groups and group != told:
-            told = group
-            lines += ["", f"`spec-kitty {group}`: {groups[group]}"]
         lines += ["", *compose_command(command)]
     return "\n".join((*lines, ""))
 
@@ -372,6 +370,7 @@ def name_type(schema: Mapping[str, Any]) -> str:
 
 
 def escape(text: str) -> str:
-    """Return text in which nothing but code spans is markup."""
-    parts = re.split(r"(`[^`]*`)", text.strip())
+    """Return text in which nothing but code spans is markup; options become code."""
+    text = re.sub(r"(?<![\w`-])(--[a-z][\w-]*)(?=[^`]*(?:`[^`]*`[^`]*)*$)", r"`\1`", text.strip())
+    parts = re.split(r"(`[^`]*`)", text)
     return "".join(part if part.startswith("`") else re.sub(r"([\\*_<>\[\]{}$|#~])", r"\\\1", part) for part in parts)

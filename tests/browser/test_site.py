@@ -93,6 +93,8 @@ def test_search_finds_offline_what_is_meant(browser: Browser, site: Path) -> Non
         found = "[...document.querySelectorAll('#search-results li a')].map((a) => a.getAttribute('href'))"
         wait_for(browser, f"{found}.some((href) => href.includes('{page}'))")
 
+        assert not browser.value(f"{found}[0].startsWith('adr/')")
+
     assert browser.happened("Runtime.exceptionThrown") == []
 
 
