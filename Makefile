@@ -4,13 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test judges capsule core browser stress rooms bench harness lint coverage mutants golden docs release constraints clean
+.PHONY: demo test judges site-tool capsule core browser stress rooms bench harness lint coverage mutants golden docs release constraints clean
 
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
 # Each process begins with a half of its own, so that what the tests of a module share is made once.
-test: $(READY) judges
+test: $(READY) judges site-tool
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # Software of others that judges what we write: where it cannot be installed, its tests skip and say so.
@@ -32,7 +32,7 @@ core: $(READY)
 	  $(addprefix tests/specify_cli/,record redaction storage project routing invocation) tests/features/replay
 
 # axe-core judges the pages; where it cannot be installed, its tests skip and say so.
-browser: $(READY)
+browser: $(READY) site-tool
 	@test -e tests/browser/node_modules/axe-core || npm ci --prefix tests/browser --no-fund --no-audit --loglevel=error || \
 	  echo "axe-core could not be installed: its tests skip" >&2
 	$(BIN)/python -m pytest tests/browser -rs
@@ -80,8 +80,21 @@ mutants: $(READY)
 golden: $(READY)
 	SPEC_KITTY_GOLDEN=write $(BIN)/python -m pytest tests/golden
 
-docs: $(READY)
+# Schemas and tables in docs/, then the site in build/site, where its tool can be installed.
+docs: $(READY) site-tool
 	$(BIN)/python -m specify_cli.cli.schemas.shapes docs
+	$(BIN)/python docs/site/stage.py build/site-source
+	@if test -e .venv-docs/.ready; then $(SPHINX) && echo "the site: build/site/index.html"; else \
+	  echo "THE SITE WAS NOT BUILT: Sphinx could not be installed; schemas and tables in docs/ were written" >&2; fi
+
+# Missing links, pages without a place and every other warning fail it.
+SPHINX := .venv-docs/bin/python -m sphinx -W -n -q -E --keep-going -b html -d build/site-doctrees -c docs/site build/site-source build/site
+
+site-tool:
+	@test .venv-docs/.ready -nt docs/site/requirements.txt || { $(PYTHON) -m venv .venv-docs && \
+	  .venv-docs/bin/pip install -q --disable-pip-version-check --require-hashes --no-deps -r docs/site/requirements.txt && \
+	  touch .venv-docs/.ready; } || { rm -f .venv-docs/.ready; \
+	  echo "the tool that makes the site of the docs could not be installed: its tests skip" >&2; }
 
 # Wheel and sdist of the last commit into dist/, judged and tried; publishes nothing. KEY=… signs the attestation.
 release: $(READY)

@@ -57,7 +57,11 @@ FEATURE = Feature(
             rank=760,
         ),
     ),
-    fills=(Fill("sweep", "checks:erase_due"),),
+    fills=(
+        Fill("sweep", "checks:erase_due"),
+        Fill("config_keys", "feature:FEATURE", "retention"),
+        Fill("config_keys", "feature:FEATURE", "retention_on_sweep"),
+    ),
     shapes="shapes",
     errors={
         "CLOCK_DOUBTED": "The clock is far from the newest record.",
