@@ -40,6 +40,8 @@ REFUSED = {
     "spec-kitty replay ID --ab MODEL --endpoint https://models.example.org/v1/messages": "CONSENT_NEEDED",
     "spec-kitty capsule": "INVALID_VALUE",
     "spec-kitty capsule --check": "INVALID_VALUE",
+    "spec-kitty cold pack 2026-10": "COLD_REFUSED",
+    "spec-kitty cold unpack 2026-10": "COLD_REFUSED",
     "spec-kitty sync push": "SYNC_DISABLED",
     "spec-kitty sync push --dry-run": "SYNC_DISABLED",
     "spec-kitty sync retry": "SYNC_DISABLED",

@@ -247,6 +247,20 @@ def read_own(path: str, name: str, limit: int, *, closed: int = 0o022) -> bytes 
         os.close(fd)
 
 
+def hold_bytes(data: bytes) -> int:
+    """Return a descriptor to read these bytes from, as from a file that has no name."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("record", os.MFD_CLOEXEC)
+    else:
+        import tempfile  # where memory cannot be read as a file
+
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    write_all(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
 def write_all(fd: int, data: bytes) -> None:
     """Write every byte, continuing after short writes."""
     view = memoryview(data)

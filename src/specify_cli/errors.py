@@ -78,6 +78,7 @@ CODES: Mapping[str, str] = {
     "OBJECT_CORRUPT": "An object's bytes do not hash to its name.",
     "SNAPSHOT_INVALID": "A stored snapshot or corpus does not have its form.",
     "OBJECT_MISSING": "The store does not hold an object a record names.",
+    "COLD_DAMAGED": "The archive of a month is not whole, or differs from a file beside it.",
     "NOTHING_LOGGED": "This clone's log holds no leaf, or no signed checkpoint covers the "
     "record yet.",
     "LOG_DAMAGED": "The log of this clone is not as it was signed; nothing was signed.",

@@ -233,6 +233,7 @@ def test_every_command_stands_in_the_golden_copy() -> None:
         ("forget",),
         *(("hold", word) for word in ("add", "list", "release")),
         *(("retention", word) for word in ("status", "plan", "run", "report")),
+        *(("cold", word) for word in ("status", "pack", "unpack")),
     ]
 
 

@@ -18,6 +18,8 @@ ANNEXES = f"{EVENTS}/annexes"
 # Only in an export.
 PROOFS = f"{EVENTS}/proofs"
 IMPORTED = f"{EVENTS}/imported"
+# Archives of finished months, and the folder by whose name a record in one is read.
+COLD = f"{RECORDS}/cold"
 INDEX = f"{EVENTS}/invocation-index.jsonl"
 INDEX_STAMP = f"{EVENTS}/invocation-index.stamp"
 TRAIL = f"{KITTIFY}/trail"
@@ -29,6 +31,8 @@ LOCAL_OBJECTS = f"{LOCAL}/objects"
 WITHHELD = ".withheld"
 ORPHANS = f"{LOCAL}/hook-orphans.jsonl"
 LOG = f"{LOCAL}/log"
+# Erasures here; its lock keeps those that move and those that erase apart.
+FORGET = f"{LOCAL}/forget"
 CHECKPOINTS = f"{LOCAL}/checkpoints"
 TRAIL_LOG = f"{TRAIL}/log"
 HOOK_FAILURES = f"{LOCAL}/hook-failures.jsonl"
@@ -83,6 +87,23 @@ def trail_folder(invocation_id: str) -> str:
     if not is_invocation_id(invocation_id):
         raise PathError(f"{invocation_id!r} is not a ULID")
     return f"{TRAIL}/{rfc3339(millis_of(invocation_id))[:7]}"
+
+
+def is_month(text: str) -> bool:
+    """Return whether a text is a month, as `2026-10`."""
+    year, dash, month = text[:4], text[4:5], text[5:]
+    return dash == "-" and year.isdecimal() and month.isdecimal() and len(month) == 2
+
+
+def cold_folder(invocation_id: str) -> str:
+    """`.kittify/events/profile-invocations/cold/<YYYY-MM>`: no folder, but the name of what an
+    archive holds."""
+    return f"{COLD}/{trail_folder(invocation_id).rpartition('/')[2]}"
+
+
+def is_cold(folder: str) -> bool:
+    """Return whether records of this folder lie in an archive."""
+    return folder.startswith(f"{COLD}/")
 
 
 def annex_folder(invocation_id: str) -> str:

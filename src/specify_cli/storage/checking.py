@@ -20,7 +20,7 @@ from specify_cli.record.verify import add_annexes, verify_annex, verify_record
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach
-from specify_cli.storage.store import FileRecordStore, Place, places
+from specify_cli.storage.store import FileRecordStore, Place, open_place, places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,8 +35,7 @@ def read_lines(fd: int) -> Iterator[bytes]:
 
 def read_record_lines(root: str, place: Place) -> Iterator[bytes]:
     """Yield the lines of a record with their LF, one at a time. Raises StoredDataError."""
-    with durable.folder(root, place.folder) as folder_fd:
-        fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
+    fd = open_place(root, place)
     try:
         yield from read_lines(fd)
     finally:
@@ -153,22 +152,23 @@ def verify_file(
 ) -> RecordReport:
     """Return the findings of a record's own lines; its annexes say what was erased of them."""
     try:
-        with durable.folder(root, place.folder) as folder_fd:
-            fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
-            try:
-                ids = layout.parse_record_name(place.name)
-                return verify_record(
-                    read_lines(fd),
-                    file=place.path,
-                    name_ids=ids,
-                    anchors=anchors,
-                    withheld=place.folder == layout.IMPORTED,
-                    list_withheld=list_withheld,
-                )
-            finally:
-                os.close(fd)
+        fd = open_place(root, place)
+        try:
+            ids = layout.parse_record_name(place.name)
+            return verify_record(
+                read_lines(fd),
+                file=place.path,
+                name_ids=ids,
+                anchors=anchors,
+                withheld=place.folder == layout.IMPORTED,
+                list_withheld=list_withheld,
+            )
+        finally:
+            os.close(fd)
     except InvocationError as error:
-        return _report_unread(place.path, "NOT_A_REGULAR_FILE", str(error))
+        is_cold = layout.is_cold(place.folder)
+        code = "UNREADABLE_FILE" if is_cold else "NOT_A_REGULAR_FILE"
+        return _report_unread(place.path, code, str(error))
     except OSError as error:
         return _report_unread(place.path, "UNREADABLE_FILE", str(error))
 
@@ -313,5 +313,8 @@ def unexpected_names(project: Project) -> Iterable[str]:
         yield from sorted(
             f"{folder}/{name}"
             for name in names
-            if name not in known and not name.startswith(".") and not name.endswith(".jsonl")
+            if name not in known
+            and not name.startswith(".")
+            and not name.endswith(".jsonl")
+            and f"{folder}/{name}" != layout.COLD
         )

@@ -278,6 +278,15 @@ class Index:
             for name in names:
                 if os.path.lexists(f"{self.root}/{folder}/{name}"):
                     return Place(folder, name, key.invocation_id, key.profile_id or None)
+        if os.path.lexists(f"{self.root}/{layout.COLD}"):
+            from specify_cli.storage.cold import find_month  # as above
+
+            try:
+                cold = find_month(self.root, names[0], key.invocation_id)
+            except InvocationError:
+                cold = layout.cold_folder(key.invocation_id)  # whoever reads it is told why
+            if cold is not None:
+                return Place(cold, names[0], key.invocation_id, key.profile_id or None)
         # A copy somebody moved to another month of the trail.
         for folder in self._list_folders():
             if folder not in expected and os.path.lexists(f"{self.root}/{folder}/{names[0]}"):
@@ -365,6 +374,9 @@ class Index:
         for folder in folders:
             if folder == layout.TRAIL:
                 continue
+            if folder == layout.COLD:
+                names.update(self._list_cold())
+                continue
             try:
                 with durable.folder(self.root, folder) as fd:
                     names.update(os.listdir(fd))
@@ -392,7 +404,22 @@ class Index:
             pass
         except InvocationError as error:
             self.problems.append(f"{layout.TRAIL}: {error}")
-        return [layout.RECORDS, layout.TRAIL, *months, layout.IMPORTED, layout.OLDER_RECORDS]
+        own = (layout.RECORDS, layout.COLD, layout.TRAIL)
+        return [*own, *months, layout.IMPORTED, layout.OLDER_RECORDS]
+
+    def _list_cold(self) -> list[str]:
+        if not os.path.lexists(f"{self.root}/{layout.COLD}"):
+            return []
+        from specify_cli.storage.cold import list_months, open_month  # loads SQLite
+
+        names: list[str] = []
+        for month in list_months(self.root):
+            try:
+                archive = open_month(self.root, month)
+                names += [] if archive is None else archive.list_keys("record")
+            except InvocationError as error:
+                self.problems.append(f"{layout.COLD}: {error}")
+        return names
 
     def _read_states(self, folders: Iterable[str]) -> list[list[object]]:
         out: list[list[object]] = []

@@ -167,6 +167,12 @@ class FileObjectStore:
                 raise EnvironmentFault(
                     "OBJECT_MISSING", f"{path} cannot be read: {error.strerror}", f"ls -l {path}"
                 ) from error
+        if altered is None and os.path.lexists(f"{self.root}/{layout.COLD}"):
+            from specify_cli.storage.cold import find_object  # loads SQLite, for old months alone
+
+            data = find_object(self.root, digest)
+            if data is not None:
+                return check_object(digest, data)
         raise altered or missing(digest)
 
     def withhold(self, reasons: Mapping[str, str], *, tracked: bool) -> None:

@@ -37,7 +37,7 @@ from specify_cli.record.seal import open_line
 from specify_cli.storage.checking import annex_files, read_lines, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.store import FileRecordStore, Place, require_started
+from specify_cli.storage.store import FileRecordStore, Place, open_place, require_started
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -250,17 +250,16 @@ def read_row(root: str, place: Place) -> Row | None:
 def _read_its_ends(root: str, place: Place) -> Record | None:
     if place.folder == layout.OLDER_RECORDS:
         return fold(read_whole(root, place))
-    with durable.folder(root, place.folder) as folder_fd:
-        fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
-        try:
-            size = os.fstat(fd).st_size
-            head = os.pread(fd, min(size, 2 * _HEAD), 0)
-            if size <= 2 * _HEAD:
-                return _fold_ends(head, head) or fold(head)
-            record = _fold_ends(head, os.pread(fd, _HEAD, size - _HEAD))
-            return record or fold_entries(list(_read_ends(fd)))
-        finally:
-            os.close(fd)
+    fd = open_place(root, place)
+    try:
+        size = os.fstat(fd).st_size
+        head = os.pread(fd, min(size, 2 * _HEAD), 0)
+        if size <= 2 * _HEAD:
+            return _fold_ends(head, head) or fold(head)
+        record = _fold_ends(head, os.pread(fd, _HEAD, size - _HEAD))
+        return record or fold_entries(list(_read_ends(fd)))
+    finally:
+        os.close(fd)
 
 
 def read_record(root: str, place: Place) -> Record | None:

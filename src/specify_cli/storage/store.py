@@ -178,6 +178,22 @@ def require_started(record: Record | None, place: Place) -> Record:
     return record
 
 
+def open_place(root: str, place: Place) -> int:
+    """Return a descriptor of a record's bytes, whether it lies in a file of its own or in its
+    month's archive. Raises FileNotFoundError, StoredDataError, EnvironmentFault EXTRA_MISSING."""
+    if layout.is_cold(place.folder):
+        return durable.hold_bytes(read_cold(root, place))
+    with durable.folder(root, place.folder) as folder_fd:
+        return durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
+
+
+def read_cold(root: str, place: Place) -> bytes:
+    """Return the bytes of a record in an archive. Raises as `open_place` does."""
+    from specify_cli.storage.cold import read_record  # loads SQLite, for old months alone
+
+    return read_record(root, place.folder, place.name)
+
+
 class HeldFile:
     """A file held open to be read at any place: `held(offset, size)`; closed when nobody holds it
     any more."""
@@ -232,12 +248,13 @@ class FileRecordStore:
         keep(self.root, [f"{layout.RECORDS}/{name}"])
 
     def read(self, place: Place) -> bytes:
+        if layout.is_cold(place.folder):
+            return read_cold(self.root, place)
         return durable.read_below(self.root, place.path)
 
     def hold(self, place: Place) -> HeldFile:
         """Return a record's file, to be read a part at a time. Raises as `read` does."""
-        with durable.folder(self.root, place.folder) as folder_fd:
-            return HeldFile(durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path))
+        return HeldFile(open_place(self.root, place))
 
     def hold_durably(self, place: Place) -> HeldFile:
         """Return a record's file once its bytes and its name are on stable storage, whoever wrote
@@ -247,6 +264,8 @@ class FileRecordStore:
         fdatasync, or may yet take the line back. Raises as `read` does, EnvironmentFault
         LOCK_TIMEOUT, WRITE_FAILED.
         """
+        if layout.is_cold(place.folder):
+            return self.hold(place)
         try:
             with durable.folder(self.root, place.folder) as folder_fd:
                 file = HeldFile(
@@ -262,12 +281,11 @@ class FileRecordStore:
 
     def head(self, place: Place) -> bytes:
         """Return the first line of a record without its LF. Raises as `read` does."""
-        with durable.folder(self.root, place.folder) as folder_fd:
-            fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
-            try:
-                return _read_first_line(fd)
-            finally:
-                os.close(fd)
+        fd = open_place(self.root, place)
+        try:
+            return _read_first_line(fd)
+        finally:
+            os.close(fd)
 
     def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
         writer = self.writer(place)
@@ -284,6 +302,8 @@ class FileRecordStore:
             )
         if place.folder == layout.IMPORTED:
             raise refused(place, Refusal("RECORD_IMPORTED", "it was imported and is read-only"))
+        if layout.is_cold(place.folder):
+            raise refused(place, Refusal("RECORD_CLOSED", "it lies in an archive of its month"))
         return RecordWriter(self.root, place)
 
     def annex(self, invocation_id: str, name: str, line: bytes) -> str:

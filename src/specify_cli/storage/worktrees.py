@@ -56,6 +56,12 @@ def _find_homes(root: str) -> tuple[str, str | None] | None:
     return homes, f"{homes}/{os.path.basename(own)}" if linked else None
 
 
+def is_linked(root: str) -> bool:
+    """Return whether a project lies in a linked worktree, which can be removed."""
+    homes = _find_homes(root)
+    return homes is not None and homes[1] is not None
+
+
 def find_sibling_roots(root: str) -> list[str]:
     """Return where records of this project lie beside this worktree: second names of linked ones,
     the main worktree."""

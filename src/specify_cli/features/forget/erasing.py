@@ -29,6 +29,7 @@ from specify_cli.features.forget.finding import (
     RecordPlan,
     list_roots,
     pair_passed,
+    take_out,
 )
 from specify_cli.features.forget.orders import Order, compose_order
 from specify_cli.project.config import Project
@@ -40,7 +41,7 @@ from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import write_annex
 
-FOLDER = f"{layout.LOCAL}/forget"
+FOLDER = layout.FORGET
 CERTIFICATES = f"{FOLDER}/certificates"
 REFUSED = "refused.jsonl"
 Journal = dict[str, Any]
@@ -53,7 +54,11 @@ def begin(
     now: int,
     entropy: Callable[[int], bytes] = os.urandom,
 ) -> Journal:
-    """Make the journal of an erasure durable and return it. Raises as compose_order does."""
+    """Make the journal of an erasure durable and return it. Raises as compose_order does.
+
+    Months in archives that it touches are laid on disk again first.
+    """
+    plan = take_out(plan, list_roots(project))
     name = new_ulid(now, entropy(10))
     journal: Journal = {
         "id": name,

@@ -24,7 +24,7 @@ FEATURE = Feature(
     name="forget",
     about="Erase what must go, hold what must stay.",
     page="docs/forget.md",
-    needs=("approvals",),
+    needs=("approvals", "cold"),
     libraries=("ssh",),
     groups=(Group("hold", "Keep records from being erased.", 500, section="Keep"),),
     commands=(

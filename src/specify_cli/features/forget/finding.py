@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from hashlib import sha256
 from typing import NamedTuple
 
-from specify_cli import durable
 from specify_cli.errors import CallerError
+from specify_cli.features.cold.packing import find_months, unpack_month
 from specify_cli.features.forget.orders import hold_on
 from specify_cli.features.forget.targets import Query, find_members, holds_any
 from specify_cli.project.config import Project
@@ -24,9 +24,10 @@ from specify_cli.record.record import lines_in_force, split_lines
 from specify_cli.record.seal import erased_members, open_line
 from specify_cli.record.verify import named_objects
 from specify_cli.storage.checking import annex_files, verify_file
+from specify_cli.storage.cold import list_months, list_names, open_month
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach
-from specify_cli.storage.store import Place, places
+from specify_cli.storage.store import FileRecordStore, Place, places
 from specify_cli.storage.worktrees import find_sibling_roots, find_worktrees
 
 _BLOCK = 1 << 20
@@ -112,7 +113,38 @@ def list_copies(project: Project) -> dict[str, list[Copy]]:
             path = f"{root}/{place.path}"
             if stat.S_ISREG(os.lstat(path).st_mode):
                 copies.setdefault(place.invocation_id, []).append(Copy(root, place))
+        for name in list_names(root):
+            ids = layout.parse_record_name(name)
+            if ids is None or os.path.lexists(f"{root}/{layout.RECORDS}/{name}"):
+                continue
+            cold = Place(layout.cold_folder(ids[1]), name, ids[1], ids[0])
+            copies.setdefault(ids[1], []).append(Copy(root, cold))
     return copies
+
+
+def read_copy(copy: Copy) -> bytes:
+    """Return the bytes of a file of a record, or of what an archive holds in place of one."""
+    return FileRecordStore(copy.root).read(copy.place)
+
+
+def take_out(plan: Plan, roots: Sequence[str]) -> Plan:
+    """Lay the months on disk whose archives hold something of a plan; return the plan with the
+    files as they lie then."""
+    names = [copy.place.name for one in plan.records for copy in one.copies]
+    for root in roots:
+        for month in find_months(root, names, plan.objects):
+            unpack_month(root, month)
+    records = [
+        one._replace(copies=tuple(_without_archive(copy) for copy in one.copies))
+        for one in plan.records
+    ]
+    return plan._replace(records=tuple(records))
+
+
+def _without_archive(copy: Copy) -> Copy:
+    if not layout.is_cold(copy.place.folder):
+        return copy
+    return copy._replace(place=copy.place._replace(folder=layout.RECORDS))
 
 
 Choose = Callable[[Mapping[str, object]], set[str]]
@@ -196,7 +228,7 @@ def _find_kept(
     for files in copies.values() if objects else ():
         copy = files[0]
         named: list[NamedObject] = []
-        for _, raw in split_lines(durable.read_below(copy.root, copy.place.path)):
+        for _, raw in split_lines(read_copy(copy)):
             line = open_line(raw)
             less = gone.get(str(line.seal), set())
             fields = {key: value for key, value in (line.fields or {}).items() if key not in less}
@@ -223,7 +255,7 @@ def _plan_record(
     states: dict[str, object] = {}
     annexes = _list_annexes(files)
     for copy in (*files, *annexes):
-        data = durable.read_below(copy.root, copy.place.path)
+        data = read_copy(copy)
         tail = data[data.rfind(b"\n") + 1 :]
         if needles and holds_any(tail, needles):
             tails.add(sha256(tail).hexdigest())
@@ -301,6 +333,11 @@ def _find_objects(project: Project, needles: tuple[bytes, ...]) -> Iterator[str]
                 name = path[-65:].replace("/", "")
                 if len(name) == 64 and contains(path, needles):
                     yield name
+        for month in list_months(root):
+            if (archive := open_month(root, month)) is not None:
+                for digest in archive.list_keys("object"):
+                    if holds_any(archive.read("object", digest) or b"", needles):
+                        yield digest
 
 
 def _find_files(project: Project, needles: tuple[bytes, ...]) -> Iterator[str]:

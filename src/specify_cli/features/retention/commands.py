@@ -14,6 +14,7 @@ from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
 from specify_cli.features.forget import erasing
 from specify_cli.features.forget.commands import show_and_erase
+from specify_cli.features.forget.finding import Copy
 from specify_cli.features.forget.orders import hold_on
 from specify_cli.features.retention.checks import name_order
 from specify_cli.features.retention.due import (
@@ -31,6 +32,7 @@ from specify_cli.record import layout
 from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.room import Values
 from specify_cli.storage.checking import annex_files
+from specify_cli.storage.cold import ENDING
 
 _LINES_SHOWN = 12
 
@@ -109,9 +111,16 @@ def _list_objects(project: Project) -> list[str]:
 
 
 def _measure_records(found: Survey) -> int:
-    paths = {f"{copy.root}/{copy.place.path}" for files in found.copies.values() for copy in files}
+    paths = {_locate(copy) for files in found.copies.values() for copy in files}
     states = {(state.st_dev, state.st_ino): state.st_size for state in map(os.stat, paths)}
     return sum(states.values())
+
+
+def _locate(copy: Copy) -> str:
+    """Return the file that holds a copy: its own, or the archive of its month."""
+    if layout.is_cold(copy.place.folder):
+        return f"{copy.root}/{copy.place.folder}{ENDING}"
+    return f"{copy.root}/{copy.place.path}"
 
 
 def show_plan(values: Values) -> int:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from specify_cli import durable
 from specify_cli.errors import CallerError
 from specify_cli.features.forget.finding import (
     Choose,
@@ -22,6 +21,7 @@ from specify_cli.features.forget.finding import (
     complete_plan,
     list_copies,
     plan_records,
+    read_copy,
 )
 from specify_cli.features.forget.orders import hold_on
 from specify_cli.features.retention.rules import (
@@ -153,7 +153,7 @@ def _read_facts(
         ranks = watch.rank_records(copies, judged)
     facts: dict[str, Facts] = {}
     for one, files in copies.items():
-        record = fold(durable.read_below(files[0].root, files[0].place.path))
+        record = fold(read_copy(files[0]))
         if record is not None and record.completed is not None and record.sealed:
             outcome, profile = str(record.completed.get("outcome")), files[0].place.profile_id
             facts[one] = Facts(profile, outcome, millis_of(one), ranks.get(one, "none"))
@@ -172,7 +172,7 @@ def _describe(
         for seq, members in plan.lines.values()
     }
     for copy in plan.copies[:1]:
-        for _, raw in split_lines(durable.read_below(copy.root, copy.place.path)):
+        for _, raw in split_lines(read_copy(copy)):
             fields = open_line(raw).fields or {}
             if fields.get("seq") in names:
                 names[int(str(fields["seq"]))] |= choose_due(fields, due[one])
@@ -184,12 +184,12 @@ def _measure_lines(plan: RecordPlan) -> int:
     """Return how many bytes shorter the files of a record become; second names count once."""
     freed, seen = 0, set()
     for copy in (*plan.copies, *plan.annexes):
-        path = f"{copy.root}/{copy.place.path}"
-        state = os.stat(path)
-        if (state.st_dev, state.st_ino) in seen:
-            continue
-        seen.add((state.st_dev, state.st_ino))
-        for _, raw in split_lines(durable.read_below(copy.root, copy.place.path)):
+        if not layout.is_cold(copy.place.folder):
+            state = os.stat(f"{copy.root}/{copy.place.path}")
+            if (state.st_dev, state.st_ino) in seen:
+                continue
+            seen.add((state.st_dev, state.st_ino))
+        for _, raw in split_lines(read_copy(copy)):
             line = open_line(raw)
             _, members = plan.lines.get(str(line.seal), (0, ()))
             if members and line.fields is not None and line.seal is not None:

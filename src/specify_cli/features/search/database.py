@@ -456,10 +456,19 @@ class SearchIndex:
             ).fetchone()
             if row is None:
                 continue
-            place = Place(row[0], row[1], row[2], (layout.parse_record_name(row[1]) or (None,))[0])
+            place = self._locate(*row)
             fields = self.read_line(place, start)
             if fields is not None and fields.get("event") == "patch_apply":
                 yield place, fields
+
+    def _locate(self, folder: str, name: str, invocation_id: str) -> Place:
+        """Return where a record lies that was indexed in a folder; its month may have been moved
+        into an archive since, or out of one."""
+        profile_id = (layout.parse_record_name(name) or (None,))[0]
+        place = Place(folder, name, invocation_id, profile_id)
+        if os.path.lexists(f"{self.project.root}/{place.path}"):
+            return place
+        return Index(self.project.root).place(Key(invocation_id, profile_id or "")) or place
 
     def read_line(self, place: Place, start: int) -> dict[str, object] | None:
         """Return the line that stands at a byte of a record now; None where none does."""
@@ -527,9 +536,7 @@ class SearchIndex:
         current: Place | None = None
         lines: list[tuple[int, int]] = []
         for folder, name, invocation_id, seq, start in self._base.execute(sql, values):
-            place = Place(
-                folder, name, invocation_id, (layout.parse_record_name(name) or (None,))[0]
-            )
+            place = self._locate(folder, name, invocation_id)
             if current is not None and place != current:
                 yield current, lines
                 lines = []

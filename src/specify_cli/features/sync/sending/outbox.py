@@ -186,7 +186,8 @@ def look_at(root: str, place: Place) -> Seen:
         return {**fields, "~": seals[id(fields)]}
 
     completed = None if record.completed is None else sealed(record.completed)
-    origin = None if place.folder in (layout.RECORDS, layout.IMPORTED) else "merged"
+    is_own = place.folder in (layout.RECORDS, layout.IMPORTED) or layout.is_cold(place.folder)
+    origin = None if is_own else "merged"
     return Seen(sealed(record.started), completed, excluded, origin, kind)
 
 

@@ -1,0 +1,109 @@
+"""cold status, pack and unpack: parse, call, print."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_text
+from specify_cli.durable import read_clock
+from specify_cli.errors import CallerError
+from specify_cli.features.cold.packing import (
+    Month,
+    Packed,
+    pack_month,
+    refuse_unfit,
+    survey,
+    unpack_month,
+)
+from specify_cli.project.config import Project
+from specify_cli.room import Values
+
+
+def show_status(values: Values) -> int:
+    """Print the months of this project, and where each lies."""
+    months = _survey(shell.read_project())
+    if values["json"]:
+        write_json([{**month._asdict(), "loose": len(month.loose)} for month in months])
+        return 0
+    if not months:
+        write_text("no record is here yet")
+    write_lines([_say_month(month) for month in months])
+    return 0
+
+
+def pack(values: Values) -> int:
+    """Move finished months into their archives."""
+    project = shell.read_project()
+    refuse_unfit(project)
+    months = _choose(_survey(project), values)
+    packed = [pack_month(project, month) for month in months if month.loose]
+    if values["json"]:
+        write_json([one._asdict() for one in packed])
+        return 0
+    for one in packed:
+        write_lines(_say_packed(one))
+    if not any(one.records for one in packed):
+        write_text("nothing was moved: no finished month has a closed record that lies loose")
+    return 0
+
+
+def unpack(values: Values) -> int:
+    """Lay months on disk again."""
+    project = shell.read_project()
+    if not _read_names(values):
+        raise CallerError("USAGE", "no month is named", "spec-kitty cold unpack 2026-10")
+    counts = {month: unpack_month(project.root, month) for month in _read_names(values)}
+    if values["json"]:
+        write_json([{"month": month, "records": number} for month, number in counts.items()])
+        return 0
+    write_lines(
+        [f"{month}: {count(number, 'record')} lie loose" for month, number in counts.items()]
+    )
+    return 0
+
+
+def _survey(project: Project) -> list[Month]:
+    return survey(project, read_clock(time.time_ns))
+
+
+def _read_names(values: Values) -> list[str]:
+    names = values["months"]
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def _choose(months: Sequence[Month], values: Values) -> list[Month]:
+    """Return the months that are asked for, else all that are over. Raises CallerError."""
+    names = _read_names(values)
+    over = {month.month: month for month in months if month.is_over}
+    for name in names:
+        if name not in over:
+            raise CallerError(
+                "COLD_REFUSED",
+                f"{name}: expected a month that is over and has records, found "
+                f"{', '.join(over) or 'none'}",
+                "spec-kitty cold status",
+            )
+    return [over[name] for name in names] if names else list(over.values())
+
+
+def _say_month(month: Month) -> str:
+    parts = []
+    if month.packed:
+        parts.append(
+            f"{count(month.packed, 'record')} in its archive, {month.packed_bytes:,} bytes"
+        )
+    if month.loose:
+        parts.append(f"{count(len(month.loose), 'record')} loose, {month.loose_bytes:,} bytes")
+    return f"{month.month}  {'; '.join(parts)}{'' if month.is_over else '; not over yet'}"
+
+
+def _say_packed(one: Packed) -> list[str]:
+    moved = f"{count(one.records, 'record')} and {count(one.objects, 'object')}"
+    sizes = f"{one.before:,} bytes; its archive has {one.after:,}" if one.records else "nothing"
+    return [
+        f"{one.month}: moved {moved}, {sizes}",
+        *(f"  stays {one_line(why)}" for why in one.stay),
+    ]

@@ -1,0 +1,340 @@
+"""What of a month can be moved into its archive, making the archive, and taking it apart.
+
+    months = survey(project, now)
+    packed = pack_month(project, months[0])
+    unpack_month(project.root, "2026-10")
+
+Durable in this order: the archive under a name of its own, compared with the files it is made of ·
+its final name · only then the files go. A crash before leaves the files, one after leaves both, and
+packing again removes them. Unpacking is the other way round.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from specify_cli import durable
+from specify_cli.errors import CallerError, StoredDataError
+from specify_cli.project.config import Project
+from specify_cli.record import layout
+from specify_cli.record.findings import ERROR
+from specify_cli.record.ids import rfc3339
+from specify_cli.record.seal import open_line
+from specify_cli.record.verify import named_objects
+from specify_cli.storage.checking import annex_files, verify_file
+from specify_cli.storage.cold import (
+    ENDING,
+    ENTRY,
+    FOOTER,
+    MAGIC,
+    TABLES,
+    Archive,
+    list_months,
+    make_key,
+    make_unpacker,
+    open_month,
+)
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.reachability import Reach
+from specify_cli.storage.store import FileRecordStore, Place, places
+from specify_cli.storage.worktrees import is_linked
+
+_LEVEL = 12
+_DICTIONARY_BYTES = 112 * 1024
+# So much of a month the dictionary is made of.
+_SAMPLED = 8 * 1024 * 1024
+
+
+class Month(NamedTuple):
+    """A month of records: those that lie loose, their bytes, and how many its archive holds."""
+
+    month: str
+    loose: tuple[Place, ...]
+    loose_bytes: int
+    packed: int
+    packed_bytes: int
+    is_over: bool
+
+
+class Packed(NamedTuple):
+    """What packing a month did: the records and objects moved, why others stay, and the bytes
+    before and after."""
+
+    month: str
+    records: int
+    objects: int
+    stay: tuple[str, ...]
+    before: int
+    after: int
+
+
+def survey(project: Project, now: int) -> list[Month]:
+    """Return the months of this project's own records, oldest first; `now` is in milliseconds."""
+    root, current = project.root, rfc3339(now)[:7]
+    loose: dict[str, list[Place]] = {month: [] for month in list_months(root)}
+    for place in sorted(places(root, [layout.RECORDS])):
+        loose.setdefault(_read_month(place), []).append(place)
+    return [_measure(root, month, of, month < current) for month, of in sorted(loose.items())]
+
+
+def _read_month(place: Place) -> str:
+    return layout.cold_folder(place.invocation_id).rpartition("/")[2]
+
+
+def _measure(root: str, month: str, of: Sequence[Place], is_over: bool) -> Month:
+    archive, path = open_month(root, month), f"{root}/{layout.COLD}/{month}{ENDING}"
+    packed = [] if archive is None else archive.list_keys("record")
+    size = os.stat(path).st_size if archive is not None else 0
+    loose = sum(os.lstat(f"{root}/{place.path}").st_size for place in of)
+    return Month(month, tuple(of), loose, len(packed), size, is_over)
+
+
+def pack_month(project: Project, month: Month) -> Packed:
+    """Move the closed and sound records of a month, and the objects that only they name, into its
+    archive.
+
+    Raises CallerError COLD_REFUSED, EnvironmentFault, StoredDataError where a file changed
+    meanwhile.
+    """
+    refuse_unfit(project)
+    root, store = project.root, FileObjectStore(project.root)
+    with _lock(root):
+        records, stay = _choose_records(root, month)
+        names = _find_own_objects(project, records)
+        objects = {name: store.get(name) for name in names}
+        if not records:
+            return Packed(month.month, 0, 0, stay, 0, month.packed_bytes)
+        texts = {place.name: FileRecordStore(root).read(place) for place in records}
+        _write_archive(root, month.month, texts, objects)
+        _remove_records(root, records, texts)
+        _remove_objects(root, names)
+    before = sum(map(len, texts.values())) + sum(map(len, objects.values()))
+    after = os.stat(f"{root}/{layout.COLD}/{month.month}{ENDING}").st_size
+    return Packed(month.month, len(records), len(objects), stay, before, after)
+
+
+def refuse_unfit(project: Project) -> None:
+    """Refuse where an archive would be of no use, or go with a worktree. Raises CallerError
+    COLD_REFUSED."""
+    if project.config.trail == "committed":
+        raise CallerError(
+            "COLD_REFUSED",
+            "the trail is committed: git holds these records, and compresses them itself",
+            "nothing is to be done",
+        )
+    if is_linked(project.root):
+        raise CallerError(
+            "COLD_REFUSED",
+            f"{project.root} is a linked worktree, and goes one day with what lies in it",
+            "run the command in the main worktree (git worktree list names it first)",
+        )
+
+
+def _lock(root: str) -> durable.folder:
+    """Return the folder whose lock an erasure holds too, so that neither meets the other."""
+    return durable.folder(root, layout.FORGET, create=True, wait=durable.LOCK_WAIT_SECONDS)
+
+
+def _choose_records(root: str, month: Month) -> tuple[list[Place], tuple[str, ...]]:
+    """Return the records that can be moved, and why each of the others stays."""
+    chosen, stay = [], []
+    for place in month.loose:
+        report = verify_file(root, place, list_withheld=False)
+        if report.status != "closed" or not report.sealed:
+            stay.append(f"{place.invocation_id}: it is {'open' if report.sealed else 'unsealed'}")
+        elif any(item.severity == ERROR for item in report.findings):
+            stay.append(f"{place.invocation_id}: it is not intact")
+        else:
+            chosen.append(place)
+    return chosen, tuple(stay)
+
+
+def _find_own_objects(project: Project, records: Sequence[Place]) -> list[str]:
+    """Return the objects here that these records lead to and nothing that stays loose does."""
+    root = project.root
+    reach = Reach(FileObjectStore(root))
+    moved = {place.path for place in records}
+    trail = f"{root}/{layout.TRAIL}"
+    months = sorted(os.listdir(trail)) if os.path.isdir(trail) else []
+    folders = [layout.RECORDS, layout.IMPORTED, *(f"{layout.TRAIL}/{name}" for name in months)]
+    staying = {
+        digest
+        for place in places(root, folders)
+        if place.path not in moved
+        for digest in _list_reached(root, place, reach)
+    }
+    staying |= {digest for each in _list_annexed(root) for digest in each}
+    own = {digest for place in records for digest in _list_reached(root, place, reach)}
+    return sorted(digest for digest in own - staying if _is_loose(root, digest))
+
+
+def _list_reached(root: str, place: Place, reach: Reach) -> Iterator[str]:
+    for item in reach.of(verify_file(root, place, list_withheld=False).objects):
+        if item.code is None:
+            yield item.digest
+
+
+def _list_annexed(root: str) -> Iterator[set[str]]:
+    """Yield what each annex names: annexes stay where they lie."""
+    folder = f"{root}/{layout.ANNEXES}"
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        try:
+            files = list(annex_files(root, name))
+        except ValueError:
+            continue  # it is named by no invocation; verify says so
+        for _, data in files:
+            fields = open_line(data.rstrip(b"\n")).fields if isinstance(data, bytes) else None
+            yield {item.digest for item in named_objects(fields or {}, None, 0)}
+
+
+def _is_loose(root: str, digest: str) -> bool:
+    shard, rest = layout.object_parts(digest)
+    return os.path.isfile(f"{root}/{layout.OBJECTS}/{shard}/{rest}")
+
+
+def _write_archive(
+    root: str, month: str, records: Mapping[str, bytes], objects: Mapping[str, bytes]
+) -> None:
+    """Make the archive of a month durable under its name, with what one of before held."""
+    before = open_month(root, month)
+    tables = {"record": dict(records), "object": dict(objects)}
+    for table in tables if before is not None else ():
+        assert before is not None
+        for key in before.list_keys(table):
+            held = before.read(table, key)
+            if held is not None and tables[table].setdefault(key, held) != held:
+                raise StoredDataError(
+                    "COLD_DAMAGED",
+                    f"{before.path} holds {key} with other bytes than its file",
+                    f"spec-kitty invocations verify --all; then move {before.path} away",
+                )
+    name = f".tmp-{month}-{os.urandom(8).hex()}"
+    path = f"{root}/{layout.COLD}/{name}"
+    with durable.folder(root, layout.COLD, create=True) as folder_fd:
+        try:
+            _fill(path, tables)
+            _compare(path, tables)
+            fd = durable.open_regular(folder_fd, name, os.O_RDONLY, path)
+            os.fsync(fd)
+            os.close(fd)
+            os.rename(name, f"{month}{ENDING}", src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
+            os.fsync(folder_fd)
+        except BaseException:
+            if os.path.lexists(path):
+                os.unlink(path)
+            raise
+
+
+def _fill(path: str, tables: Mapping[str, Mapping[str, bytes]]) -> None:
+    """Write an archive (docs/format.md §14)."""
+    make_unpacker(b"")  # says which extra is missing before anything is written
+    import zstandard
+
+    try:
+        dictionary = zstandard.train_dictionary(_DICTIONARY_BYTES, _sample(tables)).as_bytes()
+    except zstandard.ZstdError:
+        dictionary = b""  # too little to learn from
+    known = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
+    compressor = zstandard.ZstdCompressor(level=_LEVEL, dict_data=known)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, durable.PRIVATE), "wb") as file:
+        file.write(MAGIC)
+        entries: dict[str, list[bytes]] = {table: [] for table in TABLES}
+        for table in TABLES:
+            keys = {make_key(table, key): key for key in tables[table]}
+            for found in sorted(keys):
+                data, place = tables[table][keys[found]], file.tell()
+                length = file.write(compressor.compress(data))
+                entries[table].append(ENTRY.pack(found, place, length, len(data)))
+        places = [file.tell(), file.write(dictionary)]
+        names = "".join(f"{name}\n" for name in sorted(tables["record"])).encode()
+        places += [file.tell(), file.write(names)]
+        for table in TABLES:
+            places += [file.tell(), len(entries[table])]
+            file.writelines(entries[table])
+        file.write(FOOTER.pack(*places, MAGIC))
+
+
+def _sample(tables: Mapping[str, Mapping[str, bytes]]) -> list[Any]:
+    """Return texts to make the dictionary of: of records their lines, evenly over the month."""
+    records = list(tables["record"].values())
+    step = max(1, sum(map(len, records)) // _SAMPLED)
+    lines = [line for data in records[::step] for line in data.split(b"\n") if line]
+    return lines + [data for data in list(tables["object"].values())[::step] if len(data) < 65536]
+
+
+def _compare(path: str, tables: Mapping[str, Mapping[str, bytes]]) -> None:
+    """Raise StoredDataError COLD_DAMAGED where an archive does not give back what went in."""
+    archive = Archive(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    for table, items in tables.items():
+        for key, data in items.items():
+            if archive.read(table, key) != data:
+                raise StoredDataError(
+                    "COLD_DAMAGED", f"{path} gives {key} back with other bytes", "try again"
+                )
+
+
+def _remove_records(root: str, records: Iterable[Place], texts: Mapping[str, bytes]) -> None:
+    with durable.folder(root, layout.RECORDS) as fd:
+        for place in records:
+            if durable.read_below(root, place.path) != texts[place.name]:
+                raise StoredDataError(
+                    "COLD_DAMAGED", f"{place.path} changed while it was moved", "pack again"
+                )
+            os.unlink(place.name, dir_fd=fd)
+        os.fsync(fd)
+
+
+def _remove_objects(root: str, names: Iterable[str]) -> None:
+    for name in names:
+        shard, rest = layout.object_parts(name)
+        with durable.folder(root, f"{layout.OBJECTS}/{shard}") as fd:
+            os.unlink(rest, dir_fd=fd)
+
+
+def unpack_month(root: str, month: str) -> int:
+    """Lay what an archive holds on disk again and remove the archive; return how many records.
+
+    Raises CallerError COLD_REFUSED where there is none, StoredDataError, EnvironmentFault.
+    """
+    archive = open_month(root, month)
+    if archive is None:
+        raise CallerError(
+            "COLD_REFUSED", f"there is no archive of {month}", "spec-kitty cold status"
+        )
+    names = archive.list_keys("record")
+    objects = (archive.read("object", key) for key in archive.list_keys("object"))
+    FileObjectStore(root).put_each(data for data in objects if data is not None)
+    with durable.folder(root, layout.RECORDS) as fd:
+        for name in names:
+            data = archive.read("record", name)
+            if layout.parse_record_name(name) is None or data is None:
+                continue
+            try:
+                durable.Staged(fd, data, durable.PRIVATE).publish(name)
+            except FileExistsError:
+                if durable.read_below(root, f"{layout.RECORDS}/{name}") != data:
+                    raise StoredDataError(
+                        "COLD_DAMAGED",
+                        f"{name} lies beside its archive with other bytes",
+                        "spec-kitty invocations verify --all",
+                    ) from None
+        os.fsync(fd)
+    with durable.folder(root, layout.COLD) as fd:
+        os.unlink(f"{month}{ENDING}", dir_fd=fd)
+        os.fsync(fd)
+    return len(names)
+
+
+def find_months(root: str, names: Iterable[str], digests: Iterable[str]) -> list[str]:
+    """Return the months whose archives hold one of these records, by file name, or objects."""
+    sought, found = {"record": set(names), "object": set(digests)}, []
+    for month in list_months(root):
+        archive = open_month(root, month)
+        if archive is not None and any(
+            not sought[table].isdisjoint(archive.list_keys(table)) for table in sought
+        ):
+            found.append(month)
+    return found

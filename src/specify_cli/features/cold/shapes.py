@@ -1,0 +1,43 @@
+"""The JSON that this room's commands print."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specify_cli.cli.schemas.shapes import Shape
+
+
+class ColdMonth(Shape):
+    """One month in `cold status`."""
+
+    month: str
+    loose: int
+    loose_bytes: int
+    packed: int
+    packed_bytes: int
+    is_over: bool
+
+
+class ColdPacked(Shape):
+    """What `cold pack` did with one month."""
+
+    month: str
+    records: int
+    objects: int
+    stay: list[str]
+    before: int
+    after: int
+
+
+class ColdUnpacked(Shape):
+    """A month that `cold unpack` laid on disk."""
+
+    month: str
+    records: int
+
+
+SHAPES: dict[str, Any] = {
+    "cold-month": ColdMonth,
+    "cold-packed": ColdPacked,
+    "cold-unpacked": ColdUnpacked,
+}

@@ -1,0 +1,234 @@
+"""Read finished months where they lie: one compressed archive each (docs/format.md §14).
+
+    for month in list_months(root):
+        open_month(root, month).list_keys("record")
+    read_record(root, "…/cold/2026-10", "builder-bea-01K….jsonl")   # the bytes that went in
+
+An archive is a file that nobody writes again: zstd frames that share a dictionary, and two sorted
+tables that lead to them. Its records and objects come out as the bytes that went in, so seals and
+names prove them as ever; the file itself is believed in nothing. The room `cold` makes archives.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from specify_cli import durable
+from specify_cli.errors import EnvironmentFault, StoredDataError
+from specify_cli.record import layout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Unpack = Callable[[int, bytes], bytes]
+
+ENDING = ".cold"
+MAGIC = b"SKCOLD1\n"
+# Offset and length of the dictionary, then of the names; offset and number of the entries of
+# records, then of objects; the magic.
+FOOTER = struct.Struct(">8Q8s")
+# A key, and the offset, length and unpacked size of its frame.
+ENTRY = struct.Struct(">32s3Q")
+TABLES = ("record", "object")
+# No record or object is larger; a frame that says so is not unpacked.
+_MAX_SIZE = 512 * 1024 * 1024
+_MOST_OPEN = 32
+
+
+class Footer(NamedTuple):
+    """The end of an archive, as `FOOTER` packs it without the magic."""
+
+    dictionary: int
+    dictionary_length: int
+    names: int
+    names_length: int
+    records: int
+    record_count: int
+    objects: int
+    object_count: int
+
+
+def make_key(table: str, key: str) -> bytes:
+    """Return the key of an entry: an object's digest, or the SHA-256 of a record's file name."""
+    return bytes.fromhex(key) if table == "object" else sha256(key.encode()).digest()
+
+
+class Archive:
+    """One month's archive, opened to be read; its descriptor is closed with it.
+
+    Raises StoredDataError COLD_DAMAGED, EnvironmentFault EXTRA_MISSING.
+    """
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path, self._fd = path, fd
+        self._unpack: Unpack | None = None
+        size = os.fstat(fd).st_size
+        tail = os.pread(fd, FOOTER.size, max(0, size - FOOTER.size))
+        if len(tail) != FOOTER.size or tail[-8:] != MAGIC or os.pread(fd, 8, 0) != MAGIC:
+            raise self._describe_damage("it does not begin and end as an archive does")
+        footer = self._footer = Footer(*FOOTER.unpack(tail)[:8])
+        counts = (footer.record_count, footer.object_count)
+        if max(footer) > size or max(counts) * ENTRY.size > size:
+            raise self._describe_damage("its end names places outside it")
+
+    def __del__(self) -> None:
+        os.close(self._fd)
+
+    def read(self, table: str, key: str) -> bytes | None:
+        """Return the bytes of a record, by its file name, or of an object; None where it is not in
+        here."""
+        entry = self._find(table, make_key(table, key))
+        return None if entry is None else self._unpack_frame(*entry)
+
+    def holds(self, name: str) -> bool:
+        """Return whether a record of this name is in here."""
+        return self._find("record", make_key("record", name)) is not None
+
+    def list_keys(self, table: str) -> list[str]:
+        """Return the names of the records, or the digests of the objects, in order."""
+        footer = self._footer
+        if table == "record":
+            names = os.pread(self._fd, footer.names_length, footer.names)
+            return names.decode("utf-8", "replace").split("\n")[:-1]
+        data = os.pread(self._fd, footer.object_count * ENTRY.size, footer.objects)
+        whole = len(data) // ENTRY.size * ENTRY.size
+        return [key.hex() for key, *_ in ENTRY.iter_unpack(data[:whole])]
+
+    def _find(self, table: str, key: bytes) -> tuple[int, int, int] | None:
+        """Return where the frame of a key lies: offset, length, unpacked size."""
+        footer = self._footer
+        is_record = table == "record"
+        start = footer.records if is_record else footer.objects
+        low, high = 0, footer.record_count if is_record else footer.object_count
+        while low < high:
+            middle = (low + high) // 2
+            data = os.pread(self._fd, ENTRY.size, start + middle * ENTRY.size)
+            if len(data) < ENTRY.size:
+                raise self._describe_damage("an entry lies outside it")
+            found, *place = ENTRY.unpack(data)
+            if found == key:
+                return place[0], place[1], place[2]
+            low, high = (middle + 1, high) if found < key else (low, middle)
+        return None
+
+    def _unpack_frame(self, offset: int, length: int, size: int) -> bytes:
+        if max(length, size) > _MAX_SIZE:
+            raise self._describe_damage(f"a frame of {size} bytes")
+        if self._unpack is None:
+            footer = self._footer
+            data = os.pread(self._fd, footer.dictionary_length, footer.dictionary)
+            self._unpack = make_unpacker(data)
+        try:
+            return self._unpack(size, os.pread(self._fd, length, offset))
+        except ValueError as error:
+            raise self._describe_damage(str(error)) from error
+
+    def _describe_damage(self, what: str) -> StoredDataError:
+        return StoredDataError(
+            "COLD_DAMAGED",
+            f"{self.path} is not a whole archive: {what[:300]}",
+            "restore the file from a backup; spec-kitty invocations verify --all names what is "
+            "missing",
+        )
+
+
+def make_unpacker(dictionary: bytes) -> Unpack:
+    """Return what unpacks a frame that shares this dictionary, if it says this size; it raises
+    ValueError. Raises EnvironmentFault EXTRA_MISSING."""
+    try:
+        import zstandard  # where records lie in cold storage
+    except ImportError as error:
+        from specify_cli.installation import advise_install
+
+        raise EnvironmentFault(
+            "EXTRA_MISSING", "cold storage needs the extra `cold`", advise_install("cold")
+        ) from error
+
+    data = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
+    unpacker = zstandard.ZstdDecompressor(dict_data=data)
+
+    def unpack(size: int, frame: bytes) -> bytes:
+        try:
+            if zstandard.frame_content_size(frame) != size:
+                raise ValueError(f"a frame says another size than {size}")
+            return unpacker.decompress(frame, max_output_size=size)
+        except zstandard.ZstdError as error:
+            raise ValueError(str(error)) from error
+
+    return unpack
+
+
+_OPENED: dict[tuple[str, int, int, int], Archive] = {}
+
+
+def list_months(root: str) -> list[str]:
+    """Return the months that lie in archives, oldest first, as `2026-10`."""
+    try:
+        with durable.folder(root, layout.COLD) as fd:
+            names = os.listdir(fd)
+    except FileNotFoundError:
+        return []
+    months = (name.removesuffix(ENDING) for name in names if name.endswith(ENDING))
+    return sorted(month for month in months if layout.is_month(month))
+
+
+def open_month(root: str, month: str) -> Archive | None:
+    """Return the archive of a month; None where there is none. Raises StoredDataError,
+    EnvironmentFault EXTRA_MISSING."""
+    name = f"{month}{ENDING}"
+    try:
+        with durable.folder(root, layout.COLD) as folder_fd:
+            fd = durable.open_regular(folder_fd, name, os.O_RDONLY, f"{layout.COLD}/{name}")
+    except FileNotFoundError:
+        return None
+    state = os.fstat(fd)
+    # A file that was replaced is another archive, and a forked process opens its own.
+    key = (f"{root}/{layout.COLD}/{name}", state.st_ino, state.st_ctime_ns, os.getpid())
+    archive = _OPENED.get(key)
+    if archive is not None:
+        os.close(fd)
+        return archive
+    while len(_OPENED) >= _MOST_OPEN:
+        del _OPENED[next(iter(_OPENED))]
+    archive = _OPENED[key] = Archive(key[0], fd)
+    return archive
+
+
+def find_month(root: str, name: str, invocation_id: str) -> str | None:
+    """Return the folder by which a record of this name is read from its month's archive; None where
+    it is not in one."""
+    folder = layout.cold_folder(invocation_id)
+    if not os.path.lexists(f"{root}/{folder}{ENDING}"):
+        return None
+    archive = open_month(root, folder.rpartition("/")[2])
+    return folder if archive is not None and archive.holds(name) else None
+
+
+def list_names(root: str) -> Iterator[str]:
+    """Yield the file names of all records in archives. Raises StoredDataError."""
+    for month in list_months(root):
+        archive = open_month(root, month)
+        yield from () if archive is None else archive.list_keys("record")
+
+
+def read_record(root: str, folder: str, name: str) -> bytes:
+    """Return the bytes of a record that lies in an archive. Raises FileNotFoundError,
+    StoredDataError, EnvironmentFault."""
+    archive = open_month(root, folder.rpartition("/")[2])
+    data = None if archive is None else archive.read("record", name)
+    if data is None:
+        raise FileNotFoundError(2, "not in the archive", f"{root}/{folder}/{name}")
+    return data
+
+
+def find_object(root: str, digest: str) -> bytes | None:
+    """Return an object from the newest archive that holds it, not yet hashed; None where none
+    does."""
+    for month in reversed(list_months(root)):
+        archive = open_month(root, month)
+        data = None if archive is None else archive.read("object", digest)
+        if data is not None:
+            return data
+    return None

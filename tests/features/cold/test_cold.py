@@ -1,0 +1,231 @@
+"""Finished months in archives: every command reads them there, and no crash loses a record."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from specify_cli.features.cold import packing
+from specify_cli.features.cold.packing import pack_month, survey, unpack_month
+from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.project.config import Project, load_project
+from specify_cli.record import layout
+from support import Cli, accept, git, valid
+
+DAY = 86_400_000_000_000
+# In the middle of September and October 2026, in nanoseconds.
+SEPTEMBER, OCTOBER = 1_789_430_400_000_000_000, 1_792_022_400_000_000_000
+NOVEMBER_MILLIS = 1_794_700_800_000
+
+
+def record(root: Path, home: Path, at: int, request: str, *, close: bool = True) -> str:
+    """Leave a record begun at a moment, with a call and an answer of its own; return its id."""
+    executor = ProfileInvocationExecutor(root, home=str(home), clock=lambda: at)
+    run = executor.invoke(request).invocation_id
+    word = hashlib.sha256(request.encode()).hexdigest()[:12]
+    output = " ".join(f"{word}-{number}" for number in range(9_000))
+    call = {"tool": "Bash", "call_id": "1", "args": {"command": request}}
+    executor.record(run, [("tool_call", call)])
+    executor.record(run, [("tool_result", {"tool": "Bash", "call_id": "1", "status": "ok", "output": output})])
+    if close:
+        executor.complete(run)
+    return run
+
+
+@pytest.fixture
+def months(chartered: Path, home: Path) -> Path:
+    """Return a project with closed records of September and October, and an open one of October."""
+    git(chartered, "init", "-q")
+    (chartered / ".kittify/config.yaml").write_text("audit:\n  capture_tool_io: full\n")
+    accept(chartered)
+    for number in range(12):
+        record(chartered, home, SEPTEMBER + number * DAY // 24, f"fix the login test {number}")
+    for number in range(3):
+        record(chartered, home, OCTOBER + number * DAY // 24, f"review the parser {number}")
+    record(chartered, home, OCTOBER + DAY, "fix what stays open", close=False)
+    return chartered
+
+
+def read_project(root: Path, home: Path) -> Project:
+    return load_project(str(root), str(home))[0]
+
+
+def pack_all(root: Path, home: Path) -> None:
+    project = read_project(root, home)
+    for month in survey(project, NOVEMBER_MILLIS):
+        pack_month(project, month)
+
+
+def list_files(root: Path, folder: str) -> dict[str, bytes]:
+    top = root / folder
+    return {str(path.relative_to(top)): path.read_bytes() for path in top.rglob("*") if path.is_file()}
+
+
+def show_all(cli: Cli) -> dict[str, str]:
+    """Return what every reading command says, without the place of a record's file."""
+    rows = cli("invocations", "list", "--limit", "100", "--json").json()
+    said = {"list": json.dumps([{**row, "path": ""} for row in rows])}
+    for row in rows:
+        run = row["invocation_id"]
+        shown = cli("invocations", "show", run, "--json").json()
+        said[f"show {run}"] = json.dumps({**shown, "path": ""})
+        said[f"replay {run}"] = cli("replay", run).out
+    verified = cli("invocations", "verify", "--all", "--json").json()
+    said["verify"] = json.dumps({key: verified[key] for key in ("verdict", "records", "findings", "level")})
+    said["search"] = cli("invocations", "search", "login", "--json").out
+    said["context"] = cli("invocations", "context", rows[-1]["invocation_id"]).out
+    return said
+
+
+def test_every_command_reads_a_month_where_it_lies(months: Path, home: Path, cli: Cli) -> None:
+    before = show_all(cli)
+    pack_all(months, home)
+
+    assert 1 == len(list((months / layout.RECORDS).glob("*.jsonl")))
+    assert before == show_all(cli)
+
+
+def test_months_come_back_as_they_were(months: Path, home: Path) -> None:
+    before = [list_files(months, folder) for folder in (layout.RECORDS, layout.OBJECTS)]
+    pack_all(months, home)
+    moved = [list_files(months, folder) for folder in (layout.RECORDS, layout.OBJECTS)]
+    for month in ("2026-09", "2026-10"):
+        unpack_month(str(months), month)
+
+    assert sum(map(len, moved)) < sum(map(len, before))
+    assert before == [list_files(months, folder) for folder in (layout.RECORDS, layout.OBJECTS)]
+
+
+def test_a_month_takes_a_fifth_of_its_bytes(months: Path, home: Path) -> None:
+    project = read_project(months, home)
+    (september, _) = survey(project, NOVEMBER_MILLIS)
+    packed = pack_month(project, september)
+
+    assert 12 == packed.records and not packed.stay
+    assert packed.after * 5 < packed.before
+
+
+def test_open_and_damaged_records_and_the_month_that_goes_on_stay(months: Path, home: Path) -> None:
+    project = read_project(months, home)
+    damaged = max(place.name for place in survey(project, NOVEMBER_MILLIS)[0].loose)
+    path = months / layout.RECORDS / damaged
+    path.write_bytes(path.read_bytes().replace(b"login", b"logon", 1))
+    september, october = (pack_month(project, month) for month in survey(project, NOVEMBER_MILLIS))
+
+    assert (11, 3) == (september.records, october.records)
+    assert september.stay[0].endswith("it is not intact") and october.stay[0].endswith("it is open")
+    assert not survey(project, OCTOBER // 1_000_000)[1].is_over
+
+
+def test_a_closed_month_grows_by_what_is_closed_late(months: Path, home: Path, cli: Cli) -> None:
+    pack_all(months, home)
+    (left,) = [path.name[-32:-6] for path in (months / layout.RECORDS).glob("*.jsonl")]
+    assert 0 == cli("profile-invocation", "complete", "--invocation-id", left).code
+    pack_all(months, home)
+
+    assert [] == list((months / layout.RECORDS).glob("*.jsonl"))
+    assert 16 == len(cli("invocations", "list", "--limit", "100", "--json").json())
+    assert "intact" == cli("invocations", "verify", "--all", "--json").json()["verdict"]
+
+
+def test_commands_say_what_lies_where(months: Path, cli: Cli) -> None:
+    assert months
+    status = cli("cold", "status", "--json").json()
+    packed = cli("cold", "pack", "2026-09", "--json").json()
+    again = cli("cold", "pack", "2026-09")
+    refused = cli("cold", "pack", "2031-01", "--json")
+    unpacked = cli("cold", "unpack", "2026-09", "--json").json()
+
+    assert [(12, 0), (4, 0)] == [(row["loose"], row["packed"]) for row in status]
+    for row in status:
+        valid(row, "cold-month")
+    assert 12 == valid(packed[0], "cold-packed")["records"]
+    assert "nothing was moved" in again.out
+    assert (1, "COLD_REFUSED") == (refused.code, refused.error()["error_code"])
+    assert 12 == valid(unpacked[0], "cold-unpacked")["records"]
+
+
+def test_a_linked_worktree_and_a_committed_trail_are_refused(months: Path, cli: Cli, tmp_path: Path) -> None:
+    git(months, "add", ".kittify/config.yaml")
+    git(months, "commit", "-q", "-m", "start")
+    git(months, "worktree", "add", "-q", str(tmp_path / "beside"))
+    beside = cli("cold", "pack", "--json", cwd=tmp_path / "beside")
+    (months / ".kittify/config.yaml").write_text("trail: committed\n")
+    accept(months)
+    committed = cli("cold", "pack", "--json")
+
+    assert ["COLD_REFUSED"] * 2 == [ran.error()["error_code"] for ran in (beside, committed)]
+    assert "linked worktree" in beside.err and "git" in committed.err
+
+
+@pytest.mark.parametrize("step", ["_fill", "_compare", "_remove_records", "_remove_objects", "unlink"])
+def test_killed_at_any_step_every_record_is_there(
+    months: Path, home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """A child is killed at a step; what it leaves reads as before, and packing again ends it."""
+    before = cli("invocations", "list", "--limit", "100", "--json").json()
+    child = os.fork()
+    if child == 0:
+        target, name = (os, step) if step == "unlink" else (packing, step)
+        monkeypatch.setattr(target, name, lambda *_, **__: os._exit(9))
+        pack_all(months, home)
+        os._exit(0)
+    assert 9 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    crashed = cli("invocations", "list", "--limit", "100", "--json").json()
+    verified = cli("invocations", "verify", "--all", "--json").json()
+    pack_all(months, home)
+
+    assert [row["invocation_id"] for row in before] == [row["invocation_id"] for row in crashed]
+    assert ("intact", []) == (verified["verdict"], verified["findings"])
+    assert 1 == len(list((months / layout.RECORDS).glob("*.jsonl")))
+
+
+def test_what_is_forgotten_leaves_its_archive_too(months: Path, home: Path, cli: Cli) -> None:
+    pack_all(months, home)
+    secret = f"{hashlib.sha256(b'fix the login test 7').hexdigest()[:12]}-8642"
+    planned = cli("forget", "--subject", secret, "--json")
+    done = cli("forget", "--subject", secret, "--reason", "asked", "--yes", "--json").json()
+    pack_all(months, home)
+    archives = [packing.open_month(str(months), month) for month in ("2026-09", "2026-10")]
+
+    assert planned.json()["done"] is False
+    assert 1 == len(planned.json()["records"])
+    assert (True, []) == (done["done"], done["left"])
+    for archive in archives:
+        assert archive is not None
+        for table in ("record", "object"):
+            for key in archive.list_keys(table):
+                assert secret.encode() not in (archive.read(table, key) or b"")
+    verified = cli("invocations", "verify", "--all", "--json").json()
+    assert "intact" == verified["verdict"] and verified["erased"] > 0
+
+
+def test_a_damaged_archive_is_named_and_costs_its_own_records_alone(months: Path, home: Path, cli: Cli) -> None:
+    pack_all(months, home)
+    path = months / layout.COLD / "2026-09.cold"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:8] + bytes(40) + whole[48:])
+    listed = cli("invocations", "list", "--limit", "100", "--json")
+    verified = cli("invocations", "verify", "--all", "--json")
+    path.write_bytes(b"no archive")
+    broken = cli("invocations", "list", "--limit", "100", "--json")
+
+    assert 0 == listed.code, listed.err
+    assert 15 == len(listed.json()) and "is not a whole archive" in listed.err
+    assert 3 == verified.code and "not_intact" == verified.json()["verdict"]
+    assert 4 == len(broken.json()) and "2026-09.cold" in broken.err
+
+
+def test_a_link_in_place_of_an_archive_is_not_followed(months: Path, home: Path, cli: Cli, tmp_path: Path) -> None:
+    pack_all(months, home)
+    path = months / layout.COLD / "2026-09.cold"
+    shutil.move(path, tmp_path / "elsewhere.cold")
+    path.symlink_to(tmp_path / "elsewhere.cold")
+    listed = cli("invocations", "list", "--limit", "100", "--json")
+
+    assert 4 == len(listed.json()) and "2026-09.cold" in listed.err
