@@ -17,7 +17,7 @@ FEATURE = Feature(
             (),
             ("spec-kitty cold status",),
             "0 shown · 1 refused · 2 usage",
-            rank=751,
+            rank=765,
         ),
         Command(
             ("cold", "pack"),
@@ -27,7 +27,7 @@ FEATURE = Feature(
             (argument("months", "Months as 2026-10; else all that are over.", multiple=True),),
             ("spec-kitty cold pack", "spec-kitty cold pack 2026-10"),
             "0 done · 1 refused · 2 usage",
-            rank=752,
+            rank=766,
         ),
         Command(
             ("cold", "unpack"),
@@ -36,7 +36,7 @@ FEATURE = Feature(
             (argument("months", "Months as 2026-10.", multiple=True, metavar="MONTH"),),
             ("spec-kitty cold unpack 2026-10",),
             "0 done · 1 refused · 2 usage",
-            rank=753,
+            rank=767,
         ),
     ),
     errors={
