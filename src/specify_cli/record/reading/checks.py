@@ -125,6 +125,11 @@ class _Part(NamedTuple):
     def text(self) -> str:
         return " ".join(self.words)
 
+    @property
+    def first(self) -> str:
+        """Return the program; nothing where only variables or wrappers stand here."""
+        return self.words[0] if self.words else ""
+
 
 def find_commands(context: str) -> tuple[str, ...]:
     """Return the commands that a charter's text names, as code, under its headings about tests."""
@@ -296,7 +301,7 @@ def _find_test(parts: Sequence[_Part], commands: Sequence[str]) -> int | None:
 
 
 def _is_test(part: _Part, commands: Sequence[str]) -> bool:
-    words = part.words[1:] if part.words[0] in _KEYWORDS else part.words
+    words = part.words[1:] if part.first in _KEYWORDS else part.words
     text = " ".join(_strip(words))
     bare = _RUNNERS.sub("", text).removeprefix("./")
     for named in commands:
@@ -313,11 +318,11 @@ def _is_test(part: _Part, commands: Sequence[str]) -> bool:
 
 def _decides_exit(parts: Sequence[_Part], place: int, command: str) -> bool:
     """Return whether the exit code of the whole is the test run's where that failed."""
-    if parts[place].words[0] in _KEYWORDS or "$(" in command or "`" in command:
+    if parts[place].first in _KEYWORDS or "$(" in command or "`" in command:
         return False
     behind = parts[place]
     if behind.operator == "||" and place + 1 < len(parts):
-        return parts[place + 1].words[0] in ("exit", "false", "return")
+        return parts[place + 1].first in ("exit", "false", "return")
     if behind.operator == "|":
         return "pipefail" in command and all(
             part.operator in ("|", "&&", "") for part in parts[place:]

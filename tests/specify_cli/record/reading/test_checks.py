@@ -5,11 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from specify_cli.record.reading.checks import find_commands, judge_command, name_change
 from specify_cli.record.reading.done_note import note_done
 
 PASSED, FAILED, NONE, UNKNOWN = "passed", "failed", "no tests ran", "not known"
+# Of which command lines are made that a shell may refuse.
+WORDS = [
+    *("env", "FOO=1", "timeout", "5", "bash", "-c", "-lc", "if", "!", ";", "&&", "||", "|", "&", ">", "out", "(", ")"),
+    *("'", '"', "\\", "$(", "`", "{}", "\n", "pytest -q"),
+]
 GREEN, RED = "....\n42 passed in 0.12s", "..F\n3 failed, 39 passed in 0.12s"
 
 
@@ -85,6 +92,15 @@ def test_a_word_of_two_million_characters_is_passed_over(long: str) -> None:
     """It ends in no time that grows with the square of the word, and hides no command."""
     assert judge_command(f"echo {long} && pytest -q", "ok", GREEN, ()) == "passed"
     assert judge_command(f"echo {long}", "ok", GREEN, ()) is None
+
+
+@given(st.lists(st.sampled_from(WORDS)))
+def test_any_command_line_is_judged(words: list[str]) -> None:
+    """A record holds whatever an agent typed: a wrapper without a command is no test, and no defect."""
+    command = " ".join(words)
+
+    assert judge_command(command, "ok", "", ("make test",)) in (None, "passed", "failed", "no tests ran", "not known")
+    assert isinstance(name_change(command), str)
 
 
 def test_the_commands_of_the_testing_section_are_test_commands() -> None:
