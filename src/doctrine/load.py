@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import stat
 from functools import lru_cache
 
+from doctrine import os
 from doctrine.artifact import Artifact, parse_artifact
 from doctrine.git import find_worktree, git_directory
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256

@@ -7,10 +7,10 @@ then.
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 
+from doctrine import os
 from doctrine.git import ask_git, find_worktree
 from doctrine.light_imports import sha256
 from specify_cli import durable
