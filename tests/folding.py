@@ -3,8 +3,8 @@
     with Folding(folder, kept, decompose=True):   # HFS+: a listing gives names back decomposed; without, APFS
         …work in `folder`; the bytes lie in `kept`
 
-The kernel asks this process for every name (FUSE, linux/fuse.h), so git, shells and our own processes all see it. It has
-no O_TMPFILE and no renameat2(RENAME_NOREPLACE) either, and with `links=False` no links, as FAT. Needs root and /dev/fuse.
+The kernel asks this process for every name (FUSE, linux/fuse.h), so git and every process of ours see it. It has no
+O_TMPFILE either, and with `links=False` no links, as FAT. Needs root and /dev/fuse.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import stat
 import struct
 import subprocess
+import traceback
 import unicodedata
 from pathlib import Path
 
@@ -23,7 +24,7 @@ MISSING = not (os.access("/dev/fuse", os.R_OK | os.W_OK) and os.geteuid() == 0)
 _LOOKUP, _FORGET, _GETATTR, _SETATTR, _READLINK, _SYMLINK, _MKNOD, _MKDIR = 1, 2, 3, 4, 5, 6, 8, 9
 _UNLINK, _RMDIR, _RENAME, _LINK, _OPEN, _READ, _WRITE, _STATFS, _RELEASE = 10, 11, 12, 13, 14, 15, 16, 17, 18
 _FSYNC, _FLUSH, _INIT, _OPENDIR, _READDIR, _RELEASEDIR, _FSYNCDIR = 20, 25, 26, 27, 28, 29, 30
-_ACCESS, _CREATE, _INTERRUPT, _DESTROY, _BATCH_FORGET = 34, 35, 36, 38, 42
+_ACCESS, _CREATE, _INTERRUPT, _DESTROY, _BATCH_FORGET, _RENAME2 = 34, 35, 36, 38, 42, 45
 _ROOT, _MOST = 1, 1 << 20
 
 
@@ -43,6 +44,8 @@ class Folding:
         if self._server == 0:
             try:
                 _serve(fuse, self._names)
+            except BaseException:
+                traceback.print_exc()
             finally:
                 os._exit(0)
         os.close(fuse)
@@ -116,10 +119,10 @@ def _serve(fuse: int, names: _Names) -> None:
     while True:
         try:
             request = os.read(fuse, _MOST + 65536)
-        except InterruptedError:
-            continue
-        except OSError:
-            return
+        except OSError as error:
+            if error.errno == errno.ENODEV:
+                return
+            continue  # whoever asked was interrupted
         _, code, unique, node = struct.unpack_from("<IIQQ", request)
         if code in (_FORGET, _BATCH_FORGET, _INTERRUPT):
             continue
@@ -130,9 +133,13 @@ def _serve(fuse: int, names: _Names) -> None:
             answer = _answer(code, node, request[40:], names)
         except OSError as error:
             failed = error.errno or errno.EIO
+        except UnicodeError:
+            failed = errno.EILSEQ  # as APFS answers for a name that is not UTF-8
+        except KeyError:
+            failed = errno.ESTALE
         try:
             os.write(fuse, struct.pack("<IiQ", 16 + len(answer), -failed, unique) + answer)
-        except FileNotFoundError:
+        except OSError:
             continue  # whoever asked was interrupted
 
 
@@ -162,7 +169,7 @@ def _answer(code: int, node: int, body: bytes, names: _Names) -> bytes:
 
 
 def _use_open(code: int, body: bytes, names: _Names) -> bytes:
-    fd, offset, size = struct.unpack_from("<QQI", body)
+    fd, offset, size = struct.unpack_from("<QQI", body.ljust(20, b"\0"))
     if code == _READ:
         return os.pread(fd, size, offset)
     if code == _WRITE:
@@ -170,11 +177,12 @@ def _use_open(code: int, body: bytes, names: _Names) -> bytes:
     if code in (_FSYNC, _FSYNCDIR):
         os.fsync(fd)
     elif code == _READDIR:
-        listed = [".", "..", *sorted(os.listdir(fd))]
+        with os.scandir(fd) as entries:
+            listed = [(".", 2), ("..", 2), *sorted((entry.name, entry.inode()) for entry in entries)]
         out = b""
-        for at, name in enumerate(listed[offset:], offset + 1):
+        for at, (name, inode) in enumerate(listed[offset:], offset + 1):
             data = name.encode()
-            entry = struct.pack("<QQII", 2, at, len(data), 0) + data
+            entry = struct.pack("<QQII", inode, at, len(data), 0) + data
             entry += b"\0" * (-len(entry) % 8)
             if len(out) + len(entry) > size:
                 break
@@ -207,7 +215,7 @@ def _change(node: int, body: bytes, names: _Names) -> bytes:
 
 
 def _change_names(code: int, node: int, body: bytes, names: _Names) -> bytes:
-    size = {_CREATE: 16, _MKNOD: 16, _MKDIR: 8, _RENAME: 8, _LINK: 8}.get(code, 0)
+    size = {_CREATE: 16, _MKNOD: 16, _MKDIR: 8, _RENAME: 8, _RENAME2: 16, _LINK: 8}.get(code, 0)
     first, _, rest = body[size:].partition(b"\0")
     path = names.child(node, first) if code in _NAMED else ""
     if code == _LOOKUP:
@@ -227,9 +235,11 @@ def _change_names(code: int, node: int, body: bytes, names: _Names) -> bytes:
         os.symlink(rest.partition(b"\0")[0].decode(), path)
     elif code == _LINK and names.links:
         os.link(names.path(struct.unpack_from("<Q", body)[0]), path, follow_symlinks=False)
-    elif code == _RENAME:
-        (folder,) = struct.unpack_from("<Q", body)
+    elif code in (_RENAME, _RENAME2):
+        folder, flags = struct.unpack_from("<QI", body)
         new = names.child(folder, rest.partition(b"\0")[0])
+        if code == _RENAME2 and flags == 1 and os.path.lexists(new):
+            raise OSError(errno.EEXIST, "it is there")
         # Another spelling of the same entry is its new name.
         names.move(path, new)
         return b""
@@ -241,4 +251,4 @@ def _change_names(code: int, node: int, body: bytes, names: _Names) -> bytes:
     return names.entry(path)
 
 
-_NAMED = {_LOOKUP, _CREATE, _MKNOD, _MKDIR, _SYMLINK, _LINK, _RENAME, _UNLINK, _RMDIR}
+_NAMED = {_LOOKUP, _CREATE, _MKNOD, _MKDIR, _SYMLINK, _LINK, _RENAME, _RENAME2, _UNLINK, _RMDIR}

@@ -16,6 +16,7 @@ import time
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
+from specify_cli.record import layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -223,6 +224,53 @@ def read_below(root: str, relative: str, limit: int | None = None) -> bytes:
             )
         finally:
             os.close(fd)
+
+
+def is_case_folded(root: str) -> bool:
+    """Return whether names that differ in case are one name at `root`, as macOS and Windows have
+    it."""
+    for name in (layout.KITTIFY, ".git"):
+        try:
+            other = os.lstat(f"{root}/{name.upper()}")
+            return os.path.samestat(other, os.lstat(f"{root}/{name}"))
+        except OSError:
+            continue
+    return False
+
+
+def name_below(root: str, path: str) -> str | None:
+    """Return how the project at `root` names a file, of its whole path; None for one outside.
+
+    `root` may be spelled otherwise in the path: through a link, as /tmp on macOS, or in another
+    case. Where case is folded, a file has the name that git gives it: its entry's, composed (NFC).
+    """
+    if path.startswith(f"{root}/"):
+        relative = path[len(root) + 1 :]
+    else:
+        head, relative = path, ""
+        while not _is_same(head, root):
+            above, name = os.path.split(head)
+            if above == head:
+                return None
+            head, relative = above, f"{name}/{relative}" if relative else name
+    if not is_case_folded(root):
+        return relative
+    from unicodedata import normalize  # where names are folded only
+
+    here = root
+    for part in relative.split("/"):
+        names = os.listdir(here) if os.path.isdir(here) else []
+        folded = normalize("NFD", part).casefold()
+        alike = (name for name in names if normalize("NFD", name).casefold() == folded)
+        here = f"{here}/{part if part in names else next(alike, part)}"
+    return normalize("NFC", here[len(root) + 1 :])
+
+
+def _is_same(path: str, folder: str) -> bool:
+    try:
+        return os.path.samefile(path, folder)
+    except (OSError, ValueError):
+        return False
 
 
 def read_own(path: str, name: str, limit: int, *, closed: int = 0o022) -> bytes | None:
