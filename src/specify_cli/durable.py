@@ -285,8 +285,9 @@ def read_own(path: str, name: str, limit: int, *, closed: int = 0o022) -> bytes 
     except FileNotFoundError:
         return None
     try:
-        state = os.fstat(fd)
-        if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & closed:
+        state, user = os.fstat(fd), os.geteuid()
+        # On Windows neither is known (below 0): who may write there may put a git hook there, too.
+        if user >= 0 and (state.st_uid != user or stat.S_IMODE(state.st_mode) & closed):
             raise StoredDataError(
                 "NOT_OURS",
                 f"{path}/{name} belongs to another user or is open to others (mode "

@@ -21,7 +21,7 @@ from doctrine.system import macos
 from folding import MISSING, Folding
 from specify_cli import durable
 from specify_cli.record import layout
-from support import Ran, environment, git, run_process
+from support import EVENT, LINES, Ran, environment, git, run_process
 
 # Runs commands in a process that takes itself for one on macOS, without what only Linux has; prints what each did, and
 # how often a file was brought to stable storage.
@@ -53,16 +53,6 @@ for words in json.load(real_open(sys.argv[1])):
 from doctrine import os as chosen
 assert chosen.__name__ == "doctrine.system.macos"
 """
-
-
-LINES = (
-    ("do", "fix the login test", "--json"),
-    ("profile-invocation", "record", "--invocation-id", "ID"),
-    ("profile-invocation", "complete", "--invocation-id", "ID"),
-    ("invocations", "list"),
-    ("invocations", "verify", "--all"),
-)
-EVENT = b'{"event":"tool_call","call_id":"c1","tool":"pytest","args":{},"side_effect":"external"}\n'
 
 
 def run_lines(program: str, project: Path, home: Path) -> Ran:
