@@ -5,24 +5,32 @@ Nobody has run it on macOS; these are stand-ins. Those that mount a file system 
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import json
 import os
+import re
 import subprocess
 import sys
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from doctrine import load
 from doctrine.system import macos
 from folding import MISSING, Folding
 from specify_cli import durable
+from specify_cli.cli.terminal import person
+from specify_cli.errors import InvocationError
 from specify_cli.record import layout
 from support import EVENT, LINES, Ran, environment, git, run_process
 
+SOURCES = Path(__file__).parents[2] / "src"
 # Runs commands in a process that takes itself for one on macOS, without what only Linux has; prints what each did, and
 # how often a file was brought to stable storage.
 AS_ON_MACOS = """
@@ -98,6 +106,78 @@ def test_a_record_is_made_closed_and_verified_without_what_only_linux_has(charte
     synced = [int(line.split(", ")[1]) for line in done.err.splitlines() if ": 0, " in line]
     assert min(synced[:3]) > 0 and synced[3:] == [0, 0]
     assert "intact" in done.out
+
+
+def test_without_preadv_bytes_are_found_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_bytes(b"x" * 262_140 + b"needle")
+    monkeypatch.delattr(os, "preadv")
+    monkeypatch.setattr(durable, "os", macos)
+    with (tmp_path / "file").open("rb") as file:
+        assert durable.holds(file.fileno(), b"needle") and not durable.holds(file.fileno(), b"needles")
+
+
+def test_where_no_link_can_be_made_macos_renames_without_replacing(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[object, ...]] = []
+    library = SimpleNamespace(renameatx_np=lambda *given: asked.append(given) or 0)
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: library)
+    durable.rename_exclusive(7, ".tmp-é", "name")
+
+    assert asked == [(7, ".tmp-é".encode(), 7, b"name", 4)]
+
+
+@pytest.mark.parametrize("code", ["ELOOP", "EMLINK", "ENOTDIR"])
+def test_a_link_is_named_whatever_the_system_answers_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    number = getattr(errno, code)
+
+    class Answering:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(os, name)
+
+        def open(self, path: str, flags: int, *rest: Any, **named: Any) -> int:
+            if named.get("dir_fd") is not None:
+                raise OSError(number, os.strerror(number))
+            return os.open(path, flags, *rest, **named)
+
+    monkeypatch.setattr(durable, "os", Answering())
+    monkeypatch.setattr(load, "os", Answering())
+    with pytest.raises(InvocationError) as caught:
+        durable.open_folder(str(tmp_path), ["folder"])
+    with pytest.raises(load.SourceError, match="symbolic link"):
+        load.read_source(str(tmp_path), "folder/a.yaml")
+
+    assert caught.value.code == "UNSAFE_PATH"
+
+
+def test_without_proc_the_processes_above_are_asked_of_ps(monkeypatch: pytest.MonkeyPatch) -> None:
+    real_open, known = open, person._read_process(os.getpid())
+
+    def no_proc(path: Any, *rest: Any, **named: Any) -> Any:
+        if str(path).startswith("/proc"):
+            raise FileNotFoundError(2, "no such file", path)
+        return real_open(path, *rest, **named)
+
+    monkeypatch.setattr("builtins.open", no_proc)
+    asked = person._read_process(os.getpid())
+
+    assert known is not None and asked is not None and known[0] == asked[0] == os.getppid()
+    assert Path(asked[1][0]).name == Path(known[1][0]).name
+
+
+def test_what_systems_have_otherwise_is_asked_of_one_os_by_every_module() -> None:
+    """`import os` alone would fail, or be less durable, where a module opens, syncs, renames or asks for a user."""
+    differs = re.compile(
+        r"dir_fd|\bos\.(O_|fsync|fdatasync|preadv?\b|get(e?uid)\b|kill|posix_spawn|rename|replace|link)"
+    )
+    plain = [
+        str(path.relative_to(SOURCES))
+        for path in sorted(SOURCES.rglob("*.py"))
+        if re.search(r"^\s*import os$", path.read_text("utf-8"), re.M) and differs.search(path.read_text("utf-8"))
+    ]
+
+    assert plain == ["doctrine/system/macos.py", "doctrine/system/windows.py"]
 
 
 # --- names
