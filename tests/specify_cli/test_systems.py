@@ -118,8 +118,12 @@ def test_without_preadv_bytes_are_found_all_the_same(tmp_path: Path, monkeypatch
 
 def test_where_no_link_can_be_made_macos_renames_without_replacing(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[object, ...]] = []
-    library = SimpleNamespace(renameatx_np=lambda *given: asked.append(given) or 0)
-    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: library)
+
+    def renameatx_np(*given: object) -> int:
+        asked.append(given)
+        return 0
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace(renameatx_np=renameatx_np))
     durable.rename_exclusive(7, ".tmp-é", "name")
 
     assert asked == [(7, ".tmp-é".encode(), 7, b"name", 4)]
