@@ -186,6 +186,8 @@ def _translated(name: str) -> Any:
 def _fsync(fd: int) -> None:
     if stat.S_ISDIR(_real.fstat(fd).st_mode):
         raise OSError(errno.EBADF, "FlushFileBuffers takes no folder that is open to read")
+    if fcntl.fcntl(fd, fcntl.F_GETFL) & 3 == os.O_RDONLY:
+        raise OSError(errno.EBADF, "FlushFileBuffers takes no file that is open to read alone")
     calls.append("flush")
     _real.fsync(fd)
 
