@@ -69,6 +69,16 @@ SPEC_KITTY = str(Path(sys.executable).parent / "spec-kitty")
 # How long a test waits for what must come, in seconds: only what hangs reaches it, on the slowest machine.
 PATIENCE = 900
 
+# The way of one record through the everyday commands; ID is its id, and EVENT what is recorded.
+LINES = (
+    ("do", "fix the login test", "--json"),
+    ("profile-invocation", "record", "--invocation-id", "ID"),
+    ("profile-invocation", "complete", "--invocation-id", "ID"),
+    ("invocations", "list"),
+    ("invocations", "verify", "--all"),
+)
+EVENT = b'{"event":"tool_call","call_id":"c1","tool":"pytest","args":{},"side_effect":"external"}\n'
+
 # What a child runs first to be refused where file modes refuse others: root lays down CAP_DAC_OVERRIDE, the right to
 # write anywhere, and stays the user who may read this checkout. capset(2), version 3: 64 bits in two halves.
 OBEY_FILE_MODES = """

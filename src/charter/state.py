@@ -8,8 +8,8 @@ was loaded yet. It speaks of this checkout, so the folder's own `.gitignore` kee
 from __future__ import annotations
 
 import json
-import os
 
+from doctrine import os
 from doctrine.load import Problem, SourceError, read_source, replace_file
 
 STATE_PATH = ".kittify/charter/context-state.json"

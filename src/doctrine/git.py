@@ -7,8 +7,7 @@ anything the caller's environment points at, and without network unless that is 
 
 from __future__ import annotations
 
-import os
-
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import stat
 from functools import lru_cache
 
+from doctrine import os
 from doctrine.artifact import Artifact, parse_artifact
 from doctrine.git import find_worktree, git_directory
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
@@ -376,7 +376,7 @@ def _escape_path(path: str) -> str:
 
 def _unreadable(path: str, error: OSError) -> SourceError:
     escaped = _escape_path(path)
-    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+    if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
         reason = "a symbolic link, or not the folder it should be; links are never followed"
         return SourceError(Problem(escaped, None, reason, "replace it with a plain file or folder"))
     reason = f"cannot be read: {os.strerror(error.errno or 0)}"

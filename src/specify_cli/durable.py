@@ -9,17 +9,22 @@ FileExistsError passes through where the caller decides.
 from __future__ import annotations
 
 import errno
-import fcntl
-import os
 import stat
+import sys
 import time
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
+from specify_cli.record import layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+if sys.platform == "win32":
+    from doctrine.system.windows import rename_exclusive, try_lock, unlock
+else:
+    import fcntl
 
 LOCK_WAIT_SECONDS = 10.0
 # Whether what is done behind an append is done in a process of its own. A hook asks for that: its
@@ -33,15 +38,14 @@ SHARED = 0o644
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 REGULAR = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_UNNAMED_MISSING = {
-    errno.EOPNOTSUPP,
-    errno.EISDIR,
-    errno.EINVAL,
-    errno.ENOSYS,
-    errno.ENOENT,
-    errno.EACCES,
-}
-_LINK_MISSING = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL}
+# ENOTSUP and EOPNOTSUPP are two numbers on macOS.
+_UNSUPPORTED = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
+_UNNAMED_MISSING = _UNSUPPORTED | {errno.EISDIR, errno.ENOENT, errno.EACCES}
+_LINK_MISSING = _UNSUPPORTED | {errno.EPERM, errno.EMLINK}
+# What systems answer instead of opening a link, a folder, a FIFO or a socket as a file.
+_NOT_A_FILE = {errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.EMLINK, errno.EOPNOTSUPP}
+# The call that renames without replacing and its flag: of Linux, and of macOS from 10.12 on.
+_EXCLUSIVE = (("renameat2", 1), ("renameatx_np", 4))
 
 
 class NotTakenBack(OSError):
@@ -142,7 +146,7 @@ def open_regular(folder_fd: int, name: str, flags: int, label: str) -> int:
     try:
         fd = os.open(name, flags | REGULAR, dir_fd=folder_fd)
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.EMLINK):
+        if error.errno in _NOT_A_FILE:
             raise _not_regular(label) from error
         raise
     if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -222,6 +226,53 @@ def read_below(root: str, relative: str, limit: int | None = None) -> bytes:
             os.close(fd)
 
 
+def is_case_folded(root: str) -> bool:
+    """Return whether names that differ in case are one name at `root`, as macOS and Windows have
+    it."""
+    for name in (layout.KITTIFY, ".git"):
+        try:
+            other = os.lstat(f"{root}/{name.upper()}")
+            return os.path.samestat(other, os.lstat(f"{root}/{name}"))
+        except OSError:
+            continue
+    return False
+
+
+def name_below(root: str, path: str) -> str | None:
+    """Return how the project at `root` names a file, of its whole path; None for one outside.
+
+    `root` may be spelled otherwise in the path: through a link, as /tmp on macOS, or in another
+    case. Where case is folded, a file has the name that git gives it: its entry's, composed (NFC).
+    """
+    if path.startswith(f"{root}/"):
+        relative = path[len(root) + 1 :]
+    else:
+        head, relative = path, ""
+        while not _is_same(head, root):
+            above, name = os.path.split(head)
+            if above == head:
+                return None
+            head, relative = above, f"{name}/{relative}" if relative else name
+    if not is_case_folded(root):
+        return relative
+    from unicodedata import normalize  # where names are folded only
+
+    here = root
+    for part in relative.split("/"):
+        names = os.listdir(here) if os.path.isdir(here) else []
+        folded = normalize("NFD", part).casefold()
+        alike = (name for name in names if normalize("NFD", name).casefold() == folded)
+        here = f"{here}/{part if part in names else next(alike, part)}"
+    return normalize("NFC", here[len(root) + 1 :])
+
+
+def _is_same(path: str, folder: str) -> bool:
+    try:
+        return os.path.samefile(path, folder)
+    except (OSError, ValueError):
+        return False
+
+
 def read_own(path: str, name: str, limit: int, *, closed: int = 0o022) -> bytes | None:
     """Return the file `name` in a folder if this user owns it and others cannot write it; None
     where it is absent.
@@ -234,8 +285,9 @@ def read_own(path: str, name: str, limit: int, *, closed: int = 0o022) -> bytes 
     except FileNotFoundError:
         return None
     try:
-        state = os.fstat(fd)
-        if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & closed:
+        state, user = os.fstat(fd), os.geteuid()
+        # On Windows neither is known (below 0): who may write there may put a git hook there, too.
+        if user >= 0 and (state.st_uid != user or stat.S_IMODE(state.st_mode) & closed):
             raise StoredDataError(
                 "NOT_OURS",
                 f"{path}/{name} belongs to another user or is open to others (mode "
@@ -309,7 +361,7 @@ class Staged:
             if self._temp is None and not self._link_unnamed(f"/proc/self/fd/{self._fd}", name):
                 self._copy_to_temp()
             if self._temp is not None and not self._link_unnamed(self._temp, name):
-                _rename_noreplace(self._folder, self._temp, name)
+                rename_exclusive(self._folder, self._temp, name)
                 self._temp = None
         finally:
             self.discard()
@@ -435,36 +487,36 @@ def lock(fd: int, label: str, wait: float | None = None) -> None:
         pause = min(pause * 2, 0.02)
 
 
-def try_lock(fd: int) -> bool:
-    """Take the exclusive lock on a descriptor if nobody holds it; return whether it is held now."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    except BlockingIOError:
-        return False
+if sys.platform != "win32":
 
+    def try_lock(fd: int) -> bool:
+        """Take the exclusive lock on a descriptor if nobody holds it; return whether it is held
+        now."""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            return False
 
-def unlock(fd: int) -> None:
-    """Let go of the lock and keep the descriptor."""
-    fcntl.flock(fd, fcntl.LOCK_UN)
+    def unlock(fd: int) -> None:
+        """Let go of the lock and keep the descriptor."""
+        fcntl.flock(fd, fcntl.LOCK_UN)
 
+    def rename_exclusive(folder_fd: int, source: str, name: str) -> None:
+        """Rename without replacing, the last rung of the ladder. Raises FileExistsError,
+        DURABILITY_UNSUPPORTED."""
+        import ctypes  # for file systems that take no link
 
-def _rename_noreplace(folder_fd: int, source: str, name: str) -> None:
-    """renameat2(RENAME_NOREPLACE), the last rung of the ladder. Raises FileExistsError,
-    DURABILITY_UNSUPPORTED."""
-    import ctypes  # for file systems that take no link
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    call = getattr(libc, "renameat2", None)
-    if call is None:
-        raise _unsupported(name)
-    if call(folder_fd, source.encode(), folder_fd, name.encode(), 1) != 0:
-        code = ctypes.get_errno()
-        if code == errno.EEXIST:
-            raise FileExistsError(code, os.strerror(code), name)
-        if code in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+        libc = ctypes.CDLL(None, use_errno=True)
+        calls = ((getattr(libc, symbol, None), flag) for symbol, flag in _EXCLUSIVE)
+        call, flag = next((found for found in calls if found[0]), (None, 0))
+        if call is None:
             raise _unsupported(name)
-        raise OSError(code, os.strerror(code), name)
+        if call(folder_fd, os.fsencode(source), folder_fd, os.fsencode(name), flag) != 0:
+            code = ctypes.get_errno()
+            if code in _UNSUPPORTED:
+                raise _unsupported(name)
+            raise OSError(code, os.strerror(code), name)
 
 
 def _unsupported(name: str) -> EnvironmentFault:

@@ -87,6 +87,7 @@ CODES: Mapping[str, str] = {
     "so.",
     "CLOCK_INVALID": "This machine's clock is before 1970 or past 9999.",
     "DURABILITY_UNSUPPORTED": "The file system offers no way to create a file atomically.",
+    "SYSTEM_UNTRIED": "Nobody has run this on the system yet, or it has no form for it.",
     "ACCESS_FAILED": "A file, a folder or a standard stream cannot be read or written.",
     "SCHEMA_NOT_FOUND": "No JSON Schema has this name.",
     "EXTRA_MISSING": "The command needs packages of an extra that is not installed.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import plistlib
 import re
 import shlex
 import shutil
@@ -35,10 +36,11 @@ def test_the_commands_of_the_page_its_compose_file_and_its_unit_are_ours() -> No
             for line in unit.splitlines()
             if "ExecStart" in line
         ),
+        plistlib.loads((DOCS / "fleet/dev.spec-kitty.collector.plist").read_bytes())["ProgramArguments"],
         *(shlex.split(line, comments=True) for line in re.findall(r"^spec-kitty .*", PAGE, flags=re.M)),
     ]
 
-    assert len(started_by) == 9
+    assert len(started_by) == 10
     assert [words for words in started_by if parse_plain(words[1:]) is None] == []
 
 

@@ -48,6 +48,8 @@ def script() -> NoReturn:
 def main(argv: list[str] | None = None) -> int:
     """Run one command line and give its exit code (design §9)."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if sys.platform == "win32" and (code := _refuse_windows(words)) is not None:
+        return code
     direct = _find_direct(words[0]) if words else None
     if direct is not None:
         global _is_undisturbing
@@ -58,6 +60,40 @@ def main(argv: list[str] | None = None) -> int:
     from specify_cli.cli.dispatch import dispatch  # loads the table of commands
 
     return dispatch(words)
+
+
+# What has its Windows form, by its first word.
+_TRIED = (
+    "do",
+    "ask",
+    "advise",
+    "route",
+    "profile-invocation",
+    "invocations",
+    "--version",
+    "--help",
+)
+
+
+def _refuse_windows(words: list[str]) -> int | None:
+    """Return the exit code of a command that is refused on Windows, where nobody has run any; None
+    for one that is tried, as the user asked."""
+    try:
+        from doctrine.system import windows
+    except ImportError as error:
+        what, repair = str(error), "set SPEC_KITTY_TRY_WINDOWS=1 to try it"
+    else:
+        windows.prepare_console()
+        if not words or words[0] in _TRIED:
+            return None
+        what = f"`spec-kitty {words[0]}` has no Windows form yet; these have: {', '.join(_TRIED)}"
+        repair = "run it on Linux, or below WSL"
+    if words[:1] == ["hook"]:
+        return 0  # a harness takes another code for a refusal of its agent's own call
+    value = {"error_code": "SYSTEM_UNTRIED", "message": what, "suggestion": repair}
+    text = json.dumps(value) if "--json" in words else f"SYSTEM_UNTRIED: {what}\nnext: {repair}"
+    os.write(2, f"{text}\n".encode())
+    return 1
 
 
 def _find_direct(word: str) -> str | None:

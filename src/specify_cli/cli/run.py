@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
+from doctrine import os
 from specify_cli.cli.tables.command_table import Command, choose_run
 from specify_cli.cli.tables.points import is_own, load
 from specify_cli.cli.terminal.output import write_error

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import sys
 import time
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.load import ParseCache
 from doctrine.text import make_encodable
@@ -175,11 +174,12 @@ def caller() -> Caller:
 def _login_name() -> str:
     """Return the account's name, for a shell that does not state it: a container, a scheduled
     job."""
-
     try:
+        import pwd  # Windows has none
+
         return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return "unknown"
+    except (KeyError, ImportError):
+        return os.environ.get("USERNAME") or "unknown"
 
 
 def nested(caller: Caller, start: str, home: str | None) -> tuple[Caller, str | None]:

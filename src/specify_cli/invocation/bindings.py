@@ -8,9 +8,9 @@ under way it has a mark, which says whose call it is: the session's own, or a su
 from __future__ import annotations
 
 import json
-import os
 import time
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError

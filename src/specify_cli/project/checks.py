@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Literal, NamedTuple
 
+from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 

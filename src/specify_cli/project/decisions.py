@@ -12,8 +12,8 @@ that an earlier record stated too.
 from __future__ import annotations
 
 import json
-import os
 
+from doctrine import os
 from doctrine.light_imports import NamedTuple
 from specify_cli import durable
 from specify_cli.errors import InvocationError

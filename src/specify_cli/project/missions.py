@@ -11,9 +11,9 @@ certain is left out: a package that two missions have names neither.
 
 from __future__ import annotations
 
-import os
 import re
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ more; without a git directory the defaults count, or what is stricter.
 from __future__ import annotations
 
 import json
-import os
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli import durable
 from specify_cli.errors import InvocationError, StoredDataError

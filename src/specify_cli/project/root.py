@@ -8,8 +8,7 @@ accepted it.
 
 from __future__ import annotations
 
-import os
-
+from doctrine import os
 from doctrine.git import find_worktree, git_directory
 from doctrine.light_imports import NamedTuple
 from specify_cli.errors import CallerError, EnvironmentFault

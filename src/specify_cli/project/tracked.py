@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from doctrine.git import ask_git, find_worktree, own_git_directory
+from specify_cli import durable
 from specify_cli.errors import StoredDataError
 from specify_cli.record import layout
 
@@ -22,10 +23,11 @@ def tracked_private(root: str) -> list[str]:
     top = find_worktree(root)
     if top is None or not _may_track(top, os.path.relpath(root, top)):
         return []
+    # Where case is folded, a branch brings them under any spelling.
+    magic = ":(icase)" if durable.is_case_folded(root) else ""
     try:
-        listed = ask_git(
-            top, "ls-files", "-z", "--", *(os.path.join(root, path) for path in _PRIVATE)
-        )
+        paths = (f"{magic}{os.path.join(root, path)}" for path in _PRIVATE)
+        listed = ask_git(top, "ls-files", "-z", "--", *paths)
     except OSError:
         listed = None
     names = [os.path.relpath(f"{top}/{name}", root) for name in (listed or "").split("\0") if name]
@@ -89,6 +91,8 @@ def _may_track(top: str, inside: str) -> bool:
         or b"link\0\0" in data[-4096:]
     ):
         return True
+    if durable.is_case_folded(top):
+        data, inside = data.lower(), inside.lower()
     prefix = b"" if inside == "." else os.fsencode(inside) + b"/"
     first = data.find(prefix + layout.KITTIFY.encode() + b"/")
     return first >= 0 and any(data.find(prefix + path.encode(), first) >= 0 for path in _PRIVATE)

@@ -3,8 +3,7 @@ table."""
 
 from __future__ import annotations
 
-import os
-
+from doctrine import os
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepository
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import CallerError

@@ -4,8 +4,8 @@ copies."""
 from __future__ import annotations
 
 import itertools
-import os
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault, InvocationError

@@ -11,9 +11,9 @@ names prove them as ever; the file itself is believed in nothing. The room `cold
 
 from __future__ import annotations
 
-import os
 import struct
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault, StoredDataError

@@ -13,11 +13,11 @@ costs a listing, never a row.
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from bisect import bisect_left
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import stat
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError

@@ -3,8 +3,7 @@ the trail."""
 
 from __future__ import annotations
 
-import os
-
+from doctrine import os
 from doctrine.git import ask_git, find_worktree
 from specify_cli import durable
 from specify_cli.errors import InvocationError

@@ -7,11 +7,11 @@ silence.
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from datetime import UTC, datetime, timedelta
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import say
 from specify_cli import durable

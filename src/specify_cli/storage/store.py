@@ -7,9 +7,9 @@ what it returned from is on stable storage (docs/format.md §6).
 
 from __future__ import annotations
 
-import os
 import time
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, Protocol, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError, StoredDataError

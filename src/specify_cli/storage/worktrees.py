@@ -15,8 +15,7 @@ removes, has no second names.
 
 from __future__ import annotations
 
-import os
-
+from doctrine import os
 from doctrine.git import find_worktree, git_directory, own_git_directory
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable

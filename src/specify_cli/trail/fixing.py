@@ -11,8 +11,7 @@ for good. What lies between the last fixed tip and the close stays open to it, a
 
 from __future__ import annotations
 
-import os
-
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 

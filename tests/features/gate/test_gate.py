@@ -275,6 +275,18 @@ def test_a_policy_that_allows_what_it_denied_is_found_by_past_decisions(tmp_path
     assert "DENY_BECAME_ALLOW" in shop.codes()
 
 
+def test_a_rule_that_is_one_only_where_case_is_folded_is_a_weakened_rule(tmp_path: Path) -> None:
+    for number, name in enumerate(
+        (".Kittify/charter/policy.yaml", ".kittify/GATE.yaml", ".kitti\u200cfy./config.yaml")
+    ):
+        (tmp_path / str(number)).mkdir()
+        shop = Shop(tmp_path / str(number), "  weakened: fail")
+        shop.write(name, "rules: []\n")
+        shop.commit("write it otherwise")
+
+        assert f"{name} is .kittify/" in shop.judge()["findings"][0]["message"]
+
+
 def test_a_record_that_was_changed_is_damage_and_nobody_can_waive_it(tmp_path: Path) -> None:
     shop = Shop(tmp_path, f"  tests: fail\n{KEYS}")
     invocation_id = shop.work()

@@ -11,13 +11,13 @@ notices).
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
 from typing import NamedTuple
 
 import specify_cli
+from doctrine import os
 from doctrine.load import replace_file
 from specify_cli.cli.tables.core_commands import CORE
 from specify_cli.cli.tables.params import JSON

@@ -9,9 +9,9 @@ Reads one compiled file. In a checkout it is made anew where a declaration has c
 from __future__ import annotations
 
 import json
-import os
 import sys
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ settings are, and a file of another user is not read.
 from __future__ import annotations
 
 import json
-import os
 import sys
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.errors import InvocationError
 from specify_cli.project.root import find_root

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
+from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.libraries.archive.archive import MANIFEST, export

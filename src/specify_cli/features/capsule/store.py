@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault
 from specify_cli.record import layout

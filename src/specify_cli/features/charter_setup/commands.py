@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 from typing import TYPE_CHECKING
 
+from doctrine import os
 from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import escape, write_json, write_note, write_text

@@ -8,12 +8,12 @@ sees are left out, so no file can make itself always shown.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from charter.parse import headings_of
+from doctrine import os
 from doctrine.load import SourceError, read_source
 from doctrine.text import UNSEEN
 

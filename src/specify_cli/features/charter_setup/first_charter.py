@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import difflib
 import itertools
-import os
 from collections.abc import Sequence
 
 from charter.inputs import CHARTER_BYTES
+from doctrine import os
 from doctrine.agent_profiles.profile import parse_profile
 from doctrine.light_imports import NamedTuple
 from doctrine.load import SourceError, read_source

@@ -9,10 +9,10 @@ habit. Text of a repository is taken over only where it has the form of a name o
 from __future__ import annotations
 
 import json
-import os
 import re
 import tomllib
 
+from doctrine import os
 from doctrine.languages import ENDINGS
 from doctrine.light_imports import NamedTuple
 from doctrine.load import SourceError, read_source

@@ -7,10 +7,10 @@ that are still as they were written. Records, and what a person edited, stay and
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from doctrine import os
 from doctrine.light_imports import sha256
 from specify_cli import durable
 from specify_cli.cli import shell

@@ -11,10 +11,10 @@ packing again removes them. Unpacking is the other way round.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.project.config import Project

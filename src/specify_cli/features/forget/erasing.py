@@ -12,12 +12,12 @@ steps verify says ERASURE_PENDING or COPIES_DIFFER, and `spec-kitty forget --res
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence, Set
 from hashlib import sha256
 from typing import Any
 
+from doctrine import os
 from doctrine.git import find_worktree, own_git_directory
 from specify_cli import durable
 from specify_cli.errors import StoredDataError

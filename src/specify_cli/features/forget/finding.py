@@ -6,12 +6,12 @@ plan.records, plan.objects, plan.files
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from hashlib import sha256
 from typing import NamedTuple
 
+from doctrine import os
 from specify_cli.errors import CallerError
 from specify_cli.features.cold.packing import find_months, unpack_month
 from specify_cli.features.forget.orders import hold_on

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError
 from specify_cli.record import layout

@@ -10,7 +10,9 @@ large, is named in `judged.origin.not_known`.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -53,6 +55,7 @@ from specify_cli.trail.log.notes import NoteError, Policy, parse_policy
 
 # Changes of these mean that past decisions are made again.
 _DECIDING = ("charter/", "doctrine/", "profiles/", "config.yaml", "packs.lock", "packs/")
+_RULES = (*_DECIDING, "gate.yaml")
 # So many past records are asked again, and so many of a time are looked at for a missing trail.
 _MOST_ASKED, _MOST_LOOKED_AT = 1_000, 2_000
 _MAX_KEY_FILE, _MAX_LOCK = 1024 * 1024, 4 * 1024 * 1024
@@ -301,12 +304,28 @@ def _find_weakening(
         rules += [f"config: {text}" for text in resolve_protections(stated, base.config.stated)[1]]
         rules += [f"config: {text}" for text in list_narrowed(stated, base.config.stated)]
     rules += _find_lost_hooks(top, changes)
+    rules += _find_respelled(changes.paths, prefix)
     if any(name.startswith("packs") for name in names):
         rules += _find_lost_packs(_Reader(top, base.tip, prefix), head, names)
     if not any(name.startswith(_DECIDING) for name in names):
         return Weakening(tuple(rules))
     allowed, not_asked = _ask_again(project, top, changes, prefix)
     return Weakening(tuple(rules), allowed, not_asked)
+
+
+def _find_respelled(paths: Iterable[str], prefix: str) -> Iterator[str]:
+    """Yield the files that are rules of the project only where macOS or Windows reads the name.
+
+    There case is folded, HFS+ leaves out what has no width, and Windows dots and spaces at the end;
+    it also knows .kittify as KITTIF~1.
+    """
+    below = f"{prefix}.kittify/".casefold()
+    for path in sorted(paths):
+        name = "".join(sign for sign in unicodedata.normalize("NFD", path) if sign.isprintable())
+        name = re.sub(r"[. ]+(?=/|$)", "", name).casefold().replace("kittif~1/", ".kittify/")
+        rest, plain = name.removeprefix(below), path.removeprefix(f"{prefix}.kittify/")
+        if rest != name and rest.startswith(_RULES) and not plain.startswith(_RULES):
+            yield f"{make_encodable(path)} is .kittify/{rest} on macOS and Windows"
 
 
 def _find_lost_packs(base: _Reader, head: _Reader, names: Iterable[str]) -> Iterator[str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from doctrine import os
 from doctrine.git import ask_git
 from specify_cli import VERSION, durable
 from specify_cli.errors import CallerError

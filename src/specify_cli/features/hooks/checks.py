@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 
+from doctrine import os
 from doctrine.text import count, say
 from specify_cli import durable
 from specify_cli.cli.tables.points import list_fills
@@ -163,12 +164,24 @@ def _describe_killed(root: str, name: str) -> str | None:
     try:
         data = durable.read_below(root, f"{layout.BEGUN}/{name}", _LITTLE)
         written = os.stat(f"{root}/{layout.BEGUN}/{name}", follow_symlinks=False).st_mtime
-        if time.time() - written < _HOOK_SECONDS and os.path.isdir(f"/proc/{pid}"):
+        if time.time() - written < _HOOK_SECONDS and _is_running(int(pid)):
             return None
         mark = json.loads(data)
         return " ".join(str(mark[key])[:64] for key in ("at", "harness", "event"))
     except (OSError, InvocationError, ValueError, RecursionError, KeyError, TypeError):
         return "an unreadable mark"
+
+
+def _is_running(pid: int) -> bool:
+    """Return whether a process lives, another user's too; of a system that cannot tell, that it
+    does. Raises ValueError for what is no process's number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass
+    return True
 
 
 def _read_failure_logs(project: Project) -> Iterator[tuple[str, str, str]]:
@@ -207,8 +220,8 @@ def _find_unwritable(root: str, folder: str) -> str | None:
             return "it is no folder"
         if os.path.isdir(path) and not os.access(path, os.W_OK | os.X_OK):
             return "the file system or its permissions refuse it"
-        disk = os.statvfs(path if os.path.isdir(path) else root)
+        disk = shutil.disk_usage(path if os.path.isdir(path) else root)
     except OSError as error:
         return error.strerror or str(error)
     # Some file systems count neither blocks nor files.
-    return "the disk is full" if disk.f_blocks and disk.f_bavail * disk.f_frsize < _LITTLE else None
+    return "the disk is full" if disk.total and disk.free < _LITTLE else None

@@ -4,10 +4,10 @@ it."""
 from __future__ import annotations
 
 import json
-import os
 import time
 from contextlib import suppress
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError, StoredDataError

@@ -7,9 +7,9 @@ can name a record of this project, and nothing else.
 
 from __future__ import annotations
 
-import os
 import time
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 
 from ulid import ULID
 
+from doctrine import os
 from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import write_json, write_note, write_text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import write_json, write_lines, write_text
 from specify_cli.errors import CallerError
@@ -59,8 +60,8 @@ def read_changes(top: str, given: str) -> ChangeRange:
     if ".." in given or not os.path.isfile(os.path.join(shell.here(), name)):
         return read_range(top, given)
     whole = os.path.realpath(os.path.join(shell.here(), name))
-    relative = os.path.relpath(whole, os.path.realpath(top))
-    changes = read_range(top, "HEAD", (relative,), whole=True)
+    relative = durable.name_below(os.path.realpath(top), whole)
+    changes = read_range(top, "HEAD", (relative or name,), whole=True)
     if not changes.files:
         raise CallerError(
             "INVALID_VALUE", f"{name} is not in the last commit", f"spec-kitty why {name}"

@@ -6,10 +6,10 @@ what is pinned: it is not used, `packs verify` says so, and the same command aga
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Mapping
 
+from doctrine import os
 from doctrine.load import replace_file
 from doctrine.packs import LOCK_PATH, PACKS_FOLDER, Pack, read_lock
 from specify_cli.durable import write_failed

@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 import functools
 import math
-import os
 import sys
 import threading
 import time
@@ -30,6 +29,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
+from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.features.programs.expected import Watch

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from charter.context import CharterContextResult, assemble_context, choose_room
 from charter.inputs import POLICY_PATH, ContextInputs
 from charter.layout import join_page
+from doctrine import os
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.load import ParseCache, parse_bundle
 from doctrine.text import say, spell

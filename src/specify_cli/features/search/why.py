@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from doctrine.text import make_encodable
+from specify_cli import durable
 from specify_cli.errors import CallerError
 from specify_cli.features.search.blame import Edit, attribute
 from specify_cli.features.search.database import SearchIndex
@@ -133,15 +134,14 @@ def _place_below(project: Project, path: str) -> str:
     """Return a path as records name it, below the project's root."""
     whole = os.path.normpath(os.path.join(os.getcwd(), path))
     root = os.path.realpath(project.root)
-    if not whole.startswith(root + os.sep):
-        whole = os.path.realpath(whole)
-    if not whole.startswith(root + os.sep):
+    name = durable.name_below(root, whole) or durable.name_below(root, os.path.realpath(whole))
+    if not name:
         raise CallerError(
             "INVALID_VALUE",
             f"{path} lies outside the project {project.root}",
             "name a file of the project",
         )
-    return os.path.relpath(whole, root)
+    return name
 
 
 def _read_lines(project: Project, name: str) -> list[str]:

@@ -14,9 +14,9 @@ no charter in front of the agent.
 
 from __future__ import annotations
 
-import os
 import time
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from doctrine.text import make_encodable
 from specify_cli import durable

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from doctrine import os
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import (

@@ -8,11 +8,11 @@ An offer is only looked at; `accept` is the one place that writes consent and bi
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.sync import consent as consents

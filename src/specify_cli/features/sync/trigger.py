@@ -7,12 +7,12 @@ nothing.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 
+from doctrine import os
 from doctrine.git import find_worktree, git_directory
 from doctrine.light_imports import sha256
+from specify_cli import durable
 from specify_cli.trail.log.automatic import start_detached
 
 CONSENT = "consent.json"
@@ -117,14 +117,16 @@ def _try_lock(path: str) -> int | None:
 
     None if it is held.
     """
-    fd = open_lock(path)
+    fds = [open_lock(path)]
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LOCK_FD + 1)
-    except BlockingIOError:
-        return None
+        if not durable.try_lock(fds[0]):
+            return None
+        while fds[-1] <= LOCK_FD:
+            fds.append(os.dup(fds[-1]))
+        return fds.pop()
     finally:
-        os.close(fd)
+        for fd in fds:
+            os.close(fd)
 
 
 def is_running(folder: str, root: str) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-from doctrine import git
+from doctrine import git, os
 from doctrine.git import ask_git, find_worktree
 from specify_cli import durable
 from specify_cli.errors import InvocationError

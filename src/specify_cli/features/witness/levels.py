@@ -9,13 +9,13 @@ says, never a file of the work tree.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
+from doctrine import os
 from doctrine.text import count
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError

@@ -7,9 +7,9 @@ lines; the projections (evidence folder, trail copy) can be made again from what
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 
+from doctrine import os
 from doctrine.light_imports import NamedTuple
 from doctrine.text import say
 from specify_cli import durable

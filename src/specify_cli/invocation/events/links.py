@@ -7,10 +7,10 @@ then.
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 
+from doctrine import os
 from doctrine.git import ask_git, find_worktree
 from doctrine.light_imports import sha256
 from specify_cli import durable
@@ -24,8 +24,7 @@ _COMMIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]{0,254}(?:[~^][0-9]{0,6})
 
 def inside(root: str, path: str) -> str | None:
     """Return the path relative to the root, or None if it lies outside once links are resolved."""
-    real, top = os.path.realpath(path), os.path.realpath(root)
-    return os.path.relpath(real, top) if real.startswith(top.rstrip("/") + "/") else None
+    return durable.name_below(os.path.realpath(root), os.path.realpath(path)) or None
 
 
 def read_evidence(

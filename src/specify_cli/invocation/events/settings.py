@@ -7,8 +7,7 @@ The key of mode `hash` is this clone's own and is made when it is needed for the
 
 from __future__ import annotations
 
-import os
-
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError

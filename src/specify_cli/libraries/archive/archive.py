@@ -10,7 +10,6 @@ overwrites nothing. What is imported is read-only.
 from __future__ import annotations
 
 import hashlib
-import os
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from charter.inputs import load_inputs
 from charter.model import Policy
+from doctrine import os
 from doctrine.load import ParseCache
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import stat
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
+from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault, StoredDataError
 from specify_cli.libraries.archive.archive import (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING
 
+from doctrine import os
 from specify_cli.errors import InvocationError
 from specify_cli.libraries.comparison.compare import Chain, read_chain
 from specify_cli.project.config import Project

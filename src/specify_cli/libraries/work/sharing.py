@@ -14,12 +14,12 @@ the result that stands for it.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from contextlib import closing
 from functools import partial
 
 import specify_cli
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 

@@ -9,10 +9,10 @@ Only a log that a person has signed before (`trail checkpoint`) is signed so.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 
+from doctrine import os
 from doctrine.git import find_worktree
 from specify_cli.errors import InvocationError
 from specify_cli.project.config import load_project

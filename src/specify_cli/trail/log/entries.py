@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 from datetime import datetime
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError

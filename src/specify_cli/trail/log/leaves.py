@@ -6,9 +6,9 @@ for leaf in Generation(home, "1-0e7563e2").read_leaves():
 
 from __future__ import annotations
 
-import os
 import re
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli import durable
 from specify_cli.record.record import is_invocation_id

@@ -11,10 +11,10 @@ is cited by the next record.
 
 from __future__ import annotations
 
-import os
 import re
 from hashlib import sha256
 
+from doctrine import os
 from specify_cli import durable
 from specify_cli.record import layout
 from specify_cli.storage.store import FileRecordStore

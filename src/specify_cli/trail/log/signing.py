@@ -16,11 +16,11 @@ one size.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Set
 from typing import NamedTuple
 
+from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.project.config import Project

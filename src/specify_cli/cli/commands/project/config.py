@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-import os
 import uuid
 from collections.abc import Sequence
 
+from doctrine import os
 from doctrine.git import find_worktree
 from specify_cli import durable
 from specify_cli.cli import shell

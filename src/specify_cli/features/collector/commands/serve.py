@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import ipaddress
-import os
 import socket
 import stat
 import time
 from functools import partial
 
+from doctrine import os
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import write_json_lines, write_note, write_text
 from specify_cli.errors import CallerError, EnvironmentFault

@@ -3,12 +3,12 @@
 database = SqliteDatabase("events.db")
 """
 
-import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from doctrine import os
 from specify_cli.features.collector.engines.database import Transaction, read_steps
 from specify_cli.features.collector.engines.words import COLUMNS, list_words, place_of
 from specify_cli.features.collector.storage import StorageError, StorageUnusable

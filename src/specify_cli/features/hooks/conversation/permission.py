@@ -8,8 +8,7 @@ to it, or until the session goes on without one.
 
 from __future__ import annotations
 
-import os
-
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.features.hooks.payload.values import (

@@ -7,8 +7,7 @@ with the session. Whoever removes the mark switches this off, and nothing else.
 
 from __future__ import annotations
 
-import os
-
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError

@@ -8,9 +8,9 @@ and nowhere else. A turn that closed its own record is said as an annex of it.
 
 from __future__ import annotations
 
-import os
 import time
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import make_encodable
 from specify_cli import durable

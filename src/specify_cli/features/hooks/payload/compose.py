@@ -67,8 +67,8 @@ def run_in_time(call: HookInput, make: Callable[[], T]) -> T:
 
     try:
         before = signal.signal(signal.SIGALRM, stop)
-    except ValueError:
-        return make()  # a thread of a program that embeds this has no alarm
+    except (ValueError, AttributeError):
+        return make()  # a thread of a program that embeds this has no alarm, nor has Windows
     try:
         signal.setitimer(signal.ITIMER_REAL, max(0.05, call.deadline - time.monotonic()))
         return make()

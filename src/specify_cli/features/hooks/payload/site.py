@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from doctrine.light_imports import NamedTuple
+from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.payload.values import MAX_PATH, HookEvent, HookInput
 from specify_cli.invocation.bindings import binding_of, is_record_open
@@ -93,10 +94,8 @@ def _place_event(event: HookEvent, root: str, folder: str, elsewhere: bool) -> H
     path = event.payload.get("path")
     if event.event != "patch_apply" or not isinstance(path, str):
         return event
-    whole = os.path.normpath(os.path.join(folder, path))
-    if not whole.startswith(root + "/"):
-        return event
-    return event._replace(payload={**event.payload, "path": whole[len(root) + 1 :]})
+    name = durable.name_below(root, os.path.normpath(os.path.join(folder, path)))
+    return event._replace(payload={**event.payload, "path": name}) if name else event
 
 
 def _is_elsewhere(root: str, folder: str, home: str | None) -> bool:

@@ -3,8 +3,7 @@ began."""
 
 from __future__ import annotations
 
-import os
-
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError

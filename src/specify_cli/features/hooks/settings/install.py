@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import os
 import stat
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
+from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault, StoredDataError
 from specify_cli.features.hooks.settings.harnesses import (

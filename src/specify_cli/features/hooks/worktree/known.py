@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hmac
 import json
-import os
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError

@@ -8,9 +8,9 @@ started only where a name is new (is it ignored?), or the index is in a form not
 
 from __future__ import annotations
 
-import os
 import stat
 
+from doctrine import os
 from doctrine.git import own_git_directory, read_git
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.record import layout

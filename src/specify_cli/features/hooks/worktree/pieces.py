@@ -36,11 +36,11 @@ def _complete(event: HookEvent, root: str, folder: str) -> HookEvent:
         or not (isinstance(diff, str) and isinstance(path, str) and diff.startswith("@@"))
     ):
         return event
-    whole = os.path.normpath(os.path.join(folder, path))
-    if not whole.startswith(f"{root}/"):
+    name = durable.name_below(root, os.path.normpath(os.path.join(folder, path)))
+    if not name:
         return event
     try:
-        data = durable.read_below(root, whole[len(root) + 1 :], MAX_FILE)
+        data = durable.read_below(root, name, MAX_FILE)
         after = data.decode("utf-8") if len(data) <= MAX_FILE else ""
     except (OSError, InvocationError, UnicodeDecodeError):
         return event

@@ -9,7 +9,6 @@ others. Deleting it delivers everything again, which a receiver takes for duplic
 from __future__ import annotations
 
 import hashlib
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 
 from ulid import ULID
 
+from doctrine import os
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.features.sync.consent import unavailable
 from specify_cli.features.sync.trigger import name_of

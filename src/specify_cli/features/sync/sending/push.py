@@ -4,7 +4,6 @@ the next request."""
 from __future__ import annotations
 
 import json
-import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from tenacity import (
 )
 from tenacity.wait import wait_random_exponential
 
+from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.features.sync import consent as consents

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
+from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError
 from specify_cli.trail.log.leaves import Generation

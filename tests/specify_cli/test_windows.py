@@ -1,0 +1,201 @@
+"""The form of Windows on a stand-in of what its documentation says (tests/windows_calls.py). Not yet run on Windows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from doctrine.yaml_reader import PARSER_VERSION
+from support import EVENT, LINES, Ran, environment
+
+TESTS = Path(__file__).parents[1]
+BEGIN = f"""
+import json, os, sys
+sys.path.insert(0, {str(TESTS)!r})
+import windows_calls
+real = windows_calls._real
+windows_calls.pretend()
+os.environ.update(json.loads(sys.argv[1]))
+sys.argv = ["spec-kitty", *sys.argv[2:]]
+"""
+
+
+def run_child(program: str, cwd: Path, home: Path, *argv: str, stdin: bytes = b"", tried: bool = True) -> Ran:
+    """Run a program in a process that takes itself for one on Windows."""
+    own = {"USERPROFILE": "C:" + str(home).replace("/", "\\"), "USERNAME": "ada"}
+    own |= {"SPEC_KITTY_TRY_WINDOWS": "1"} if tried else {}
+    plain = {name: value for name, value in environment(home).items() if name not in ("HOME", "USER", "LOGNAME")}
+    done = subprocess.run(
+        [sys.executable, "-c", BEGIN + program, json.dumps(own), *argv],
+        cwd=cwd,
+        env=plain,
+        input=stdin,
+        capture_output=True,
+        check=False,
+    )
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+MAIN = "from specify_cli.cli.main import script; script()"
+
+
+@pytest.mark.parametrize("words", [["do", "fix it", "--json"], ["invocations", "list"], ["--help"], [], ["doctor"]])
+def test_every_command_is_refused_on_windows_in_one_sentence(chartered: Path, home: Path, words: list[str]) -> None:
+    ran = run_child(MAIN, chartered, home, *words, tried=False)
+
+    assert ran.code == 1 and ran.out == "" and "Traceback" not in ran.err
+    assert "has not yet been run on Windows" in ran.err and "SPEC_KITTY_TRY_WINDOWS=1" in ran.err
+    assert "--json" not in words or ran.error()["error_code"] == "SYSTEM_UNTRIED"
+
+
+def test_a_hook_on_windows_disturbs_no_agent_and_a_library_import_says_why(chartered: Path, home: Path) -> None:
+    hooked = run_child(MAIN, chartered, home, "hook", "claude-code", stdin=b"{}", tried=False)
+    said = [
+        run_child(f"try: import {module}\nexcept ImportError as error: print(error)", chartered, home, tried=False).out
+        for module in ("specify_cli.api", "doctrine.load", "charter.context", "specify_cli.durable")
+    ]
+
+    assert hooked == Ran(0, "", "")
+    assert len(set(said)) == 1 and "has not yet been run on Windows" in said[0]
+
+
+def test_what_has_no_form_of_windows_is_refused_when_it_is_tried(chartered: Path, home: Path) -> None:
+    for words in (["hooks", "install"], ["sync", "enable"], ["gate"], ["doctor"]):
+        ran = run_child(MAIN, chartered, home, *words)
+
+        assert ran.code == 1 and ran.err.startswith(f"SYSTEM_UNTRIED: `spec-kitty {words[0]}` has no Windows form")
+
+
+def test_a_record_is_made_closed_listed_and_verified_as_on_windows(chartered: Path, home: Path) -> None:
+    records = chartered / ".kittify/events/profile-invocations"
+    printed = ""
+    for words in LINES:
+        known = max((path.name[-32:-6] for path in records.glob("*.jsonl")), default="")
+        ran = run_child(MAIN, chartered, home, *(known if word == "ID" else word for word in words), stdin=EVENT)
+        assert (ran.code, "Traceback" in ran.err) == (0, False), (words, ran.err)
+        printed = ran.out
+
+    (record,) = records.glob("*.jsonl")
+    lines = [json.loads(line) for line in record.read_bytes().splitlines()]
+    assert "intact" in printed and b"\r" not in record.read_bytes()
+    assert [line["event"] for line in lines][-2:] == ["tool_call", "completed"]
+    assert lines[0]["actor"]["actor_id"] == "ada"
+
+
+def run_checks(program: str, folder: Path, home: Path, *argv: str) -> None:
+    ran = run_child("from doctrine import os as own\nfrom specify_cli import durable\n" + program, folder, home, *argv)
+    assert ran.code == 0, ran.err
+
+
+def test_a_file_is_created_once_and_replaced_while_others_have_it_open(tmp_path: Path, home: Path) -> None:
+    program = """
+here = os.getcwd()
+with durable.folder(here, "a/b", create=True) as fd:
+    durable.create_exclusive(fd, "x", b"one\\n", 0o600)
+    try:
+        durable.create_exclusive(fd, "x", b"two", 0o600)
+        raise AssertionError
+    except FileExistsError:
+        pass
+    reader = durable.open_regular(fd, "x", os.O_RDONLY, "x")
+    windows_calls.interfere[:] = [32, 5]
+    durable.replace(fd, "x", b"three", 0o600)
+    assert durable.read_all(reader) == b"one\\n"
+    assert own.listdir(fd) == ["x"]
+moves = [call for call in windows_calls.calls if call.startswith("move")]
+assert moves == ["move 8"] * 2 + ["move 9"] * 3, moves
+assert durable.read_below(here, "a/b/x") == b"three"
+"""
+    run_checks(program, tmp_path, home)
+
+
+def test_a_file_that_stays_open_without_sharing_is_given_up_after_a_bounded_wait(tmp_path: Path, home: Path) -> None:
+    program = """
+from doctrine.system import windows
+windows._PATIENCE = 0.05
+windows_calls.interfere[:] = [32] * 1000
+with durable.folder(os.getcwd()) as fd:
+    try:
+        durable.replace(fd, "x", b"three", 0o600)
+        raise AssertionError
+    except PermissionError:
+        pass
+    assert own.listdir(fd) == ["home"]
+"""
+    run_checks(program, tmp_path, home)
+
+
+def test_a_folder_that_is_open_is_renamed_by_nobody_and_its_lock_ends_with_it(tmp_path: Path, home: Path) -> None:
+    program = """
+here = os.getcwd()
+with durable.folder(here, "a", create=True, wait=0.0) as fd:
+    try:
+        own.rename(here + "\\\\a", here + "\\\\moved")
+        raise AssertionError
+    except PermissionError:
+        pass
+    other = durable.open_folder(here, ["a"])
+    assert not durable.try_lock(other)
+    own.close(other)
+with durable.folder(here, "a", wait=0.0):
+    pass
+with durable.folder(here) as fd:
+    file = own.open("file", os.O_RDWR | os.O_CREAT | os.O_APPEND | own.O_NOFOLLOW, dir_fd=fd)
+    assert durable.try_lock(file)
+    assert durable.append(file, b"line\\n", sync=True) == 5 and own.pread(file, 4, 1) == b"ine\\n"
+    again = own.open("file", os.O_RDWR, dir_fd=fd)
+    assert not durable.try_lock(again)
+    durable.unlock(file)
+    assert durable.try_lock(again)
+"""
+    run_checks(program, tmp_path, home)
+
+
+def test_no_junction_is_followed_and_no_name_is_taken_for_another(tmp_path: Path, home: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "junction").symlink_to(tmp_path / "outside")
+    (tmp_path / "file").symlink_to(tmp_path / "outside")
+    program = """
+from specify_cli.errors import StoredDataError
+here = os.getcwd()
+for act, code in (
+    (lambda: durable.open_folder(here, ["junction"], create=True), "UNSAFE_PATH"),
+    (lambda: durable.read_below(here, "file"), "NOT_A_REGULAR_FILE"),
+):
+    try:
+        act()
+        raise AssertionError
+    except StoredDataError as error:
+        assert error.code == code, error.code
+with durable.folder(here) as fd:
+    for name in ("nul", "CON.txt", "com1", "a:b", "a.", "a ", "..", ""):
+        try:
+            own.open(name, os.O_RDWR | os.O_CREAT, dir_fd=fd)
+            raise AssertionError(name)
+        except OSError as error:
+            assert error.errno == 22, name
+    long = "x" * 200
+    own.mkdir(long, dir_fd=fd)
+    inner = own.open(long, own.O_DIRECTORY, dir_fd=fd)
+    durable.create_exclusive(inner, "y" * 100, b"deep", 0o600)
+"""
+    run_checks(program, tmp_path, home)
+
+
+def test_whose_a_file_is_is_not_known_on_windows_so_no_cache_is_believed(chartered: Path, home: Path) -> None:
+    cache = chartered / ".git/kittify/parse-cache.json"
+    program = """
+from doctrine.load import ParseCache, SourceFile
+assert durable.read_own(os.getcwd(), "note", 100) == b"text"
+cache = ParseCache(sys.argv[1])
+assert cache.parse(SourceFile("a.yaml", b"a: 1", "digest")) == {"a": 1}
+"""
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    pack = {"parser_version": PARSER_VERSION, "entries": {"digest": "planted"}, "errors": {}, "notes": {}}
+    cache.write_text(json.dumps(pack))
+    (chartered / "note").write_text("text")
+    run_checks(program, chartered, home, "C:" + str(cache).replace("/", "\\"))
