@@ -26,7 +26,7 @@ NAVIGATION: Mapping[str, tuple[str, ...]] = {
     ),
     "Reference": (
         *("commands", "config", "errors", "findings", "json", "extension-points", "format", "verify", "replay"),
-        *("hooks", "capture", "router", "api", "sync-contract", "stability", "glossary"),
+        *("hooks", "capture", "router", "api", "sync-contract", "stability", "systems", "glossary"),
     ),
     "Explanation": ("architecture", "context", "accept", "decisions"),
 }
