@@ -11,7 +11,8 @@ packing again removes them. Unpacking is the other way round.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from doctrine import os
@@ -43,8 +44,10 @@ from specify_cli.storage.worktrees import is_linked
 
 _LEVEL = 12
 _DICTIONARY_BYTES = 112 * 1024
-# So much of a month the dictionary is made of.
-_SAMPLED = 8 * 1024 * 1024
+# Of how many records and objects of a month the dictionary is made, and of which of their texts.
+_SAMPLED = 400
+_LONGEST_SAMPLE = 64 * 1024
+Tables = dict[str, dict[str, Callable[[], bytes]]]
 
 
 class Month(NamedTuple):
@@ -99,20 +102,21 @@ def pack_month(project: Project, month: Month) -> Packed:
     meanwhile.
     """
     refuse_unfit(project)
-    root, store = project.root, FileObjectStore(project.root)
+    root = project.root
     with _lock(root):
         records, stay = _choose_records(root, month)
         names = _find_own_objects(project, records)
-        objects = {name: store.get(name) for name in names}
         if not records:
             return Packed(month.month, 0, 0, stay, 0, month.packed_bytes)
-        texts = {place.name: FileRecordStore(root).read(place) for place in records}
-        _write_archive(root, month.month, texts, objects)
-        _remove_records(root, records, texts)
+        before = sum(os.lstat(f"{root}/{place.path}").st_size for place in records)
+        before += sum(os.lstat(f"{root}/{_locate_object(name)}").st_size for name in names)
+        _write_archive(root, month.month, _collect(root, month.month, records, names))
+        archive = open_month(root, month.month)
+        assert archive is not None
+        _remove_records(root, records, archive)
         _remove_objects(root, names)
-    before = sum(map(len, texts.values())) + sum(map(len, objects.values()))
-    after = os.stat(f"{root}/{layout.COLD}/{month.month}{ENDING}").st_size
-    return Packed(month.month, len(records), len(objects), stay, before, after)
+    after = os.stat(archive.path).st_size
+    return Packed(month.month, len(records), len(names), stay, before, after)
 
 
 def refuse_unfit(project: Project) -> None:
@@ -167,7 +171,9 @@ def _find_own_objects(project: Project, records: Sequence[Place]) -> list[str]:
     }
     staying |= {digest for each in _list_annexed(root) for digest in each}
     own = {digest for place in records for digest in _list_reached(root, place, reach)}
-    return sorted(digest for digest in own - staying if _is_loose(root, digest))
+    return sorted(
+        digest for digest in own - staying if os.path.isfile(f"{root}/{_locate_object(digest)}")
+    )
 
 
 def _list_reached(root: str, place: Place, reach: Reach) -> Iterator[str]:
@@ -189,27 +195,45 @@ def _list_annexed(root: str) -> Iterator[set[str]]:
             yield {item.digest for item in named_objects(fields or {}, None, 0)}
 
 
-def _is_loose(root: str, digest: str) -> bool:
+def _locate_object(digest: str) -> str:
     shard, rest = layout.object_parts(digest)
-    return os.path.isfile(f"{root}/{layout.OBJECTS}/{shard}/{rest}")
+    return f"{layout.OBJECTS}/{shard}/{rest}"
 
 
-def _write_archive(
-    root: str, month: str, records: Mapping[str, bytes], objects: Mapping[str, bytes]
-) -> None:
-    """Make the archive of a month durable under its name, with what one of before held."""
+def _collect(root: str, month: str, records: Iterable[Place], objects: Iterable[str]) -> Tables:
+    """Return what the archive of a month is to hold, each with what reads it: what is moved now,
+    and what one of before holds. Raises StoredDataError COLD_DAMAGED where the two differ."""
+    store, object_store = FileRecordStore(root), FileObjectStore(root)
+    tables: Tables = {
+        "record": {place.name: partial(store.read, place) for place in records},
+        "object": {name: partial(object_store.get, name) for name in objects},
+    }
     before = open_month(root, month)
-    tables = {"record": dict(records), "object": dict(objects)}
-    for table in tables if before is not None else ():
+    for table, items in tables.items() if before is not None else ():
         assert before is not None
         for key in before.list_keys(table):
-            held = before.read(table, key)
-            if held is not None and tables[table].setdefault(key, held) != held:
+            held = partial(_read_held, before, table, key)
+            if key in items and items[key]() != held():
                 raise StoredDataError(
                     "COLD_DAMAGED",
                     f"{before.path} holds {key} with other bytes than its file",
                     f"spec-kitty invocations verify --all; then move {before.path} away",
                 )
+            items[key] = held
+    return tables
+
+
+def _read_held(archive: Archive, table: str, key: str) -> bytes:
+    data = archive.read(table, key)
+    if data is None:
+        raise StoredDataError(
+            "COLD_DAMAGED", f"{archive.path} names {key} and does not hold it", "try again"
+        )
+    return data
+
+
+def _write_archive(root: str, month: str, tables: Tables) -> None:
+    """Make the archive of a month durable under its name, compared with what it is made of."""
     name = f".tmp-{month}-{os.urandom(8).hex()}"
     path = f"{root}/{layout.COLD}/{name}"
     with durable.folder(root, layout.COLD, create=True) as folder_fd:
@@ -227,7 +251,7 @@ def _write_archive(
             raise
 
 
-def _fill(path: str, tables: Mapping[str, Mapping[str, bytes]]) -> None:
+def _fill(path: str, tables: Tables) -> None:
     """Write an archive (docs/format.md §14)."""
     make_unpacker(b"")  # says which extra is missing before anything is written
     import zstandard
@@ -245,7 +269,7 @@ def _fill(path: str, tables: Mapping[str, Mapping[str, bytes]]) -> None:
         for table in TABLES:
             keys = {make_key(table, key): key for key in tables[table]}
             for found in sorted(keys):
-                data, place = tables[table][keys[found]], file.tell()
+                data, place = tables[table][keys[found]](), file.tell()
                 length = file.write(compressor.compress(data))
                 entries[table].append(ENTRY.pack(found, place, length, len(data)))
         places = [file.tell(), file.write(dictionary)]
@@ -257,29 +281,31 @@ def _fill(path: str, tables: Mapping[str, Mapping[str, bytes]]) -> None:
         file.write(FOOTER.pack(*places, MAGIC))
 
 
-def _sample(tables: Mapping[str, Mapping[str, bytes]]) -> list[Any]:
-    """Return texts to make the dictionary of: of records their lines, evenly over the month."""
-    records = list(tables["record"].values())
-    step = max(1, sum(map(len, records)) // _SAMPLED)
-    lines = [line for data in records[::step] for line in data.split(b"\n") if line]
-    return lines + [data for data in list(tables["object"].values())[::step] if len(data) < 65536]
+def _sample(tables: Tables) -> list[Any]:
+    """Return texts to make the dictionary of, evenly over the month: of records their lines."""
+    texts: list[bytes] = []
+    for table, items in tables.items():
+        for read in list(items.values())[:: max(1, len(items) // _SAMPLED)]:
+            data = read()
+            texts += data.split(b"\n")[:-1] if table == "record" else [data]
+    return [text for text in texts if 0 < len(text) < _LONGEST_SAMPLE]
 
 
-def _compare(path: str, tables: Mapping[str, Mapping[str, bytes]]) -> None:
+def _compare(path: str, tables: Tables) -> None:
     """Raise StoredDataError COLD_DAMAGED where an archive does not give back what went in."""
     archive = Archive(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     for table, items in tables.items():
-        for key, data in items.items():
-            if archive.read(table, key) != data:
+        for key, read in items.items():
+            if archive.read(table, key) != read():
                 raise StoredDataError(
                     "COLD_DAMAGED", f"{path} gives {key} back with other bytes", "try again"
                 )
 
 
-def _remove_records(root: str, records: Iterable[Place], texts: Mapping[str, bytes]) -> None:
+def _remove_records(root: str, records: Iterable[Place], archive: Archive) -> None:
     with durable.folder(root, layout.RECORDS) as fd:
         for place in records:
-            if durable.read_below(root, place.path) != texts[place.name]:
+            if durable.read_below(root, place.path) != archive.read("record", place.name):
                 raise StoredDataError(
                     "COLD_DAMAGED", f"{place.path} changed while it was moved", "pack again"
                 )
