@@ -305,6 +305,41 @@ def make_png(width: int, noise: bool = False) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
 
 
+def test_those_who_worked_beside_each_other_have_a_lane_each(
+    project: Path, chartered: Path, cli: Cli, browser: Browser, tmp_path: Path, page: Path
+) -> None:
+    """Each bar leads to what was done; where one agent worked alone, there is no such picture."""
+    with open_invocation(project, "look at the parser and the docs") as run:
+        for agent in (None, "a1", "a2"):
+            fields = {} if agent is None else {"agent": agent}
+            for number in range(3):
+                call = {
+                    "tool": "Bash",
+                    "call_id": f"{agent}{number}",
+                    "args": {"command": f"ls {agent}{number}"},
+                    **fields,
+                }
+                run.record("tool_call", call)
+                status = "error" if number == 2 and agent == "a2" else "ok"
+                run.record("tool_result", {"tool": "Bash", "call_id": f"{agent}{number}", "status": status, **fields})
+    out = tmp_path / "lanes.html"
+    assert cli("invocations", "export", run.invocation_id, "--html", str(out), cwd=chartered).code == 0
+    assert check(browser, out) == ("checked", "")
+    lanes = browser.value("document.querySelectorAll('.lanes .name').length")
+    bars = browser.value("document.querySelectorAll('.lanes a').length")
+    dead = browser.value(
+        "[...document.querySelectorAll('.lanes a')].filter(a => !document.querySelector(a.getAttribute('href'))).length"
+    )
+    bad = browser.value("document.querySelectorAll('.lanes rect.bad').length")
+    faults = find_faults(browser)
+    for width in (1200, 390) if PICTURES else ():
+        browser.picture(Path(PICTURES or "") / f"lanes-{width}.png", width=width, height=900)
+    check(browser, page)
+
+    assert (3, 9, 0, 1, []) == (lanes, bars, dead, bad, faults)
+    assert browser.value("document.querySelector('.lanes')") is None
+
+
 def test_images_of_known_types_are_shown_and_what_is_left_out_says_so(
     project: Path, chartered: Path, cli: Cli, browser: Browser, tmp_path: Path
 ) -> None:

@@ -590,7 +590,7 @@ function showRules(lines, objects, told) {
       .map((item) => `${text(item.uri ?? "")} (${text(item.action ?? "")} by rule ${text(item.rule_id ?? "")})`).join("; "))));
   }
   if (whole !== undefined) {
-    parts.push(fold("The whole text the agent was given", {}, () => [make("pre", { tabindex: "0" }, shown(whole))]));
+    parts.push(fold("The whole text the agent was given", { id: "whole-text" }, () => [make("pre", { tabindex: "0" }, shown(whole))]));
   }
   return parts;
 }
@@ -716,6 +716,49 @@ function makeMap(context, story) {
     ...lists.map(([name, items]) => make("details", { open: "" }, make("summary", {}, `${name} (${items.length})`), make("ul", {}, ...items))));
 }
 
+// Who did what at which time, a lane for the agent and for each subagent: only where there are several.
+function showLanes(story, context) {
+  const lanes = [{ name: "the agent", bars: [] }];
+  const walk = (parts, lane) => parts.forEach((part) => {
+    const inner = part.kind === "subagent" ? { name: part.text || part.title, bars: [] } : lane;
+    if (inner !== lane) lanes.push(inner);
+    for (const act of part.acts) {
+      const begin = Date.parse(act.at);
+      if (!Number.isNaN(begin)) inner.bars.push({ begin, end: begin + (act.duration_ms ?? 0), act, bad: ["failed", "denied"].includes(act.outcome) });
+    }
+    walk(part.parts, inner);
+  });
+  walk(story.done, lanes[0]);
+  const drawn = lanes.filter((lane) => lane.bars.length).slice(0, 24);
+  if (drawn.length < 2) return [];
+  const bars = drawn.flatMap((lane) => lane.bars);
+  const from = Math.min(...bars.map((bar) => bar.begin));
+  const span = Math.max(1, Math.max(...bars.map((bar) => bar.end)) - from);
+  const draw = (name, attributes, ...children) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    element.append(...children);
+    return element;
+  };
+  const place = (moment) => ((moment - from) / span) * 700 + 10;
+  const picture = draw("svg", { viewBox: `0 0 720 ${drawn.length * 40}`, class: "lanes", role: "group", "aria-label": "Who worked when" });
+  drawn.forEach((lane, at) => {
+    const top = at * 40;
+    picture.append(draw("text", { x: 10, y: top + 13, class: "name" }, shown(lane.name.slice(0, 90)).textContent ?? ""),
+      draw("line", { x1: 10, x2: 710, y1: top + 27, y2: top + 27 }));
+    for (const { begin, end, act, bad } of lane.bars.slice(0, 400)) {
+      const said = `${bad ? "✗ " : ""}${act.deed} ${act.what.slice(0, 80)}, ${localTime(act.at, CLOCK)}${act.duration_ms ? `, ${spanOf(act.duration_ms)}` : ""}`;
+      const bar = draw("rect", { x: place(begin), y: top + 20, width: Math.max(4, place(end) - place(begin)), height: 14, class: bad ? "bad" : "" },
+        draw("title", {}, shown(said).textContent ?? ""));
+      const target = context.elements.get(act.seqs[0]);
+      picture.append(target ? draw("a", { href: `#${target.id}`, "aria-label": shown(said).textContent ?? "" }, bar) : bar);
+    }
+  });
+  const took = `${localTime(new Date(from).toISOString(), CLOCK)} to ${localTime(new Date(from + span).toISOString(), CLOCK)}`;
+  return [make("h2", {}, "Over time"), make("p", { class: "quiet" }, `${drawn.length} at work, ${took}; each bar leads to what was done.`),
+    make("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "Who worked when" }, picture)];
+}
+
 function go(element) {
   for (let part = element; part; part = part.parentElement?.closest("details")) {
     if (part.tagName !== "DETAILS") continue;
@@ -777,7 +820,7 @@ function show(lines, annexes, objects, images, said, proofs, story) {
       ["went to", `${text(started.profile_id ?? "")} · ${text(started.action ?? "")}`],
       ["why", story?.asked.why || started.match_reason],
       ["calls", story && `${story.calls}${story.failed ? `, ${story.failed} failed or denied` : ""}`],
-      ["changed", story && (story.changed.length ? story.changed.map((one) => one.path).slice(0, 8).join("\n") : "no file that a line tells of")],
+      ["changed", story && (story.changed.length ? story.changed.map((one) => one.path).slice(0, 8).join(", ") : "no file that a line tells of")],
       ["tests after the last change", story && (TESTED[story.tests] ?? story.tests)],
       ["record", started.invocation_id],
       ["last seal", lines[lines.length - 1]?.fields["~"]],
@@ -787,9 +830,9 @@ function show(lines, annexes, objects, images, said, proofs, story) {
   if (story) {
     const facts = (title, items) => (items.length ? [make("h2", {}, title), make("ul", {}, ...items.map((fact) =>
       make("li", {}, shown(fact.text), make("span", { class: "quiet" }, fact.seqs.length ? ` (line ${fact.seqs.join(", ")})` : ""))))] : []);
-    page.append(...showRules(all, objects, story.told), make("h2", {}, "Done"),
-      make("div", { id: "done" }, ...(story.done.length ? story.done.map((part) => showPart(part, context))
-        : [make("p", { class: "quiet" }, "Nothing was recorded between the start and the end.")])),
+    const done = make("div", { id: "done" }, ...(story.done.length ? story.done.map((part) => showPart(part, context))
+      : [make("p", { class: "quiet" }, "Nothing was recorded between the start and the end.")]));
+    page.append(...showRules(all, objects, story.told), ...showLanes(story, context), make("h2", {}, "Done"), done,
       ...facts("Left", story.left), ...facts("Judged", story.judged), ...showChanges(story, context));
     document.body.insertBefore(makeMap(context, story), page);
     watchKeys(context);
@@ -863,7 +906,7 @@ async function main() {
 }
 
 addEventListener("beforeprint", () => {
-  for (const part of [...document.querySelectorAll("#page details:not(#all-lines)")].slice(0, 500)) {
+  for (const part of [...document.querySelectorAll("#page details:not(#all-lines, #whole-text, .quiet)")].slice(0, 500)) {
     part.fill?.();
     part.open = true;
   }
