@@ -124,7 +124,7 @@ def list_governance(fields: Mapping[str, object]) -> set[str]:
 
 def list_erasable(fields: Mapping[str, object]) -> set[str]:
     """Return every member that a line can lose: what is left says that something happened."""
-    return {*(fields.keys() - KEPT - _SHAPE), *list_governance(fields)}
+    return {*(fields.keys() - list_kept(fields) - _SHAPE), *list_governance(fields)}
 
 
 def _add_derived(fields: Mapping[str, object], names: Set[str]) -> set[str]:
@@ -132,7 +132,13 @@ def _add_derived(fields: Mapping[str, object], names: Set[str]) -> set[str]:
     for name in names:
         stem = name.removesuffix("_hash").removesuffix("_size")
         wider |= {stem, f"{stem}_hash", f"{stem}_size", *_DERIVED.get(stem, ())}
-    return (wider & fields.keys()) - KEPT
+    return (wider & fields.keys()) - list_kept(fields)
+
+
+def list_kept(fields: Mapping[str, object]) -> frozenset[str]:
+    """Return the members that no erasure takes from a line. `after` is the links of most lines, and
+    the text of a file in one of a patch."""
+    return KEPT - {"after"} if fields.get("event") == "patch_apply" else KEPT
 
 
 def _is_about(fields: Mapping[str, object], pattern: str) -> bool:
