@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from specify_cli.features.cold import packing
-from specify_cli.features.cold.packing import pack_month, survey, unpack_month
+from specify_cli.features.cold.packing import pack_months, survey, unpack_month
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
@@ -57,8 +57,7 @@ def read_project(root: Path, home: Path) -> Project:
 
 def pack_all(root: Path, home: Path) -> None:
     project = read_project(root, home)
-    for month in survey(project, NOVEMBER_MILLIS):
-        pack_month(project, month)
+    pack_months(project, survey(project, NOVEMBER_MILLIS))
 
 
 def list_files(root: Path, folder: str) -> dict[str, bytes]:
@@ -104,7 +103,7 @@ def test_months_come_back_as_they_were(months: Path, home: Path) -> None:
 def test_a_month_takes_a_fifth_of_its_bytes(months: Path, home: Path) -> None:
     project = read_project(months, home)
     (september, _) = survey(project, NOVEMBER_MILLIS)
-    packed = pack_month(project, september)
+    (packed,) = pack_months(project, [september])
 
     assert 12 == packed.records and not packed.stay
     assert packed.after * 5 < packed.before
@@ -115,7 +114,7 @@ def test_open_and_damaged_records_and_the_month_that_goes_on_stay(months: Path, 
     damaged = max(place.name for place in survey(project, NOVEMBER_MILLIS)[0].loose)
     path = months / layout.RECORDS / damaged
     path.write_bytes(path.read_bytes().replace(b"login", b"logon", 1))
-    september, october = (pack_month(project, month) for month in survey(project, NOVEMBER_MILLIS))
+    september, october = pack_months(project, survey(project, NOVEMBER_MILLIS))
 
     assert (11, 3) == (september.records, october.records)
     assert september.stay[0].endswith("it is not intact") and october.stay[0].endswith("it is open")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from specify_cli.features.cold.packing import pack_month, survey
+from specify_cli.features.cold.packing import pack_months, survey
 from specify_cli.features.forget import erasing, finding
 from specify_cli.features.forget.orders import Order
 from specify_cli.features.forget.targets import Query
@@ -112,9 +112,7 @@ def test_no_planted_value_is_left_in_any_byte(cli: Cli, home: Path, tmp_path: Pa
     assert cli("invocations", "search", "plan", cwd=root).code == 0
     if trail == "private":
         project = load(root)
-        for month in survey(project, time.time_ns() // 1_000_000):
-            if month.is_over:
-                pack_month(project, month)
+        pack_months(project, [month for month in survey(project, time.time_ns() // 1_000_000) if month.is_over])
     planted = list_holding(root, values)
     project = load(root)
 

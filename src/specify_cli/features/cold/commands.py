@@ -13,7 +13,7 @@ from specify_cli.errors import CallerError
 from specify_cli.features.cold.packing import (
     Month,
     Packed,
-    pack_month,
+    pack_months,
     refuse_unfit,
     survey,
     unpack_month,
@@ -39,7 +39,7 @@ def pack(values: Values) -> int:
     project = shell.read_project()
     refuse_unfit(project)
     months = _choose(_survey(project), values)
-    packed = [pack_month(project, month) for month in months if month.loose]
+    packed = pack_months(project, [month for month in months if month.loose])
     if values["json"]:
         write_json([one._asdict() for one in packed])
         return 0

@@ -1,7 +1,7 @@
 """What of a month can be moved into its archive, making the archive, and taking it apart.
 
     months = survey(project, now)
-    packed = pack_month(project, months[0])
+    packed = pack_months(project, months)
     unpack_month(project.root, "2026-10")
 
 Durable in this order: the archive under a name of its own, compared with the files it is made of ·
@@ -20,7 +20,7 @@ from specify_cli import durable
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.project.config import Project
 from specify_cli.record import layout
-from specify_cli.record.findings import ERROR
+from specify_cli.record.findings import ERROR, RecordReport
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.seal import open_line
 from specify_cli.record.verify import named_objects
@@ -73,6 +73,19 @@ class Packed(NamedTuple):
     after: int
 
 
+class _Sorted(NamedTuple):
+    """The records that go, by month; why the others of these months stay; and for each object the
+    last month that leads to it, or `_STAYS`."""
+
+    going: dict[str, list[Place]]
+    stay: dict[str, list[str]]
+    owners: dict[str, str]
+
+
+# Comes behind every month.
+_STAYS = "~"
+
+
 def survey(project: Project, now: int) -> list[Month]:
     """Return the months of this project's own records, oldest first; `now` is in milliseconds."""
     root, current = project.root, rfc3339(now)[:7]
@@ -94,27 +107,32 @@ def _measure(root: str, month: str, of: Sequence[Place], is_over: bool) -> Month
     return Month(month, tuple(of), loose, len(packed), size, is_over)
 
 
-def pack_month(project: Project, month: Month) -> Packed:
-    """Move the closed and sound records of a month, and the objects that only they name, into its
-    archive.
+def pack_months(project: Project, months: Sequence[Month]) -> list[Packed]:
+    """Move the closed and sound records of months, and the objects that only they name, into
+    their archives.
 
-    Raises CallerError COLD_REFUSED, EnvironmentFault, StoredDataError where a file changed
-    meanwhile.
+    Every record of the project is read once, to see which objects may go with which month. Raises
+    CallerError COLD_REFUSED, EnvironmentFault, StoredDataError where a file changed meanwhile.
     """
     refuse_unfit(project)
-    root = project.root
-    with _lock(root):
-        records, stay = _choose_records(root, month)
-        names = _find_own_objects(project, records)
-        if not records:
-            return Packed(month.month, 0, 0, stay, 0, month.packed_bytes)
-        before = sum(os.lstat(f"{root}/{place.path}").st_size for place in records)
-        before += sum(os.lstat(f"{root}/{_locate_object(name)}").st_size for name in names)
-        _write_archive(root, month.month, _collect(root, month.month, records, names))
-        archive = open_month(root, month.month)
-        assert archive is not None
-        _remove_records(root, records, archive)
-        _remove_objects(root, names)
+    with _lock(project.root):
+        sorted_records = _sort_records(project.root, months)
+        return [_pack_month(project.root, month, sorted_records) for month in months]
+
+
+def _pack_month(root: str, month: Month, of: _Sorted) -> Packed:
+    records, stay = of.going[month.month], tuple(of.stay[month.month])
+    if not records:
+        return Packed(month.month, 0, 0, stay, 0, month.packed_bytes)
+    names = [digest for digest, owner in sorted(of.owners.items()) if owner == month.month]
+    names = [name for name in names if os.path.isfile(f"{root}/{_locate_object(name)}")]
+    before = sum(os.lstat(f"{root}/{place.path}").st_size for place in records)
+    before += sum(os.lstat(f"{root}/{_locate_object(name)}").st_size for name in names)
+    _write_archive(root, month.month, _collect(root, month.month, records, names))
+    archive = open_month(root, month.month)
+    assert archive is not None
+    _remove_records(root, records, archive)
+    _remove_objects(root, names)
     after = os.stat(archive.path).st_size
     return Packed(month.month, len(records), len(names), stay, before, after)
 
@@ -141,45 +159,46 @@ def _lock(root: str) -> durable.folder:
     return durable.folder(root, layout.FORGET, create=True, wait=durable.LOCK_WAIT_SECONDS)
 
 
-def _choose_records(root: str, month: Month) -> tuple[list[Place], tuple[str, ...]]:
-    """Return the records that can be moved, and why each of the others stays."""
-    chosen, stay = [], []
-    for place in month.loose:
-        report = verify_file(root, place, list_withheld=False)
-        if report.status != "closed" or not report.sealed:
-            stay.append(f"{place.invocation_id}: it is {'open' if report.sealed else 'unsealed'}")
-        elif any(item.severity == ERROR for item in report.findings):
-            stay.append(f"{place.invocation_id}: it is not intact")
-        else:
-            chosen.append(place)
-    return chosen, tuple(stay)
-
-
-def _find_own_objects(project: Project, records: Sequence[Place]) -> list[str]:
-    """Return the objects here that these records lead to and nothing that stays loose does."""
-    root = project.root
+def _sort_records(root: str, months: Sequence[Month]) -> _Sorted:
+    """Return which records of these months go, why the others stay, and the last month that leads
+    to each object."""
+    month_of = {place.path: month.month for month in months for place in month.loose}
+    found = _Sorted(
+        {month.month: [] for month in months}, {month.month: [] for month in months}, {}
+    )
     reach = Reach(FileObjectStore(root))
-    moved = {place.path for place in records}
+    for place in places(root, _list_folders(root)):
+        report = verify_file(root, place, list_withheld=False)
+        owner, month = _STAYS, month_of.get(place.path)
+        if month is not None:
+            why = _say_why_it_stays(report)
+            if why is None:
+                found.going[month].append(place)
+                owner = month
+            else:
+                found.stay[month].append(f"{place.invocation_id}: {why}")
+        for item in reach.of(report.objects):
+            if item.code is None:
+                found.owners[item.digest] = max(found.owners.get(item.digest, ""), owner)
+    for each in _list_annexed(root):
+        found.owners.update(dict.fromkeys(each, _STAYS))
+    return found
+
+
+def _list_folders(root: str) -> list[str]:
     trail = f"{root}/{layout.TRAIL}"
     months = sorted(os.listdir(trail)) if os.path.isdir(trail) else []
-    folders = [layout.RECORDS, layout.IMPORTED, *(f"{layout.TRAIL}/{name}" for name in months)]
-    staying = {
-        digest
-        for place in places(root, folders)
-        if place.path not in moved
-        for digest in _list_reached(root, place, reach)
-    }
-    staying |= {digest for each in _list_annexed(root) for digest in each}
-    own = {digest for place in records for digest in _list_reached(root, place, reach)}
-    return sorted(
-        digest for digest in own - staying if os.path.isfile(f"{root}/{_locate_object(digest)}")
-    )
+    return [layout.RECORDS, layout.IMPORTED, *(f"{layout.TRAIL}/{name}" for name in months)]
 
 
-def _list_reached(root: str, place: Place, reach: Reach) -> Iterator[str]:
-    for item in reach.of(verify_file(root, place, list_withheld=False).objects):
-        if item.code is None:
-            yield item.digest
+def _say_why_it_stays(report: RecordReport) -> str | None:
+    if not report.sealed:
+        return "it is unsealed"
+    if report.status != "closed":
+        return "it is open"
+    if any(item.severity == ERROR for item in report.findings):
+        return "it is not intact"
+    return None
 
 
 def _list_annexed(root: str) -> Iterator[set[str]]:
