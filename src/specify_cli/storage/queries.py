@@ -20,9 +20,9 @@ from specify_cli.project.config import Project
 from specify_cli.project.prices import read_prices
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
-from specify_cli.record.reading.checks import read_commands
+from specify_cli.record.reading.checks import FAILED, read_commands
 from specify_cli.record.reading.coverage import list_unseen
-from specify_cli.record.reading.done_note import note_done
+from specify_cli.record.reading.done_note import judge_tests, note_done
 from specify_cli.record.reading.evidence import weigh_evidence
 from specify_cli.record.reading.usage import Spent, add_up, sum_usage
 from specify_cli.record.reading.views import View, as_lists, fields_of, join, read_file
@@ -204,6 +204,20 @@ def add_spent(project: Project, rows: Iterable[Row]) -> tuple[Row, ...]:
         except (OSError, InvocationError):
             found.append(row)
     return tuple(found)
+
+
+def has_failed_tests(project: Project, row: Row) -> bool:
+    """Return whether the last tests of a record failed; False where that is not known."""
+    folder, _, name = row.path.rpartition("/")
+    try:
+        record = read_record(project.root, Place(folder, name, row.invocation_id, row.profile_id))
+        if record is None:
+            return False
+        commands = read_commands(record.started, FileObjectStore(project.root).get)
+        lines = join(fields_of(record), annex_events(project.root, row.invocation_id))
+        return judge_tests(lines, commands).state == FAILED
+    except (OSError, InvocationError):
+        return False
 
 
 def parse_moment(text: str, now: float | None = None, option: str = "--since") -> int:

@@ -513,6 +513,25 @@ def test_a_word_less_command_says_in_ten_lines_what_is_open_and_what_ended_badly
     assert "open: none" in cli().out and "complete" not in cli().out
 
 
+def test_a_record_whose_tests_failed_at_the_end_is_among_those_that_ended_badly(cli: Cli) -> None:
+    """Done is what the agent said; what its last tests said stands beside it."""
+    events = [
+        ("patch_apply", {"path": "a.py", "kind": "modify", "before": "a", "after": "b"}),
+        ("tool_call", {"call_id": "1", "tool": "Bash", "args": {"command": "pytest -q"}}),
+        ("tool_result", {"call_id": "1", "tool": "Bash", "status": "error", "output": "1 failed in 0.1s"}),
+    ]
+    ids = [cli("do", f"fix number {number}", "--json").json()["invocation_id"] for number in range(2)]
+    for event, fields in events:
+        payload = ("--event", event, "--json-payload", json.dumps(fields))
+        assert cli("profile-invocation", "record", ids[0], *payload).code == 0
+    for one in ids:
+        cli("profile-invocation", "complete", one)
+    shown = cli().out
+
+    assert "ended badly since yesterday: 1 record" in shown
+    assert f"{ids[0][-6:]}" in shown and "done, tests failed" in shown and ids[1][-6:] not in shown
+
+
 def test_completion_is_offered(process: Cli) -> None:
     ran = process(env={"_SPEC_KITTY_COMPLETE": "complete_bash", "COMP_WORDS": "spec-kitty inv", "COMP_CWORD": "1"})
 

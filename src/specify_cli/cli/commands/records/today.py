@@ -9,11 +9,19 @@ from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, paint, write_lines
 from specify_cli.cli.terminal.render import local_time, shown_width
+from specify_cli.project.config import Project
 from specify_cli.room import Values
-from specify_cli.storage.queries import Filters, Row, list_invocations, parse_moment
+from specify_cli.storage.queries import (
+    Filters,
+    Row,
+    has_failed_tests,
+    list_invocations,
+    parse_moment,
+)
 
-# So many of the newest records are looked at, and so many of a kind are named.
-_READ, _NAMED = 200, 3
+# So many of the newest records are looked at, of so many it is seen how their tests ended, and so
+# many of a kind are named.
+_READ, _TESTED, _NAMED = 200, 20, 3
 
 
 def show_today(_: Values) -> int:
@@ -22,11 +30,8 @@ def show_today(_: Values) -> int:
     listing = list_invocations(project, Filters(replays=False), _READ)
     begun = parse_moment("yesterday") / 1000
     still = [row for row in listing.rows if row.status == "open"]
-    bad = [
-        row
-        for row in listing.rows
-        if row.outcome in ("failed", "abandoned") and _read_end(row) >= begun
-    ]
+    ended = [row for row in listing.rows if row.outcome and _read_end(row) >= begun]
+    bad = list(_find_bad(project, ended))
     more = " among the newest 200" if listing.unread else ""
     lines = [*_name("open", still, more), *_name("ended badly since yesterday", bad, more)]
     if still:
@@ -39,6 +44,16 @@ def show_today(_: Values) -> int:
         steps = ['spec-kitty do "…"', "spec-kitty --help"]
     write_lines([*lines, f"next:  {'  ·  '.join(steps)}"])
     return 0
+
+
+def _find_bad(project: Project, ended: Sequence[Row]) -> Iterator[Row]:
+    """Yield the records that ended as failed or abandoned, or whose tests failed at their end; of
+    the last kind only the newest are looked at."""
+    for number, row in enumerate(ended):
+        if row.outcome in ("failed", "abandoned"):
+            yield row
+        elif number < _TESTED and has_failed_tests(project, row):
+            yield row._replace(outcome=f"{row.outcome}, tests failed")
 
 
 def _name(what: str, rows: Sequence[Row], more: str) -> Iterator[str]:
