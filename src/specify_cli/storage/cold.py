@@ -12,6 +12,7 @@ names prove them as ever; the file itself is believed in nothing. The room `cold
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
@@ -34,7 +35,7 @@ ENTRY = struct.Struct(">32s3Q")
 TABLES = ("record", "object")
 # No record or object is larger; a frame that says so is not unpacked.
 _MAX_SIZE = 512 * 1024 * 1024
-_MOST_OPEN = 32
+_REMEMBERED = 32
 
 
 class Footer(NamedTuple):
@@ -63,7 +64,6 @@ class Archive:
 
     def __init__(self, path: str, fd: int) -> None:
         self.path, self._fd = path, fd
-        self._unpack: Unpack | None = None
         size = os.fstat(fd).st_size
         tail = os.pread(fd, FOOTER.size, max(0, size - FOOTER.size))
         if len(tail) != FOOTER.size or tail[-8:] != MAGIC or os.pread(fd, 8, 0) != MAGIC:
@@ -116,12 +116,10 @@ class Archive:
     def _unpack_frame(self, offset: int, length: int, size: int) -> bytes:
         if max(length, size) > _MAX_SIZE:
             raise self._describe_damage(f"a frame of {size} bytes")
-        if self._unpack is None:
-            footer = self._footer
-            data = os.pread(self._fd, footer.dictionary_length, footer.dictionary)
-            self._unpack = make_unpacker(data)
+        footer = self._footer
+        dictionary = os.pread(self._fd, footer.dictionary_length, footer.dictionary)
         try:
-            return self._unpack(size, os.pread(self._fd, length, offset))
+            return make_unpacker(dictionary)(size, os.pread(self._fd, length, offset))
         except ValueError as error:
             raise self._describe_damage(str(error)) from error
 
@@ -134,6 +132,7 @@ class Archive:
         )
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def make_unpacker(dictionary: bytes) -> Unpack:
     """Return what unpacks a frame that shares this dictionary, if it says this size; it raises
     ValueError. Raises EnvironmentFault EXTRA_MISSING."""
@@ -147,9 +146,9 @@ def make_unpacker(dictionary: bytes) -> Unpack:
         ) from error
 
     data = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
-    unpacker = zstandard.ZstdDecompressor(dict_data=data)
 
     def unpack(size: int, frame: bytes) -> bytes:
+        unpacker = zstandard.ZstdDecompressor(dict_data=data)  # one is of use to one thread
         try:
             if zstandard.frame_content_size(frame) != size:
                 raise ValueError(f"a frame says another size than {size}")
@@ -158,9 +157,6 @@ def make_unpacker(dictionary: bytes) -> Unpack:
             raise ValueError(str(error)) from error
 
     return unpack
-
-
-_OPENED: dict[tuple[str, int, int, int], Archive] = {}
 
 
 def list_months(root: str) -> list[str]:
@@ -183,17 +179,7 @@ def open_month(root: str, month: str) -> Archive | None:
             fd = durable.open_regular(folder_fd, name, os.O_RDONLY, f"{layout.COLD}/{name}")
     except FileNotFoundError:
         return None
-    state = os.fstat(fd)
-    # A file that was replaced is another archive, and a forked process opens its own.
-    key = (f"{root}/{layout.COLD}/{name}", state.st_ino, state.st_ctime_ns, os.getpid())
-    archive = _OPENED.get(key)
-    if archive is not None:
-        os.close(fd)
-        return archive
-    while len(_OPENED) >= _MOST_OPEN:
-        del _OPENED[next(iter(_OPENED))]
-    archive = _OPENED[key] = Archive(key[0], fd)
-    return archive
+    return Archive(f"{root}/{layout.COLD}/{name}", fd)
 
 
 def find_month(root: str, name: str, invocation_id: str) -> str | None:

@@ -7,20 +7,13 @@ journal is played back. Needs root, /dev/fuse, loop devices and mkfs; without th
 from __future__ import annotations
 
 import json
-import os
 import random
-import shutil
-import subprocess
-import sys
-import textwrap
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from disk import Disk, Event, cut_power, mount, read_log, unmount
+from disk import Event
+from power import MISSING, SYSTEMS, Work, do_work
 from specify_cli.errors import InvocationError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.trail.log.entries import open_log
@@ -30,23 +23,10 @@ from trails import RECORDS, codes, grow, load, make_repository, verify
 
 CUTS = 200 if FULL else 6
 RUNS = 9
-_MISSING = [name for name in ("losetup", "mount", "mkfs.ext4", "mkfs.xfs") if shutil.which(name) is None]
-_MISSING += [] if os.access("/dev/fuse", os.R_OK | os.W_OK) and os.geteuid() == 0 else ["root and /dev/fuse"]
 pytestmark = [
     pytest.mark.stress,
-    pytest.mark.skipif(bool(_MISSING), reason=f"power cannot be cut here without {', '.join(_MISSING)}"),
+    pytest.mark.skipif(bool(MISSING), reason=f"power cannot be cut here without {', '.join(MISSING)}"),
 ]
-# How a file system is made and mounted: its size in MiB, the program, the options of mount.
-SYSTEMS = {
-    "ext4, data=ordered": (64, ("mkfs.ext4", "-q"), ("data=ordered",)),
-    "ext4, data=journal": (64, ("mkfs.ext4", "-q"), ("data=journal",)),
-    "ext4, data=writeback": (64, ("mkfs.ext4", "-q"), ("data=writeback",)),
-    "xfs": (320, ("mkfs.xfs", "-q"), ()),
-}
-# What the disk writes whole. One that tears blocks of 4,096 bytes leaves now and then, after one cut in some 150, a
-# superblock of ext4 or a folder of XFS that the kernel refuses to mount again.
-SECTOR = 4096
-# A process of its own, because a system call that waits for the disk must not hold the one that is the disk.
 WORK = """
     import json, os, sys
     from pathlib import Path
@@ -74,42 +54,13 @@ WORK = """
 """
 
 
-class Work(NamedTuple):
-    """A file system as it was before the work, what reached its disk, and how it is mounted."""
-
-    base: Path
-    events: list[Event]
-    options: tuple[str, ...]
-
-
 def _work(folder: Path, system: str, mode: str = "synced") -> Work:
     """Do some work on a file system whose disk remembers."""
-    size, make, options = SYSTEMS[system]
-    base, image = folder / "base", folder / "image"
-    with base.open("wb") as file:
-        file.truncate(size << 20)
-    subprocess.run([*make, str(base)], check=True)
-    with _mounted(base, folder / "mnt", options) as root:
+
+    def prepare(root: Path) -> None:
         grow(make_repository(root), random.Random(2), 2)
-    shutil.copyfile(base, image)
-    with Disk(image, folder / "log", folder / "fuse") as disk:
-        mount(disk.device, folder / "mnt", *options)
-        try:
-            tests = str(Path(__file__).parents[2])
-            argv = [sys.executable, "-c", textwrap.dedent(WORK), str(folder / "mnt/project"), str(folder / "fuse")]
-            subprocess.run([*argv, tests, mode, str(RUNS)], check=True)
-        finally:
-            unmount(folder / "mnt")
-    return Work(base, read_log(folder / "log"), options)
 
-
-@contextmanager
-def _mounted(image: Path, folder: Path, options: tuple[str, ...]) -> Iterator[Path]:
-    mount(str(image), folder, "loop", *options)
-    try:
-        yield folder / "project"
-    finally:
-        unmount(folder)
+    return do_work(folder, system, prepare, WORK, mode, str(RUNS))
 
 
 def _answered(events: list[Event]) -> list[tuple[str, object]]:
@@ -149,10 +100,9 @@ def _heal(root: Path) -> set[str]:
 
 def _cut(work: Work, folder: Path, dice: random.Random, *, flushes: bool = True) -> tuple[list[str], set[str]]:
     """Cut the power at a random moment of the work; return what was lost, and what is found after going on."""
-    after = dice.randrange(1, len(work.events) + 1)
-    cut_power(work.base, work.events, after, dice, folder / "cut", sector=SECTOR, flushes=flushes)
+    after = work.cut(folder, dice, flushes=flushes)
     try:
-        with _mounted(folder / "cut", folder / "after", work.options) as root:
+        with work.mounted(folder) as root:
             lost = _find_losses(root, _answered(work.events[:after]))
             return lost, set() if lost else _heal(root)
     except (OSError, InvocationError) as error:
