@@ -21,9 +21,7 @@ def refuse_imports(allowed: frozenset[str]) -> None:
     """Make an import of ours fail that names a module outside of `allowed`, also where it is loaded already."""
     find = builtins.__import__
 
-    def import_allowed(
-        name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
-    ) -> Any:
+    def import_allowed(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
         importer, top = str((globals or {}).get("__name__")), name.partition(".")[0]
         ours = importer.partition(".")[0] in OURS and importer != _OF_SUITES
         if ours and not level and top not in allowed and top not in sys.stdlib_module_names and top not in OURS:

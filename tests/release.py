@@ -170,7 +170,9 @@ def install_as_tool(tool: str, wheel: Path, requirements: Path, work: Path) -> I
         run([TOOLS / "uv", "tool", "install", "-q", "--compile-bytecode", "--python", sys.executable,
              "--constraints", pins, wheel], work, env)  # fmt: skip
     else:
-        run([TOOLS / "pipx", "install", "--python", sys.executable, f"--pip-args=--constraint={pins}", wheel], work, env)
+        run(
+            [TOOLS / "pipx", "install", "--python", sys.executable, f"--pip-args=--constraint={pins}", wheel], work, env
+        )
     (made,) = place.glob(f"tools/**/{PROJECT['name']}/bin")
     return Install(f"{tool}, as a tool", measure(made.parent), can_record(place / "bin", work))
 
@@ -185,9 +187,10 @@ def can_record(programs: Path, work: Path) -> bool:
     shop = Path(tempfile.mkdtemp(prefix="shop-", dir=work))
     run(["git", "init", "-q", shop])
     env = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(shop), "LANG": "C.UTF-8"}
-    done = json.loads(run([programs / "spec-kitty", "do", "fix the login test", "--json"], shop, env))
-    run([programs / "spec-kitty", "profile-invocation", "complete", done["invocation_id"], "--outcome", "done"], shop, env)
-    report = run([programs / "spec-kitty", "invocations", "verify", "--all"], shop, env)
+    program = programs / "spec-kitty"
+    done = json.loads(run([program, "do", "fix the login test", "--json"], shop, env))
+    run([program, "profile-invocation", "complete", done["invocation_id"], "--outcome", "done"], shop, env)
+    report = run([program, "invocations", "verify", "--all"], shop, env)
     return "1 of 1" in report or "intact" in report
 
 
