@@ -22,7 +22,7 @@ DISTRIBUTION = "spec-kitty-recorder"
 # extras.
 _NOTES = (
     ("pipx_metadata.json", "pipx install --force", r'"package_or_url": "[^"\[]*\[([^\]]*)\]'),
-    ("uv-receipt.toml", "uv tool install --force", r'name = "spec-kitty-recorder", extras = (.*?)\]'),
+    ("uv-receipt.toml", "uv tool install --force", r'"spec-kitty-recorder", extras = (.*?)\]'),
 )
 
 
