@@ -40,11 +40,13 @@ INSTALLERS = ("pip", "setuptools", "wheel")
 # The extras that a container is made with (docs/fleet/Containerfile).
 CONTAINERS = ("postgres", "trail")
 _MEASURE = """
-import importlib.metadata as m, json, pathlib
+import importlib.metadata as m, importlib.util as u, json, pathlib
 sizes = {}
 for one in m.distributions():
-    paths = [pathlib.Path(one.locate_file(file)) for file in one.files or ()]
-    sizes[one.name] = sum(path.stat().st_size for path in paths if path.is_file())
+    paths = {pathlib.Path(one.locate_file(file)).resolve() for file in one.files or ()}
+    # pip lists what it compiled, uv does not.
+    paths |= {pathlib.Path(u.cache_from_source(path)) for path in paths if path.suffix == ".py"}
+    sizes[one.name.lower()] = sum(path.stat().st_size for path in paths if path.is_file())
 print(json.dumps(sizes))
 """
 
@@ -66,6 +68,11 @@ class Install(NamedTuple):
             f"{self.way:<22} {len(self.sizes):>3} packages  {self.sum_up(installers=False):>5.1f} MB  "
             f"{self.sum_up(installers=True):>5.1f} MB  {'records and verifies' if self.works else 'FAILED'}\n"
         )
+
+    def list_largest(self) -> str:
+        """Return the line that names the packages which fill most of it."""
+        largest = sorted(self.sizes.items(), key=lambda item: -item[1])[:10]
+        return f"megabytes of {self.way}: {', '.join(f'{name} {size / 1e6:.1f}' for name, size in largest)}\n"
 
 
 def run(argv: Sequence[str | Path], cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
@@ -250,6 +257,7 @@ def main() -> None:
         for extra in CONTAINERS:
             write_requirements(DIST / f"requirements-{extra}.txt", extra, wheel)
     table = f"{'':<36} the release   with its installer\n" + "".join(one.describe() for one in installs)
+    table += installs[0].list_largest()
     missing = [name for name in INTERPRETERS if name not in found]
     table += f"not found here, so not tried: {', '.join(missing)}\n" if missing else ""
     (DIST / "INSTALLS.txt").write_text(table)
