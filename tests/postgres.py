@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-import psycopg
 import pytest
 
 _NEWEST_LAST = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
@@ -87,6 +86,8 @@ class Server:
 
     def make_schema(self, name: str) -> str:
         """Return the address of an empty schema."""
+        import psycopg  # of the extra `postgres`: the suite's conftest loads this module without it too
+
         with psycopg.connect(self.address()) as connection:
             connection.execute(f'CREATE SCHEMA "{name}"')
         return self.address(name)

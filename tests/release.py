@@ -1,11 +1,12 @@
 """Make a release into `dist/`: wheel and sdist twice with equal bytes, judged by tools of others, installed and tried.
 
-    make release            # KEY=~/.ssh/id_ed25519 signs the attestation
+    make release                    # KEY=~/.ssh/id_ed25519 signs the attestation
+    make release EXTRAS="view mcp"  # tries these extras; without it all, with EXTRAS=none none
 
-`dist/` then holds wheel, sdist, SHA256SUMS, NOTES.md (the changelog's newest part), the table of installs, and
-`attestation.json`, an in-toto statement that names the files, the commit and the tools, signed where a key is given.
-Nothing is published. Each interpreter found installs the wheel with its default dependencies at the digests of
-constraints.txt.
+`dist/` then holds wheel, sdist, SHA256SUMS, NOTES.md (the changelog's newest part), the tables of installs and extras,
+`requirements-EXTRA.txt` for the container files, and `attestation.json`, an in-toto statement that names the files, the
+commit and the tools, signed where a key is given. Nothing is published. Each interpreter found installs the wheel with
+its default dependencies at the digests of constraints.txt; uv and pipx install it as a tool.
 """
 
 from __future__ import annotations
@@ -25,19 +26,53 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from extras import Trial, choose_extras, try_extras
+
 ROOT = Path(__file__).parents[1]
 DIST, TOOLS = ROOT / "dist", ROOT / ".venv-release/bin"
 INTERPRETERS = ("python3.11", "python3.12", "python3.13", "python3.14", "python3.14t")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
-class Install(NamedTuple):
-    """One interpreter that installed the release: packages, megabytes, and whether a `do` left a sound record."""
+# What the release and its default dependencies may take on the disk, in megabytes; an installer beside them is extra.
+MOST_MEGABYTES = 45
+INSTALLERS = ("pip", "setuptools", "wheel")
+# The extras that a container is made with (docs/fleet/Containerfile).
+CONTAINERS = ("postgres", "trail")
+_MEASURE = """
+import importlib.metadata as m, importlib.util as u, json, pathlib
+sizes = {}
+for one in m.distributions():
+    paths = {pathlib.Path(one.locate_file(file)).resolve() for file in one.files or ()}
+    # pip lists what it compiled, uv does not.
+    paths |= {pathlib.Path(u.cache_from_source(path)) for path in paths if path.suffix == ".py"}
+    sizes[one.name.lower()] = sum(path.stat().st_size for path in paths if path.is_file())
+print(json.dumps(sizes))
+"""
 
-    interpreter: str
-    packages: int
-    megabytes: float
+
+class Install(NamedTuple):
+    """One way that installed the release: by name the bytes of each package, and whether a `do` left a sound record."""
+
+    way: str
+    sizes: dict[str, int]
     works: bool
+
+    def sum_up(self, *, installers: bool) -> float:
+        """Return the megabytes of all packages, with or without those that only install."""
+        return sum(size for name, size in self.sizes.items() if installers or name not in INSTALLERS) / 1e6
+
+    def describe(self) -> str:
+        """Return one line of the table."""
+        return (
+            f"{self.way:<22} {len(self.sizes):>3} packages  {self.sum_up(installers=False):>5.1f} MB  "
+            f"{self.sum_up(installers=True):>5.1f} MB  {'records and verifies' if self.works else 'FAILED'}\n"
+        )
+
+    def list_largest(self) -> str:
+        """Return the line that names the packages which fill most of it."""
+        largest = sorted(self.sizes.items(), key=lambda item: -item[1])[:10]
+        return f"megabytes of {self.way}: {', '.join(f'{name} {size / 1e6:.1f}' for name, size in largest)}\n"
 
 
 def run(argv: Sequence[str | Path], cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
@@ -90,19 +125,34 @@ def judge(sdist: Path, wheel: Path) -> None:
         raise SystemExit(f"release: the list of components is not CycloneDX 1.6: {done.stderr[-2000:]}")
 
 
-def write_requirements(target: Path) -> None:
-    """Write the default dependencies, and theirs, at the versions and digests of constraints.txt."""
+def write_requirements(target: Path, extra: str = "", wheel: Path | None = None) -> None:
+    """Write the dependencies, those of an extra, and theirs, at the versions and digests of constraints.txt.
+
+    With a wheel the file names it too, by its digest, so that pip installs all of it with `--require-hashes`.
+    """
     sys.path.insert(0, str(ROOT))
     from hatch_build import _sbom
 
     text = (ROOT / "constraints.txt").read_text(encoding="ascii")
     markers = dict(re.findall(r"^([a-z0-9.-]+)==[^ \\\n]+ ; ([^\\\n]+?) *\\?$", text, flags=re.M))
+    wanted = [*PROJECT["dependencies"], *(list_needs(extra) if extra else ())]
     lines: list[str] = []
-    for item in _sbom(text, PROJECT["version"], PROJECT["dependencies"])["components"]:
+    for item in _sbom(text, PROJECT["version"], wanted)["components"]:
         marker = f" ; {markers[item['name']]}" if item["name"] in markers else ""
         hashes = "".join(f" --hash=sha256:{part['content']}" for part in item["hashes"])
         lines.append(f"{item['name']}=={item['version']}{marker}{hashes}\n")
+    if wheel is not None:
+        lines.append(f"./{wheel.name} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n")
     target.write_text("".join(lines), encoding="ascii")
+
+
+def list_needs(extra: str) -> list[str]:
+    """Return what an extra lists, and what the extras that it names list."""
+    listed: list[str] = []
+    for need in PROJECT["optional-dependencies"][extra]:
+        inner = re.fullmatch(rf"{PROJECT['name']}\[(.*)\]", need)
+        listed += [one for name in inner[1].split(",") for one in list_needs(name)] if inner else [need]
+    return listed
 
 
 def install(interpreter: str, path: str, wheel: Path, requirements: Path, work: Path) -> Install:
@@ -113,15 +163,42 @@ def install(interpreter: str, path: str, wheel: Path, requirements: Path, work: 
     run([*pip, "--require-hashes", "--no-deps", "-r", str(requirements)])
     run([*pip, "--no-deps", str(wheel)])
     run([place / "bin/python", "-m", "pip", "--disable-pip-version-check", "check"])
-    shop = work / f"shop-{interpreter}"
+    return Install(f"pip, {interpreter}", measure(place), can_record(place / "bin", work))
+
+
+def install_as_tool(tool: str, wheel: Path, requirements: Path, work: Path) -> Install:
+    """Install the release as `uv tool install` or `pipx install` does, at the same versions, and record with it."""
+    place, pins = work / tool, work / "pins.txt"
+    pins.write_text(re.sub(r" --hash=\S+", "", requirements.read_text(encoding="ascii")), encoding="ascii")
+    places = {"UV_TOOL_DIR": "tools", "UV_TOOL_BIN_DIR": "bin", "PIPX_HOME": "tools", "PIPX_BIN_DIR": "bin"}
+    env = {**os.environ, **{name: str(place / folder) for name, folder in places.items()}}
+    if tool == "uv":
+        # Compiled as pip does it, so that the sizes compare.
+        run([TOOLS / "uv", "tool", "install", "-q", "--compile-bytecode", "--python", sys.executable,
+             "--constraints", pins, wheel], work, env)  # fmt: skip
+    else:
+        run(
+            [TOOLS / "pipx", "install", "--python", sys.executable, f"--pip-args=--constraint={pins}", wheel], work, env
+        )
+    (made,) = place.glob(f"tools/**/{PROJECT['name']}/bin")
+    return Install(f"{tool}, as a tool", measure(made.parent), can_record(place / "bin", work))
+
+
+def measure(place: Path) -> dict[str, int]:
+    """Return how many bytes each package of an environment takes, with what Python compiled of it."""
+    return dict(json.loads(run([place / "bin/python", "-c", _MEASURE])))
+
+
+def can_record(programs: Path, work: Path) -> bool:
+    """Record one request with the installed program, and return whether its record verifies."""
+    shop = Path(tempfile.mkdtemp(prefix="shop-", dir=work))
     run(["git", "init", "-q", shop])
-    env = {"PATH": f"{place}/bin:{os.environ['PATH']}", "HOME": str(shop), "LANG": "C.UTF-8"}
-    done = json.loads(run(["spec-kitty", "do", "fix the login test", "--json"], shop, env))
-    run(["spec-kitty", "profile-invocation", "complete", done["invocation_id"], "--outcome", "done"], shop, env)
-    report = run(["spec-kitty", "invocations", "verify", "--all"], shop, env)
-    listed = json.loads(run([place / "bin/python", "-m", "pip", "list", "--format", "json"]))
-    size = sum(path.stat().st_size for path in (place / "lib").rglob("*") if path.is_file() and not path.is_symlink())
-    return Install(interpreter, len(listed), round(size / 1e6, 1), "1 of 1" in report or "intact" in report)
+    env = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(shop), "LANG": "C.UTF-8"}
+    program = programs / "spec-kitty"
+    done = json.loads(run([program, "do", "fix the login test", "--json"], shop, env))
+    run([program, "profile-invocation", "complete", done["invocation_id"], "--outcome", "done"], shop, env)
+    report = run([program, "invocations", "verify", "--all"], shop, env)
+    return "1 of 1" in report or "intact" in report
 
 
 def write_notes() -> str:
@@ -174,17 +251,31 @@ def main() -> None:
         write_requirements(requirements)
         found = {name: path for name in INTERPRETERS if (path := find_interpreter(name))}
         installs = [install(name, path, wheel, requirements, work) for name, path in found.items()]
+        installs += [install_as_tool(tool, wheel, requirements, work) for tool in ("uv", "pipx")]
+        extras = try_extras(wheel, choose_extras(os.environ.get("EXTRAS", "")), work)
         files = [Path(shutil.copy(path, DIST)) for path in (sdist, wheel)]
-    table = "".join(f"{one.interpreter:<12} {one.packages:>3} packages  {one.megabytes:>5} MB  "
-                    f"{'records and verifies' if one.works else 'FAILED'}\n" for one in installs)  # fmt: skip
+        for extra in CONTAINERS:
+            write_requirements(DIST / f"requirements-{extra}.txt", extra, wheel)
+    table = f"{'':<36} the release   with its installer\n" + "".join(one.describe() for one in installs)
+    table += installs[0].list_largest()
     missing = [name for name in INTERPRETERS if name not in found]
     table += f"not found here, so not tried: {', '.join(missing)}\n" if missing else ""
     (DIST / "INSTALLS.txt").write_text(table)
     (DIST / "NOTES.md").write_text(write_notes(), encoding="utf-8")
+    (DIST / "EXTRAS.txt").write_text("".join(one.describe() for one in extras), encoding="utf-8")
     attest(files)
-    print(f"{table}{(DIST / 'SHA256SUMS').read_text()}")
+    print(f"{table}{(DIST / 'EXTRAS.txt').read_text()}{(DIST / 'SHA256SUMS').read_text()}")
+    refuse_faults(installs, extras)
+
+
+def refuse_faults(installs: Sequence[Install], extras: Sequence[Trial]) -> None:
+    """End the release where an install does not work or is too large, or an extra fails alone."""
     if not all(one.works for one in installs):
         raise SystemExit("release: an install does not work")
+    if too_large := [one.way for one in installs if one.sum_up(installers=False) > MOST_MEGABYTES]:
+        raise SystemExit(f"release: over {MOST_MEGABYTES} MB: {'; '.join(too_large)}; dist/INSTALLS.txt has the sizes")
+    if failed := [one.extra for one in extras if one.faults]:
+        raise SystemExit(f"release: these extras fail alone: {', '.join(failed)}; dist/EXTRAS.txt says how")
 
 
 def find_interpreter(name: str) -> str:

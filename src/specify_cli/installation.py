@@ -8,13 +8,22 @@ Loaded where an extra is missing, never on the way of a command that works.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 DISTRIBUTION = "spec-kitty-recorder"
+# What pipx and uv leave in an environment, the command that makes it anew, and where it names the
+# extras.
+_NOTES = (
+    ("pipx_metadata.json", "pipx install --force", r'"package_or_url": "[^"\[]*\[([^\]]*)\]'),
+    ("uv-receipt.toml", "uv tool install --force", r'"spec-kitty-recorder", extras = (.*?)\]'),
+)
 
 
 def advise_install(extra: str) -> str:
@@ -27,17 +36,26 @@ def advise_install(extra: str) -> str:
         where, is_editable = _find_source(distribution(DISTRIBUTION))
     except PackageNotFoundError:  # run from its sources
         where, is_editable = str(Path(__file__).parents[2]), True
-    named = f"{DISTRIBUTION}[{extra}]"
-    target = shlex.quote(
-        f"{named} @ {where}" if "://" in where else f"{where}[{extra}]" if where else named
-    )
-    editable = "--editable " if is_editable else ""
-    prefix = Path(sys.prefix)
-    if (prefix / "pipx_metadata.json").exists():
-        return f"pipx install --force {editable}{target}"
-    if (prefix / "uv-receipt.toml").exists():
-        return f"uv tool install --force {editable}{target}"
-    return f"{shlex.quote(sys.executable)} -m pip install {editable}{target}"
+    tool, extras = f"{shlex.quote(sys.executable)} -m pip install", extra
+    for name, command, pattern in _NOTES:
+        note = Path(sys.prefix) / name
+        if note.exists():  # what is not named again would be gone
+            found = re.search(pattern, note.read_text(encoding="utf-8"))
+            tool = command
+            extras = ",".join(sorted({extra, *re.findall(r"[a-z-]+", found[1] if found else "")}))
+    named = f"{DISTRIBUTION}[{extras}]"
+    target = f"{named} @ {where}" if "://" in where else f"{where}[{extras}]" if where else named
+    return f"{tool} {'--editable ' if is_editable else ''}{shlex.quote(target)}"
+
+
+@contextmanager
+def name_extra(extra: str) -> Iterator[None]:
+    """Add to an import that fails in this block which extra brings the package."""
+    try:
+        yield
+    except ImportError as error:
+        error.add_note(f"this needs the extra `{extra}`; next: {advise_install(extra)}")
+        raise
 
 
 def list_extras(package: str) -> list[str]:

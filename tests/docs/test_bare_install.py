@@ -22,6 +22,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from docs_examples import EXAMPLES, REFUSED, Prepared, place_ids
+from specify_cli.installation import advise_install
 from support import CHARTER, PATIENCE, environment, git
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +40,8 @@ NEEDS = {
     "spec-kitty mcp serve": "mcp",
     "spec-kitty sync": "sync",
     "spec-kitty trail": "trail",
+    "--engine dask": "fleet",
+    "--source postgresql": "collector",
 }
 # Runs many command lines in processes forked from one that has loaded what every command loads.
 DRIVER = """
@@ -191,12 +194,43 @@ def test_every_example_of_the_help_works_or_names_its_extra(run: Run, prepared: 
     assert wrong == []
 
 
-def test_what_serves_names_its_extra(run: Run, work: Path) -> None:
-    for line in ("spec-kitty view", "spec-kitty mcp serve", "spec-kitty collector serve --db x.db"):
+def test_a_command_without_its_extra_names_it(run: Run, work: Path) -> None:
+    for line in (
+        "spec-kitty view",
+        "spec-kitty mcp serve",
+        "spec-kitty collector serve --db x.db",
+        "spec-kitty invocations verify --source postgresql://127.0.0.1/x",
+        "spec-kitty invocations verify --all --engine dask://127.0.0.1:9",
+    ):
         code, said = run(*shlex.split(line)[1:], cwd=work)
 
         assert code == 1 and "EXTRA_MISSING" in said
         assert _judge(line, code, said, set()) == ""
+
+
+def test_an_adapter_without_its_framework_names_the_extra(prefix: Path) -> None:
+    for name in ("langchain", "pydantic_ai", "openai_agents", "opentelemetry"):
+        argv = [str(prefix / "bin/python"), "-c", f"import specify_cli.features.adapters.{name}"]
+        said = subprocess.run(argv, capture_output=True, text=True, check=False).stderr
+        extra = name.replace("_", "-")
+
+        assert f"this needs the extra `{extra}`; next: pipx install --force" in said
+        assert f"{NAME}[{extra}]" in said
+
+
+def test_the_advice_names_the_extras_that_making_the_environment_anew_would_drop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    pipx, uv = tmp_path / "pipx_metadata.json", tmp_path / "uv-receipt.toml"
+    pipx.write_text(json.dumps({"main_package": {"package_or_url": f"{NAME}[trail,sync]", "pinned": [1]}}, indent=4))
+
+    assert "[sync,trail,view]" in advise_install("view") and "pipx install --force" in advise_install("view")
+    pipx.unlink()
+    uv.write_text(f'[tool]\nrequirements = [{{ name = "{NAME}", extras = ["trail", "view"], path = "/x.whl" }}]\n')
+    assert "[trail,view]" in advise_install("view") and "uv tool install --force" in advise_install("view")
+    uv.write_text(f'[tool]\nrequirements = [{{ name = "{NAME}", path = "/x.whl" }}]\npython = "[trail]"\n')
+    assert "[view]" in advise_install("view")
 
 
 def test_the_installed_script_answers(prefix: Path, work: Path) -> None:

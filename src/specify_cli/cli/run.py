@@ -36,9 +36,7 @@ def run(command: Command, values: Values) -> int:
             raise
         if isinstance(error, OSError):
             return fail(_access_failed(error), 1)
-        missing = (
-            find_extra(str(error.name), command.path[0]) if isinstance(error, ImportError) else None
-        )
+        missing = find_extra(error, command.path[0]) if isinstance(error, ImportError) else None
         if missing is not None:
             return fail(missing, 1)
         if not is_own(choose_run(command, values)):
@@ -57,18 +55,25 @@ def run(command: Command, values: Values) -> int:
         return fail(fault, 1)
 
 
-def find_extra(package: str, group: str) -> EnvironmentFault | None:
+def find_extra(error: ImportError, group: str) -> EnvironmentFault | None:
     """Return the error for a package that is not installed; None where it belongs to no extra.
 
-    Of extras that share it, the one that is named like the command's `group` is meant.
+    Of extras that share it, the one is meant that is named like the room that imports it, or like
+    the command's `group`.
     """
     # For a mistake only, and slow to load.
     from specify_cli.installation import advise_install, list_extras
 
+    package = str(error.name)
     extras = list_extras(package)
     if not extras:
         return None
-    extra = group if group in extras else extras[0]
+    rooms, where = [group], error.__traceback__
+    while where is not None:
+        module = where.tb_frame.f_globals["__name__"]
+        rooms.append(module.partition(".features.")[2].partition(".")[0])
+        where = where.tb_next
+    extra = next((room for room in reversed(rooms) if room in extras), extras[0])
     return EnvironmentFault(
         "EXTRA_MISSING",
         f"this needs the extra `{extra}`; {package} is not installed",

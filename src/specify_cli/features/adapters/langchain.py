@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import BaseMessage, messages_to_dict
-
 from specify_cli.features.adapters.observer import Observer
 from specify_cli.features.programs.run import Run, Step
+from specify_cli.installation import name_extra
+
+with name_extra("langchain"):
+    from langchain_core.callbacks import BaseCallbackHandler
+    from langchain_core.messages import BaseMessage, messages_to_dict
 
 _DRAWN_ID = re.compile(r"((lc_)?run-+)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-\d+)?")
 _COUNTS = {"input_tokens": "input", "output_tokens": "output"}

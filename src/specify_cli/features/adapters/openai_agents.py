@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from agents import Agent, ModelResponse, RunContextWrapper, RunHooks, Tool
-from agents.items import TResponseInputItem
-from agents.tool_context import ToolContext
-
 from specify_cli.features.adapters.observer import Observer, parse_text
 from specify_cli.features.programs.run import Run
+from specify_cli.installation import name_extra
+
+with name_extra("openai-agents"):
+    from agents import Agent, ModelResponse, RunContextWrapper, RunHooks, Tool
+    from agents.items import TResponseInputItem
+    from agents.tool_context import ToolContext
 
 
 class RecordHooks(RunHooks[Any]):

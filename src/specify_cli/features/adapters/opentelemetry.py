@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from opentelemetry.context import Context
-from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
-from opentelemetry.trace import StatusCode
-
 from specify_cli.features.adapters.observer import Observer, parse_text
 from specify_cli.features.programs.run import Run, Step
+from specify_cli.installation import name_extra
+
+with name_extra("opentelemetry"):
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+    from opentelemetry.trace import StatusCode
 
 _ASKS = frozenset(("chat", "text_completion", "generate_content"))
 _AGENTS = frozenset(("invoke_agent", "invoke_workflow"))

@@ -12,13 +12,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from pydantic import TypeAdapter
-from pydantic_ai import RunContext
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, ToolCallPart
-from pydantic_ai.models import ModelRequestContext
-from pydantic_ai.tools import ToolDefinition
 
 from specify_cli.features.programs.run import Run
+from specify_cli.installation import name_extra
+
+with name_extra("pydantic-ai"):
+    from pydantic_ai import RunContext
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, ToolCallPart
+    from pydantic_ai.models import ModelRequestContext
+    from pydantic_ai.tools import ToolDefinition
 
 _RESPONSE = TypeAdapter(ModelResponse)
 # What differs when the same is asked again.

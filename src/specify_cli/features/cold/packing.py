@@ -115,6 +115,7 @@ def pack_months(project: Project, months: Sequence[Month]) -> list[Packed]:
     CallerError COLD_REFUSED, EnvironmentFault, StoredDataError where a file changed meanwhile.
     """
     refuse_unfit(project)
+    make_unpacker(b"")  # says which extra is missing, before anything is read
     with _lock(project.root):
         sorted_records = _sort_records(project.root, months)
         return [_pack_month(project.root, month, sorted_records) for month in months]
@@ -272,8 +273,7 @@ def _write_archive(root: str, month: str, tables: Tables) -> None:
 
 def _fill(path: str, tables: Tables) -> None:
     """Write an archive (docs/format.md §14)."""
-    make_unpacker(b"")  # says which extra is missing before anything is written
-    import zstandard
+    import zstandard  # of the extra
 
     try:
         dictionary = zstandard.train_dictionary(_DICTIONARY_BYTES, _sample(tables)).as_bytes()

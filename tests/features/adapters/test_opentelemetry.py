@@ -1,0 +1,52 @@
+"""OpenTelemetry: spans of generative AI are recorded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import Status, StatusCode
+
+from adapting import FULL, REQUEST, events, shown
+from specify_cli.features.adapters.opentelemetry import RecordSpans
+from specify_cli.features.programs.run import open_invocation
+
+
+def test_spans_of_generative_ai_are_recorded_and_others_passed_over(chartered: Path) -> None:
+    with open_invocation(chartered, REQUEST, capture=FULL) as run:
+        provider = TracerProvider()
+        provider.add_span_processor(RecordSpans(run))
+        tracer = provider.get_tracer("test")
+        agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "mender"}
+        asked = [{"role": "user", "parts": [{"type": "text", "content": "go"}]}]
+        chat: dict[str, str | int] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.request.model": "some-model",
+            "gen_ai.usage.input_tokens": 7,
+            "gen_ai.input.messages": json.dumps(asked),
+        }
+        act = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "read",
+            "gen_ai.tool.call.id": "c1",
+            "gen_ai.tool.call.arguments": '{"path": "a.py"}',
+        }
+        with tracer.start_as_current_span("invoke_agent mender", attributes=agent):
+            with tracer.start_as_current_span("chat", attributes=chat):
+                pass
+            with tracer.start_as_current_span("GET /", attributes={"http.request.method": "GET"}):
+                pass
+            with tracer.start_as_current_span("execute_tool read", attributes=act) as span:
+                span.set_status(Status(StatusCode.ERROR, "not there"))
+    found = events(chartered, run)
+
+    assert shown(found)[:-1] == [
+        ("step_started", "mender"),
+        ("model_call", "mender", "some-model"),
+        ("tool_call", "mender", "read"),
+        ("tool_result", "mender", "read", "error"),
+        ("step_completed", "mender", "PASS"),
+    ]
+    assert (found[1]["tokens"], json.loads(found[1]["prompt"])) == ({"input": 7}, asked)
+    assert json.loads(found[3]["output"]) == "not there"

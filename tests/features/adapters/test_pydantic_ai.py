@@ -1,0 +1,82 @@
+"""pydantic-ai: an agent is recorded, and goes on where it was interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelMessage, TextPart, ToolCallPart
+from pydantic_ai.messages import ModelResponse as PydanticResponse
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from adapting import FULL, REQUEST, events
+from specify_cli.features.adapters.pydantic_ai import RecordAgent
+from specify_cli.features.programs.resume import resume
+from specify_cli.features.programs.run import Run, open_invocation
+
+
+def answer_twice(messages: list[ModelMessage], _: AgentInfo) -> PydanticResponse:
+    if len(messages) == 1:
+        return PydanticResponse([ToolCallPart("read", {"path": path}, path) for path in ("a.py", "b.py")])
+    return PydanticResponse([TextPart("Done.")])
+
+
+def build_agent(run: Run, made: list[str]) -> Agent[None, str]:
+    async def read(path: str) -> dict[str, str]:
+        await asyncio.sleep(0)
+        made.append(path)
+        return {"text": f"text of {path}"}
+
+    effects = {"read": "none"}
+    return Agent(FunctionModel(answer_twice), tools=[read], capabilities=[RecordAgent(run, effects)])
+
+
+async def work(root: Path, made: list[str], run: Run | None = None) -> Run:
+    async with run or open_invocation(root, REQUEST, capture=FULL) as opened:
+        assert (await build_agent(opened, made).run(REQUEST)).output == "Done."
+    return opened
+
+
+def test_an_agent_of_pydantic_ai_is_recorded_with_parallel_tools(chartered: Path) -> None:
+    made: list[str] = []
+    found = events(chartered, asyncio.run(work(chartered, made)))
+
+    names = [item["event"] for item in found]
+    assert (names[0], names.count("tool_call"), names.count("tool_result"), names[-2]) == (
+        "model_call",
+        2,
+        2,
+        "model_call",
+    )
+    assert sorted(made) == ["a.py", "b.py"]
+    assert {item["side_effect"] for item in found if item["event"] == "tool_call"} == {"none"}
+    assert all(item["tokens"]["output"] > 0 for item in found if item["event"] == "model_call")
+
+
+def test_an_agent_of_pydantic_ai_goes_on_where_it_was_interrupted(chartered: Path) -> None:
+    made: list[str] = []
+    run = open_invocation(chartered, REQUEST, capture=FULL)
+
+    def dies(messages: list[ModelMessage], info: AgentInfo) -> PydanticResponse:
+        if len(messages) > 1:
+            raise KeyboardInterrupt
+        return answer_twice(messages, info)
+
+    async def first() -> None:
+        run.__enter__()
+        agent = build_agent(run, made)
+        with agent.override(model=FunctionModel(dies, model_name="function:answer_twice:")):
+            await agent.run(REQUEST)
+
+    with pytest.raises(BaseException):  # noqa: B017
+        asyncio.run(first())
+    run.release()
+
+    async def again(resumed: Run) -> str:
+        return (await build_agent(resumed, made).run(REQUEST)).output
+
+    said = resume(chartered, run.invocation_id, lambda resumed: asyncio.run(again(resumed)))
+    assert sorted(made) == ["a.py", "b.py"]  # each was read once
+    assert said is not None

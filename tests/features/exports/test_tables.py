@@ -1,0 +1,21 @@
+"""Tables of records in Parquet are read by the package that wrote them, alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyarrow import parquet  # type: ignore[import-untyped]
+
+from specify_cli.features.programs.run import open_invocation
+from support import Cli
+
+
+def test_the_tables_hold_one_row_for_each_run_and_call(cli: Cli, chartered: Path) -> None:
+    with open_invocation(chartered, "fix the login test") as run, run.tool("Bash", {"command": "pytest"}) as call:
+        call.result = "ok"
+    assert cli("invocations", "export", "--parquet", "tables").code == 0
+    runs, calls = (parquet.read_table(chartered / f"tables/{name}.parquet").to_pylist() for name in ("runs", "calls"))
+
+    assert [run.invocation_id] == [row["invocation_id"] for row in runs]
+    assert [(run.invocation_id, "Bash")] == [(row["invocation_id"], row["tool"]) for row in calls]
+    assert "INVALID_VALUE" in cli("invocations", "export", "--parquet", "tables").err  # never over another
