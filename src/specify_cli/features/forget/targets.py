@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import json
 from collections.abc import Mapping, Set
+from functools import lru_cache
 from typing import NamedTuple
 
 from specify_cli.record.event_table import EVENTS
@@ -53,15 +54,20 @@ class Query(NamedTuple):
     @property
     def needles(self) -> tuple[bytes, ...]:
         """Return the forms in which the texts stand in files: plain, and as JSON in JSON."""
-        forms: dict[bytes, None] = {}
-        for text in self.texts:
-            for level in range(3):
-                for plain in (False, True):
-                    form = text
-                    for _ in range(level):
-                        form = json.dumps(form, ensure_ascii=plain)[1:-1]
-                    forms[form.encode("utf-8", "surrogatepass")] = None
-        return tuple(forms)
+        return _spell_forms(self.texts)
+
+
+@lru_cache(maxsize=8)
+def _spell_forms(texts: tuple[str, ...]) -> tuple[bytes, ...]:
+    forms: dict[bytes, None] = {}
+    for text in texts:
+        for level in range(3):
+            for plain in (False, True):
+                form = text
+                for _ in range(level):
+                    form = json.dumps(form, ensure_ascii=plain)[1:-1]
+                forms[form.encode("utf-8", "surrogatepass")] = None
+    return tuple(forms)
 
 
 def holds_any(data: bytes, needles: tuple[bytes, ...]) -> bool:
@@ -72,8 +78,10 @@ def holds_any(data: bytes, needles: tuple[bytes, ...]) -> bool:
 def find_members(fields: Mapping[str, object], query: Query, objects: Set[str]) -> set[str]:
     """Return the members of a line that the query means; `objects` are those that hold a text."""
     found: set[str] = set()
+    # Of most lines none holds a text, and each has some ten members.
+    is_held = bool(query.texts) and holds_any(canonical(fields), query.needles)
     for name, value in fields.items():
-        if (query.texts and holds_any(canonical(value), query.needles)) or (
+        if (is_held and holds_any(canonical(value), query.needles)) or (
             isinstance(value, dict) and (value.get("object") in objects or _is_cut(value, query))
         ):
             found.add(name)
