@@ -76,10 +76,13 @@ def find_commit(top: str, name: str) -> str:
     if name and not name.startswith("-"):
         found = read_git(top, "rev-parse", "--verify", "-q", f"{name}^{{commit}}")
     if found is None:
+        # no remote knows a place that is counted from another
+        is_counted = not set("~^@").isdisjoint(name)
+        fetch = f"git fetch origin {name.removeprefix('origin/') or 'main'}"
         raise CallerError(
             "INVALID_VALUE",
             f"{name!r} is no commit of this repository",
-            f"git fetch origin {name.removeprefix('origin/') or 'main'}",
+            "git log --oneline names those that are here" if is_counted else fetch,
         )
     return found.decode().strip()
 
