@@ -302,8 +302,6 @@ class FileRecordStore:
             )
         if place.folder == layout.IMPORTED:
             raise refused(place, Refusal("RECORD_IMPORTED", "it was imported and is read-only"))
-        if layout.is_cold(place.folder):
-            raise refused(place, Refusal("RECORD_CLOSED", "it lies in an archive of its month"))
         return RecordWriter(self.root, place)
 
     def annex(self, invocation_id: str, name: str, line: bytes) -> str:
@@ -410,6 +408,8 @@ class RecordWriter:
     def append(self, compose: Compose, at: str, *, sync: bool = True) -> Tip:
         """As `RecordStore.append`, for the writer's record."""
         place = self.place
+        if layout.is_cold(place.folder):
+            raise refused(place, Refusal("RECORD_CLOSED", "it lies in an archive of its month"))
         try:
             self._open_locked()
         except FileNotFoundError:

@@ -132,6 +132,22 @@ def test_a_closed_month_grows_by_what_is_closed_late(months: Path, home: Path, c
     assert "intact" == cli("invocations", "verify", "--all", "--json").json()["verdict"]
 
 
+def test_what_is_said_of_a_record_later_lies_beside_its_archive(months: Path, home: Path, cli: Cli) -> None:
+    """A link and a hold are annexes as ever; nothing else is added to a closed record."""
+    pack_all(months, home)
+    run = cli("invocations", "list", "--json", "--status", "closed").json()[0]["invocation_id"]
+    named = ("profile-invocation", "record", run, "--json-payload")
+    linked = cli(*named, json.dumps({"commit": "a" * 40}), "--event", "commit_link", "--json")
+    prompted = cli(*named, json.dumps({"text": "go on"}), "--event", "prompt", "--json")
+    held = cli("hold", "add", run, "--reason", "a court")
+    again = cli("profile-invocation", "complete", run, "--json")
+
+    assert 1 == len(linked.json()["annexes"])
+    assert (1, "RECORD_CLOSED") == (prompted.code, prompted.error()["error_code"])
+    assert (0, 0) == (held.code, again.code)
+    assert "intact" == cli("invocations", "verify", run, "--json").json()["verdict"]
+
+
 def test_commands_say_what_lies_where(months: Path, cli: Cli) -> None:
     assert months
     status = cli("cold", "status", "--json").json()

@@ -161,6 +161,8 @@ def show_and_erase(
     result["left"] = left
     if as_json:
         write_json(result)
+    elif not wanted:
+        write_text("nothing in reach holds it, so nothing was erased")
     else:
         values_erased = sum(one.values for one in plan.records)
         write_text(f"erased: {count(values_erased, 'value')} of {count(len(rows), 'record')}")
