@@ -17,6 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from planting import BEGUN, NAME, plant, record_of
+from specify_cli.features.forget.erasing import begin, carry_out
+from specify_cli.features.forget.finding import make_plan
+from specify_cli.features.forget.orders import Order
+from specify_cli.features.forget.targets import Query
 from specify_cli.features.witness.log.tiles import export_tiles
 from specify_cli.record.ids import new_ulid
 from specify_cli.trail.log import merkle
@@ -191,3 +196,30 @@ def _ask_sigstore(key: str, entry: bytes, proofs: list[bytes]) -> list[bool]:
     )
     done = subprocess.run([str(SIGSTORE), str(script)], input=asked, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in done.stdout.split()]
+
+
+@needs_go
+def test_go_accepts_proofs_of_records_of_which_values_were_erased_since(judge: Path, tmp_path: Path) -> None:
+    """The proof of before stands for the line as it lies now: an erased line keeps its seal, a leaf of the log."""
+    root = tmp_path / "p"
+    runs = plant(root, records=9, every=3)
+    make_checkpoint(load(root))
+    generation = open_log(load(root)).generations()[0]
+    before = list(prove(generation, set(runs)))
+    top = before[0].proof.checkpoint
+    plan = make_plan(load(root), Query(texts=(NAME,)))
+    carry_out(load(root), begin(load(root), plan, Order("ada", "asked for it"), (BEGUN + 10_000) * 1000))
+    after = make_checkpoint(load(root))
+    asked = []
+    for logged in before:
+        lines = record_of(root, logged.invocation_id).read_bytes().split(b"\n")[:-1]
+        line = json.loads(lines[3] if logged.kind == "start" else lines[-1])
+        leaf = merkle.hash_leaf(Leaf(logged.kind, logged.invocation_id, line["~"]).entry)
+        head = f"inclusion {top.size} {encode(top.root)} {logged.proof.number} {encode(leaf)}"
+        asked.append(" ".join([head, *map(encode, logged.proof.path)]))
+    levels = LevelFiles(open_log(load(root)).generations()[0])
+    head = f"consistency {after.size} {encode(after.root)} {top.size} {encode(top.root)}"
+    asked.append(" ".join([head, *map(encode, merkle.prove_consistency(levels.read, top.size, after.size))]))
+
+    assert 18 == len(before) and len(plan.records) == 3 and after.size == top.size + 3
+    assert all(_ask(judge, asked))
