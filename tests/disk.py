@@ -144,7 +144,12 @@ def mount(source: str, folder: Path, *options: str) -> None:
 
 def unmount(folder: Path) -> None:
     """Unmount a folder."""
-    _run("umount", str(folder))
+    try:
+        _run("umount", str(folder))
+    except OSError:
+        # What is still open there must not keep the next run from cleaning up.
+        _run("umount", "--lazy", str(folder))
+        raise
 
 
 def _run(*argv: str) -> str:
