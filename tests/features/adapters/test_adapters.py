@@ -32,7 +32,8 @@ from specify_cli.features.adapters.openai_agents import RecordHooks
 from specify_cli.features.adapters.opentelemetry import RecordSpans
 from specify_cli.features.adapters.pydantic_ai import RecordAgent
 from specify_cli.features.programs.resume import resume
-from specify_cli.features.programs.run import LimitExceeded, Run, open_invocation
+from specify_cli.features.programs.run import Run, open_invocation
+from specify_cli.features.programs.work.refusals import LimitExceeded
 from specify_cli.project.config import load_project
 from specify_cli.storage.checking import verify_all
 

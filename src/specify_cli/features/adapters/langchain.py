@@ -16,7 +16,8 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage, messages_to_dict
 
 from specify_cli.features.adapters.observer import Observer
-from specify_cli.features.programs.run import Run, Step
+from specify_cli.features.programs.run import Run
+from specify_cli.features.programs.work.calls import Step
 
 _DRAWN_ID = re.compile(r"((lc_)?run-+)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-\d+)?")
 _COUNTS = {"input_tokens": "input", "output_tokens": "output"}

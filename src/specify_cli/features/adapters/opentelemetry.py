@@ -15,7 +15,8 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import StatusCode
 
 from specify_cli.features.adapters.observer import Observer, parse_text
-from specify_cli.features.programs.run import Run, Step
+from specify_cli.features.programs.run import Run
+from specify_cli.features.programs.work.calls import Step
 
 _ASKS = frozenset(("chat", "text_completion", "generate_content"))
 _AGENTS = frozenset(("invoke_agent", "invoke_workflow"))
