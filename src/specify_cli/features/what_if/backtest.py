@@ -40,18 +40,17 @@ from doctrine.load import (
 )
 from doctrine.packs import LOCK_PATH, PACKS_FOLDER
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
-from specify_cli.features.replay.judge import ask_gate, recorded_outcome
-from specify_cli.features.replay.outcomes import Outcome, Retrieval
-from specify_cli.features.replay.quiet import network_denied, spare_running_threads
-from specify_cli.features.replay.replay import (
-    Opened,
+from specify_cli.features.replay.again.opening import Opened, open_past
+from specify_cli.features.replay.again.rerunning import (
     assembled,
     config_under,
-    load_rules,
-    open_past,
     outcome_of,
     routed_among,
 )
+from specify_cli.features.replay.judge import ask_gate, recorded_outcome
+from specify_cli.features.replay.outcomes import Outcome, Retrieval
+from specify_cli.features.replay.quiet import network_denied, spare_running_threads
+from specify_cli.features.replay.replay import load_rules
 from specify_cli.invocation import gates
 from specify_cli.libraries.work.sharing import HERE, Engine, share_out
 from specify_cli.libraries.work.sources import (
