@@ -33,7 +33,7 @@ from specify_cli.features.witness.completeness import (
     Reached,
 )
 from specify_cli.features.witness.findings import finding
-from specify_cli.libraries.comparison.compare import Chain, read_chain
+from specify_cli.libraries.comparison.receipts import Chain, read_chain
 from specify_cli.libraries.timeline.run import Run, read_run
 from specify_cli.libraries.wire.contract import IMPORTED, KINDS, LIVE, canonical, kind_of
 from specify_cli.libraries.words.words import marks_of

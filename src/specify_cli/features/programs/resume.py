@@ -29,14 +29,8 @@ from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.ends.opening import InvocationPayload, Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.recorder import Recorder
-from specify_cli.libraries.comparison.compare import (
-    Chain,
-    ReplayResult,
-    about_of,
-    receipts_of,
-    settle,
-    verify_replay,
-)
+from specify_cli.libraries.comparison.compare import ReplayResult, verify_replay
+from specify_cli.libraries.comparison.receipts import Chain, about_of, receipts_of, settle
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.findings import OF_THE_LINES, RecordReport
 from specify_cli.record.reading.views import fields_of, find_places, pick
