@@ -23,14 +23,8 @@ from specify_cli.features.replay.judge import recorded_outcome
 from specify_cli.features.replay.outcomes import Outcome, Retrieval
 from specify_cli.features.replay.quiet import network_denied
 from specify_cli.features.replay.replay import load_rules
-from specify_cli.features.what_if.backtest import (
-    Answer,
-    Candidate,
-    Sights,
-    judge_gates,
-    judge_retrievals,
-    show_rule_change,
-)
+from specify_cli.features.what_if.backtest import Answer, judge_gates, judge_retrievals
+from specify_cli.features.what_if.candidates import Candidate, Sights, show_rule_change
 from specify_cli.features.what_if.causes import (
     Today,
     find_causes,
