@@ -1,7 +1,9 @@
 """What is proposed in place of a project's rules, and what decisions would see under it.
 
-sights = Sights(read_candidate("proposed/", None))
-then, now = sights.of(opened, opened.corpus)
+    sights = Sights(read_candidate("proposed/", None))
+    then, now = sights.of(opened, opened.corpus)
+
+A candidate is read whole or refused: rules that are not read would seem lost.
 """
 
 from __future__ import annotations

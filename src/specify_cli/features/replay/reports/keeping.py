@@ -1,6 +1,8 @@
 """Keep the report of a replay: as files of a folder, or beside the record that was replayed.
 
-write_report("out", replay(project, invocation_id))
+    write_report("out", replay(project, invocation_id))
+
+The lines of the record are never touched: an annex beside it names the report.
 """
 
 from __future__ import annotations
@@ -10,9 +12,7 @@ from collections.abc import Callable
 from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError, StoredDataError
-from specify_cli.features.replay.judge import (
-    Replayed,
-)
+from specify_cli.features.replay.judge import Replayed
 from specify_cli.features.replay.reports.page import page_of
 from specify_cli.features.replay.reports.report import report_bytes, view_report
 from specify_cli.project.config import Project
