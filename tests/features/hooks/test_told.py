@@ -83,7 +83,7 @@ def test_another_printed_text_than_the_recorded_one_is_not_reproduced(
     do("fix the failing login test")
     do("fix the crash of the login page")
     name = read_records(chartered)[1][0]["invocation_id"]
-    monkeypatch.setattr("specify_cli.features.replay.again.rerunning.join_page", lambda *_: "another")
+    monkeypatch.setattr("specify_cli.features.replay.replay.join_page", lambda *_: "another")
 
     assert [item["code"] for item in cli("replay", name, "--json").json()["findings"]] == ["NOT_REPRODUCED"]
 

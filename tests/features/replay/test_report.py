@@ -13,8 +13,7 @@ from markdown_it import MarkdownIt
 
 from replaying import Lines, invoked, lines_of, object_path, policy, project_of, ran, reseal, write
 from specify_cli.features.programs.run import Run
-from specify_cli.features.replay.replay import replay
-from specify_cli.features.replay.reports.keeping import write_report
+from specify_cli.features.replay.replay import replay, write_report
 from specify_cli.features.replay.reports.page import first_screen, page_of
 from specify_cli.features.replay.reports.report import report_bytes, view_report
 from specify_cli.invocation.ends.opening import Terms

@@ -11,13 +11,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Mapping,
-    Sequence,
-)
-from types import TracebackType
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 from doctrine import os
@@ -173,12 +167,7 @@ class Run(Course):
     def __enter__(self) -> Run:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self.closed:
             return
         if self.refused_with is not None and not self.again:
@@ -203,13 +192,8 @@ class Run(Course):
         self.adopt_lane()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.__exit__(kind, error, trace)
+    async def __aexit__(self, *raised: Any) -> None:
+        self.__exit__(*raised)
 
     def close(
         self, outcome: str = "done", *, evidence: str | None = None, artifacts: Sequence[str] = ()

@@ -1,55 +1,85 @@
-"""Replaying a record: read it, refuse what cannot be replayed, run its decisions again, say what
-came of it.
+"""Replaying a record: open it, run its decisions again, say what came of it (docs/replay.md).
 
-Guarantees: the record is verified before anything is run; only the record and stored objects are
-read, and each object once, so what was verified is what is used; the network is denied meanwhile;
-the record is never changed. What differs is decided by `judge` and put into words by `report`
-(docs/replay.md).
+    replay(project, invocation_id).findings
+
+Guarantees: the record is verified before anything is run (`opening.py`); only the record and stored
+objects are read; the network is denied meanwhile; the record is never changed. What differs is
+decided by `judge` and put into words by `report`.
 """
 
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from charter.context import CharterContextResult, assemble_context, choose_room
 from charter.inputs import ContextInputs
+from charter.layout import join_page
 from doctrine import os
+from doctrine.agent_profiles.profile import AgentProfile
+from doctrine.text import say
+from specify_cli import durable
 from specify_cli.cli.tables.points import call_fill, list_fills
-from specify_cli.errors import CallerError
-from specify_cli.features.replay.again.opening import Opened, open_past
-from specify_cli.features.replay.again.rerunning import (
-    ask_gates,
-    fold_states,
-    look_at_models,
-    look_at_tools,
-    rerun_retrieval,
-    route_again,
-)
+from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.features.replay.judge import (
     DEFAULT_EPSILON,
+    Asked,
     Replayed,
+    Rerun,
+    ask_gate,
     execution_hash_of,
     judge_execution,
     judge_gate,
     judge_notes,
+    judge_retrieval,
     judge_router,
+    judge_states,
     list_not_evaluated,
+    model_gaps,
     parse_epsilon,
+    recorded_outcome,
 )
-from specify_cli.features.replay.outcomes import Finding, Point, read_past
+from specify_cli.features.replay.opening import Opened, ReadOnceObjects, open_past, refusal
+from specify_cli.features.replay.outcomes import (
+    Code,
+    Fields,
+    Finding,
+    Outcome,
+    Point,
+    Retrieval,
+    read_past,
+)
 from specify_cli.features.replay.patches import apply_patches, judge_patch
 from specify_cli.features.replay.quiet import network_denied
+from specify_cli.features.replay.reports.page import page_of
+from specify_cli.features.replay.reports.report import report_bytes, view_report
 from specify_cli.invocation import gates
 from specify_cli.project.config import Project
-from specify_cli.record.reading.views import fields_of, find_places, pick
+from specify_cli.record.ids import new_ulid, rfc3339
+from specify_cli.record.reading.printed import read_held
+from specify_cli.record.reading.views import View, fields_of, find_places, pick
+from specify_cli.record.record import chain, is_stand_in, tip_of
+from specify_cli.record.seal import open_line
+from specify_cli.redaction.captured import read_captured_text
+from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, route
+from specify_cli.storage.frozen import inputs_of_corpus, limit_hits
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.store import FileRecordStore, ObjectStore
+from specify_cli.storage.queries import read_record
+from specify_cli.storage.store import FileRecordStore, ObjectStore, Place, digest
+from specify_cli.trail.log.entries import write_annex
 
 if TYPE_CHECKING:
     from specify_cli.record.record import Source
+
+REPORT_PAGE = "replay_report.md"
+REPORT_JSON = "replay_report.json"
+ROUTED = ("profile_id", "action", "router_confidence", "match_reason")
+_CLOSED_IT = "it closed the record: its result came behind the last line"
 
 
 def replay(
@@ -104,15 +134,14 @@ def replay_bytes(
         units = _parse_epsilon(epsilon)
         load_rules(rules_module)
         # 2. Run again what is pure, on frozen inputs.
-        code, (recorded, again) = opened.code, route_again(opened)
+        code, (recorded, again) = opened.code, _route(opened)
         corpora: dict[str, ContextInputs] = {}
         reruns = tuple(
-            rerun_retrieval(opened, item, start, end, units, code, corpora)
-            for item in past.retrievals
+            _rerun(opened, item, start, end, units, code, corpora) for item in past.retrievals
         )
-        asked = ask_gates(opened, gates.RULES if rules is None else rules)
+        asked = _ask_gates(opened, gates.RULES if rules is None else rules)
         applied = apply_patches(past.patches, opened.objects.get)
-        states, of_states = fold_states(opened)
+        states, of_states = _fold_states(opened)
     # 3. Hold everything against what is recorded.
     findings = [*judge_router(recorded, again, code), *_judge_binding(opened), *of_states]
     findings += [item for rerun in reruns for item in rerun.findings]
@@ -120,7 +149,7 @@ def replay_bytes(
     findings += [item for patch in applied for item in judge_patch(patch)]
     findings += judge_notes(opened.integrity, findings)
     findings.sort(key=lambda item: -1 if item.seq is None else item.seq)
-    tools, models = look_at_tools(opened), look_at_models(opened)
+    tools, models = _look_at_tools(opened), _look_at_models(opened)
     return Replayed(
         past=past,
         request=opened.request,
@@ -220,3 +249,279 @@ def load_rules(name: str | None) -> None:
             f"--rules: {name!r} cannot be imported: {type(error).__name__}: {error}",
             "name a module, from its folder: --rules project_rules",
         ) from error
+
+
+# --- running again
+
+
+def _route(opened: Opened) -> tuple[Fields, Fields]:
+    """Return the recorded routing and the one the frozen inputs give, as the same four fields."""
+    started = opened.past.started
+    recorded = {key: started.get(key) for key in ROUTED}
+    decision = routed_again(opened)
+    if isinstance(decision, str):
+        return recorded, {**dict.fromkeys(recorded), "match_reason": decision}
+    return recorded, routing_of(decision)
+
+
+def routed_again(opened: Opened) -> RouterDecision | str:
+    """Return the decision the frozen inputs give now, or why there is none."""
+    return routed_among(opened, opened.frozen.profiles)
+
+
+def routed_among(opened: Opened, profiles: tuple[AgentProfile, ...]) -> RouterDecision | str:
+    """Return the decision the frozen table and facts give among these profiles, or why there is
+    none."""
+    hint, frozen = opened.past.started.get("requested_profile"), opened.frozen
+    asked = None if hint is None else str(hint)
+    try:
+        decision = route(opened.request, profiles, frozen.table, frozen.facts, asked)
+    except Exception as error:  # a table of another version may lack what this code asks it for
+        return f"failed: {type(error).__name__}: {error}"
+    if isinstance(decision, RouterAmbiguityError):
+        return f"{decision.error_code}: {decision.message}"
+    return decision
+
+
+def routing_of(decision: RouterDecision) -> dict[str, object]:
+    """Return a decision as the four fields a record holds of it."""
+    members = (decision.profile_id, decision.action, decision.confidence, decision.match_reason)
+    return dict(zip(ROUTED, members, strict=True))
+
+
+def _rerun(
+    opened: Opened,
+    retrieval: Retrieval,
+    as_of: Point | None,
+    compare_to: Point | None,
+    epsilon: Decimal,
+    code: Code,
+    corpora: dict[str, ContextInputs],
+) -> Rerun:
+    """Make one retrieval again, on its own corpus or as of a checkpoint.
+
+    Its result is compared with its record or with another checkpoint.
+    """
+    own = str(retrieval.request.get("corpus"))
+
+    def outcome(corpus: str) -> Outcome:
+        if corpus not in corpora:
+            corpora[corpus] = _load_inputs(opened.objects, corpus)
+        context = assembled(opened, corpora[corpus], retrieval)
+        made = outcome_of(context, retrieval)
+        held = read_held(opened.past.started.get("printed")) if retrieval.is_context else None
+        if held is None or isinstance(context, str) or context.page is None:
+            return made
+        printed = join_page(context.page, held).encode("utf-8")
+        return made._replace(printed_hash=digest(printed))
+
+    corpus = own if as_of is None else as_of.corpus
+    actual = outcome(corpus)
+    if compare_to is None:
+        expected, against = recorded_outcome(retrieval, opened.past.started), own
+    else:
+        expected, against = outcome(compare_to.corpus), compare_to.corpus
+    same = code if compare_to is None and corpus == own else None
+    findings = (
+        () if expected is None else judge_retrieval(retrieval, expected, actual, epsilon, same)
+    )
+    return Rerun(retrieval, (against, corpus), expected, actual, tuple(findings))
+
+
+def _load_inputs(objects: ReadOnceObjects, corpus: str) -> ContextInputs:
+    try:
+        return inputs_of_corpus(objects, corpus)
+    except StoredDataError as error:
+        code = "missing_input" if error.code == "OBJECT_MISSING" else "invalid_snapshot"
+        raise refusal(code, error.message) from error
+
+
+def assembled(
+    opened: Opened,
+    inputs: ContextInputs,
+    retrieval: Retrieval,
+    *,
+    profile: AgentProfile | None = None,
+    action: str | None = None,
+    settings: Mapping[str, object] | None = None,
+) -> CharterContextResult | str:
+    """Return what a recorded request finds in these inputs with its recorded config, or why that
+    failed.
+
+    Without a profile or an action it is that of the record; `settings` are in force instead of the
+    recorded ones.
+    """
+    started = opened.past.started
+    config = config_under(retrieval, settings, started)
+    try:
+        if not isinstance(config, dict):
+            raise TypeError("config: expected an object")
+        context = assemble_context(
+            inputs,
+            profile=profile or opened.profile,
+            action=action or str(started.get("action")),
+            request=opened.request if retrieval.is_context else str(retrieval.request.get("query")),
+            first_load=retrieval.is_context and started.get("first_load") is True,
+            config=config,
+        )
+        return (
+            context
+            if retrieval.is_context
+            else context._replace(hits=tuple(limit_hits(context.hits, config)))
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def config_under(
+    retrieval: Retrieval, settings: Mapping[str, object] | None, started: Fields
+) -> object:
+    """Return the recorded config of a search, with these settings in place of its own."""
+    config = retrieval.request.get("config")
+    if settings is None or not isinstance(config, dict):
+        return config
+    room = choose_room(settings, config, str(started.get("profile_id")), str(started.get("action")))
+    # Any other search than that of the context says itself how much it wants.
+    return {**config, **(room if retrieval.is_context else {"weights": room["weights"]})}
+
+
+def outcome_of(context: CharterContextResult | str, retrieval: Retrieval) -> Outcome:
+    """Return an assembled context as the outcome of a retrieval."""
+    if isinstance(context, str):
+        return Outcome((), (), failure=context)
+    text_hash = digest(context.text.encode("utf-8")) if retrieval.is_context else None
+    return Outcome(context.hits, context.filters_applied, context.error, context.query, text_hash)
+
+
+def _ask_gates(opened: Opened, registry: gates.RuleRegistry) -> tuple[Asked, ...]:
+    """Ask every gate of a record again, by the rules of a registry."""
+    rules_of = (
+        (fields, registry.find(str(fields.get("rule_ref")))) for fields in opened.past.gates
+    )
+    return tuple(ask_gate(fields, rule, opened.objects.get) for fields, rule in rules_of)
+
+
+def _fold_states(opened: Opened) -> tuple[int, list[Finding]]:
+    """Fold the states of a run again: how many, and what differs.
+
+    A state depends on every line before it, so behind a withheld one none can be folded again.
+    """
+    lines = itertools.islice(fields_of(opened.record), opened.past.lines)
+    return judge_states(
+        itertools.takewhile(lambda fields: not is_stand_in(fields), lines), opened.code
+    )
+
+
+def _look_at_tools(opened: Opened) -> Sequence[tuple[Fields, Fields | None, str]]:
+    """Return each call with its result, and why that cannot be given back exactly."""
+    tools = opened.past.tools
+    closed = bool(opened.past.completed)
+    why = [
+        _CLOSED_IT
+        if result is None and closed and _closes_record(call)
+        else _read_output(result, opened.objects)
+        for call, result in tools
+    ]
+    return View(len(why), lambda at: (*tools[at], why[at]))
+
+
+def _closes_record(call: Fields) -> bool:
+    """Return whether a call ran `profile-invocation complete`, as far as its line shows its
+    arguments."""
+    args = call.get("args")
+    shown = say(args.get("head", "")) if isinstance(args, dict) else say(args)
+    return "profile-invocation complete" in shown or say(call.get("tool")).endswith("complete")
+
+
+def _look_at_models(opened: Opened) -> Sequence[tuple[Fields, Sequence[dict[str, object]]]]:
+    """Return each question to a model, and why it cannot be reconstructed exactly."""
+    models, capture = opened.past.models, opened.past.started.get("capture")
+    modes = capture if isinstance(capture, dict) else {}
+    gaps = [tuple(model_gaps(fields, modes, opened.objects.get)) for fields in models]
+    return View(len(gaps), lambda at: (models[at], gaps[at]))
+
+
+def _read_output(result: Fields | None, objects: ReadOnceObjects) -> str:
+    """Return why the result of a tool cannot be given back exactly; empty where it can."""
+    if result is None:
+        return "no result was recorded: it is in doubt whether the call took effect"
+    if result.get("redactions"):
+        return "a secret in it was masked"
+    text, why = read_captured_text(result, "output", objects.get)
+    return "" if text is not None else why
+
+
+# --- the report, kept
+
+
+def write_report(folder: str, replayed: Replayed) -> tuple[str, str]:
+    """Return both renderings of the report as files of a folder, made where it is not there; their
+    paths."""
+    value = view_report(replayed)
+    paths = (os.path.join(folder, REPORT_PAGE), os.path.join(folder, REPORT_JSON))
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with durable.folder(folder) as fd:
+            durable.replace(fd, REPORT_PAGE, page_of(value).encode("utf-8"), durable.PRIVATE)
+            durable.replace(fd, REPORT_JSON, report_bytes(value), durable.PRIVATE)
+    except OSError as error:
+        raise durable.write_failed(folder, error) from error
+    return paths
+
+
+def closed_place(project: Project, invocation_id: str) -> Place:
+    """Return the place of a record that is closed. Raises CallerError RECORD_OPEN."""
+    place = Index(project.root).resolve(invocation_id)
+    record = read_record(project.root, place)
+    if record is not None and record.completed is None:
+        raise CallerError(
+            "RECORD_OPEN",
+            f"{place.invocation_id} is still open, and a replay is noted beside closed records",
+            f"spec-kitty replay {place.invocation_id} (without --record), or close it first",
+        )
+    return place
+
+
+def note_replay(
+    project: Project,
+    place: Place,
+    replayed: Replayed,
+    *,
+    clock: Callable[[], int],
+) -> str:
+    """Keep both renderings as objects and say beside the record that it was replayed; the annex's
+    path.
+
+    Raises EnvironmentFault, StoredDataError RECORD_DAMAGED; the record's own lines are never
+    touched.
+    """
+    value = view_report(replayed)
+    data, page = report_bytes(value), page_of(value).encode("utf-8")
+    objects = FileObjectStore(project.root, project.config.trail)
+    records = FileRecordStore(project.root, project.config.trail)
+    # 1. The report is durable, and where the trail is tracked with it, before anything names it.
+    objects.put((), (data, page))
+    objects.publish([digest(data), digest(page)])
+    # 2. The annex, chained to the record's last line.
+    raw = records.read(place).rstrip(b"\n").rpartition(b"\n")[2]
+    tip = tip_of(open_line(raw))
+    if tip is None or tip.event != "completed":
+        raise StoredDataError(
+            "RECORD_DAMAGED", f"{place.path} has no whole closing line", "verify it"
+        )
+    millis = clock() // 1_000_000
+    body: dict[str, object] = {
+        "event": "replayed",
+        "at": rfc3339(millis),
+        "object": digest(data),
+        "match": replayed.match,
+        "page": {
+            "object": digest(page),
+            "size": len(page),
+            "media_type": "text/markdown",
+            "head": "",
+        },
+    }
+    line, _ = chain(tip, place.invocation_id, [body], os.urandom)
+    annex_id = new_ulid(millis, os.urandom(10))
+    return write_annex(project, records, place.invocation_id, annex_id, line)

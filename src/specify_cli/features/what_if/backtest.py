@@ -20,17 +20,17 @@ from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.artifact import Artifact
 from doctrine.load import shipped_artifacts
 from specify_cli.errors import EnvironmentFault, InvocationError
-from specify_cli.features.replay.again.opening import Opened, open_past
-from specify_cli.features.replay.again.rerunning import (
+from specify_cli.features.replay.judge import ask_gate, recorded_outcome
+from specify_cli.features.replay.opening import Opened, open_past
+from specify_cli.features.replay.outcomes import Outcome, Retrieval
+from specify_cli.features.replay.quiet import network_denied, spare_running_threads
+from specify_cli.features.replay.replay import (
     assembled,
     config_under,
+    load_rules,
     outcome_of,
     routed_among,
 )
-from specify_cli.features.replay.judge import ask_gate, recorded_outcome
-from specify_cli.features.replay.outcomes import Outcome, Retrieval
-from specify_cli.features.replay.quiet import network_denied, spare_running_threads
-from specify_cli.features.replay.replay import load_rules
 from specify_cli.features.what_if.candidates import Candidate, Sights
 from specify_cli.invocation import gates
 from specify_cli.libraries.work.sharing import HERE, Engine, share_out

@@ -19,7 +19,7 @@ from doctrine.git import ask_git, read_git
 from doctrine.load import ParseCache
 from doctrine.packs import LOCK_PATH, PACKS_FOLDER
 from specify_cli.errors import CallerError
-from specify_cli.features.replay.again.opening import Opened, open_past
+from specify_cli.features.replay.opening import Opened, open_past
 from specify_cli.features.replay.quiet import network_denied
 from specify_cli.features.replay.replay import load_rules
 from specify_cli.features.what_if.backtest import Transition, judge_record

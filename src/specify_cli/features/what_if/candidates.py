@@ -28,7 +28,7 @@ from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepo
 from doctrine.load import ParseCache, ShippedBundle, SourceError, read_source, shipped_bundle
 from doctrine.packs import LOCK_PATH, PACKS_FOLDER
 from specify_cli.errors import CallerError
-from specify_cli.features.replay.again.opening import Opened
+from specify_cli.features.replay.opening import Opened
 from specify_cli.record.reading.readable_diff import show_difference
 from specify_cli.storage.frozen import inputs_of_corpus
 

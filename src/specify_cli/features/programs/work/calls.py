@@ -10,12 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import time
-from collections.abc import (
-    Callable,
-    Mapping,
-    Sequence,
-)
-from types import TracebackType
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from specify_cli.errors import CallerError
@@ -93,12 +88,7 @@ class Step(Scope):
     def __enter__(self) -> Step:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
             self.fail(error)
         else:
@@ -181,12 +171,7 @@ class ModelCall(Scope):
     def __enter__(self) -> ModelCall:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self.done:
             return
         if self.refused:
@@ -270,12 +255,7 @@ class ToolCall(Scope):
     async def __aexit__(self, *raised: Any) -> None:
         self.__exit__(*raised)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.leave()
         if self.refused:
             self.run.check_refused()

@@ -27,7 +27,6 @@ from specify_cli.features.replay.many import (
     VERDICTS,
     replay_again,
 )
-from specify_cli.features.replay.reports import keeping
 from specify_cli.features.replay.reports.page import first_screen
 from specify_cli.features.replay.reports.report import view_report
 from specify_cli.libraries.archive.unpacking import check_manifest, unpacked
@@ -109,7 +108,7 @@ def _run_exact(values: Values) -> int:
 
 def _replay_in(project: Project, values: Values) -> int:
     asked_id = str(values["invocation_id"])
-    place = keeping.closed_place(project, asked_id) if values["record"] else None
+    place = replays.closed_place(project, asked_id) if values["record"] else None
     replayed = replays.replay(
         project,
         asked_id,
@@ -121,10 +120,10 @@ def _replay_in(project: Project, values: Values) -> int:
     )
     folder = shell.get_text(values, "report")
     if folder is not None:
-        for path in keeping.write_report(folder, replayed):
+        for path in replays.write_report(folder, replayed):
             write_note(f"report: {path}")
     if place is not None:
-        write_note(f"annex: {keeping.note_replay(project, place, replayed, clock=time.time_ns)}")
+        write_note(f"annex: {replays.note_replay(project, place, replayed, clock=time.time_ns)}")
     value = view_report(replayed)
     if values["json"]:
         write_json_pieces(json_pieces(value))
