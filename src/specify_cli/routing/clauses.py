@@ -10,14 +10,14 @@ that only opens ("please", "could you") is passed over.
 from __future__ import annotations
 
 from specify_cli.routing.request_text import SUBJECTS, THINGS, Reading, RequestText
-from specify_cli.routing.words import Phrase, Verb, split_cell
+from specify_cli.routing.words import Phrase, Verb, read_cell
 
-_NEEDED = frozenset(split_cell("needed required missing due overdue pending wanted requested"))
-_OTHERS = frozenset(split_cell("i'll we'll they he she it is are was has had"))
-_OWN_WORK = frozenset(split_cell("changes code implementation solution branch fix"))
-_PLAIN_WH = frozenset(split_cell("why where when who why's where's who's"))
-_LACKING = frozenset(split_cell("missing wrong incorrect unexpected invalid"))
-_FAULTS = frozenset(split_cell("bug crash error failure regression glitch leak"))
+_NEEDED = read_cell("needed required missing due overdue pending wanted requested")
+_OTHERS = read_cell("i'll we'll they he she it is are was has had")
+_OWN_WORK = read_cell("changes code implementation solution branch fix")
+_PLAIN_WH = read_cell("why where when who why's where's who's")
+_LACKING = read_cell("missing wrong incorrect unexpected invalid")
+_FAULTS = read_cell("bug crash error failure regression glitch leak")
 
 
 class Clauses(RequestText):

@@ -10,7 +10,7 @@ Functions answer for any position: outside of the text there is the empty word.
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from specify_cli.routing.words import Phrase, Verb, list_lemmas, split_cell
+from specify_cli.routing.words import Phrase, Verb, list_lemmas, read_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,19 +18,15 @@ if TYPE_CHECKING:
     from specify_cli.routing.table import RouterTable
     from specify_cli.routing.tokens import Token
 
-SUBJECTS = frozenset(split_cell("i we they he she you it i've we've is are was were be"))
-THINGS = frozenset(split_cell("it them this that everything all anything"))
+SUBJECTS = read_cell("i we they he she you it i've we've is are was were be")
+THINGS = read_cell("it them this that everything all anything")
 # How far apart the two halves of a phrase such as "break … down" may stand.
 _GAP = 8
-_SOFTENERS = frozenset(split_cell("me us up out down together please bitte mal moi"))
+_SOFTENERS = read_cell("me us up out down together please bitte mal moi")
 # Helping verbs of a statement; "must not" and "should not" are orders.
-_HELPING = frozenset(split_cell("is are was were do does did has have had can could will would"))
-_ADVERBS = frozenset(
-    split_cell("always sometimes often still also only just now again already yesterday")
-)
-_CONTRACTED = frozenset(
-    split_cell("it's that's what's there's here's let's he's she's who's where's")
-)
+_HELPING = read_cell("is are was were do does did has have had can could will would")
+_ADVERBS = read_cell("always sometimes often still also only just now again already yesterday")
+_CONTRACTED = read_cell("it's that's what's there's here's let's he's she's who's where's")
 
 
 class Reading(NamedTuple):

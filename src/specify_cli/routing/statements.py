@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.routing.request_text import SUBJECTS, THINGS, Reading, drop_doubles
-from specify_cli.routing.words import Phrase, list_lemmas, split_cell
+from specify_cli.routing.words import Phrase, list_lemmas, read_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from specify_cli.routing.clauses import Clauses
 
-_BEING = frozenset(split_cell("is are was were be been being gets get got becomes"))
+_BEING = read_cell("is are was were be been being gets get got becomes")
 # What a thing can only be by accident; "roses are red" says no fault.
-_SPOILT = frozenset(
-    split_cell("doubled duplicated broken ignored lost stuck truncated corrupted skipped hidden")
+_SPOILT = read_cell(
+    "doubled duplicated broken ignored lost stuck truncated corrupted skipped hidden"
 )
-_COMPARED = frozenset(split_cell("higher lower larger bigger smaller longer shorter better faster"))
-_CIRCUMSTANCES = frozenset(split_cell("when while if before after although though despite instead"))
+_COMPARED = read_cell("higher lower larger bigger smaller longer shorter better faster")
+_CIRCUMSTANCES = read_cell("when while if before after although though despite instead")
 
 
 def read_statements(

@@ -38,20 +38,9 @@ OF_THE_RUN = (
 # Where something is asked for: its event, the step it is in, the tool call it is made by, its name.
 Key = tuple[str, Place, str, str]
 # What an event that is asked for again has to have in common with the recorded one.
-AGREED: tuple[str, ...] = (
-    *(
-        "to",
-        "tool",
-        "step_type",
-        "query",
-        "path",
-        "kind",
-        "error_code",
-        "input_hash",
-        "args_hash",
-        "prompt_hash",
-    ),
-    *("inputs", "inputs_hash", "before_hash", "after_hash", "diff_hash"),
+AGREED = (
+    *("to", "tool", "step_type", "query", "path", "kind", "error_code", "input_hash", "args_hash"),
+    *("prompt_hash", "inputs", "inputs_hash", "before_hash", "after_hash", "diff_hash"),
 )
 
 

@@ -178,7 +178,7 @@ class Run(Course):
             return
         error = self.refused_with or error
         if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
-            self.close("done" if self._violated is None else "failed")
+            self.close("done" if self.violated is None else "failed")
             return
         try:
             if not isinstance(error, LimitExceeded):

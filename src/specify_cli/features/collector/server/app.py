@@ -23,11 +23,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specify_cli.errors import InvocationError
-from specify_cli.features.collector.holdings import (
-    LISTED,
-    Whole,
-    read_whole,
-)
+from specify_cli.features.collector.holdings import LISTED, Whole, read_whole
 from specify_cli.features.collector.levels import Levels
 from specify_cli.features.collector.reception import (
     DEFAULT_LIMIT,
@@ -67,7 +63,6 @@ from specify_cli.features.collector.server.witness_routes import (
 from specify_cli.features.collector.storage import (
     Conflict,
     Place,
-    ProjectRow,
     Row,
     Storage,
     StorageError,
@@ -260,12 +255,14 @@ async def _find_one(setting: Setting, request: Request) -> tuple[str, list[Store
 
 async def _list_projects(setting: Setting, request: Request) -> Response:
     """GET /v1/projects: how much is held of each, and how far that is proven."""
-    rows, following = await _page_projects(setting, request)
-    projects = [await run_in_threadpool(setting.levels.describe, row) for row in rows]
+    projects, following = await _page_projects(setting, request)
     return answer_json({"items": projects, "next": following})
 
 
-async def _page_projects(setting: Setting, request: Request) -> tuple[list[ProjectRow], str | None]:
+async def _page_projects(
+    setting: Setting, request: Request
+) -> tuple[list[dict[str, object]], str | None]:
+    """Return the projects of a page as they are described, and the cursor of the next page."""
     query = dict(request.query_params.multi_items())
     limit, after = query.pop("limit", str(DEFAULT_LIMIT)), query.pop("cursor", "")
     try:
@@ -278,7 +275,9 @@ async def _page_projects(setting: Setting, request: Request) -> tuple[list[Proje
     rows = await run_in_threadpool(
         setting.storage.projects, request.state.token.projects, size + 1, last
     )
-    return rows[:size], rows[size - 1].project_uuid if len(rows) > size else None
+    following = rows[size - 1].project_uuid if len(rows) > size else None
+    describe = setting.levels.describe
+    return [await run_in_threadpool(describe, row) for row in rows[:size]], following
 
 
 async def _show_project(setting: Setting, request: Request) -> Response:
@@ -299,8 +298,7 @@ async def _show_project(setting: Setting, request: Request) -> Response:
 
 async def _show_projects(setting: Setting, request: Request) -> Response:
     """GET /projects: the projects for people."""
-    rows, following = await _page_projects(setting, request)
-    projects = [await run_in_threadpool(setting.levels.describe, row) for row in rows]
+    projects, following = await _page_projects(setting, request)
     return Response(pages.projects(projects, following), media_type="text/html")
 
 

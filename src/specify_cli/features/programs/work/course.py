@@ -17,10 +17,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import (
-    Callable,
-    Mapping,
-)
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, NamedTuple, NoReturn, cast
 
@@ -161,7 +158,8 @@ class Course:
         )
         self._watched = None if past is None else past.watch
         self._spent_before = 0.0 if past is None else past.spent_seconds
-        self._violated: LimitExceeded | None = None
+        # The limit that was spent.
+        self.violated: LimitExceeded | None = None
         self.refused_with: InvocationError | None = None
         self.closed = False
         self._top = Scope(self, None, TOP)
@@ -213,8 +211,8 @@ class Course:
         Whoever begins what is counted holds the lock from here until it is on the record.
         """
         with self.lock:
-            if self.refused_with is not None or self._violated is not None:
-                raise self.refused_with or cast(LimitExceeded, self._violated)
+            if self.refused_with is not None or self.violated is not None:
+                raise self.refused_with or cast(LimitExceeded, self.violated)
             if self.closed:
                 raise CallerError(
                     "ALREADY_COMPLETED",
@@ -248,7 +246,7 @@ class Course:
             "message": exceeded.message,
         }
         self.write("policy_violation", violated | self._describe_place())
-        self._violated = exceeded
+        self.violated = exceeded
         return exceeded
 
     def check_tokens(self) -> None:
@@ -257,13 +255,8 @@ class Course:
             limits = self.recorder.started.get("limits")
             allowed = limits.get("tokens") if isinstance(limits, Mapping) else None
             spent = self.recorder.fold.usage.tokens
-            if type(allowed) is int and spent > allowed and self._violated is None:
+            if type(allowed) is int and spent > allowed and self.violated is None:
                 self._record_violation("tokens", allowed, spent)
-
-    @property
-    def violated(self) -> LimitExceeded | None:
-        """Return the limit that was spent."""
-        return self._violated
 
     # --- where it is done
 
