@@ -14,12 +14,7 @@ from collections.abc import Iterable
 from copy import deepcopy
 
 from doctrine.text import say, spell
-from specify_cli.record.findings import (
-    ErasedLine,
-    Finding,
-    RecordReport,
-    finding,
-)
+from specify_cli.record.findings import ErasedLine, Finding, RecordReport, finding
 from specify_cli.record.record import Tip, integer_at, is_stand_in, skips, tip_of
 from specify_cli.record.seal import (
     ERASED,
@@ -141,6 +136,7 @@ class _Walk(Contents):
 
     def take(self, raw: bytes) -> None:
         """Judge the next line, with its LF; the last one may lack it."""
+        # 1
         offset, self.offset = self.offset, self.offset + len(raw)
         if self.inside_overlong or len(raw) > MAX_LINE:
             if not self.inside_overlong:
@@ -155,6 +151,7 @@ class _Walk(Contents):
         line = open_line(raw[:-1], self.codec)
         if self.anchors and line.seal in self.anchors and not line.problems:
             self.anchors.remove(line.seal)
+        # 2
         if (
             self.skipped >= 0
             and line.fields is not None
@@ -170,6 +167,7 @@ class _Walk(Contents):
             return
         if self.gaps and self._pass(line, offset):
             return
+        # 3
         if self.sealed is None:
             self.sealed = not self._is_older(line)
             if not self.sealed:
@@ -177,7 +175,7 @@ class _Walk(Contents):
         if not self.sealed:
             self._check_older(line, offset)
         else:
-            self._check_seal(line, raw, offset)
+            self._check_seal(line, raw, offset)  # 4 and 5
 
     def report(self) -> RecordReport:
         """Return what the walk found, once every line was taken."""
