@@ -44,7 +44,7 @@ from specify_cli.features.collector.storage import (
     row_of,
 )
 from specify_cli.libraries.wire.contract import COMPLETED, STARTED, canonical, key_of
-from specify_cli.record.erasures import find_hold
+from specify_cli.record.verifying.erasures import find_hold
 
 
 class MemoryStorage:

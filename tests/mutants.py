@@ -18,18 +18,26 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "src/specify_cli"
+_OF_VERIFY = ["tests/vectors", "tests/specify_cli/record", "tests/specify_cli/storage/test_queries.py"]
+_OF_THE_ROUTER = ["tests/specify_cli/routing/test_router.py", "tests/specify_cli/routing/test_router_profiles.py"]
 TESTS = {
     "record/seal": ["tests/specify_cli/record/test_seal.py", "tests/vectors"],
     "record/record": ["tests/specify_cli/record/test_record.py", "tests/specify_cli/storage/test_store.py"],
-    "record/verify": ["tests/vectors", "tests/specify_cli/record", "tests/specify_cli/storage/test_queries.py"],
+    "record/verify": _OF_VERIFY,
+    "record/verifying/contents": _OF_VERIFY,
+    "record/verifying/annexes": _OF_VERIFY,
+    "record/verifying/named_objects": _OF_VERIFY,
     "storage/store": ["tests/specify_cli/storage", "tests/specify_cli/test_durable.py"],
     "redaction/redact": ["tests/specify_cli/redaction"],
     "redaction/capture": ["tests/specify_cli/redaction/test_capture.py", "tests/specify_cli/invocation"],
     "features/replay/judge": ["tests/features/replay"],
-    "routing/router": ["tests/specify_cli/routing/test_router.py", "tests/specify_cli/routing/test_router_profiles.py"],
-    "routing/parser": ["tests/specify_cli/routing/test_router.py", "tests/specify_cli/routing/test_router_profiles.py"],
-    "routing/choice": ["tests/specify_cli/routing/test_router.py", "tests/specify_cli/routing/test_router_profiles.py"],
-    "routing/tokens": ["tests/specify_cli/routing/test_router.py", "tests/specify_cli/routing/test_router_profiles.py"],
+    "routing/router": _OF_THE_ROUTER,
+    "routing/parser": _OF_THE_ROUTER,
+    "routing/request_text": _OF_THE_ROUTER,
+    "routing/clauses": _OF_THE_ROUTER,
+    "routing/statements": _OF_THE_ROUTER,
+    "routing/choice": _OF_THE_ROUTER,
+    "routing/tokens": _OF_THE_ROUTER,
 }
 TIMEOUT = 120
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from record_lines import rewrite
-from specify_cli.features.witness.levels import Trust, verify_trail
+from specify_cli.features.witness.levels import verify_trail
+from specify_cli.features.witness.logs import Trust
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.findings import SetReport

@@ -22,12 +22,7 @@ from charter.parse import (
     parse_charter_markdown,
     parse_policy,
 )
-from charter.retrieval import (
-    UNIT,
-    RetrievalConfig,
-    decimal,
-    from_decimal,
-)
+from charter.retrieval import UNIT, RetrievalConfig, decimal, from_decimal
 from doctrine.artifact import Artifact
 from doctrine.graph import Edge
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
@@ -66,7 +61,6 @@ _BUDGETS = (4_000, 200_000)
 CONTEXT_TOKENS = 1_500
 ALWAYS_TOKENS = 600
 _TOKENS = (200, 100_000)
-DEFAULT_K = 8
 _MAX_K = 200
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from specify_cli.features.charter_setup.lint import lint_project
+from specify_cli.features.charter_setup.linting.lint import lint_project
 from specify_cli.features.collector.ledger import open_database
 from specify_cli.features.collector.tokens import Tokens
 from specify_cli.record.verify import verify_record

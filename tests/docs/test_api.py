@@ -9,7 +9,8 @@ import pytest
 
 from histories.programs import example
 from specify_cli.invocation import gates
-from specify_cli.libraries.comparison.compare import chain_of, verify_replay
+from specify_cli.libraries.comparison.compare import verify_replay
+from specify_cli.libraries.comparison.receipts import chain_of
 from specify_cli.project.config import load_project
 from specify_cli.record.record import Record, fold
 from specify_cli.storage.checking import verify_all

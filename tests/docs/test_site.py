@@ -20,8 +20,8 @@ from reference import compose_pages, group_commands, list_finding_rows, name_pag
 from specify_cli.cli.schemas.shapes import schemas
 from specify_cli.cli.tables.assemble import read_errors, read_findings, read_rooms
 from specify_cli.cli.tables.command_table import find_command, list_commands
-from specify_cli.features.charter_setup.lint import _CORE_KEYS
-from specify_cli.features.charter_setup.lint_findings import CODES as LINT_CODES
+from specify_cli.features.charter_setup.linting.findings import CODES as LINT_CODES
+from specify_cli.features.charter_setup.linting.unread import CORE_KEYS
 from specify_cli.features.gate.findings import KINDS as GATE_KINDS
 from specify_cli.features.replay.outcomes import FINDINGS as REPLAY_FINDINGS
 from specify_cli.features.retention.rules import _KEYS as RETENTION_KEYS
@@ -91,7 +91,7 @@ def test_every_setting_is_there_and_no_other() -> None:
     read = {f"{section}.{key}" for section, keys in sections.items() for key in keys}
 
     assert listed == read | {"trail", "memory_backend", "retention", "retention_on_sweep"}
-    assert {key.partition(".")[0] for key in listed} == top | named | set(_CORE_KEYS)
+    assert {key.partition(".")[0] for key in listed} == top | named | set(CORE_KEYS)
     sides = (side for sides in CAPTURE_SIDES.values() for side in sides)
     values = (*TRAILS, *NO_TRAIL, *MODES, *RETENTION_KEYS, *sides)
     assert [value for value in values if f"`{value}`" not in page] == []

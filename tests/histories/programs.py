@@ -52,7 +52,7 @@ def _crash(project: Path) -> str:
         finally:
             os._exit(1)
     os.waitpid(pid, 0)
-    run._recorder.close()
+    run.recorder.close()
     (path,) = (project / layout.RECORDS).glob("*.jsonl")
     with path.open("ab") as file:
         file.write(b'{"at":"2026-11-22T02:00:00.000Z","event":"err')

@@ -10,14 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specify_cli.errors import CallerError, InvocationError
-from specify_cli.libraries.comparison.compare import (
-    Chain,
-    ChainVerifier,
-    Receipt,
-    ReplayVerifier,
-    receipts_of,
-    verify_replay,
-)
+from specify_cli.libraries.comparison.compare import ChainVerifier, ReplayVerifier, verify_replay
+from specify_cli.libraries.comparison.receipts import Chain, Receipt, receipts_of
 from specify_cli.record.record import chain, genesis_tip, split_lines
 
 ID = "01JD4Q3S0000000000000000A1"

@@ -55,7 +55,7 @@ match_query('"login test" tok*')
         """
 from pathlib import Path
 from specify_cli.record import layout, seal, snapshot, state, tiers
-from specify_cli.libraries.comparison import compare
+from specify_cli.libraries.comparison import compare, receipts
 from specify_cli.record.ids import millis_of, new_ulid, rfc3339
 from specify_cli.record.record import chain, fold, genesis_tip, plan_append, split_lines
 from specify_cli.record.verify import verify_record
@@ -66,7 +66,7 @@ for data in records:
     lines = [raw + b'\\n' for _, raw in split_lines(data)]
     report = verify_record(lines, file='x.jsonl', name_ids=None)
     record = fold(data)
-    compare.receipts_of([entry.fields for entry in record.entries])
+    receipts.receipts_of([entry.fields for entry in record.entries])
     plan_append(data, record.started['invocation_id'], rfc3339(1_700_000_000_000))
     layout.trail_folder(record.started['invocation_id'])
 new_ulid(1_700_000_000_000, bytes(10))

@@ -15,6 +15,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from json.encoder import encode_basestring
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from specify_cli.redaction.finders import what_follows
 from specify_cli.redaction.heuristics import kind_of_name
 from specify_cli.redaction.redact import (
     MASK,
@@ -24,7 +25,6 @@ from specify_cli.redaction.redact import (
     redact,
     redact_with,
 )
-from specify_cli.redaction.rules import what_follows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

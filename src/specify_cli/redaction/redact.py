@@ -2,8 +2,9 @@
 
 `redact` masks every finding as `⟦rule-id⟧` and gives a fixed point: redacting its result changes
 nothing, and a mask is never masked again. The time it takes grows with the length of the text and
-not faster: what the shipped rules do is said in `rules`, and those a project adds run on RE2, which
-is loaded only for them. Modes, sizes and objects are `capture`; JSON values are `json_values`.
+not faster: what the shipped rules do is said in `rules` and `finders`, and those a project adds run
+on RE2, which is loaded only for them. Modes, sizes and objects are `capture`; JSON values are
+`json_values`.
 """
 
 from __future__ import annotations
@@ -12,16 +13,9 @@ from functools import lru_cache
 from itertools import pairwise
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from specify_cli.redaction.finders import FINDERS, FINDERS_VERSION
 from specify_cli.redaction.heuristics import compiled, is_secret, masks_in, vocabulary
-from specify_cli.redaction.rules import (
-    DIGEST,
-    FINDERS,
-    FINDERS_VERSION,
-    OPTIONS,
-    SHIPPED,
-    Rule,
-    by_pattern,
-)
+from specify_cli.redaction.rules import DIGEST, OPTIONS, SHIPPED, Rule, by_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

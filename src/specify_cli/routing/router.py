@@ -24,7 +24,8 @@ from specify_cli.routing.choice import (
     judge_standing,
     stem_words,
 )
-from specify_cli.routing.parser import Read, Reading, read_request
+from specify_cli.routing.parser import Read, read_request
+from specify_cli.routing.request_text import Reading
 from specify_cli.routing.table import RouterTable
 from specify_cli.routing.words import fold, list_lemmas
 

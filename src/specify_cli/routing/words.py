@@ -53,6 +53,11 @@ def split_cell(text: str) -> list[str]:
     return words
 
 
+def read_cell(text: str) -> frozenset[str]:
+    """Return the words of a table cell as a set."""
+    return frozenset(split_cell(text))
+
+
 def list_lemmas(word: str) -> Iterator[str]:
     """Yield the spellings under which the table may hold the verb a word is a form of, likeliest
     first."""

@@ -16,7 +16,8 @@ from specify_cli.record.record import (
     is_invocation_id,
 )
 from specify_cli.record.seal import MAX_LINE, open_line
-from specify_cli.record.verify import add_annexes, verify_annex, verify_record
+from specify_cli.record.verify import verify_record
+from specify_cli.record.verifying.annexes import add_annexes, verify_annex
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach

@@ -26,13 +26,7 @@ from specify_cli.record.reading.done_note import judge_tests, note_done
 from specify_cli.record.reading.evidence import weigh_evidence
 from specify_cli.record.reading.usage import Spent, add_up, sum_usage
 from specify_cli.record.reading.views import View, as_lists, fields_of, join, read_file
-from specify_cli.record.record import (
-    Entry,
-    Record,
-    fold,
-    fold_entries,
-    lines_in_force,
-)
+from specify_cli.record.record import Entry, Record, fold, fold_entries, lines_in_force
 from specify_cli.record.seal import open_line
 from specify_cli.storage.checking import annex_files, read_lines, verify_place
 from specify_cli.storage.index import Index
@@ -42,7 +36,7 @@ from specify_cli.storage.store import FileRecordStore, Place, open_place, requir
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from specify_cli.record.story.telling import Story
+    from specify_cli.record.story.story import Story
 
 
 _HEAD = 32 * 1024

@@ -11,7 +11,7 @@ from collections import deque
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.errors import InvocationError
 from specify_cli.record.findings import NamedObject
-from specify_cli.record.verify import bundle_entries, objects_of
+from specify_cli.record.verifying.named_objects import bundle_entries, objects_of
 from specify_cli.storage.store import ObjectStore
 
 if TYPE_CHECKING:

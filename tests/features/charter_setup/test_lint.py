@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specify_cli.features.charter_setup.lint import lint_project
-from specify_cli.features.charter_setup.lint_findings import ADVICE, CODES, ERROR, Finding
+from specify_cli.features.charter_setup.linting.findings import ADVICE, CODES, ERROR, Finding
+from specify_cli.features.charter_setup.linting.lint import lint_project
 from specify_cli.project.config import Project, parse_config
 
 CHARTER = ".kittify/charter/charter.md"

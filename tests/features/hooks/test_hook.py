@@ -359,7 +359,8 @@ def test_the_ordinary_hook_loads_what_an_append_takes_and_no_more(chartered: Pat
             "redaction",
             "redaction.capture",
         ),
-        *("redaction.heuristics", "redaction.json_values", "redaction.redact", "redaction.rules"),
+        *("redaction.finders", "redaction.heuristics", "redaction.json_values"),
+        *("redaction.redact", "redaction.rules"),
         *("storage", "storage.store"),
     }
 

@@ -151,8 +151,8 @@ def beside(work: Callable[[], object]) -> None:
 
 
 def _crash(run: Run) -> None:
-    run._closed = True
-    run._recorder.close()
+    run.closed = True
+    run.recorder.close()
     run.release()
     raise Crash
 

@@ -15,7 +15,8 @@ import pytest
 
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.features.programs.run import LimitExceeded, Run, open_invocation
+from specify_cli.features.programs.run import Run, open_invocation
+from specify_cli.features.programs.work.refusals import LimitExceeded
 from specify_cli.invocation import gates
 from specify_cli.project.config import load_project
 from specify_cli.record import layout

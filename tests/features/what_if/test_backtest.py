@@ -16,8 +16,9 @@ import pytest
 from replaying import lines_of, record_path, reseal, write
 from specify_cli.errors import CallerError
 from specify_cli.features.programs.run import open_invocation
-from specify_cli.features.what_if.backtest import Backtest, backtest, read_candidate
+from specify_cli.features.what_if.backtest import Backtest, backtest
 from specify_cli.features.what_if.bisect import Culprit, find_culprit
+from specify_cli.features.what_if.candidates import read_candidate
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.gates import RuleRegistry, Verdict
 from specify_cli.libraries.work.sharing import Engine

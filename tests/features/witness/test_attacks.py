@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from specify_cli.features.witness.levels import Trust
+from specify_cli.features.witness.logs import Trust
 from specify_cli.record.findings import SetReport
 from specify_cli.trail.log.notes import Checkpoint
 from support import FULL

@@ -9,7 +9,7 @@ import pytest
 
 from keys import allow, make_key, revoke
 from specify_cli.features.witness.enrollment import NAMESPACE, Enrollment, enroll
-from specify_cli.features.witness.levels import Trust
+from specify_cli.features.witness.logs import Trust
 from specify_cli.libraries.ssh.signatures import Signers
 from support import Cli, accept, git, run_main, valid
 from trails import codes, grow, load, make_repository, sign, verify

@@ -12,7 +12,7 @@ import pytest
 
 from specify_cli import durable
 from specify_cli.cli.main import main
-from specify_cli.features.charter_setup.lint_findings import CODES
+from specify_cli.features.charter_setup.linting.findings import CODES
 from specify_cli.project.languages import detect_facts
 from specify_cli.routing.registry import ProfileRegistry, shipped_table
 from specify_cli.routing.router import RouterDecision, route

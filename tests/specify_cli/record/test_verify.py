@@ -9,7 +9,8 @@ from typing import Any
 from specify_cli.record.findings import RecordReport, finding, judge_set
 from specify_cli.record.record import chain, genesis_tip, recovered_line, tip_of
 from specify_cli.record.seal import open_line, seal_line
-from specify_cli.record.verify import verify_annex, verify_record
+from specify_cli.record.verify import verify_record
+from specify_cli.record.verifying.annexes import verify_annex
 
 ID = "01JD4Q3S0000000000000000A1"
 TIP = "a" * 64

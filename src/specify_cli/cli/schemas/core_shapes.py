@@ -12,7 +12,7 @@ from specify_cli.invocation.ends import closing, opening
 from specify_cli.record import findings as verification
 from specify_cli.record.event_models import FilterApplied, Hit
 from specify_cli.record.reading import done_note, evidence, usage
-from specify_cli.record.story import telling, words
+from specify_cli.record.story import story, words
 from specify_cli.routing import router
 from specify_cli.storage import queries
 
@@ -123,7 +123,7 @@ class StoryPart(Shape):
     parts: list[StoryPart]
 
 
-@derived(telling.Story)
+@derived(story.Story)
 class Story:
     """Printed by invocations show --story."""
 

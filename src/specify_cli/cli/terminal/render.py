@@ -23,7 +23,7 @@ from specify_cli.record.reading.printed import describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.usage import describe_usage
 from specify_cli.record.reading.views import View, join
-from specify_cli.record.story.telling import Story
+from specify_cli.record.story.story import Story
 
 if TYPE_CHECKING:
     from specify_cli.record.findings import Finding

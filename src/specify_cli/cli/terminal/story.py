@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from specify_cli.cli.terminal.output import one_line, paint
+from specify_cli.record.story.story import Part, Story
 from specify_cli.record.story.summary import ToldLine
-from specify_cli.record.story.telling import Part, Story
 from specify_cli.record.story.words import read_printed, read_text
 
 # Of a text so many characters are shown, and of an output so many lines, where it is not whole.

@@ -13,7 +13,8 @@ from typing import Any
 from uuid import UUID
 
 from specify_cli.features.adapters.observer import Observer
-from specify_cli.features.programs.run import Run, Step
+from specify_cli.features.programs.run import Run
+from specify_cli.features.programs.work.calls import Step
 from specify_cli.installation import name_extra
 
 with name_extra("langchain"):

@@ -14,7 +14,8 @@ from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 from specify_cli.errors import CallerError
-from specify_cli.features.programs.run import Run, Step
+from specify_cli.features.programs.run import Run
+from specify_cli.features.programs.work.calls import Step
 
 
 class _Begun(NamedTuple):

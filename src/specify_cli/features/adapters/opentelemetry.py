@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from specify_cli.features.adapters.observer import Observer, parse_text
-from specify_cli.features.programs.run import Run, Step
+from specify_cli.features.programs.run import Run
+from specify_cli.features.programs.work.calls import Step
 from specify_cli.installation import name_extra
 
 with name_extra("opentelemetry"):

@@ -7,8 +7,8 @@ from doctrine.load import SourceError, read_source
 from doctrine.yaml_reader import YamlError, locate_yaml
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
-from specify_cli.features.charter_setup.lint import lint_project
-from specify_cli.features.charter_setup.lint_findings import ERROR, Finding, LintReport
+from specify_cli.features.charter_setup.linting.findings import ERROR, Finding, LintReport
+from specify_cli.features.charter_setup.linting.lint import lint_project
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.room import Values

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from specify_cli.cli.schemas.shapes import Shape, derived, shape_of
 from specify_cli.features.charter_setup import synthesize
-from specify_cli.features.charter_setup.lint_findings import LintReport
+from specify_cli.features.charter_setup.linting.findings import LintReport
 from specify_cli.features.charter_setup.undo import Foreseen, Undone
 from specify_cli.features.hooks.shapes import HooksChange, HooksRefusal
 from specify_cli.features.skills.shapes import SkillState

@@ -15,15 +15,13 @@ import tomllib
 from doctrine import os
 from doctrine.languages import ENDINGS
 from doctrine.light_imports import NamedTuple
-from doctrine.load import SourceError, read_source
+from specify_cli.features.charter_setup.repository import Repository
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-MAX_ENTRIES = 20_000
-MAX_DEPTH = 6
 MAX_PACKAGES = 20
 _PLAIN = re.compile(r"[A-Za-z0-9_@+-][A-Za-z0-9_@+./-]{0,99}\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}\Z")
@@ -89,7 +87,7 @@ class Survey(NamedTuple):
 def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
     """Read a repository. `root_languages` are those its root folder is already known to speak
     of."""
-    repository = _Repository.open(root)
+    repository = Repository.open(root, _KNOWN["skipped"].split())
     known = tuple(sorted(set(root_languages)))
     python, package = _read_toml(repository, "pyproject.toml"), _read_package(repository)
     needs = _collect_python_needs(repository, python) | _collect_package_needs(package)
@@ -126,82 +124,6 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
     )
 
 
-class _Repository:
-    """The names of a repository, nearest first, and the text of the few files asked for."""
-
-    def __init__(self, root: str) -> None:
-        self.root = root
-        self.files: list[str] = []
-        self.folders: set[str] = set()
-
-    @classmethod
-    def open(cls, root: str) -> _Repository:
-        """Return a repository whose names were read."""
-        repository = cls(root)
-        repository._walk()
-        return repository
-
-    def below(self, folder: str) -> _Repository:
-        """Return one folder of it as if that were all of it."""
-        part, start = _Repository(f"{self.root}/{folder}"), f"{folder}/"
-        part.files = [path.removeprefix(start) for path in self.files if path.startswith(start)]
-        part.folders = {path.removeprefix(start) for path in self.folders if path.startswith(start)}
-        return part
-
-    def _walk(self) -> None:
-        level, entries = [""], 0
-        for _ in range(MAX_DEPTH):
-            below: list[str] = []
-            for folder in level:
-                for name, is_folder in self._list_folder(folder):
-                    # Nearest first, in order of names: a repository too large to walk is cut alike
-                    # everywhere.
-                    entries += 1
-                    if entries > MAX_ENTRIES:
-                        return
-                    path = f"{folder}/{name}" if folder else name
-                    if not is_folder:
-                        self.files.append(path)
-                    elif name.lower() not in _KNOWN["skipped"].split() and not name.endswith(
-                        ".egg-info"
-                    ):
-                        self.folders.add(path)
-                        below.append(path)
-            level = below
-
-    def _list_folder(self, folder: str) -> list[tuple[str, bool]]:
-        try:
-            with os.scandir(f"{self.root}/{folder}" if folder else self.root) as entries:
-                return sorted(
-                    (entry.name, entry.is_dir(follow_symlinks=False))
-                    for entry in entries
-                    if not entry.is_symlink() and not entry.name.startswith(".")
-                )
-        except OSError:
-            return []
-
-    def has(self, path: str) -> bool:
-        """Return whether a plain file is there."""
-        full = self.root
-        for part in path.split("/"):
-            full = f"{full}/{part}"
-            if os.path.islink(full):
-                return False
-        return os.path.isfile(full)
-
-    def text(self, path: str) -> str:
-        """Return the text of a small file; empty where there is none that can be read."""
-        try:
-            source = read_source(self.root, path)
-        except SourceError:
-            return ""
-        return source.data.decode("utf-8", "replace") if source else ""
-
-    def names(self, folder: str) -> list[str]:
-        """Return the names of the files in one folder."""
-        return [path.rpartition("/")[2] for path in self.files if path.rpartition("/")[0] == folder]
-
-
 def _is_aside(path: str) -> bool:
     """Return whether a path is not the project's own work: it says nothing about its data or its
     focus."""
@@ -211,7 +133,7 @@ def _is_aside(path: str) -> bool:
 # --- names and languages
 
 
-def _find_sources(repository: _Repository) -> tuple[str, ...]:
+def _find_sources(repository: Repository) -> tuple[str, ...]:
     """Return the folders of the project's code: the usual ones, else packages in the root, the
     largest first; "." is the root where it is no package but holds code."""
     usual = tuple(
@@ -247,7 +169,7 @@ def _project_name(python: Mapping[str, Any], package: Mapping[str, Any]) -> str:
     return ""
 
 
-def _find_languages(repository: _Repository, known: tuple[str, ...]) -> tuple[str, ...]:
+def _find_languages(repository: Repository, known: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the root first, then by number of files; a stray file or two does not make a
     language."""
     counts: dict[str, int] = {}
@@ -280,7 +202,7 @@ def _find_languages(repository: _Repository, known: tuple[str, ...]) -> tuple[st
 # --- packages
 
 
-def _find_packages(repository: _Repository) -> Iterator[Package]:
+def _find_packages(repository: Repository) -> Iterator[Package]:
     """Yield the packages of a repository in the order of their folders, at most `MAX_PACKAGES`; a
     package within another is that one's affair."""
     manifests = set(_KNOWN["manifests"].split())
@@ -307,7 +229,7 @@ def _find_packages(repository: _Repository) -> Iterator[Package]:
 
 
 def _find_steps(
-    repository: _Repository,
+    repository: Repository,
     python: Mapping[str, Any],
     package: Mapping[str, Any],
     needs: set[str],
@@ -338,7 +260,7 @@ def _find_steps(
     return tuple(dict.fromkeys(steps))
 
 
-def _read_targets(repository: _Repository) -> Iterator[Step]:
+def _read_targets(repository: Repository) -> Iterator[Step]:
     """Yield what the project's Makefile or justfile offers."""
     for name, runner, pattern in (("Makefile", "make", _TARGET), ("justfile", "just", _RECIPE)):
         offered = set(pattern.findall(repository.text(name)))
@@ -351,7 +273,7 @@ def _read_targets(repository: _Repository) -> Iterator[Step]:
 
 
 def _find_python_steps(
-    repository: _Repository, python: Mapping[str, Any], needs: set[str]
+    repository: Repository, python: Mapping[str, Any], needs: set[str]
 ) -> Iterator[Step]:
     tools = _get_table(python, "tool")
     config = repository.text("setup.cfg")
@@ -396,7 +318,7 @@ def _find_python_steps(
         yield Step("docs", f"{prefix}sphinx-build -W docs docs/_build", "python")
 
 
-def _is_python_root(repository: _Repository) -> bool:
+def _is_python_root(repository: Repository) -> bool:
     """Return whether the root folder is a Python project of its own: it has a manifest, code or
     tests. Tests deep in a folder of it may need what only that folder has."""
     names = (*repository.names(""), *(f"tests/{name}" for name in repository.names("tests")))
@@ -407,7 +329,7 @@ def _is_python_root(repository: _Repository) -> bool:
 
 
 def _find_package_steps(
-    repository: _Repository, package: Mapping[str, Any], needs: set[str], languages: tuple[str, ...]
+    repository: Repository, package: Mapping[str, Any], needs: set[str], languages: tuple[str, ...]
 ) -> Iterator[Step]:
     if not package:
         return
@@ -444,7 +366,7 @@ def _find_package_steps(
             break
 
 
-def _find_ci(repository: _Repository) -> tuple[str, ...]:
+def _find_ci(repository: Repository) -> tuple[str, ...]:
     """Return the files that say what runs on every push."""
     files = [
         name
@@ -467,7 +389,7 @@ def _find_ci(repository: _Repository) -> tuple[str, ...]:
 # --- data
 
 
-def _find_data(repository: _Repository, needs: set[str]) -> Data | None:
+def _find_data(repository: Repository, needs: set[str]) -> Data | None:
     tool = _find_migration_tool(repository, needs)
     folders = sorted(set(_find_migration_folders(repository, tool)))
     holding = {
@@ -501,7 +423,7 @@ def _find_data(repository: _Repository, needs: set[str]) -> Data | None:
     )
 
 
-def _read_compose_file(repository: _Repository) -> str:
+def _read_compose_file(repository: Repository) -> str:
     """Return the database a compose file starts."""
     paths = [f"{name}.{end}" for name in ("docker-compose", "compose") for end in ("yml", "yaml")]
     match = re.search(
@@ -522,7 +444,7 @@ def _judge_ways_back(names: Iterable[str]) -> str:
     return "paired" if paired else "none" if scripts else ""
 
 
-def _find_migration_folders(repository: _Repository, tool: str) -> Iterator[str]:
+def _find_migration_folders(repository: Repository, tool: str) -> Iterator[str]:
     """Yield the folders that hold migrations: of that name, and with a tool, SQL or numbered files
     to show for it."""
     for path in repository.files:
@@ -548,7 +470,7 @@ def _find_migration_folders(repository: _Repository, tool: str) -> Iterator[str]
             yield "/".join(parts[:-1])
 
 
-def _find_migration_tool(repository: _Repository, needs: set[str]) -> str:
+def _find_migration_tool(repository: Repository, needs: set[str]) -> str:
     if repository.has("alembic.ini") or "alembic" in needs:
         return "alembic"
     if repository.has("manage.py") and "django" in needs:
@@ -584,14 +506,14 @@ def _describe_naming(names: Iterable[str]) -> str:
 # --- manifests
 
 
-def _read_toml(repository: _Repository, path: str) -> Mapping[str, Any]:
+def _read_toml(repository: Repository, path: str) -> Mapping[str, Any]:
     try:
         return tomllib.loads(repository.text(path))
     except (tomllib.TOMLDecodeError, RecursionError):
         return {}
 
 
-def _read_package(repository: _Repository) -> Mapping[str, Any]:
+def _read_package(repository: Repository) -> Mapping[str, Any]:
     try:
         document = json.loads(repository.text("package.json") or "{}")
     except (ValueError, RecursionError):
@@ -604,7 +526,7 @@ def _get_table(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _collect_python_needs(repository: _Repository, python: Mapping[str, Any]) -> set[str]:
+def _collect_python_needs(repository: Repository, python: Mapping[str, Any]) -> set[str]:
     """Return the names of what a Python project depends on, groups and extras included."""
     project, poetry = (
         _get_table(python, "project"),

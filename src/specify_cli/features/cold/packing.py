@@ -23,7 +23,7 @@ from specify_cli.record import layout
 from specify_cli.record.findings import ERROR, RecordReport
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.seal import open_line
-from specify_cli.record.verify import named_objects
+from specify_cli.record.verifying.named_objects import named_objects
 from specify_cli.storage.checking import annex_files, verify_file
 from specify_cli.storage.cold import (
     ENDING,

@@ -33,7 +33,7 @@ from specify_cli.features.witness.completeness import (
     Reached,
 )
 from specify_cli.features.witness.findings import finding
-from specify_cli.libraries.comparison.compare import Chain, read_chain
+from specify_cli.libraries.comparison.receipts import Chain, read_chain
 from specify_cli.libraries.timeline.run import Run, read_run
 from specify_cli.libraries.wire.contract import IMPORTED, KINDS, LIVE, canonical, kind_of
 from specify_cli.libraries.words.words import marks_of
@@ -53,7 +53,8 @@ from specify_cli.record.reading.usage import sum_usage
 from specify_cli.record.reading.views import read_entries
 from specify_cli.record.record import ULID_PATTERN, is_stand_in, lines_in_force, reader_of
 from specify_cli.record.seal import is_digest, open_line
-from specify_cli.record.verify import add_annexes, verify_record
+from specify_cli.record.verify import verify_record
+from specify_cli.record.verifying.annexes import add_annexes
 from specify_cli.trail.log.leaves import GENERATION_NAME, LEAF_BYTES, LogDamagedError, parse_leaf
 from specify_cli.trail.log.notes import (
     Checkpoint,

@@ -18,10 +18,10 @@ from specify_cli.features.collector.holdings import check_record, is_digests, is
 from specify_cli.features.collector.reception import Problem, Refused, parse_object
 from specify_cli.features.collector.storage import Order, RecordPiece
 from specify_cli.libraries.wire.contract import EXTENSION, FIELDS, canonical
-from specify_cli.record.erasures import read_rows
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.record import ULID_PATTERN
 from specify_cli.record.seal import erased_members, open_line
+from specify_cli.record.verifying.erasures import read_rows
 
 _FILE = re.compile(rf"{ULID_PATTERN}\.jsonl")
 _ACTOR = "data.payload.actor."

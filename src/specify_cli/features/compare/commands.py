@@ -6,7 +6,8 @@ from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import write_json, write_lines
 from specify_cli.errors import CallerError
 from specify_cli.libraries.comparison.chains import run_chain
-from specify_cli.libraries.comparison.compare import Chain, chain_of, verify_replay
+from specify_cli.libraries.comparison.compare import verify_replay
+from specify_cli.libraries.comparison.receipts import Chain, chain_of
 from specify_cli.libraries.comparison.text import render_comparison
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
 from specify_cli.room import Values

@@ -25,8 +25,8 @@ from specify_cli.features.forget.orders import Order, compose_order, read_orders
 from specify_cli.features.forget.pending import plan_pending
 from specify_cli.features.forget.targets import SHORTEST, Query
 from specify_cli.project.config import Project, load_project
-from specify_cli.record.erasures import find_hold
 from specify_cli.record.ids import new_ulid, rfc3339
+from specify_cli.record.verifying.erasures import find_hold
 from specify_cli.room import Values
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import Filters, list_invocations

@@ -22,7 +22,7 @@ from specify_cli.record.event_table import ORDERS
 from specify_cli.record.findings import NamedObject
 from specify_cli.record.record import lines_in_force, split_lines
 from specify_cli.record.seal import erased_members, open_line
-from specify_cli.record.verify import named_objects
+from specify_cli.record.verifying.named_objects import named_objects
 from specify_cli.storage.checking import annex_files, verify_file
 from specify_cli.storage.cold import list_months, list_names, open_month
 from specify_cli.storage.objects import FileObjectStore

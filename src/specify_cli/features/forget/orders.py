@@ -14,11 +14,11 @@ from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.features.approvals.orders import NAMESPACE, make_order_statement
 from specify_cli.libraries.ssh.signatures import sign_text
 from specify_cli.project.config import Project
-from specify_cli.record.erasures import find_hold
 from specify_cli.record.findings import LAST_OPENING_SEQ
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import Tip, split_lines, tip_of
 from specify_cli.record.seal import open_line, seal_line
+from specify_cli.record.verifying.erasures import find_hold
 from specify_cli.storage.checking import annex_files
 from specify_cli.storage.store import FileRecordStore, Place
 

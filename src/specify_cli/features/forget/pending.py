@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from specify_cli.features.forget.finding import Plan, complete_plan, list_copies, plan_records
 from specify_cli.features.forget.orders import read_orders
 from specify_cli.project.config import Project
-from specify_cli.record.erasures import read_rows
 from specify_cli.record.seal import erased_members
+from specify_cli.record.verifying.erasures import read_rows
 from specify_cli.storage.checking import differing_copies, verify_place
 from specify_cli.storage.store import Place
 

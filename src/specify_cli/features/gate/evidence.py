@@ -35,8 +35,10 @@ from specify_cli.features.origin.report import ChangedFile, ChangeRange, Origin
 from specify_cli.features.replay.replay import load_rules
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.features.trail_ref.carrying import find_archive
-from specify_cli.features.what_if.backtest import Sights, judge_place, read_project
-from specify_cli.features.witness.levels import TrailWatch, Trust
+from specify_cli.features.what_if.backtest import judge_place
+from specify_cli.features.what_if.candidates import Sights, read_project
+from specify_cli.features.witness.levels import TrailWatch
+from specify_cli.features.witness.logs import Trust
 from specify_cli.features.witness.sources import verify_export
 from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.libraries.work.records import verify_shared

@@ -35,7 +35,7 @@ from specify_cli.features.models.dialects import (
 from specify_cli.features.programs.history import History
 from specify_cli.features.programs.resume import open_child
 from specify_cli.features.programs.run import Run
-from specify_cli.features.replay.replay import read_intact
+from specify_cli.features.replay.opening import read_intact
 from specify_cli.invocation.caller import Caller
 from specify_cli.project.config import Project
 from specify_cli.record.reading.views import fields_of

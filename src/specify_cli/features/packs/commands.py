@@ -31,7 +31,8 @@ from specify_cli.features.packs.verifying import (
     verify_packs,
 )
 from specify_cli.features.packs.writing import drop_pack, read_pinned, write_pack
-from specify_cli.features.what_if.backtest import Row, backtest, read_project
+from specify_cli.features.what_if.backtest import Row, backtest
+from specify_cli.features.what_if.candidates import read_project
 from specify_cli.libraries.ssh.options import read_signers
 from specify_cli.libraries.ssh.signatures import sign_text
 from specify_cli.project.config import load_project

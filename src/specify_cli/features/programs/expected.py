@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 
 from specify_cli.errors import StoredDataError
-from specify_cli.features.programs.history import Fields, Place, place_of
+from specify_cli.features.programs.asked import Fields, Place, place_of
 from specify_cli.record.event_table import EVENTS
 
 

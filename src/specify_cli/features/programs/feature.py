@@ -6,7 +6,10 @@ from specify_cli.cli.tables.params import ID, READ, STRICT
 from specify_cli.room import Command, Feature, Fill, flag, option
 
 _API = {
-    "run": ("open_invocation", "Run", "ToolCall", "GateResult", "LimitExceeded", "Past"),
+    "run": ("open_invocation", "Run", "GateResult"),
+    "work.calls": ("ToolCall",),
+    "work.refusals": ("LimitExceeded",),
+    "work.course": ("Past",),
     "resume": ("plan_resume", "resume", "run_program", "program_digest"),
 }
 

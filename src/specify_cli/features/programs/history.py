@@ -8,21 +8,26 @@ was cut, masked or not kept is refused by name. Running and writing are the runt
 
 from __future__ import annotations
 
-import builtins
 from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from doctrine.text import say
-from specify_cli.errors import CallerError, StoredDataError
+from specify_cli.errors import StoredDataError
+from specify_cli.features.programs.asked import (
+    ASKS,
+    OF_THE_RUN,
+    TOP,
+    ByHash,
+    Fields,
+    Key,
+    Place,
+    place_of,
+    shape_of,
+)
 from specify_cli.record.reading.hash_table import HashTable
 from specify_cli.redaction.captured import read_captured_text
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
 
-Fields = Mapping[str, object]
-Place = tuple[str, int]
-TOP: Place = ("", 0)
 _INTERRUPTS = {
     "KeyboardInterrupt",
     "SystemExit",
@@ -31,47 +36,10 @@ _INTERRUPTS = {
     "LIMIT_EXCEEDED",
     "LimitExceeded",
 }
-# What a program asks a run for: event → the member that names it. Those of the run stand in no
-# step.
-ASKS: Mapping[str, str] = {
-    "step_started": "step",
-    "tool_call": "tool",
-    "model_call": "model",
-    "gate_decision": "gate",
-    "checkpoint": "label",
-    **dict.fromkeys(
-        ("error", "patch_apply", "stage_transition", "retrieval_request", "artifact_link"), ""
-    ),
-}
 _CALLS = ("tool_call", "model_call")
-OF_THE_RUN = (
-    "step_started",
-    "checkpoint",
-    "stage_transition",
-    "retrieval_request",
-    "artifact_link",
-)
-# Where something is asked for: its event, the step it is in, the tool call it is made by, its name.
-Key = tuple[str, Place, str, str]
 # Events as numbers, and what is marked of something that was asked for.
 _EVENTS = {event: number for number, event in enumerate(ASKS)}
 _ORDERED, _BESIDE, _TAKEN, _REMOVED, _UNANSWERED = 1, 2, 4, 8, 16
-# What an event that is asked for again has to have in common with the recorded one.
-AGREED: tuple[str, ...] = (
-    *(
-        "to",
-        "tool",
-        "step_type",
-        "query",
-        "path",
-        "kind",
-        "error_code",
-        "input_hash",
-        "args_hash",
-        "prompt_hash",
-    ),
-    *("inputs", "inputs_hash", "before_hash", "after_hash", "diff_hash"),
-)
 
 
 class Recorded:
@@ -90,10 +58,12 @@ class Recorded:
 
     @property
     def fields(self) -> Fields:
+        """Return the line that asked."""
         return self._history.lines[self._history.asked[self.number]]
 
     @property
     def result(self) -> Fields | None:
+        """Return the line that answered; None where none did."""
         at = self._history.answered[self.number]
         return self._history.lines[at] if at else None
 
@@ -104,6 +74,7 @@ class Recorded:
 
     @property
     def call_id(self) -> str:
+        """Return the id of the call, as its line has it."""
         return str(self.fields.get("call_id"))
 
     @property
@@ -115,29 +86,6 @@ class Recorded:
     def attempt(self) -> str:
         """Return what consent to run it once more names: this attempt, and no later one."""
         return f"{self.call_id}:{self.fields.get('seq')}"
-
-
-class _ByHash:
-    """Numbers by the hash of what they are found by, those of one hash in their order."""
-
-    def __init__(self, pairs: Iterable[tuple[int, int]]) -> None:
-        hashes, numbers = array("q"), array("I")
-        for hashed, number in pairs:
-            hashes.append(hashed)
-            numbers.append(number)
-        # Sorted a part at a time: all of a million at once take a hundred bytes each.
-        parts = [array("I") for _ in range(256)]
-        for at, hashed in enumerate(hashes):
-            parts[128 + (hashed >> 56)].append(at)
-        self._hashes, self.numbers = array("q"), array("I")
-        for part in parts:
-            for at in sorted(part, key=hashes.__getitem__):
-                self._hashes.append(hashes[at])
-                self.numbers.append(numbers[at])
-
-    def find(self, hashed: int) -> range:
-        """Return the places of the numbers that have this hash."""
-        return range(bisect_left(self._hashes, hashed), bisect_right(self._hashes, hashed))
 
 
 class NotKept(NamedTuple):
@@ -197,9 +145,9 @@ class History:
             for number in self._iter_kept()
             if self._unmarked or not self._has(number, _BESIDE)
         )
-        self._in_order = _ByHash((self._keys[number], number) for number in in_order)
-        self._alike: _ByHash | None = None
-        self._named: _ByHash | None = None
+        self._in_order = ByHash((self._keys[number], number) for number in in_order)
+        self._alike: ByHash | None = None
+        self._named: ByHash | None = None
         self._next_named: dict[int, int] = {}
         due = tuple(_EVENTS[event] for event in ("step_started", "stage_transition", *_CALLS))
         kept = (
@@ -373,7 +321,7 @@ class History:
         With `beside` only one that the record marks so.
         """
         alike = self._list_alike()
-        places = alike.find(hash(_shape(key[0], key[1], key[3], body)))
+        places = alike.find(hash(shape_of(key[0], key[1], key[3], body)))
         equal = (
             one for one in map(alike.numbers.__getitem__, places) if not self._has(one, _TAKEN)
         )
@@ -381,11 +329,11 @@ class History:
             (one for one in equal if not beside or self._recorded(one).fields.get("beside")), None
         )
 
-    def _list_alike(self) -> _ByHash:
+    def _list_alike(self) -> ByHash:
         """Return what ran beside other work by how it was asked for, collected when it is first
         needed."""
         if self._alike is None:
-            self._alike = _ByHash(self._iter_alike())
+            self._alike = ByHash(self._iter_alike())
         return self._alike
 
     def _iter_alike(self) -> Iterator[tuple[int, int]]:
@@ -394,7 +342,7 @@ class History:
             if self._unmarked or self._has(number, _BESIDE):
                 event, fields = events[self._events[number]], self._recorded(number).fields
                 name = str(fields.get(ASKS[event], ""))
-                yield hash(_shape(event, places[self._steps[number]], name, fields)), number
+                yield hash(shape_of(event, places[self._steps[number]], name, fields)), number
 
     def find_outstanding(self, key: Key, *, any_call: bool) -> Recorded | None:
         """Return what the record has of this kind and name at this place and the program has not
@@ -404,7 +352,7 @@ class History:
         input. With `any_call` every call at the place counts, whatever it is named.
         """
         if self._named is None:
-            self._named = _ByHash(self._iter_named())
+            self._named = ByHash(self._iter_named())
         event, step, _, name = key
         hashes = [hash((event, step, name)), *([hash(step)] if any_call else [])]
         return next(
@@ -575,15 +523,6 @@ class History:
             raise _not_kept(where, name, str(error)) from error
 
 
-def _shape(event: str, place: Place, name: str, fields: Fields) -> tuple[object, ...]:
-    return (event, place, name, *(say(fields.get(name)) for name in (*AGREED, "digest_key")))
-
-
-def place_of(fields: Fields) -> Place:
-    step, ordinal = fields.get("step"), fields.get("ordinal")
-    return TOP if step is None else (str(step), ordinal if type(ordinal) is int else 1)
-
-
 def _not_kept(where: str, name: str, why: str) -> StoredDataError:
     return StoredDataError(
         "RESULT_NOT_KEPT",
@@ -591,74 +530,3 @@ def _not_kept(where: str, name: str, why: str) -> StoredDataError:
         "capture this side in full from the start: audit.capture_tool_io: full, or "
         'capture={"tool": "full"}',
     )
-
-
-def divergence(where: str, expected: object, found: object, *, appended: bool) -> StoredDataError:
-    """Return a program that does not do again what the record says it did."""
-    after = "what it had done until then is on the record" if appended else "nothing was appended"
-    return StoredDataError(
-        "STATE_DIVERGENCE",
-        f"{where}: the record has {expected}, the program now gives {found}; {after}",
-        "resume with the program that began the run, or begin another invocation",
-    )
-
-
-def recorded_error(code: str, message: str) -> Exception:
-    """Return the error a step or tool ended in, as the built-in exception of its name, else as a
-    RecordedError."""
-
-    kind = getattr(builtins, code, None)
-    if isinstance(kind, type) and issubclass(kind, Exception):
-        try:
-            return kind(message)
-        except TypeError:
-            pass  # this one is not made of a message alone
-    return RecordedError(f"{code}: {message}")
-
-
-class RecordedError(Exception):
-    """An error a step or tool ended in when it ran; its text is the recorded one."""
-
-
-def in_doubt_error(calls: Sequence[Recorded], invocation_id: str) -> CallerError:
-    """Return the refusal to run again what may have taken effect already; it names every such
-    call."""
-    named = ", ".join(f"{call.call_id} of {say(call.fields.get('tool'))}" for call in calls)
-    is_one = len(calls) == 1
-    has, it = ("has", "it") if is_one else ("have", "them")
-    consent = " ".join(f"--rerun {call.attempt}" for call in calls)
-    return CallerError(
-        "IN_DOUBT",
-        f"{'call' if is_one else 'calls'} {named} began and {has} no result: "
-        f"{'it' if is_one else 'each'} may have "
-        f"taken effect, and running {it} again may do so twice",
-        f"where it did not: spec-kitty resume {invocation_id} {consent}; where it did, record "
-        "its tool_result",
-    )
-
-
-def side_effects_not_allowed(calls: str, *, live: bool = True) -> CallerError:
-    """Return the refusal to let a re-execution touch the outside world."""
-    what = (
-        "would make them again"
-        if live
-        else "gives back what they came to, but cannot see what stands around them"
-    )
-    return CallerError(
-        "SIDE_EFFECTS_NOT_ALLOWED",
-        f"calls with side effects outside the project that are not idempotent: {calls}; a "
-        f"re-execution {what}",
-        "give --allow-external if that is meant",
-    )
-
-
-def changed_members(recorded: Mapping[str, object], now: Mapping[str, object]) -> Sequence[str]:
-    """Return the members of an execution that differ.
-
-    One that is None on either side was not stated and is not compared.
-    """
-    return [
-        name
-        for name in recorded
-        if now.get(name) is not None and recorded[name] is not None and now[name] != recorded[name]
-    ]

@@ -17,31 +17,20 @@ from typing import Any, NamedTuple
 from charter.inputs import load_inputs
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.features.programs.expected import Watch
-from specify_cli.features.programs.history import (
-    History,
-    NotKept,
-    Recorded,
-    changed_members,
-    in_doubt_error,
-    side_effects_not_allowed,
-)
+from specify_cli.features.programs.history import History, NotKept, Recorded
 from specify_cli.features.programs.identity import Program, program_digest
-from specify_cli.features.programs.run import Past, Run, open_invocation
+from specify_cli.features.programs.run import Run, open_invocation
 from specify_cli.features.programs.values import Default
+from specify_cli.features.programs.work.course import Past
+from specify_cli.features.programs.work.refusals import in_doubt_error, side_effects_not_allowed
 from specify_cli.features.replay.judge import execution_hash_of
 from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.ends.opening import InvocationPayload, Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.recorder import Recorder
-from specify_cli.libraries.comparison.compare import (
-    Chain,
-    ReplayResult,
-    about_of,
-    receipts_of,
-    settle,
-    verify_replay,
-)
+from specify_cli.libraries.comparison.compare import ReplayResult, verify_replay
+from specify_cli.libraries.comparison.receipts import Chain, about_of, receipts_of, settle
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.findings import OF_THE_LINES, RecordReport
 from specify_cli.record.reading.views import fields_of, find_places, pick
@@ -365,7 +354,7 @@ def _open(
         history.first_incomplete,
         history.in_doubt,
         tuple(history.list_not_kept()),
-        tuple(changed_members(recorded, now)),
+        tuple(_list_changed(recorded, now)),
         tuple(name for name in recorded if recorded[name] is None or now[name] is None),
     )
     return _Opened(project, recorder, record, history, plan)
@@ -646,3 +635,15 @@ def chain_of_run(
 
 def _is_external(fields: Mapping[str, object]) -> bool:
     return fields.get("side_effect") == "external"
+
+
+def _list_changed(recorded: Mapping[str, object], now: Mapping[str, object]) -> Sequence[str]:
+    """Return the members of an execution that differ.
+
+    One that is None on either side was not stated and is not compared.
+    """
+    return [
+        name
+        for name in recorded
+        if now.get(name) is not None and recorded[name] is not None and now[name] != recorded[name]
+    ]

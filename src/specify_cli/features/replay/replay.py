@@ -1,10 +1,10 @@
-"""Replaying a record: read it, refuse what cannot be replayed, run its decisions again, say what
-came of it.
+"""Replaying a record: open it, run its decisions again, say what came of it (docs/replay.md).
 
-Guarantees: the record is verified before anything is run; only the record and stored objects are
-read, and each object once, so what was verified is what is used; the network is denied meanwhile;
-the record is never changed. What differs is decided by `judge` and put into words by `report`
-(docs/replay.md).
+    replay(project, invocation_id).findings
+
+Guarantees: the record is verified before anything is run (`opening.py`); only the record and stored
+objects are read; the network is denied meanwhile; the record is never changed. What differs is
+decided by `judge` and put into words by `report`.
 """
 
 from __future__ import annotations
@@ -12,24 +12,22 @@ from __future__ import annotations
 import importlib
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from charter.context import CharterContextResult, assemble_context, choose_room
-from charter.inputs import POLICY_PATH, ContextInputs
+from charter.inputs import ContextInputs
 from charter.layout import join_page
 from doctrine import os
 from doctrine.agent_profiles.profile import AgentProfile
-from doctrine.load import ParseCache, parse_bundle
-from doctrine.text import say, spell
+from doctrine.text import say
 from specify_cli import durable
 from specify_cli.cli.tables.points import call_fill, list_fills
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.features.replay.judge import (
     DEFAULT_EPSILON,
     Asked,
-    Integrity,
     Replayed,
     Rerun,
     ask_gate,
@@ -45,6 +43,7 @@ from specify_cli.features.replay.judge import (
     parse_epsilon,
     recorded_outcome,
 )
+from specify_cli.features.replay.opening import Opened, ReadOnceObjects, open_past, refusal
 from specify_cli.features.replay.outcomes import (
     Code,
     Fields,
@@ -52,7 +51,6 @@ from specify_cli.features.replay.outcomes import (
     Outcome,
     Point,
     Retrieval,
-    SortedRecord,
     read_past,
 )
 from specify_cli.features.replay.patches import apply_patches, judge_patch
@@ -60,93 +58,28 @@ from specify_cli.features.replay.quiet import network_denied
 from specify_cli.features.replay.reports.page import page_of
 from specify_cli.features.replay.reports.report import report_bytes, view_report
 from specify_cli.invocation import gates
-from specify_cli.invocation.ends.opening import build_digest
 from specify_cli.project.config import Project
-from specify_cli.record import layout, snapshot
-from specify_cli.record.findings import ERROR, OF_THE_LINES, RecordReport
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.reading.printed import read_held
-from specify_cli.record.reading.views import View, fields_of, find_places, pick, read_file
-from specify_cli.record.record import Record, chain, is_stand_in, reader_of, tip_of, whole_lines
+from specify_cli.record.reading.views import View, fields_of, find_places, pick
+from specify_cli.record.record import chain, is_stand_in, tip_of
 from specify_cli.record.seal import open_line
-from specify_cli.record.verify import verify_record
 from specify_cli.redaction.captured import read_captured_text
 from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, route
-from specify_cli.storage.frozen import (
-    Frozen,
-    frozen_decision,
-    inputs_of_corpus,
-    limit_hits,
-    mapping_of,
-    policy_hash_of,
-)
+from specify_cli.storage.frozen import inputs_of_corpus, limit_hits
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import read_record
-from specify_cli.storage.reachability import Reach, Reached
 from specify_cli.storage.store import FileRecordStore, ObjectStore, Place, digest
 from specify_cli.trail.log.entries import write_annex
 
 if TYPE_CHECKING:
     from specify_cli.record.record import Source
-    from specify_cli.storage.store import Blobs
 
 REPORT_PAGE = "replay_report.md"
 REPORT_JSON = "replay_report.json"
-# Outputs of the run: a replay makes them again or does without.
-_OUTPUTS = {"governance_context_hash", "evidence_ref"}
-_MEMBERS = ("profiles", "router_table", "shipped", "corpus", "config", "facts", "code")
-
-
-class ReadOnceObjects:
-    """An object store read once per object: the bytes that were verified are the bytes that are
-    used."""
-
-    def __init__(self, objects: ObjectStore) -> None:
-        self._objects = objects
-        self._known: dict[str, bytes] = {}
-
-    def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
-        self._objects.put(members, roots)
-
-    def get(self, digest: str) -> bytes:
-        if digest not in self._known:
-            self._known[digest] = self._objects.get(digest)
-        return self._known[digest]
-
-    def why_withheld(self, digest: str, field: str) -> str | None:
-        return self._objects.why_withheld(digest, field)
-
-
-class Opened(NamedTuple):
-    """A record that can be replayed: sorted out, with its snapshot and everything the snapshot
-    names."""
-
-    record: Record
-    past: SortedRecord
-    request: str
-    objects: ReadOnceObjects
-    manifest: Mapping[str, object]
-    frozen: Frozen
-    profile: AgentProfile
-    integrity: Integrity
-    held: frozenset[str]
-
-    @property
-    def code(self) -> Code:
-        """Return the code that decided and the code that decides now."""
-        recorded = self.manifest.get("code")
-        return Code(recorded if isinstance(recorded, dict) else {}, current_code())
-
-    @property
-    def corpus(self) -> str:
-        """Return the corpus of the snapshot."""
-        return str(self.manifest["corpus"])
-
-
-def current_code() -> dict[str, object]:
-    """Return the versions of the code that runs now, as a snapshot holds them."""
-    return {**snapshot.CODE_VERSIONS, "build": build_digest()}
+ROUTED = ("profile_id", "action", "router_confidence", "match_reason")
+_CLOSED_IT = "it closed the record: its result came behind the last line"
 
 
 def replay(
@@ -239,307 +172,11 @@ def replay_bytes(
     )
 
 
-def _ask_gates(opened: Opened, registry: gates.RuleRegistry) -> tuple[Asked, ...]:
-    """Ask every gate of a record again, by the rules of a registry."""
-    rules_of = (
-        (fields, registry.find(str(fields.get("rule_ref")))) for fields in opened.past.gates
-    )
-    return tuple(ask_gate(fields, rule, opened.objects.get) for fields, rule in rules_of)
-
-
-def _fold_states(opened: Opened) -> tuple[int, list[Finding]]:
-    """Fold the states of a run again: how many, and what differs.
-
-    A state depends on every line before it, so behind a withheld one none can be folded again.
-    """
-    lines = itertools.islice(fields_of(opened.record), opened.past.lines)
-    return judge_states(
-        itertools.takewhile(lambda fields: not is_stand_in(fields), lines), opened.code
-    )
-
-
 def _judge_binding(opened: Opened) -> list[Finding]:
     """Compare the recorded execution hash with that of what was opened."""
     started, policy = opened.past.started, opened.past.references[0].get("policy_hash")
     bound = execution_hash_of(started, opened.request, opened.profile.digest, policy)
     return judge_execution(started, bound)
-
-
-# --- refusing
-
-
-def open_past(
-    data: Source,
-    file: str,
-    objects: ObjectStore,
-    *,
-    against: bool = False,
-    cache: ParseCache | None = None,
-) -> Opened:
-    """Return a record that verifies and whose snapshot is whole, with what it names.
-
-    Raises StoredDataError unreplayable.tampered, nested_replay (only `against` today),
-    missing_policy_snapshot, invalid_snapshot, missing_input: in this order.
-    """
-    store = ReadOnceObjects(objects)
-    # 1. Nothing of it may have been changed.
-    report, record = read_intact(data, file)
-    reached = list(Reach(store).of(report.objects))
-    _check_unaltered(reached, file)
-    past = read_past(fields_of(record))
-    # 2. A replay is not replayed against today; its origin is.
-    if against:
-        _check_live(past)
-    # 3. What was in force has to be kept.
-    missing = {item.digest: item for item in reached if item.code in ("OBJECT_MISSING", "WITHHELD")}
-    named = _require_snapshot(past, missing)
-    # 4. The snapshot has to agree with itself.
-    manifest = _read_manifest(named, reached, store)
-    _check_snapshot(past, manifest, store)
-    # 5. Everything else it needs.
-    _check_inputs(missing.values())
-    try:
-        frozen = frozen_decision(store, manifest)
-        inputs_of_corpus(store, str(manifest["corpus"]), cache=cache)
-    except StoredDataError as error:
-        code = "missing_input" if error.code == "OBJECT_MISSING" else "invalid_snapshot"
-        raise refusal(code, error.message) from error
-    profile_id = past.started.get("profile_id")
-    profile = next((item for item in frozen.profiles if item.profile_id == profile_id), None)
-    if profile is None:
-        why = f"snapshot {named}: profiles: expected {profile_id} among them"
-        raise refusal("invalid_snapshot", why)
-    notes = [(item.code, item.severity, item.seq, item.message) for item in report.findings]
-    notes += [
-        ("OBJECT_MISSING", "warning", item.seq, f"{item.field} {item.digest}")
-        for item in missing.values()
-    ]
-    present = frozenset(item.digest for item in reached if item.code is None)
-    integrity = Integrity(report.tip, len(present), tuple(notes))
-    return Opened(
-        record,
-        past,
-        _read_request(past, store),
-        store,
-        manifest,
-        frozen,
-        profile,
-        integrity,
-        present,
-    )
-
-
-def _check_unaltered(reached: Sequence[Reached], file: str) -> None:
-    """Raise StoredDataError unreplayable.tampered for an object with other bytes than its name
-    says."""
-    altered = next((item for item in reached if item.code == "OBJECT_ALTERED"), None)
-    if altered is not None:
-        what = (
-            f"the file of its {altered.field} {altered.digest} holds other bytes than the "
-            "record names"
-        )
-        raise refusal("tampered", f"{file}: its own lines are intact, but {what}")
-
-
-def _check_live(past: SortedRecord) -> None:
-    """Raise StoredDataError unreplayable.nested_replay for a record that is itself a replay."""
-    kind = str(past.started.get("run_kind") or "live")
-    if kind != "live":
-        parent = str(past.started.get("parent_invocation_id"))
-        raise refusal(
-            "nested_replay",
-            f"{past.invocation_id} is of kind {kind}; its parent is {parent}",
-            f"spec-kitty replay {parent} --against current (or give --from-root)",
-            candidates=[{"invocation_id": parent}],
-        )
-
-
-def _check_inputs(missing: Iterable[Reached]) -> None:
-    """Raise StoredDataError unreplayable.missing_input for what is missing, unless a replay does
-    without."""
-    lost = next((item for item in missing if item.field not in _OUTPUTS), None)
-    if lost is not None:
-        why = "is not in the store" if lost.why is None else f"was withheld: {lost.why}"
-        raise refusal(
-            "missing_input", f"{lost.field} {lost.digest}, named at seq {lost.seq}, {why}"
-        )
-
-
-def _read_request(past: SortedRecord, store: ReadOnceObjects) -> str:
-    """Return the request, which a line names where it was too long for it."""
-    named = past.started.get("request_object")
-    if isinstance(named, str):
-        return store.get(named).decode("utf-8", "replace")
-    return str(past.started.get("request_text"))
-
-
-def _require_snapshot(past: SortedRecord, missing: Mapping[str, Reached]) -> str:
-    """Return the snapshot a record names, where it and the policy in force are not among what is
-    missing."""
-    named = past.started.get("snapshot")
-    if not isinstance(named, str):
-        why = (
-            "its trail was off"
-            if past.started.get("tombstone") is True
-            else "it was written before snapshots were"
-        )
-        raise refusal("missing_policy_snapshot", f"{past.invocation_id} names no snapshot: {why}")
-    hidden = next((fields for fields in past.withheld if fields.get("seq") == 1), None)
-    if hidden is not None:
-        raise refusal(
-            "missing_input", f"seq 1, its policy reference, was withheld: {hidden['withheld']}"
-        )
-    if not past.references:
-        raise refusal(
-            "missing_policy_snapshot",
-            f"{past.invocation_id} holds no reference to the policy in force",
-        )
-    gone = next(
-        (item for item in missing.values() if item.field in ("snapshot", "policy", "bundle")), None
-    )
-    if gone is not None and gone.why is not None:
-        raise refusal("missing_input", f"{gone.field} {gone.digest} was withheld: {gone.why}")
-    if gone is not None:
-        raise refusal("missing_policy_snapshot", f"{gone.field} {gone.digest} is not in the store")
-    return named
-
-
-def _read_manifest(
-    named: str, reached: Sequence[Reached], store: ReadOnceObjects
-) -> Mapping[str, object]:
-    """Return what a snapshot lists. Raises StoredDataError unreplayable.invalid_snapshot."""
-    wrong = next((item for item in reached if item.code == "SNAPSHOT_INVALID"), None)
-    if wrong is not None:
-        raise refusal("invalid_snapshot", f"{wrong.field} {wrong.digest} does not have its form")
-    try:
-        return mapping_of(store.get(named), f"snapshot {named}")
-    except StoredDataError as error:
-        raise refusal("invalid_snapshot", error.message) from error
-
-
-def read_intact(data: Source, file: str) -> tuple[RecordReport, Record]:
-    """Read a record whose lines are as they were written. Raises StoredDataError
-    unreplayable.tampered, missing_input.
-
-    Where records are imported, a stand-in for a withheld line is as it was written. A torn tail of
-    an open record is a crash and no line: nothing was answered for it. Behind a closing line no
-    writer of ours leaves one.
-    """
-    folder, _, name = file.rpartition("/")
-    name_ids = layout.parse_record_name(name)
-    report = verify_record(
-        whole_lines(data), file=file, name_ids=name_ids, withheld=folder == layout.IMPORTED
-    )
-    erased = [line for line in report.erased if line.members]
-    for item in report.findings:
-        if item.code == "ERASURE_UNPROVEN":
-            continue  # verify knows the annexes; here it is enough that it cannot be decided again
-        torn = item.code == "TORN_TAIL" and report.status == "open"
-        if item.severity == ERROR and item.code in OF_THE_LINES and not torn:
-            where = f"byte {item.offset}" if item.seq is None else f"seq {item.seq}"
-            raise refusal("tampered", f"{item.file} {where}: {item.code}: {item.message}")
-    if erased:
-        what = ", ".join(f"{name} (seq {line.seq})" for line in erased for name in line.members)
-        raise refusal("missing_input", f"{file}: erased: {what[:500]}; verify says on whose order")
-    record = read_file(reader_of(data))
-    hidden = next(
-        (item for item in report.findings if item.code == "WITHHELD" and item.seq == 0), None
-    )
-    if hidden is not None:
-        raise refusal(
-            "missing_input", f"{file}: seq 0, its started line, was withheld: {hidden.message}"
-        )
-    if record is None:
-        raise refusal("tampered", f"{file}: no started line can be read")
-    return report, record
-
-
-def _check_snapshot(
-    past: SortedRecord, manifest: Mapping[str, object], objects: ReadOnceObjects
-) -> None:
-    """Everything is there; the policy of snapshot, references and corpus is one and loads as they
-    say."""
-    if "policy" not in manifest or "policy_state" not in manifest:
-        raise refusal("missing_policy_snapshot", "the snapshot never captured a policy")
-    if manifest.get("v") != snapshot.MANIFEST_VERSION:
-        raise refusal(
-            "invalid_snapshot",
-            f"v: expected {snapshot.MANIFEST_VERSION}, found {say(manifest.get('v'))}",
-        )
-    absent = [name for name in _MEMBERS if name not in manifest]
-    if absent:
-        raise refusal("invalid_snapshot", f"the snapshot never captured {', '.join(absent)}")
-    policy, state = manifest["policy"], manifest["policy_state"]
-    if state not in ("none", "present", "unreadable") or (state == "present") > (
-        policy is not None
-    ):
-        raise refusal("invalid_snapshot", f"policy_state {spell(state)} with policy {say(policy)}")
-    if state == "none" and policy is not None:
-        raise refusal("invalid_snapshot", f'policy_state "none" with policy {say(policy)}')
-    for reference in past.references:
-        _check_reference(reference, objects)
-    first = past.references[0]
-    if first.get("bundle") != policy:
-        raise refusal(
-            "invalid_snapshot",
-            f"policy: the snapshot has {say(policy)}, the record {say(first.get('bundle'))}",
-        )
-    if (first.get("policy_hash") is not None) != (state == "present"):
-        raise refusal(
-            "invalid_snapshot",
-            f"policy_state {spell(state)} with policy_hash {say(first.get('policy_hash'))}",
-        )
-    try:
-        bundle, corpus = (objects.get(str(manifest[name])) for name in ("shipped", "corpus"))
-    except StoredDataError:
-        return  # said as a missing input
-    try:
-        parse_bundle(bundle)
-        files = mapping_of(corpus, "corpus").get("files")
-    except StoredDataError as error:
-        raise refusal("invalid_snapshot", error.message) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise refusal(
-            "invalid_snapshot", f"shipped {manifest['shipped']} is no bundle: {error}"
-        ) from error
-    in_corpus = files.get(POLICY_PATH) if isinstance(files, dict) else None
-    if in_corpus != policy:
-        raise refusal(
-            "invalid_snapshot",
-            f"policy: the snapshot has {say(policy)}, its corpus {say(in_corpus)}",
-        )
-
-
-def _check_reference(reference: Fields, objects: ReadOnceObjects) -> None:
-    bundle, named, parsed = (reference.get(key) for key in ("bundle", "bundle_hash", "policy_hash"))
-    described = ", ".join(
-        f"{key} {say(reference.get(key))}" for key in ("bundle", "bundle_hash", "policy_hash")
-    )
-    where = f"policy reference at seq {reference.get('seq')}"
-    if (bundle is None) != (named is None) or (bundle is None and parsed is not None):
-        raise refusal("invalid_snapshot", f"{where} is half null: {described}")
-    if bundle != named:
-        raise refusal("invalid_snapshot", f"{where}: bundle and bundle_hash differ: {described}")
-    if parsed is not None:
-        actual = policy_hash_of(objects.get(str(bundle)))
-        if actual is None:
-            raise refusal("invalid_snapshot", f"{where}: policy {bundle} does not load")
-        if actual != parsed:
-            raise refusal(
-                "invalid_snapshot", f"{where}: policy {bundle} hashes to {actual}, not to {parsed}"
-            )
-
-
-def refusal(
-    kind: str,
-    message: str,
-    suggestion: str = "spec-kitty invocations verify --all",
-    *,
-    candidates: list[dict[str, object]] | None = None,
-) -> StoredDataError:
-    """Return the error that says why a record cannot be replayed; its code is
-    unreplayable.<kind>."""
-    return StoredDataError(f"unreplayable.{kind}", message, suggestion, candidates=candidates)
 
 
 def _find_points(
@@ -625,9 +262,6 @@ def _route(opened: Opened) -> tuple[Fields, Fields]:
     if isinstance(decision, str):
         return recorded, {**dict.fromkeys(recorded), "match_reason": decision}
     return recorded, routing_of(decision)
-
-
-ROUTED = ("profile_id", "action", "router_confidence", "match_reason")
 
 
 def routed_again(opened: Opened) -> RouterDecision | str:
@@ -759,6 +393,25 @@ def outcome_of(context: CharterContextResult | str, retrieval: Retrieval) -> Out
     return Outcome(context.hits, context.filters_applied, context.error, context.query, text_hash)
 
 
+def _ask_gates(opened: Opened, registry: gates.RuleRegistry) -> tuple[Asked, ...]:
+    """Ask every gate of a record again, by the rules of a registry."""
+    rules_of = (
+        (fields, registry.find(str(fields.get("rule_ref")))) for fields in opened.past.gates
+    )
+    return tuple(ask_gate(fields, rule, opened.objects.get) for fields, rule in rules_of)
+
+
+def _fold_states(opened: Opened) -> tuple[int, list[Finding]]:
+    """Fold the states of a run again: how many, and what differs.
+
+    A state depends on every line before it, so behind a withheld one none can be folded again.
+    """
+    lines = itertools.islice(fields_of(opened.record), opened.past.lines)
+    return judge_states(
+        itertools.takewhile(lambda fields: not is_stand_in(fields), lines), opened.code
+    )
+
+
 def _look_at_tools(opened: Opened) -> Sequence[tuple[Fields, Fields | None, str]]:
     """Return each call with its result, and why that cannot be given back exactly."""
     tools = opened.past.tools
@@ -770,9 +423,6 @@ def _look_at_tools(opened: Opened) -> Sequence[tuple[Fields, Fields | None, str]
         for call, result in tools
     ]
     return View(len(why), lambda at: (*tools[at], why[at]))
-
-
-_CLOSED_IT = "it closed the record: its result came behind the last line"
 
 
 def _closes_record(call: Fields) -> bool:
@@ -801,7 +451,7 @@ def _read_output(result: Fields | None, objects: ReadOnceObjects) -> str:
     return "" if text is not None else why
 
 
-# --- the report, written
+# --- the report, kept
 
 
 def write_report(folder: str, replayed: Replayed) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from doctrine.text import say
 from specify_cli.record.reading.usage import Spent, find_model
-from specify_cli.record.story.telling import Story
+from specify_cli.record.story.story import Story
 
 _BAD = ("failed", "abandoned")
 _UNTESTED = ("not run", "failed")

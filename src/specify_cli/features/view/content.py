@@ -10,7 +10,7 @@ from pathlib import Path
 from specify_cli.errors import InvocationError
 from specify_cli.features.search.database import Query, SearchIndex
 from specify_cli.libraries.comparison.chains import run_chain
-from specify_cli.libraries.comparison.compare import Chain
+from specify_cli.libraries.comparison.receipts import Chain
 from specify_cli.libraries.timeline.run import Run, read_run
 from specify_cli.libraries.web.comparison import Side, compare_sides
 from specify_cli.libraries.web.markup import build_environment

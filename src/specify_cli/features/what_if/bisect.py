@@ -19,15 +19,11 @@ from doctrine.git import ask_git, read_git
 from doctrine.load import ParseCache
 from doctrine.packs import LOCK_PATH, PACKS_FOLDER
 from specify_cli.errors import CallerError
+from specify_cli.features.replay.opening import Opened, open_past
 from specify_cli.features.replay.quiet import network_denied
-from specify_cli.features.replay.replay import Opened, load_rules, open_past
-from specify_cli.features.what_if.backtest import (
-    Candidate,
-    Sights,
-    Transition,
-    judge_record,
-    read_project,
-)
+from specify_cli.features.replay.replay import load_rules
+from specify_cli.features.what_if.backtest import Transition, judge_record
+from specify_cli.features.what_if.candidates import Candidate, Sights, read_project
 from specify_cli.invocation import gates
 from specify_cli.project.config import Project
 from specify_cli.project.root import require_worktree

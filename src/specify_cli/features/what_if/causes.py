@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from charter.context import CharterContextResult
 from charter.inputs import ContextInputs, complete_settings
+from specify_cli.features.replay.opening import Opened
 from specify_cli.features.replay.outcomes import Outcome
-from specify_cli.features.replay.replay import Opened, routing_of
+from specify_cli.features.replay.replay import routing_of
 from specify_cli.invocation.ends.opening import Routed
 from specify_cli.project.config import Project
 from specify_cli.record import snapshot

@@ -11,14 +11,13 @@ from specify_cli.cli.terminal.output import one_line, paint, write_json, write_l
 from specify_cli.features.what_if import bisect as bisecting
 from specify_cli.features.what_if.backtest import (
     Backtest,
-    Candidate,
     Row,
     Transition,
     backtest_sources,
-    read_candidate,
     tabulate,
 )
 from specify_cli.features.what_if.backtest import backtest as run_backtest
+from specify_cli.features.what_if.candidates import Candidate, read_candidate
 from specify_cli.libraries.work.options import list_sources, open_engine
 from specify_cli.libraries.work.sharing import Engine
 from specify_cli.record.seal import is_digest

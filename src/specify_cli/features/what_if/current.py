@@ -18,26 +18,12 @@ from charter.inputs import POLICY_PATH, ContextInputs, load_inputs
 from doctrine.load import ParseCache
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.replay.judge import recorded_outcome
+from specify_cli.features.replay.opening import Opened, open_past, read_intact, refusal
 from specify_cli.features.replay.outcomes import Outcome, Retrieval
 from specify_cli.features.replay.quiet import network_denied
-from specify_cli.features.replay.replay import (
-    Opened,
-    assembled,
-    load_rules,
-    open_past,
-    outcome_of,
-    read_intact,
-    refusal,
-    routed_again,
-)
-from specify_cli.features.what_if.backtest import (
-    Answer,
-    Candidate,
-    Sights,
-    judge_gates,
-    judge_retrievals,
-    show_rule_change,
-)
+from specify_cli.features.replay.replay import assembled, load_rules, outcome_of, routed_again
+from specify_cli.features.what_if.backtest import Answer, judge_gates, judge_retrievals
+from specify_cli.features.what_if.candidates import Candidate, Sights, show_rule_change
 from specify_cli.features.what_if.causes import (
     Today,
     find_causes,

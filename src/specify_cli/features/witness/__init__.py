@@ -1,11 +1,13 @@
 """Prove to others that no record is missing: signed logs, proofs, witnesses and levels
 (docs/trail.md).
 
-    from specify_cli.features.witness.levels import Trust, verify_trail
+    from specify_cli.features.witness.levels import verify_trail
+    from specify_cli.features.witness.logs import Trust
     verify_trail(project, Trust())
 
-Reading order: `levels.py` (which level a trail reaches, and what is missing), `completeness.py`
-(records and logs held against each other), `elsewhere.py`, `log/` (proofs, tiles, cosignatures),
+Reading order: `levels.py` (which level a trail reaches, and what is missing), `logs.py` (the logs
+that are here, and who signed them), `completeness.py` (records and logs held against each other),
+`elsewhere.py`, `log/` (proofs, tiles, cosignatures),
 `enrollment.py` (a person's key vouches for a log), `sources.py` (many projects), `testimony.py`,
 `findings.py`, `commands/`.
 

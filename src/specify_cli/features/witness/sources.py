@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.features.approvals.approvals import check_approvals, say_unchecked, say_untouched
-from specify_cli.features.witness.levels import Trust, verify_trail
+from specify_cli.features.witness.levels import verify_trail
 from specify_cli.features.witness.log.proofs import Checked, check_proofs
+from specify_cli.features.witness.logs import Trust
 from specify_cli.libraries.archive.unpacking import unpacked, verify_contents
 from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.libraries.work.sharing import ENGINE_CODES, HERE, Engine, share_out

@@ -40,7 +40,8 @@ from specify_cli.record.record import (
     whole_lines,
 )
 from specify_cli.record.seal import open_line, seal_at_end
-from specify_cli.record.verify import verify_annex, verify_record
+from specify_cli.record.verify import verify_record
+from specify_cli.record.verifying.annexes import verify_annex
 from specify_cli.storage.checking import annex_files, verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore

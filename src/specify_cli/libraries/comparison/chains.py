@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from doctrine import os
 from specify_cli.errors import InvocationError
-from specify_cli.libraries.comparison.compare import Chain, read_chain
+from specify_cli.libraries.comparison.receipts import Chain, read_chain
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.reading.views import read_entries

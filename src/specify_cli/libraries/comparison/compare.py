@@ -8,14 +8,12 @@ was compared. Reading files is the caller's.
 
 from __future__ import annotations
 
-import itertools
 import json
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypedDict
 
-from doctrine.text import say, spell
-from specify_cli.errors import CallerError, StoredDataError
+from doctrine.text import say
+from specify_cli.libraries.comparison.receipts import RESULTS, Chain, Fields, Receipt, chain_of
 from specify_cli.libraries.comparison.run_parts import (
     NOT_COMPARED,
     PARTS,
@@ -28,12 +26,7 @@ from specify_cli.libraries.comparison.run_parts import (
     read_shown,
     show_texts,
 )
-from specify_cli.record.findings import RecordReport
-from specify_cli.record.reading.views import View, change, find_places, pick
-from specify_cli.record.record import Entry, fold_entries, is_stand_in
-from specify_cli.record.seal import GENESIS, SEAL_KEY, SealError, digest_of, seal_line
 
-Fields = Mapping[str, Any]
 # code → the message that says it, in the order mismatches are listed; docs/replay.md has the same
 # codes.
 MISMATCHES: Mapping[str, str] = {
@@ -70,45 +63,6 @@ _RULES_UNKNOWN = (
 _DECIDED = frozenset(
     {"PROFILE_MISMATCH", "ACTION_MISMATCH", "OUTCOME_MISMATCH", "DECISION_MISMATCH"}
 )
-_DECISIONS: Mapping[str, str] = {
-    "ok": "PASS",
-    "replayed": "PASS",
-    "error": "FAIL",
-    "denied": "SKIP",
-    "unknown": "WARN",
-    "pass": "PASS",
-    "fail": "FAIL",
-    "warn": "WARN",
-    "skip": "SKIP",
-}
-
-
-class Receipt(NamedTuple):
-    """What one step came to. `key` names the secret its digest was made with, if it was."""
-
-    step_type: str
-    decision: str
-    output_hash: str | None
-    duration_ms: float | None = None
-    key: str | None = None
-
-
-class Chain(NamedTuple):
-    """The receipts of a run, whether their integrity could be checked, and its redaction set if
-    that is known.
-
-    With `withheld` they end before the first line that was left out of the run and may be a step.
-    `about` says as much as is known of the run's request, profile_id, action and outcome. `side`
-    holds the lines of a record of ours: two of these are held against each other in everything an
-    agent could have done differently.
-    """
-
-    receipts: Sequence[Receipt]
-    checked: bool
-    redaction: str | None = None
-    withheld: int | None = None
-    about: Mapping[str, str | None] = {}
-    side: Side | None = None
 
 
 class Mismatch(TypedDict):
@@ -324,7 +278,7 @@ def _read_output(fields: Fields) -> str | None:
     hits = fields.get("hits")
     if isinstance(hits, list):
         return "\n".join(say(hit.get("uri")) for hit in hits if isinstance(hit, dict))
-    member = _RECEIPTS.get(str(fields.get("event")), "").removesuffix("_hash")
+    member = RESULTS.get(str(fields.get("event")), "").removesuffix("_hash")
     shown = read_shown(fields.get(member))
     if shown is not None and shown.startswith('"') and "\\n" in shown:
         try:
@@ -434,19 +388,6 @@ def _compare_about(
         )
 
 
-def about_of(
-    started: Mapping[str, Any], completed: Mapping[str, Any] | None
-) -> dict[str, str | None]:
-    """Return what a run was about, from its first line and, where it is at hand, its last."""
-    values = {
-        "request": started.get("request_object", started.get("request_text")),
-        "profile_id": started.get("profile_id"),
-        "action": started.get("action"),
-        "outcome": None if completed is None else completed.get("outcome"),
-    }
-    return {member: None if value is None else str(value) for member, value in values.items()}
-
-
 def _explain_not_comparable(was: Receipt, now: Receipt, other_rules: bool) -> str | None:
     """Return why two digests cannot be held against each other, or None where they can."""
     if was.output_hash is None or now.output_hash is None:
@@ -456,284 +397,3 @@ def _explain_not_comparable(was: Receipt, now: Receipt, other_rules: bool) -> st
     if other_rules:
         return "the runs were redacted by different rules"
     return None
-
-
-def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
-    """Return the lines of a run as if it had never been interrupted: each step and call begins and
-    ends once."""
-    repeated = _find_repeated(lines)
-    if not repeated:
-        return lines
-    in_force = bytearray(b"\1") * len(lines)
-    ends: dict[str, int] = {}
-    begun: set[str] = set()
-    for place, fields in enumerate(lines):
-        name = _name_work(fields)
-        if name is None or hash(name) not in repeated:
-            continue
-        if str(fields.get("event")) not in _BEGINNINGS:
-            ends[name] = place
-        elif name not in begun:
-            begun.add(name)
-        else:
-            if name in ends:  # what it ended in then is no end any more
-                in_force[ends.pop(name)] = 0
-            in_force[place] = 0
-    return pick(lines, find_places(in_force, bool))
-
-
-_BEGINNINGS = ("step_started", "tool_call")
-
-
-def _name_work(fields: Fields) -> str | None:
-    """Return what tells a step or call from every other one, of a line that begins or ends it."""
-    event = fields.get("event")
-    if event in ("step_started", "step_completed", "step_failed"):
-        return f"{fields.get('step')} {fields.get('ordinal')}"
-    return str(fields.get("call_id")) if event in ("tool_call", "tool_result") else None
-
-
-def _find_repeated(lines: Sequence[Fields]) -> set[int]:
-    """Return the hashes of the steps and calls that begin more than once; another may share one of
-    them."""
-    hashes = array("q")
-    for fields in lines:
-        if str(fields.get("event")) in _BEGINNINGS:
-            hashes.append(hash(_name_work(fields)))
-    return {one for one, two in itertools.pairwise(sorted(hashes)) if one == two}
-
-
-def order_beside(lines: Sequence[Fields]) -> Sequence[Fields]:
-    """Return the lines in an order that two runs share: behind the others, by place, what ran
-    beside other work."""
-    in_order = array("I")
-    parallel: list[tuple[tuple[str, ...], int]] = []
-    places: set[tuple[Any, Any]] = set()
-    asked: dict[str, str] = {}
-    for at, fields in enumerate(lines):
-        place = str(fields.get("step")), str(fields.get("ordinal"))
-        call_id, event = str(fields.get("call_id")), fields.get("event")
-        if event == "step_started" and fields.get("beside"):
-            places.add(place)
-        if event == "tool_call":
-            asked[call_id] = str(fields.get("args_hash"))
-        asked_at = asked.pop(call_id, None) if event == "tool_result" else asked.get(call_id)
-        if not fields.get("beside") and place not in places:
-            in_order.append(at)
-            continue
-        asked_at = str(fields.get("prompt_hash")) if asked_at is None else asked_at
-        name = next(
-            (str(fields[key]) for key in ("tool", "model", "gate", "query_hash") if key in fields),
-            "",
-        )
-        parallel.append(
-            ((str(place[0]), f"{place[1]:>9}", str(fields.get("beside")), name, asked_at), at)
-        )
-    if not parallel:
-        return lines
-    parallel.sort(key=lambda item: item[0])
-    return pick(lines, [*in_order, *(at for _, at in parallel)])
-
-
-def receipts_of(lines: Sequence[Fields]) -> Sequence[Receipt]:
-    """Return the receipt chain of a record, from the fields of its lines in the order of the
-    program."""
-    return _read_receipts(order_beside(settle(lines)))[0]
-
-
-def _read_receipts(ordered: Sequence[Fields]) -> tuple[Sequence[Receipt], Sequence[int]]:
-    """Return the receipts of lines that are in order, and where each stands."""
-    steps, calls = array("I"), array("I")
-    begun: dict[str, int] = {}
-    for place, fields in enumerate(ordered):
-        event, call_id = str(fields.get("event")), str(fields.get("call_id"))
-        if event == "tool_call":
-            begun[call_id] = place + 1
-        elif event in _RECEIPTS:
-            steps.append(place)
-            calls.append(begun.pop(call_id, 0) if event == "tool_result" else 0)
-
-    def make(step: int) -> Receipt:
-        return _make_receipt(ordered[steps[step]], ordered[calls[step] - 1] if calls[step] else {})
-
-    receipts = View(len(steps), make)
-    return receipts if isinstance(ordered, View) else tuple(receipts), steps
-
-
-# Event → the member that holds the digest of what it came to.
-_RECEIPTS: Mapping[str, str] = {
-    "step_completed": "output_hash",
-    "step_failed": "output_hash",
-    "gate_decision": "",
-    "tool_result": "output_hash",
-    "model_call": "response_hash",
-    "retrieval_response": "result_hash",
-}
-
-
-def _make_receipt(fields: Fields, call: Fields) -> Receipt:
-    """Return the receipt of a line; `call` is the line that began a tool call, where there is
-    one."""
-    event = str(fields.get("event"))
-    if event == "gate_decision":
-        decided = {key: fields.get(key) for key in ("reason_code", "blocking")}
-        outcome = _DECISIONS.get(str(fields.get("outcome")), "FAIL")
-        return Receipt(f"gate:{fields.get('gate')}", outcome, digest_of(decided))
-    if event == "tool_result":
-        tool = fields.get("tool") or call.get("tool", "unknown")
-        step_type, decision = f"tool:{tool}", _DECISIONS.get(str(fields.get("status")), "FAIL")
-    elif event == "model_call":
-        step_type, decision = (
-            f"model:{fields.get('model')}",
-            "PASS" if fields.get("ok") is True else "FAIL",
-        )
-    elif event == "retrieval_response":
-        step_type, decision = "retrieval", "FAIL" if fields.get("error") is not None else "PASS"
-    else:
-        decision = "FAIL" if event == "step_failed" else str(fields.get("decision"))
-        step_type = f"step:{fields.get('step_type', 'step')}"
-    output, duration, secret = (
-        fields.get(_RECEIPTS[event]),
-        fields.get("duration_ms"),
-        fields.get("digest_key"),
-    )
-    return Receipt(
-        step_type,
-        decision,
-        None if output is None else str(output),
-        duration if type(duration) is int else None,
-        None if secret is None else str(secret),
-    )
-
-
-def chain_of(elements: Sequence[Mapping[str, Any]], side: str = "original") -> Chain:
-    """Return a run given as JSON: sealed events, which are checked, or bare receipts, which cannot
-    be.
-
-    Raises StoredDataError CHAIN_BREAK naming the first element that breaks it, CallerError
-    PAYLOAD_INVALID.
-    """
-    if not isinstance(elements, (list, tuple)) or not all(
-        isinstance(item, Mapping) for item in elements
-    ):
-        raise _invalid(f"{side}_chain", "an array of objects", type(elements).__name__)
-    if any(SEAL_KEY in item or "prev" in item for item in elements):
-        _check_seals(elements, side)
-        last = elements[-1] if elements[-1].get("event") == "completed" else None
-        return Chain(receipts_of(elements), True, about=about_of(elements[0], last))
-    return Chain(
-        tuple(_read_bare(item, f"{side}_chain[{index}]") for index, item in enumerate(elements)),
-        not elements,
-    )
-
-
-# `started`, the policy reference and the retrieval's request come first and are no steps.
-_FIRST_STEP = 3
-
-
-def read_chain(
-    report: RecordReport, entries: Sequence[Entry], side: str
-) -> tuple[Chain, Mapping[str, object] | None]:
-    """Return a verified record's chain, whose redaction set is not known yet, and the first line if
-    it is there.
-
-    Raises StoredDataError CHAIN_BREAK where the record is not intact.
-    """
-    wrong = next((item for item in report.findings if item.severity == "error"), None)
-    hidden = {item.seq for item in report.findings if item.code == "WITHHELD"}
-    record = fold_entries(entries)
-    if wrong is not None or (record is None and 0 not in hidden):
-        what = (
-            "it has no started line"
-            if wrong is None
-            else f"{wrong.code} at {wrong.place}: {wrong.message}"
-        )
-        raise chain_break(side, None, what)
-    # Of a withheld line that is not one of the first it cannot be told whether it was a step.
-    places = array("I")
-    cut: int | None = None
-    for at, entry in enumerate(entries):
-        seq = entry.fields.get("seq")
-        stands_in = is_stand_in(entry.fields) and seq in hidden
-        if stands_in and seq not in range(_FIRST_STEP) and entry.fields["withheld"] != "recovered":
-            cut = seq if isinstance(seq, int) else None
-            break
-        if not stands_in or seq not in range(_FIRST_STEP):
-            places.append(at)
-    lines = change(pick(entries, places), lambda entry: entry.fields)
-    # Where lines are withheld the closing one may be among them; else a run without one is open.
-    completed = (
-        None if record is None else record.completed or (None if hidden else {"outcome": "open"})
-    )
-    started = None if record is None else record.started
-    ordered = order_beside(settle(lines))
-    receipts, steps = _read_receipts(ordered)
-    about = about_of(started or {}, completed)
-    return Chain(receipts, report.sealed, None, cut, about, Side(ordered, steps)), started
-
-
-def _check_seals(elements: Sequence[Mapping[str, Any]], side: str) -> None:
-    previous, invocation_id = GENESIS, elements[0].get("invocation_id")
-    for index, element in enumerate(elements):
-        fields = {key: value for key, value in element.items() if key != SEAL_KEY}
-        try:
-            seal = seal_line(fields)[-67:-3].decode("ascii")
-        except SealError as error:
-            raise chain_break(side, index, str(error)) from error
-        if element.get(SEAL_KEY) != seal:
-            raise chain_break(
-                side, index, f"its bytes hash to {seal}, its seal says {say(element.get(SEAL_KEY))}"
-            )
-        if fields.get("prev") != previous or fields.get("seq") != index:
-            expected = (
-                "the first line of its record" if index == 0 else f"seq {index} behind {previous}"
-            )
-            raise chain_break(
-                side, index, f"expected {expected}, found seq {say(fields.get('seq'))}"
-            )
-        if fields.get("invocation_id") != invocation_id:
-            owner = say(fields.get("invocation_id"))
-            raise chain_break(side, index, f"it belongs to {owner}, not to {say(invocation_id)}")
-        previous = seal
-
-
-def chain_break(side: str, index: int | None, why: str) -> StoredDataError:
-    """Return the refusal to compare a run that is not intact."""
-    place = "" if index is None else f" at element {index}"
-    return StoredDataError(
-        "CHAIN_BREAK",
-        f"the {side} chain is broken{place}: {why}; nothing was compared",
-        "spec-kitty invocations verify ID shows every finding",
-    )
-
-
-def _read_bare(element: Mapping[str, Any], where: str) -> Receipt:
-    """Return a receipt whose members stand in `content`, or flat in the element."""
-    content = element.get("content", element)
-    if not isinstance(content, Mapping):
-        raise _invalid(
-            where,
-            "a sealed event or a receipt of step_type, decision, output_hash",
-            spell(element)[:80],
-        )
-    where = f"{where}.content" if "content" in element else where
-    texts: list[str | None] = []
-    for key in ("step_type", "decision", "output_hash"):
-        value = content.get(key)
-        if not isinstance(value, str) and not (key == "output_hash" and value is None):
-            raise _invalid(f"{where}.{key}", "text", spell(value)[:80])
-        texts.append(value)
-    duration = content.get("duration_ms")
-    if duration is not None and (
-        isinstance(duration, bool) or not isinstance(duration, (int, float))
-    ):
-        raise _invalid(f"{where}.duration_ms", "a number", spell(duration)[:80])
-    return Receipt(str(texts[0]), str(texts[1]), texts[2], duration)
-
-
-def _invalid(where: str, expected: str, found: str) -> CallerError:
-    return CallerError(
-        "PAYLOAD_INVALID",
-        f"{where}: expected {expected}, found {found}",
-        'send {"original_chain": […], "replay_chain": […]}',
-    )

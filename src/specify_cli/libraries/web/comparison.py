@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from doctrine.text import say
 from specify_cli.errors import InvocationError
-from specify_cli.libraries.comparison.compare import Chain, Mismatch, verify_replay
+from specify_cli.libraries.comparison.compare import Mismatch, verify_replay
+from specify_cli.libraries.comparison.receipts import Chain
 from specify_cli.libraries.comparison.run_parts import Difference
 from specify_cli.libraries.timeline.run import Run, Span
 from specify_cli.libraries.web.pictures import draw_waterfall

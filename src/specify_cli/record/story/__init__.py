@@ -5,7 +5,8 @@ left open and how it was judged.
     story = tell_story([entry.fields for entry in record.entries])
     [part.title for part in story.done]
 
-Reading order: `words.py` (what one call is called), `telling.py` (chapters and groups).
+Reading order: `story.py` (the values of a story), `words.py` (what one call is called),
+`telling.py` (chapters and groups), `summary.py` (a story in a few words).
 
 Terminal, page, viewer, comment and MCP show this one telling. No I/O. Nothing here decides whether
 bytes are intact.

@@ -12,7 +12,8 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
 from specify_cli.record.reading.timeline import Entry, make_timeline, moment_of
-from specify_cli.record.story.telling import Part, Story, Telling, join_acts, tell_asked
+from specify_cli.record.story.story import Part, Story
+from specify_cli.record.story.telling import Telling, join_acts, tell_asked
 from specify_cli.record.story.words import Act, cut
 
 if TYPE_CHECKING:

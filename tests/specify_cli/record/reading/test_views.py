@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specify_cli.errors import StoredDataError
-from specify_cli.libraries.comparison.compare import receipts_of
+from specify_cli.libraries.comparison.receipts import receipts_of
 from specify_cli.record.reading import timeline, views
 from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.reading.views import View, as_lists, change, fields_of, join, json_pieces, pick, read_file

@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 from specify_cli.record.reading.choice import explain_choice
+from specify_cli.record.story.story import Part
 from specify_cli.record.story.summary import pair_calls, summarize_story, tell_lines
-from specify_cli.record.story.telling import Part, tell_story
+from specify_cli.record.story.telling import tell_story
 
 ROOT = "/home/me/project"
 

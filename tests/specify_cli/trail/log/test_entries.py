@@ -14,7 +14,7 @@ import pytest
 
 from record_lines import rewrite
 from specify_cli.errors import InvocationError
-from specify_cli.features.witness.levels import Trust, read_memory
+from specify_cli.features.witness.logs import Trust, read_memory
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.trail.log.entries import TrailLog, open_log
 from specify_cli.trail.log.leaves import LEAF_BYTES

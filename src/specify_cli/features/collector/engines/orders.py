@@ -43,7 +43,7 @@ from specify_cli.features.collector.storage import (
     row_of,
 )
 from specify_cli.libraries.wire.contract import canonical
-from specify_cli.record.erasures import find_hold
+from specify_cli.record.verifying.erasures import find_hold
 
 
 def read_orders(

@@ -7,7 +7,7 @@ logged.
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,28 +23,17 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specify_cli.errors import InvocationError
-from specify_cli.features.collector.holdings import (
-    LISTED,
-    Whole,
-    read_log,
-    read_objects,
-    read_record,
-    read_whole,
-)
+from specify_cli.features.collector.holdings import LISTED, Whole, read_whole
 from specify_cli.features.collector.levels import Levels
-from specify_cli.features.collector.orders import read_order
 from specify_cli.features.collector.reception import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
     PARAMETERS,
     Problem,
-    Received,
     Refused,
     cursor_of,
     project_uuid,
-    read_events,
     read_wanted,
-    results,
 )
 from specify_cli.features.collector.server import metrics as prometheus
 from specify_cli.features.collector.server import pages
@@ -56,8 +45,13 @@ from specify_cli.features.collector.server.handling import (
     answer_json,
     answer_refusal,
     authorize,
-    take_body,
-    verify,
+)
+from specify_cli.features.collector.server.intake_routes import (
+    take_events,
+    take_log,
+    take_objects,
+    take_order,
+    take_record,
 )
 from specify_cli.features.collector.server.metrics import Metrics
 from specify_cli.features.collector.server.witness_routes import (
@@ -67,20 +61,12 @@ from specify_cli.features.collector.server.witness_routes import (
     show_witness_key,
 )
 from specify_cli.features.collector.storage import (
-    APART,
-    CONFLICT,
-    HELD,
-    OWNED,
-    STORED,
-    UNKNOWN,
     Conflict,
     Place,
-    ProjectRow,
     Row,
     Storage,
     StorageError,
     StoredEvent,
-    project_of,
     row_of,
 )
 from specify_cli.features.collector.tokens import ERASE, READ, SEND, WITNESS, RateLimit, Token
@@ -195,50 +181,6 @@ async def _answer_unrouted(request: Request, error: Exception) -> Response:
 # --- the answers
 
 
-async def _take_events(setting: Setting, request: Request) -> Response:
-    """POST /v1/events: every event on its own, all that can be stored in one transaction."""
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Refused(Problem("wrong-type", "expected a body without Content-Encoding"))
-    headers = dict(request.headers)
-    token: Token = request.state.token
-
-    def take(body: bytes) -> Response:
-        if setting.signature is not None:
-            verify(setting.signature, body, headers)
-        received = [
-            _check_project(token, one) for one in read_events(body, headers.get("content-type", ""))
-        ]
-        faultless = [one.event for one in received if one.problem is None]
-        verdicts = setting.storage.accept(faultless, setting.clock(), token.name)
-        answered = results(received, verdicts)
-        for one, (value, problem) in zip(received, answered, strict=True):
-            setting.metrics.count_event(str(value["status"]) if problem is None else problem.kind)
-            if problem is not None and problem.kind in ("conflict", "owned"):
-                facts = {
-                    "kind": problem.kind,
-                    "id": one.id,
-                    "client": token.name,
-                    "why": problem.title.lower(),
-                }
-                LOG.warning("%(kind)s %(id)s from %(client)s: %(why)s", facts)
-        states = [str(value["status"]) for value, _ in answered]
-        request.state.counts = {
-            status: states.count(status) for status in ("stored", "duplicate", "refused")
-        }
-        if len(answered) == 1 and (alone := answered[0][1]) is not None:
-            return answer_refusal(request, alone)
-        return answer_json({"results": [value for value, _ in answered]})
-
-    return await take_body(setting, request, take)
-
-
-def _check_project(token: Token, received: Received) -> Received:
-    """Refuse an event of a project the token is not for, whatever is held of it."""
-    if received.problem is not None or token.allows(project_of(received.event)):
-        return received
-    return received._replace(problem=Problem("foreign-project", "ask for a token of this project"))
-
-
 async def _list_invocations(setting: Setting, request: Request) -> Response:
     """GET /v1/invocations."""
     rows, following = await _list(setting, request, request.query_params.multi_items())
@@ -311,98 +253,16 @@ async def _find_one(setting: Setting, request: Request) -> tuple[str, list[Store
     return next(iter(by_project.items()))
 
 
-async def _take_record(setting: Setting, request: Request) -> Response:
-    """PUT /v1/projects/{project}/records/{invocation_id}: a whole record, which has to verify."""
-    token, project = _require_project(request)
-    invocation_id = request.path_params["invocation_id"]
-
-    def keep(body: bytes) -> tuple[str, list[str]]:
-        return setting.storage.keep_record(
-            project, read_record(body, invocation_id), setting.clock(), token.name
-        )
-
-    verdict, missing = await take_body(setting, request, keep)
-    setting.metrics.count_event(f"record-{verdict}")
-    return _answer_kept(verdict, {"status": verdict, "missing": missing})
-
-
-async def _take_objects(setting: Setting, request: Request) -> Response:
-    """PUT /v1/projects/{project}/objects: objects by their digests; those that records name and
-    lack are stored."""
-    _, project = _require_project(request)
-
-    def keep(body: bytes) -> int:
-        return setting.storage.keep_objects(project, read_objects(body))
-
-    stored = await take_body(setting, request, keep)
-    setting.metrics.count_event("object-stored", stored)
-    return answer_json({"stored": stored})
-
-
-async def _take_order(setting: Setting, request: Request) -> Response:
-    """PUT /v1/projects/{project}/orders/{invocation_id}/{file}: an erasure, a hold, or its end;
-    `purged` says whether nothing of what was erased is left in the tables."""
-    token, project = _require_project(request)
-    invocation_id, file = (request.path_params[name] for name in ("invocation_id", "file"))
-
-    def keep(body: bytes) -> tuple[str, bool]:
-        order = read_order(body, invocation_id, file)
-        return setting.storage.keep_order(
-            project, invocation_id, order, setting.clock(), token.name
-        )
-
-    verdict, purged = await take_body(setting, request, keep)
-    setting.metrics.count_event(f"order-{verdict}")
-    if verdict == HELD:
-        raise Refused(Problem("held", "spec-kitty hold list says who holds it, and hold release"))
-    return _answer_kept(verdict, {"status": verdict, "purged": purged})
-
-
-async def _take_log(setting: Setting, request: Request) -> Response:
-    """PUT /v1/projects/{project}/logs/{name}: leaves that follow those held; `size` says how many
-    are."""
-    token, project = _require_project(request)
-
-    def keep(body: bytes) -> tuple[str, int]:
-        piece = read_log(body, request.path_params["name"])
-        return setting.storage.keep_leaves(project, piece, setting.clock(), token.name)
-
-    verdict, size = await take_body(setting, request, keep)
-    return _answer_kept(STORED if verdict == APART else verdict, {"status": verdict, "size": size})
-
-
-def _require_project(request: Request) -> tuple[Token, str]:
-    """Return the token and the project of a request to send. Raises Refused where the one is not
-    for the other."""
-    token: Token = request.state.token
-    project = request.path_params["project"]
-    try:
-        project_uuid(project)
-    except ValueError as error:
-        raise Refused(Problem("bad-parameter", f"project: {error}")) from error
-    if not token.allows(project):
-        raise Refused(Problem("foreign-project", "ask for a token of this project"))
-    return token, project
-
-
-def _answer_kept(verdict: str, value: Mapping[str, object]) -> Response:
-    if verdict == UNKNOWN:
-        raise Refused(Problem("unknown-invocation", "send its Started and its Completed first"))
-    if verdict == OWNED:
-        raise Refused(Problem("owned", "another client sends these"))
-    if verdict == CONFLICT:
-        raise Refused(Problem("conflict", "what came first is another one, and stays"))
-    return answer_json(value)
-
-
 async def _list_projects(setting: Setting, request: Request) -> Response:
     """GET /v1/projects: how much is held of each, and how far that is proven."""
-    rows, following = await _page_projects(setting, request)
-    projects = [await run_in_threadpool(setting.levels.describe, row) for row in rows]
+    projects, following = await _page_projects(setting, request)
     return answer_json({"items": projects, "next": following})
 
 
-async def _page_projects(setting: Setting, request: Request) -> tuple[list[ProjectRow], str | None]:
+async def _page_projects(
+    setting: Setting, request: Request
+) -> tuple[list[dict[str, object]], str | None]:
+    """Return the projects of a page as they are described, and the cursor of the next page."""
     query = dict(request.query_params.multi_items())
     limit, after = query.pop("limit", str(DEFAULT_LIMIT)), query.pop("cursor", "")
     try:
@@ -415,7 +275,9 @@ async def _page_projects(setting: Setting, request: Request) -> tuple[list[Proje
     rows = await run_in_threadpool(
         setting.storage.projects, request.state.token.projects, size + 1, last
     )
-    return rows[:size], rows[size - 1].project_uuid if len(rows) > size else None
+    following = rows[size - 1].project_uuid if len(rows) > size else None
+    describe = setting.levels.describe
+    return [await run_in_threadpool(describe, row) for row in rows[:size]], following
 
 
 async def _show_project(setting: Setting, request: Request) -> Response:
@@ -436,8 +298,7 @@ async def _show_project(setting: Setting, request: Request) -> Response:
 
 async def _show_projects(setting: Setting, request: Request) -> Response:
     """GET /projects: the projects for people."""
-    rows, following = await _page_projects(setting, request)
-    projects = [await run_in_threadpool(setting.levels.describe, row) for row in rows]
+    projects, following = await _page_projects(setting, request)
     return Response(pages.projects(projects, following), media_type="text/html")
 
 
@@ -623,16 +484,16 @@ async def _serve_style(setting: Setting, request: Request) -> Response:
 
 # Method, path, what answers, and which scope a token needs; None asks for no token.
 _ROUTES: tuple[tuple[str, str, Endpoint, str | None], ...] = (
-    ("POST", "/v1/events", _take_events, SEND),
+    ("POST", "/v1/events", take_events, SEND),
     ("GET", "/v1/invocations", _list_invocations, READ),
     ("GET", "/v1/invocations/{invocation_id}", _show_invocation, READ),
     ("GET", "/v1/conflicts", _list_conflicts, READ),
     ("GET", "/v1/projects", _list_projects, READ),
     ("GET", "/v1/projects/{project}", _show_project, READ),
-    ("PUT", "/v1/projects/{project}/records/{invocation_id}", _take_record, SEND),
-    ("PUT", "/v1/projects/{project}/objects", _take_objects, SEND),
-    ("PUT", "/v1/projects/{project}/logs/{name}", _take_log, SEND),
-    ("PUT", "/v1/projects/{project}/orders/{invocation_id}/{file}", _take_order, ERASE),
+    ("PUT", "/v1/projects/{project}/records/{invocation_id}", take_record, SEND),
+    ("PUT", "/v1/projects/{project}/objects", take_objects, SEND),
+    ("PUT", "/v1/projects/{project}/logs/{name}", take_log, SEND),
+    ("PUT", "/v1/projects/{project}/orders/{invocation_id}/{file}", take_order, ERASE),
     ("GET", "/witness/key", show_witness_key, None),
     ("POST", "/witness/add-log", add_log, WITNESS),
     ("POST", "/witness/add-checkpoint", add_checkpoint, None),

@@ -21,7 +21,7 @@ from specify_cli.features.collector.reception import PARAMETERS, Problem
 from specify_cli.features.collector.storage import Conflict, Place, Row, StoredEvent, Totals
 from specify_cli.features.report.page import lay_out_report
 from specify_cli.features.report.summing import Run, add_up_runs, make_run
-from specify_cli.libraries.comparison.compare import Chain
+from specify_cli.libraries.comparison.receipts import Chain
 from specify_cli.libraries.web.comparison import Side, compare_sides
 from specify_cli.libraries.web.document import make_page
 from specify_cli.libraries.web.markup import build_environment

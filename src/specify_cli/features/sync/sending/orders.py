@@ -23,9 +23,9 @@ from specify_cli.features.sync.sending.records import (
 from specify_cli.libraries.wire.contract import canonical
 from specify_cli.project.config import Project
 from specify_cli.record import layout
-from specify_cli.record.erasures import read_rows
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.seal import open_line
+from specify_cli.record.verifying.erasures import read_rows
 from specify_cli.storage.checking import annex_files
 from specify_cli.storage.index import Index
 

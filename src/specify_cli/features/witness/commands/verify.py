@@ -25,7 +25,8 @@ from specify_cli.cli.terminal.output import (
 from specify_cli.cli.terminal.render import render_findings
 from specify_cli.errors import CallerError
 from specify_cli.features.approvals.approvals import check_approvals
-from specify_cli.features.witness.levels import Trust, read_memory, verify_in_trail, verify_trail
+from specify_cli.features.witness.levels import verify_in_trail, verify_trail
+from specify_cli.features.witness.logs import Trust, read_memory
 from specify_cli.features.witness.sources import (
     Examined,
     Verified,

@@ -8,18 +8,16 @@ names file, line, problem and repair. A finding never repeats a value that looks
 from __future__ import annotations
 
 import difflib
-import os
 import re
 from typing import NamedTuple
 
-from charter.context import GOVERNANCE_KEYS, measure_charter, measure_first_tier
+from charter.context import measure_charter, measure_first_tier
 from charter.doctrine_files import GRAPH_PATHS
 from charter.inputs import (
     CHARTER_MARKDOWN,
     CHARTER_YAML,
     CONFIG_PATH,
     DOCTRINE_FOLDER,
-    OVERLAYS,
     POLICY_PATH,
     ContextInputs,
     exposures,
@@ -42,14 +40,18 @@ from doctrine.load import (
 )
 from doctrine.packs import LOCK_PATH, PACKS_FOLDER
 from doctrine.text import UNSEEN, match_glob
-from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
-from specify_cli.cli.tables.points import list_fills
-from specify_cli.features.charter_setup.lint_findings import (
+from doctrine.yaml_reader import YamlError, read_yaml
+from specify_cli.features.charter_setup.linting.findings import (
     Finding,
     find_line_of_item,
     finding,
     read_lines,
     suggest,
+)
+from specify_cli.features.charter_setup.linting.unread import (
+    check_settings,
+    list_unread,
+    report_unread,
 )
 
 TYPE_CHECKING = False
@@ -63,10 +65,6 @@ if TYPE_CHECKING:
 
 # Joiners side by side join nothing; a private character has no meaning that a reader could know.
 _HIDDEN = re.compile(f"{UNSEEN}|[\ue000-\uf8ff\U000f0000-\U0010ffff]|[\u200c\u200d]{{2,}}")
-_CHARTER_FOLDER = ".kittify/charter"
-_READ_HERE = ("charter.md", "charter.yaml", "policy.yaml", "context-state.json")
-_NOT_FOR_US = ("README.md", "README")
-_MAX_UNREAD = 20
 # What a context takes to say who acts, of what every one begins with.
 _OPENING_TOKENS = 170
 
@@ -95,7 +93,7 @@ def lint_project(
         config = read_source(root, CONFIG_PATH)
     except SourceError:
         config = None
-    unread = _list_unread(root, profile_folders)
+    unread = list_unread(root, profile_folders)
     findings = lint(
         inputs, ProfileFiles(files, repository.all(), repository.problems), config, unread
     )
@@ -126,8 +124,8 @@ def lint(
         *_check_charter(inputs, files),
         *_check_policy(inputs, files),
         *_check_references(inputs, profiles, files),
-        *_check_settings(config),
-        *(_report_unread(path) for path in unread),
+        *check_settings(config),
+        *(report_unread(path) for path in unread),
     ]
     return _sort_findings(findings)
 
@@ -558,87 +556,6 @@ def _list_actions(inputs: ContextInputs) -> list[str]:
     return sorted(
         {edge.source.removeprefix("action:") for edge in edges if edge.source.startswith("action:")}
     )
-
-
-# --- what nothing reads
-
-
-# The sections of config.yaml there are; a project may keep others there, so only near misses are
-# named. The keys of the core; rooms name their own at the point `config_keys`.
-_CORE_KEYS = ("project", "audit", "redaction", "trail", "memory_backend", "governance")
-
-
-def _check_settings(config: SourceFile | None) -> Iterator[Finding]:
-    if config is None:
-        return
-    try:
-        document = read_yaml(config.data, name=config.path)
-        lines = locate_yaml(config.data, name=config.path)
-    except YamlError:
-        return
-    known = (*_CORE_KEYS, *(fill.name for fill in list_fills("config_keys")))
-    for key in document if isinstance(document, dict) else ():
-        near = difflib.get_close_matches(str(key), known, 1, 0.75)
-        if key not in known and near:
-            line, repair = lines.get((key,), 1), f"did you mean {near[0]}?"
-            yield finding("UNKNOWN_SETTING", config.path, line, f"nothing reads {key}", repair)
-    governance = document.get("governance") if isinstance(document, dict) else None
-    for key in governance if isinstance(governance, dict) else ():
-        if key not in GOVERNANCE_KEYS:
-            repair = suggest(str(key), GOVERNANCE_KEYS, f"known are {', '.join(GOVERNANCE_KEYS)}")
-            line = lines.get(("governance", key), 1)
-            yield finding(
-                "UNKNOWN_SETTING", config.path, line, f"nothing reads governance.{key}", repair
-            )
-
-
-def _list_unread(root: str, profile_folders: Sequence[str]) -> tuple[str, ...]:
-    """Files beside those that are read, by name; hidden ones, a README and what lies behind a link
-    are passed over."""
-    unread: set[str] = set()
-    for folder in {_CHARTER_FOLDER, DOCTRINE_FOLDER, *profile_folders}:
-        for parent, folders, names in os.walk(os.path.join(root, folder)):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            relative = os.path.relpath(parent, root).replace(os.sep, "/")
-            below = any(f"{relative}/".startswith(f"{inner}/") for inner in profile_folders)
-            suffixes = (
-                SUFFIXES if below else () if folder == _CHARTER_FOLDER else (".yaml", ".yml", ".md")
-            )
-            for name in names:
-                known = name.endswith(suffixes) and not f"{relative}/".startswith(OVERLAYS)
-                known = known or (relative == _CHARTER_FOLDER and name in _READ_HERE)
-                if not known and not name.startswith(".") and name not in _NOT_FOR_US:
-                    unread.add(os.fsencode(f"{relative}/{name}").decode("utf-8", "replace"))
-    return tuple(sorted(unread)[:_MAX_UNREAD])
-
-
-def _report_unread(path: str) -> Finding:
-    folder, _, name = path.rpartition("/")
-    stem = name.partition(".")[0]
-    if folder == _CHARTER_FOLDER:
-        near = difflib.get_close_matches(name.lower(), _READ_HERE[:3], 1)
-        repair = (
-            f"rename it to {near[0]}"
-            if near
-            else "move it away; a charter is charter.md, charter.yaml, policy.yaml"
-        )
-    elif f"{folder}/".startswith(OVERLAYS):
-        repair = (
-            "overlays are not applied: write the changed artifact whole; it replaces the "
-            "shipped one"
-        )
-    elif folder.startswith(f"{_CHARTER_FOLDER}/"):
-        repair = (
-            "move it away if nothing of yours reads it; a charter is charter.md, "
-            "charter.yaml, policy.yaml"
-        )
-    elif folder.startswith(DOCTRINE_FOLDER) and not folder.startswith(
-        f"{DOCTRINE_FOLDER}/agent_profiles"
-    ):
-        repair = f"rename it to {stem}.yaml or {stem}.md, or move it away"
-    else:
-        repair = f"rename it to {stem}.agent.yaml, or move it away"
-    return finding("UNREAD_FILE", path, None, "nothing reads this file", repair)
 
 
 def _report_unknown(path: str, line: int, kind: str, identifier: str, known: set[str]) -> Finding:

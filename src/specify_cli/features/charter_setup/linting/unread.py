@@ -1,0 +1,108 @@
+"""What nothing reads: files beside those a context is made of, and settings without a reader.
+
+    [report_unread(path) for path in list_unread(root, profile_folders)]
+
+Only `list_unread` reads the disk: names, and no content.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+
+from charter.context import GOVERNANCE_KEYS
+from charter.inputs import DOCTRINE_FOLDER, OVERLAYS
+from doctrine.agent_profiles.repository import SUFFIXES
+from doctrine.load import SourceFile
+from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
+from specify_cli.cli.tables.points import list_fills
+from specify_cli.features.charter_setup.linting.findings import Finding, finding, suggest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_CHARTER_FOLDER = ".kittify/charter"
+_READ_HERE = ("charter.md", "charter.yaml", "policy.yaml", "context-state.json")
+_NOT_FOR_US = ("README.md", "README")
+_MAX_UNREAD = 20
+# The sections of config.yaml there are; a project may keep others there, so only near misses are
+# named. The keys of the core; rooms name their own at the point `config_keys`.
+CORE_KEYS = ("project", "audit", "redaction", "trail", "memory_backend", "governance")
+
+
+def list_unread(root: str, profile_folders: Sequence[str]) -> tuple[str, ...]:
+    """Return the files beside those that are read, by name.
+
+    Hidden ones, a README and what lies behind a link are passed over.
+    """
+    unread: set[str] = set()
+    for folder in {_CHARTER_FOLDER, DOCTRINE_FOLDER, *profile_folders}:
+        for parent, folders, names in os.walk(os.path.join(root, folder)):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            relative = os.path.relpath(parent, root).replace(os.sep, "/")
+            below = any(f"{relative}/".startswith(f"{inner}/") for inner in profile_folders)
+            suffixes = (
+                SUFFIXES if below else () if folder == _CHARTER_FOLDER else (".yaml", ".yml", ".md")
+            )
+            for name in names:
+                known = name.endswith(suffixes) and not f"{relative}/".startswith(OVERLAYS)
+                known = known or (relative == _CHARTER_FOLDER and name in _READ_HERE)
+                if not known and not name.startswith(".") and name not in _NOT_FOR_US:
+                    unread.add(os.fsencode(f"{relative}/{name}").decode("utf-8", "replace"))
+    return tuple(sorted(unread)[:_MAX_UNREAD])
+
+
+def report_unread(path: str) -> Finding:
+    """Return the finding of a file that nothing reads, with where it may belong."""
+    folder, _, name = path.rpartition("/")
+    stem = name.partition(".")[0]
+    if folder == _CHARTER_FOLDER:
+        near = difflib.get_close_matches(name.lower(), _READ_HERE[:3], 1)
+        repair = (
+            f"rename it to {near[0]}"
+            if near
+            else "move it away; a charter is charter.md, charter.yaml, policy.yaml"
+        )
+    elif f"{folder}/".startswith(OVERLAYS):
+        repair = (
+            "overlays are not applied: write the changed artifact whole; it replaces the "
+            "shipped one"
+        )
+    elif folder.startswith(f"{_CHARTER_FOLDER}/"):
+        repair = (
+            "move it away if nothing of yours reads it; a charter is charter.md, "
+            "charter.yaml, policy.yaml"
+        )
+    elif folder.startswith(DOCTRINE_FOLDER) and not folder.startswith(
+        f"{DOCTRINE_FOLDER}/agent_profiles"
+    ):
+        repair = f"rename it to {stem}.yaml or {stem}.md, or move it away"
+    else:
+        repair = f"rename it to {stem}.agent.yaml, or move it away"
+    return finding("UNREAD_FILE", path, None, "nothing reads this file", repair)
+
+
+def check_settings(config: SourceFile | None) -> Iterator[Finding]:
+    """Yield a finding for each setting of config.yaml that nothing reads."""
+    if config is None:
+        return
+    try:
+        document = read_yaml(config.data, name=config.path)
+        lines = locate_yaml(config.data, name=config.path)
+    except YamlError:
+        return
+    known = (*CORE_KEYS, *(fill.name for fill in list_fills("config_keys")))
+    for key in document if isinstance(document, dict) else ():
+        near = difflib.get_close_matches(str(key), known, 1, 0.75)
+        if key not in known and near:
+            line, repair = lines.get((key,), 1), f"did you mean {near[0]}?"
+            yield finding("UNKNOWN_SETTING", config.path, line, f"nothing reads {key}", repair)
+    governance = document.get("governance") if isinstance(document, dict) else None
+    for key in governance if isinstance(governance, dict) else ():
+        if key not in GOVERNANCE_KEYS:
+            repair = suggest(str(key), GOVERNANCE_KEYS, f"known are {', '.join(GOVERNANCE_KEYS)}")
+            line = lines.get(("governance", key), 1)
+            yield finding(
+                "UNKNOWN_SETTING", config.path, line, f"nothing reads governance.{key}", repair
+            )

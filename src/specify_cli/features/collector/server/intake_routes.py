@@ -1,0 +1,175 @@
+"""What a collector answers to those who send: events, records, objects, orders and logs.
+
+    Route("/v1/projects/{project}/objects", …)    # `app.py` leads the path to `take_objects`
+
+Each endpoint takes the setting of the application and a request whose token it has; it reads the
+body once, has the storage keep it, and says what became of it. Each raises Refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from specify_cli.features.collector.holdings import (
+    read_log,
+    read_objects,
+    read_record,
+)
+from specify_cli.features.collector.orders import read_order
+from specify_cli.features.collector.reception import (
+    Problem,
+    Received,
+    Refused,
+    project_uuid,
+    read_events,
+    results,
+)
+from specify_cli.features.collector.server.handling import (
+    LOG,
+    Setting,
+    answer_json,
+    answer_refusal,
+    take_body,
+    verify,
+)
+from specify_cli.features.collector.storage import (
+    APART,
+    CONFLICT,
+    HELD,
+    OWNED,
+    STORED,
+    UNKNOWN,
+    project_of,
+)
+from specify_cli.features.collector.tokens import Token
+
+
+async def take_events(setting: Setting, request: Request) -> Response:
+    """POST /v1/events: every event on its own, all that can be stored in one transaction."""
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refused(Problem("wrong-type", "expected a body without Content-Encoding"))
+    headers = dict(request.headers)
+    token: Token = request.state.token
+
+    def take(body: bytes) -> Response:
+        if setting.signature is not None:
+            verify(setting.signature, body, headers)
+        received = [
+            _check_project(token, one) for one in read_events(body, headers.get("content-type", ""))
+        ]
+        faultless = [one.event for one in received if one.problem is None]
+        verdicts = setting.storage.accept(faultless, setting.clock(), token.name)
+        answered = results(received, verdicts)
+        for one, (value, problem) in zip(received, answered, strict=True):
+            setting.metrics.count_event(str(value["status"]) if problem is None else problem.kind)
+            if problem is not None and problem.kind in ("conflict", "owned"):
+                facts = {
+                    "kind": problem.kind,
+                    "id": one.id,
+                    "client": token.name,
+                    "why": problem.title.lower(),
+                }
+                LOG.warning("%(kind)s %(id)s from %(client)s: %(why)s", facts)
+        states = [str(value["status"]) for value, _ in answered]
+        request.state.counts = {
+            status: states.count(status) for status in ("stored", "duplicate", "refused")
+        }
+        if len(answered) == 1 and (alone := answered[0][1]) is not None:
+            return answer_refusal(request, alone)
+        return answer_json({"results": [value for value, _ in answered]})
+
+    return await take_body(setting, request, take)
+
+
+def _check_project(token: Token, received: Received) -> Received:
+    """Refuse an event of a project the token is not for, whatever is held of it."""
+    if received.problem is not None or token.allows(project_of(received.event)):
+        return received
+    return received._replace(problem=Problem("foreign-project", "ask for a token of this project"))
+
+
+async def take_record(setting: Setting, request: Request) -> Response:
+    """PUT /v1/projects/{project}/records/{invocation_id}: a whole record, which has to verify."""
+    token, project = _require_project(request)
+    invocation_id = request.path_params["invocation_id"]
+
+    def keep(body: bytes) -> tuple[str, list[str]]:
+        return setting.storage.keep_record(
+            project, read_record(body, invocation_id), setting.clock(), token.name
+        )
+
+    verdict, missing = await take_body(setting, request, keep)
+    setting.metrics.count_event(f"record-{verdict}")
+    return _answer_kept(verdict, {"status": verdict, "missing": missing})
+
+
+async def take_objects(setting: Setting, request: Request) -> Response:
+    """PUT /v1/projects/{project}/objects: objects by their digests; those that records name and
+    lack are stored."""
+    _, project = _require_project(request)
+
+    def keep(body: bytes) -> int:
+        return setting.storage.keep_objects(project, read_objects(body))
+
+    stored = await take_body(setting, request, keep)
+    setting.metrics.count_event("object-stored", stored)
+    return answer_json({"stored": stored})
+
+
+async def take_order(setting: Setting, request: Request) -> Response:
+    """PUT /v1/projects/{project}/orders/{invocation_id}/{file}: an erasure, a hold, or its end;
+    `purged` says whether nothing of what was erased is left in the tables."""
+    token, project = _require_project(request)
+    invocation_id, file = (request.path_params[name] for name in ("invocation_id", "file"))
+
+    def keep(body: bytes) -> tuple[str, bool]:
+        order = read_order(body, invocation_id, file)
+        return setting.storage.keep_order(
+            project, invocation_id, order, setting.clock(), token.name
+        )
+
+    verdict, purged = await take_body(setting, request, keep)
+    setting.metrics.count_event(f"order-{verdict}")
+    if verdict == HELD:
+        raise Refused(Problem("held", "spec-kitty hold list says who holds it, and hold release"))
+    return _answer_kept(verdict, {"status": verdict, "purged": purged})
+
+
+async def take_log(setting: Setting, request: Request) -> Response:
+    """PUT /v1/projects/{project}/logs/{name}: leaves that follow those held; `size` says how many
+    are."""
+    token, project = _require_project(request)
+
+    def keep(body: bytes) -> tuple[str, int]:
+        piece = read_log(body, request.path_params["name"])
+        return setting.storage.keep_leaves(project, piece, setting.clock(), token.name)
+
+    verdict, size = await take_body(setting, request, keep)
+    return _answer_kept(STORED if verdict == APART else verdict, {"status": verdict, "size": size})
+
+
+def _require_project(request: Request) -> tuple[Token, str]:
+    """Return the token and the project of a request to send. Raises Refused where the one is not
+    for the other."""
+    token: Token = request.state.token
+    project = request.path_params["project"]
+    try:
+        project_uuid(project)
+    except ValueError as error:
+        raise Refused(Problem("bad-parameter", f"project: {error}")) from error
+    if not token.allows(project):
+        raise Refused(Problem("foreign-project", "ask for a token of this project"))
+    return token, project
+
+
+def _answer_kept(verdict: str, value: Mapping[str, object]) -> Response:
+    if verdict == UNKNOWN:
+        raise Refused(Problem("unknown-invocation", "send its Started and its Completed first"))
+    if verdict == OWNED:
+        raise Refused(Problem("owned", "another client sends these"))
+    if verdict == CONFLICT:
+        raise Refused(Problem("conflict", "what came first is another one, and stays"))
+    return answer_json(value)

@@ -1,0 +1,78 @@
+"""What a program asks a run for: which events those are, and how one is told from another.
+
+    place_of({"step": "plan", "ordinal": 2}) == ("plan", 2)
+
+Pure. `history.py` finds by it what a record has; `work/course.py` asks by it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+
+from doctrine.text import say
+
+Fields = Mapping[str, object]
+Place = tuple[str, int]
+TOP: Place = ("", 0)
+# What a program asks a run for: event → the member that names it. Those of the run stand in no
+# step.
+ASKS: Mapping[str, str] = {
+    "step_started": "step",
+    "tool_call": "tool",
+    "model_call": "model",
+    "gate_decision": "gate",
+    "checkpoint": "label",
+    **dict.fromkeys(
+        ("error", "patch_apply", "stage_transition", "retrieval_request", "artifact_link"), ""
+    ),
+}
+OF_THE_RUN = (
+    "step_started",
+    "checkpoint",
+    "stage_transition",
+    "retrieval_request",
+    "artifact_link",
+)
+# Where something is asked for: its event, the step it is in, the tool call it is made by, its name.
+Key = tuple[str, Place, str, str]
+# What an event that is asked for again has to have in common with the recorded one.
+AGREED = (
+    *("to", "tool", "step_type", "query", "path", "kind", "error_code", "input_hash", "args_hash"),
+    *("prompt_hash", "inputs", "inputs_hash", "before_hash", "after_hash", "diff_hash"),
+)
+
+
+def place_of(fields: Fields) -> Place:
+    """Return the step that a line stands in, with its ordinal; TOP where it stands in none."""
+    step, ordinal = fields.get("step"), fields.get("ordinal")
+    return TOP if step is None else (str(step), ordinal if type(ordinal) is int else 1)
+
+
+def shape_of(event: str, place: Place, name: str, fields: Fields) -> tuple[object, ...]:
+    """Return what two askings at one place have to have in common to be alike."""
+    return (event, place, name, *(say(fields.get(name)) for name in (*AGREED, "digest_key")))
+
+
+class ByHash:
+    """Numbers by the hash of what they are found by, those of one hash in their order."""
+
+    def __init__(self, pairs: Iterable[tuple[int, int]]) -> None:
+        hashes, numbers = array("q"), array("I")
+        for hashed, number in pairs:
+            hashes.append(hashed)
+            numbers.append(number)
+        # Sorted a part at a time: all of a million at once take a hundred bytes each.
+        parts = [array("I") for _ in range(256)]
+        for at, hashed in enumerate(hashes):
+            parts[128 + (hashed >> 56)].append(at)
+        self._hashes, self.numbers = array("q"), array("I")
+        for part in parts:
+            for at in sorted(part, key=hashes.__getitem__):
+                self._hashes.append(hashes[at])
+                self.numbers.append(numbers[at])
+
+    def find(self, hashed: int) -> range:
+        """Return the places of the numbers that have this hash."""
+        return range(bisect_left(self._hashes, hashed), bisect_right(self._hashes, hashed))

@@ -1,0 +1,408 @@
+"""The parts of a run that begin and end: a step, a question to a model, a tool call.
+
+    with run.tool("read", {"path": p}, side_effect="none") as call: call.result = read(p)
+
+Each asks the course of its run (`course.py`) whether it was done before, and writes its two lines.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from specify_cli.errors import CallerError
+from specify_cli.features.programs.asked import TOP, place_of
+from specify_cli.features.programs.history import Recorded
+from specify_cli.features.programs.work.course import Course, Scope
+from specify_cli.features.programs.work.refusals import (
+    describe_error,
+    describe_failure,
+    in_doubt_error,
+    not_done,
+    not_resumable,
+    recorded_error,
+    refuse_async,
+    refuse_unfinished,
+    side_effects_not_allowed,
+)
+
+T = TypeVar("T")
+DECISIONS = ("PASS", "FAIL", "WARN", "SKIP", "PENDING")
+NOTHING: Any = object()
+# Code flags of coroutines, and of generators plain and asynchronous.
+_AWAITS, _GENERATES = 0x80, 0x20 | 0x200
+
+
+class Step(Scope):
+    """One unit of work, begun: `end` it or let it `fail`; a `with` does so at its end."""
+
+    is_step = True
+
+    def __init__(self, run: Course, name: str, step_input: object, step_type: str) -> None:
+        payload = {"step": name, "step_type": step_type, **include_if_given("input", step_input)}
+        with run.lock:
+            run.require_open()
+            composed = run.compose("step_started", payload)
+            recorded = run.find(composed.body)
+            super().__init__(run, run.find_scope("step_started"), TOP)
+            name = str(composed.body["step"])
+            first = 0 if run.past is None else run.past.history.ordinals.get(name, 0)
+            ordinal = (
+                place_of(recorded.fields)[1]
+                if recorded
+                else run.count("ordinal", name, first=first)
+            )
+            self.place = (name, ordinal)
+            self._fields: dict[str, object] = {
+                "step": name,
+                "ordinal": ordinal,
+                "step_type": step_type,
+            }
+            composed.body["ordinal"] = ordinal
+            self.output: Any = None
+            self.done = False
+            self._ended = False
+            past = run.history  # of a resumed run only
+            if recorded is not None and past is not None:
+                completed, failed = past.completed(self.place), past.failed(self.place)
+                if completed is not None:
+                    self.done = self._ended = True
+                    self.output = run.give_back(completed, "output")
+                    return
+                if failed is not None:
+                    raise recorded_error(
+                        str(failed.get("error_code")), str(failed.get("message", ""))
+                    )
+            # A step that a crash left open is open still; one that ended, and may be tried again,
+            # begins once more.
+            if recorded is None or past is None or recorded.result is not None:
+                run.require_open("steps")
+                run.append(composed)
+            run.open_steps.append(self)
+        self._started = time.monotonic()
+        self.enter()
+
+    def __enter__(self) -> Step:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            self.fail(error)
+        else:
+            self.end(self.output)
+
+    def end(self, output: object = None, decision: str = "PASS") -> None:
+        """Say what the work came to; a second end says nothing."""
+        if decision not in DECISIONS:
+            raise CallerError(
+                "INVALID_VALUE",
+                f"decide: expected {', '.join(DECISIONS)}, found {decision!r}",
+                "decide=lambda r: …",
+            )
+        self.output = output
+        self._finish("step_completed", {"decision": decision, "output": output})
+
+    def fail(self, error: BaseException) -> None:
+        """Say that the work ended in an error."""
+        self._finish("step_failed", describe_failure(error))
+
+    def _finish(self, event: str, payload: Mapping[str, object]) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        self.leave()
+        with self.run.lock:
+            self.run.open_steps.remove(self)
+        if self.refused:
+            self.run.check_refused()
+        self.run.write(
+            event, {**self._fields, **payload, "duration_ms": measure_since(self._started)}
+        )
+
+
+class ModelCall(Scope):
+    """One question to a model. Set `response`, and `tokens` once they are known; `done` where it
+    was answered before.
+
+    `stand_in` answers in the model's place in a re-execution.
+    """
+
+    def __init__(
+        self, run: Course, model: str, prompt: object, tokens: Any, *, made: bool = False
+    ) -> None:
+        super().__init__(run, run.find_scope(), run.find_scope().place)
+        self._payload: dict[str, object] = {"model": model, "prompt": prompt}
+        self._fields: dict[str, object] = {}
+        self.tokens = tokens
+        self.response: Any = None
+        self.ok = True
+        self.duration_ms: int | None = None
+        self.done = False
+        self.stand_in: Callable[[Any], Any] | None = None
+        with run.lock:
+            run.require_open()
+            composed = run.compose("model_call", self._payload)
+            recorded, past = run.find(composed.body), run.past
+            self.ordered_marks = composed.body.get("beside")
+            if recorded is not None and past is not None and not run.again:
+                self.done = True
+                self.response = run.give_back(recorded.fields, "response")
+                if recorded.fields.get("ok") is False and not made:
+                    code, _, message = str(self.response).partition(": ")
+                    raise recorded_error(code, message)
+                return
+            run.require_open("model_calls")
+            if past is None or made:
+                pass
+            elif model in past.models:
+                self.stand_in = past.models[model]
+                self._fields["answered_by"] = _name_function(self.stand_in)
+            elif recorded is not None:
+                answer = run.give_back(recorded.fields, "response")
+                self.stand_in = lambda _: answer
+                self._fields.update(past.locate(recorded.fields))
+                self.tokens = recorded.fields.get("tokens") if tokens is None else tokens
+        self._started = time.monotonic()
+        self._made = made
+
+    def __enter__(self) -> ModelCall:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self.done:
+            return
+        if self.refused:
+            self.run.check_refused()
+        response = self.response
+        if error is not None:
+            self.ok, response = False, f"{type(error).__name__}: {describe_error(error)}"
+        if not self._made:
+            self.duration_ms = measure_since(self._started)
+        spent = self.tokens(response) if callable(self.tokens) and error is None else self.tokens
+        counted = None if spent is None or callable(spent) else dict(spent)
+        measured = {"tokens": counted, "duration_ms": self.duration_ms}
+        with self.run.lock:
+            composed = self.run.compose(
+                "model_call",
+                {
+                    **self._payload,
+                    "response": response,
+                    "ok": self.ok,
+                    **{key: value for key, value in measured.items() if value is not None},
+                },
+            )
+            composed.body.update(self._fields)
+            self.run.append(composed)
+            self.run.check_tokens()
+
+
+class ToolCall(Scope):
+    """One tool call, as a context manager or a decorator. Set `result` inside; an exception is its
+    error.
+
+    Where the call was made before, `done` is true and `result` what it gave.
+    """
+
+    def __init__(
+        self, run: Course, name: str, args: object, side_effect: str, key: str | None
+    ) -> None:
+        self.run = run
+        self._name = name
+        self._args = args
+        self._side_effect = side_effect
+        self._given_key = key
+        self._denied: str | None = None
+        self._started = 0.0
+        self._recorded: Recorded | None = None
+        self._result: object = None
+        self._silent = self._begun = False
+        self.done = False
+        self.call_id = ""
+        self.idempotency_key = ""
+
+    @property
+    def result(self) -> Any:
+        """Return what the call gives, or gave where it was made before."""
+        if self._result is None and self.done and self._recorded is not None:
+            assert self._recorded.result is not None
+            self._result = self.run.give_back(self._recorded.result, "output")
+        return self._result
+
+    @result.setter
+    def result(self, value: object) -> None:
+        self._result = value
+
+    def __enter__(self) -> ToolCall:
+        return self if self._begun else self._begin(sys._getframe(1).f_code.co_names)
+
+    async def __aenter__(self) -> ToolCall:
+        names = sys._getframe(1).f_code.co_names
+        await self._let_others_come()
+        return self._begin(names)
+
+    async def _let_others_come(self) -> ToolCall:
+        called = {
+            "tool": self._name,
+            "side_effect": self._side_effect,
+            **include_if_given("args", self._args),
+        }
+        await self.run.let_others_come("tool_call", called)
+        return self
+
+    async def __aexit__(self, *raised: Any) -> None:
+        self.__exit__(*raised)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.leave()
+        if self.refused:
+            self.run.check_refused()
+        if self._silent:
+            return
+        past, fields = self.run.past, {"call_id": self.call_id, "tool": self._name}
+        source: dict[str, object] = {}
+        status, output = "ok", self.result
+        if (
+            self.done
+            and self._recorded is not None
+            and self._recorded.result is not None
+            and past is not None
+        ):
+            was = str(self._recorded.result.get("status"))
+            status, source = "replayed" if was == "ok" else was, past.locate(self._recorded.result)
+        if self._denied is not None:
+            status, output = "denied", self._denied
+        elif error is not None:
+            status, output = "error", f"{type(error).__name__}: {describe_error(error)}"
+        unfinished: CallerError | None = None
+        if status == "ok":
+            try:
+                refuse_unfinished(self._name, output)
+            except CallerError as refused:
+                status, output, unfinished = "error", refused.message, refused
+        payload = {
+            **fields,
+            "status": status,
+            "output": output,
+            "duration_ms": measure_since(self._started),
+        }
+        composed = self.run.compose_unplaced("tool_result", payload | self._at)
+        composed.body.update(self._marks | source)
+        self.run.append(composed)
+        if unfinished is not None:
+            raise unfinished
+
+    def _begin(self, names: Sequence[str]) -> ToolCall:
+        """Begin the call, or find it done. `names` are those its caller's code uses: what can leave
+        a body out asks."""
+        self._begun = True
+        run, past = self.run, self.run.past
+        above = run.find_scope()
+        super().__init__(run, above, above.place)
+        looks = "done" in names
+        with run.lock:
+            run.require_open()
+            called = {"tool": self._name, "side_effect": self._side_effect}
+            composed = run.compose("tool_call", {**called, **include_if_given("args", self._args)})
+            self._recorded = recorded = run.find(composed.body)
+            self._marks = {
+                name: composed.body[name] for name in ("beside",) if name in composed.body
+            }
+            self._at = {
+                name: composed.body[name] for name in ("step", "ordinal") if name in composed.body
+            }
+            self.idempotency_key = run.make_key(composed.body, self._given_key, recorded)
+            error: Exception | None = None
+            if (
+                recorded is not None
+                and recorded.result is not None
+                and past is not None
+                and not past.live_tools
+            ):
+                self.done = not run.again or looks
+                if self.done and recorded.result.get("status") == "error":
+                    code, _, message = str(run.give_back(recorded.result, "output")).partition(": ")
+                    error = recorded_error(code, message)
+            if run.history is not None and recorded is not None:
+                self.call_id = self.known_id = recorded.call_id
+                self._silent = self.done
+                if error is not None:
+                    raise error
+                if self.done and self._side_effect == "external" and not looks:
+                    run.refuse(not_resumable(self._name))
+                if not self.done and past is not None and not past.allows(recorded):
+                    run.refuse(in_doubt_error([recorded], run.invocation_id))
+                composed.body["call_id"] = recorded.call_id
+            if (
+                past is not None
+                and past.again
+                and self._side_effect == "external"
+                and not past.allow_external
+            ):
+                run.refuse(side_effects_not_allowed(self._name))
+            if not self._silent:
+                run.require_open("tool_calls")
+                composed.body["idempotency_key"] = self.idempotency_key
+                run.append(composed)
+                self.call_id = str(composed.body["call_id"])
+                self.known_id = self.call_id if recorded is None else recorded.call_id
+        self._started = time.monotonic()
+        if error is not None:
+            self.__exit__(None, None, None)
+            raise error
+        self.enter()
+        return self
+
+    def deny(self, reason: str) -> None:
+        """Say that the call was not allowed, and why."""
+        self._denied = reason
+
+    def __call__(self, function: Callable[..., T]) -> Callable[..., T]:
+        """Return the function, each of its calls one tool call with the arguments it was given."""
+        flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
+        if flags & _GENERATES:
+            raise not_done(self._name, "run.tool")
+
+        def make_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ToolCall:
+            arguments = {"args": list(args), "kwargs": dict(kwargs)}
+            return ToolCall(self.run, self._name, arguments, self._side_effect, self._given_key)
+
+        if flags & _AWAITS:
+
+            @functools.wraps(function)
+            async def awaited(*args: Any, **kwargs: Any) -> Any:
+                begun = await make_call(args, kwargs)._let_others_come()
+                with begun._begin(("done",)) as call:
+                    if not call.done:
+                        call.result = await cast(Any, function(*args, **kwargs))
+                return call.result
+
+            return cast("Callable[..., T]", awaited)
+
+        @functools.wraps(function)
+        def called(*args: Any, **kwargs: Any) -> T:
+            with make_call(args, kwargs)._begin(("done",)) as call:
+                if not call.done:
+                    call.result = function(*args, **kwargs)
+                    refuse_async(self._name, call.result, "an async function")
+            return cast(T, call.result)
+
+        return called
+
+
+def _name_function(function: Callable[..., object]) -> str:
+    """Return a function as a user names it: module:function."""
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return f"{getattr(function, '__module__', '')}:{name}"
+
+
+def include_if_given(key: str, value: object) -> dict[str, object]:
+    """Return the value under its key; nothing where it is NOTHING."""
+    return {} if value is NOTHING else {key: value}
+
+
+def measure_since(started: float) -> int:
+    """Return the milliseconds since a moment of the monotonic clock."""
+    return int(1000 * (time.monotonic() - started))

@@ -1,0 +1,573 @@
+"""The course of a run: where its work stands, what it did before, what it may spend, its lines.
+
+    recorded = course.find(composed.body)  # None: the program may do it now
+    course.append(composed)
+
+What a program calls is `run.py` and `calls.py` beside this. Each event takes one way:
+
+1. `require_open` refuses where the run is refused, closed, or over a limit.
+2. `compose` gives the event its form and its place (`find_scope`, `mark`).
+3. `find` returns what an earlier process did of it, or lets new work begin (`_refuse_new`).
+4. `append` writes it; in a re-execution `watch` holds it against the original.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any, NamedTuple, NoReturn, cast
+
+from doctrine import os
+from specify_cli import durable
+from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
+from specify_cli.features.programs.asked import AGREED, ASKS, OF_THE_RUN, TOP, Key, Place, place_of
+from specify_cli.features.programs.expected import Watch
+from specify_cli.features.programs.history import History, Recorded
+from specify_cli.features.programs.values import Default, make_plain
+from specify_cli.features.programs.work.refusals import LimitExceeded, divergence
+from specify_cli.invocation.events.event_body import Composed, idempotency_key
+from specify_cli.invocation.recorder import Recorder, lost_events
+from specify_cli.record import layout
+from specify_cli.record.reading.hash_table import HashTable
+from specify_cli.storage.store import Body
+
+# Seconds that a thread of a resumed run waits for the others to come to their recorded work, before
+# its own is refused. It is waited only where the program differs from its record.
+_OTHERS_COME_WITHIN = 5.0
+_HERE: ContextVar[Scope | None] = ContextVar("specify_cli.scope", default=None)
+
+
+def _find_lane() -> tuple[int, int]:
+    """Return what runs this: a thread and, in it, a task. Within one lane the program itself says
+    what comes first."""
+    loops = sys.modules.get("asyncio")
+    try:
+        return threading.get_ident(), 0 if loops is None else id(loops.current_task())
+    except RuntimeError:  # no loop runs in this thread
+        return threading.get_ident(), 0
+
+
+class Scope:
+    """A part of a run that is being worked on: the run itself, a step, a call.
+
+    A context variable leads to it, so whatever runs in a copy of the context (a task, a thread of
+    asyncio's or of a framework) knows its place. A thread without one is taken to work for the step
+    that is open, if there is just one.
+    """
+
+    is_step = False
+
+    def __init__(self, run: Course, above: Scope | None, place: Place) -> None:
+        self.run = run
+        self.above = above
+        self.outer = _HERE.get()
+        self.place = place
+        self.lane = _find_lane()
+        # Whether the order of the program alone says when this comes: in the whole run, and in its
+        # step.
+        self.ordered = above is None or above.holds(self.lane)
+        self.in_step: bool = (
+            above is None or self.is_step or (above.in_step and above.lane == self.lane)
+        )
+        self.refused = False
+        # The call as the record knows it; of the run and of a step none.
+        self.known_id = ""
+
+    def holds(self, lane: tuple[int, int]) -> bool:
+        """Return whether what this lane does now has its place in the order of the program."""
+        return self.ordered and self.lane == lane
+
+    def enter(self) -> None:
+        """Make this scope the one that its context works in."""
+        _HERE.set(self)
+
+    def leave(self) -> None:
+        """Give the context back to the scope that it worked in before."""
+        if _HERE.get() is self:
+            _HERE.set(self.outer)
+
+
+class Past(NamedTuple):
+    """What an earlier process did of this run, or another run of its program, and how that is
+    taken.
+
+    In a resumed run steps and calls that ended are not run again. In a re-execution (`again`, the
+    URI of the original) steps are, tool and model results are given back unless `live_tools` or
+    `models` say otherwise, and with `watch` every event has to be the same.
+    """
+
+    history: History
+    trace_id: str
+    spent_seconds: float = 0.0
+    rerun: frozenset[str] = frozenset()
+    again: str = ""
+    live_tools: bool = False
+    allow_external: bool = False
+    models: Mapping[str, Callable[[Any], Any]] = {}
+    watch: Watch | None = None
+    seam: Body | None = None
+
+    def allows(self, call: Recorded) -> bool:
+        """Return whether a call in doubt may run once more: this attempt was consented to, or it
+        does no harm."""
+        consented = call.attempt in self.rerun or (
+            call.attempts == 1 and call.call_id in self.rerun
+        )
+        return call.safe_again or consented
+
+    def locate(self, fields: Mapping[str, object]) -> dict[str, object]:
+        """Return the member that says whose result is given back."""
+        return {"source": f"{self.again}/event/{fields.get('seq')}"}
+
+
+class Course:
+    """What stands under a run: its scopes, its limits, its past, and the writing of its lines.
+
+    `past` is what an earlier process did, or None; `claim` the descriptor by which this process
+    holds the run, taken where None is given; `default` says of a value that is no JSON what stands
+    for it. Safe to use from several threads: `lock` is held from a check until its event is
+    written.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        past: Past | None,
+        claim: int | None,
+        default: Default | None,
+    ) -> None:
+        self.default = default
+        self.recorder = recorder
+        self.lock = threading.RLock()
+        self._came = threading.Condition(self.lock)
+        self._counts: dict[int, int] = {}
+        self.open_steps: list[Scope] = []
+        # Of the idempotency keys that calls have, their hashes: a long run has many.
+        self._keys = HashTable() if past is None else past.history.keys
+        self._began = time.monotonic()
+        self.past = past
+        self._seam_body = None if past is None else past.seam
+        self._claim = (
+            claim
+            if claim is not None
+            else take_claim(recorder.project.root, recorder.invocation_id)
+        )
+        self._watched = None if past is None else past.watch
+        self._spent_before = 0.0 if past is None else past.spent_seconds
+        # The limit that was spent.
+        self.violated: LimitExceeded | None = None
+        self.refused_with: InvocationError | None = None
+        self.closed = False
+        self._top = Scope(self, None, TOP)
+
+    # --- what it is
+
+    @property
+    def invocation_id(self) -> str:
+        """Return the ULID of the invocation that the run is."""
+        return self.recorder.invocation_id
+
+    @property
+    def trace_id(self) -> str:
+        """Return the trace the run belongs to, as its `started` line names it."""
+        return str(self.recorder.started.get("trace_id", ""))
+
+    @property
+    def history(self) -> History | None:
+        """Return what this run has already done in an earlier process; None in a fresh one."""
+        return None if self.past is None or self.past.again else self.past.history
+
+    # --- who works on it
+
+    def adopt_lane(self) -> None:
+        """Take the task, or thread, that runs now for the one whose order is that of the
+        program."""
+        self._top.lane = _find_lane()
+
+    def release(self) -> None:
+        """Let another process go on with the run; dying does the same."""
+        claim, self._claim = self._claim, -1
+        if claim >= 0:
+            try:
+                os.unlink(
+                    f"{self.recorder.project.root}/{layout.LOCAL}/runs/{self.invocation_id}.lock"
+                )
+            except OSError:
+                pass  # it says nothing once it is not locked
+            os.close(claim)
+
+    # --- limits
+
+    def require_open(self, about: str = "") -> None:
+        """Refuse to go on where the run was refused or is closed, or a limit is spent or would be
+        by this.
+
+        Raises LimitExceeded; the violation is on stable storage then.
+
+        Whoever begins what is counted holds the lock from here until it is on the record.
+        """
+        with self.lock:
+            if self.refused_with is not None or self.violated is not None:
+                raise self.refused_with or cast(LimitExceeded, self.violated)
+            if self.closed:
+                raise CallerError(
+                    "ALREADY_COMPLETED",
+                    f"{self.invocation_id} is closed",
+                    "open another invocation",
+                )
+            limits = self.recorder.started.get("limits")
+            if not about or not isinstance(limits, Mapping):
+                return
+            usage = self.recorder.fold.usage
+            seconds = self._spent_before + time.monotonic() - self._began
+            used = {
+                "steps": usage.steps + (about == "steps"),
+                "tool_calls": usage.tool_calls + (about == "tool_calls"),
+                "tokens": usage.tokens + (about == "model_calls"),
+                "seconds": seconds,
+            }
+            for name, amount in used.items():
+                allowed = limits.get(name)
+                if type(allowed) is int and amount > allowed:
+                    spent = usage.tokens if name == "tokens" else math.ceil(amount)
+                    raise self._record_violation(name, allowed, spent)
+
+    def _record_violation(self, name: str, allowed: int, found: int) -> LimitExceeded:
+        """Put a violation on the record; nothing of the run goes on after it."""
+        exceeded = LimitExceeded(name, allowed, found)
+        violated = {
+            "rule_id": f"limit:{name}",
+            "allowed": allowed,
+            "found": found,
+            "message": exceeded.message,
+        }
+        self.write("policy_violation", violated | self._describe_place())
+        self.violated = exceeded
+        return exceeded
+
+    def check_tokens(self) -> None:
+        """Record that tokens are overspent; the call that exceeds them is the last."""
+        with self.lock:
+            limits = self.recorder.started.get("limits")
+            allowed = limits.get("tokens") if isinstance(limits, Mapping) else None
+            spent = self.recorder.fold.usage.tokens
+            if type(allowed) is int and spent > allowed and self.violated is None:
+                self._record_violation("tokens", allowed, spent)
+
+    # --- where it is done
+
+    def find_scope(self, event: str = "") -> Scope:
+        """Return what the caller is in the middle of.
+
+        What a thread without a context asks for in no step is taken to belong to the only step that
+        is open.
+        """
+        scope = _HERE.get()
+        while scope is not None and scope.run is not self:
+            scope = scope.outer
+        if scope is not None or event in OF_THE_RUN:
+            return scope or self._top
+        with self.lock:
+            above = {id(step.above) for step in self.open_steps}
+            open_steps = [step for step in self.open_steps if id(step) not in above]
+        return (
+            open_steps[0] if len(open_steps) == 1 and _find_lane() != self._top.lane else self._top
+        )
+
+    def _describe_place(self) -> dict[str, object]:
+        step, ordinal = self.find_scope().place
+        return {} if (step, ordinal) == TOP else {"step": step, "ordinal": ordinal}
+
+    def mark(self, body: Mapping[str, object]) -> dict[str, object]:
+        """Return the members that say of an event that it came beside others, so its line says
+        nothing of its order."""
+        scope, lane = self.find_scope(str(body["event"])), _find_lane()
+        if body["event"] not in OF_THE_RUN:
+            return {} if scope.in_step and scope.lane == lane else {"beside": True}
+        if scope.holds(lane):
+            return {}
+        return {"beside": True} | (
+            {} if scope.place == TOP else {"within": f"{scope.place[0]} {scope.place[1]}"}
+        )
+
+    def count(self, *key: object, first: int = 0) -> int:
+        """Return how often this key was counted now; the first count is one more than `first`."""
+        with self.lock:
+            number = self._counts[hash(key)] = self._counts.get(hash(key), first) + 1
+            return number
+
+    # --- what was done before
+
+    @property
+    def again(self) -> str:
+        """Return the URI of the run that is executed again; empty where none is."""
+        return "" if self.past is None else self.past.again
+
+    def find(
+        self, body: Mapping[str, object], marks: Mapping[str, object] | None = None
+    ) -> Recorded | None:
+        """Return what the record has of this event, checked: the program may go on with what it has
+        not.
+
+        Raises STATE_DIVERGENCE where the program gives another input than the record has, or
+        something new before it has come to what the record has.
+        """
+        event = str(body["event"])
+        scope = self.find_scope(event)
+        marks = self.mark(body) if marks is None else marks
+        key = _make_key(body, scope)
+        number = None if marks else self.count("asked", key)
+        if self.past is None:
+            return None
+        with self.lock:
+            recorded = self.past.history.take(key, body, number)
+            self._came.notify_all()
+            if self.again:
+                return recorded
+            if recorded is None:
+                self._refuse_new(key, body, scope, marks)
+        if recorded is not None:
+            for member in AGREED:
+                both = body.get("digest_key") == recorded.fields.get("digest_key")
+                if (
+                    both
+                    and body.get(member) is not None
+                    and recorded.fields.get(member) not in (None, body[member])
+                ):
+                    about = f"{_describe_asked(body)}, {member}"
+                    self.refuse_deviation(about, recorded.fields[member], body[member])
+        return recorded
+
+    async def let_others_come(self, event: str, payload: Mapping[str, object]) -> None:
+        """Give other tasks of a resumed run time to come to their recorded work, before new work
+        begins here."""
+        loops = sys.modules.get("asyncio")
+        if self.history is None or loops is None or not _find_lane()[1]:
+            return
+        with self.lock:
+            body = self.compose(event, payload).body
+        key, end = _make_key(body, self.find_scope(event)), time.monotonic() + _OTHERS_COME_WITHIN
+        while (
+            body.get("beside")
+            and self.history.waits_for_others(key, body)
+            and time.monotonic() < end
+        ):
+            await loops.sleep(0.005)
+
+    def _refuse_new(
+        self, key: Key, body: Mapping[str, object], scope: Scope, marks: Mapping[str, object]
+    ) -> None:
+        """Let new work begin only where the program has come to all that the record has before it.
+
+        Other threads are given time to come to theirs first. Raises STATE_DIVERGENCE.
+        """
+        assert self.past is not None
+        history = self.past.history
+        if not marks and scope.ordered:
+            due = history.due
+            if due is not None:
+                name = str(body.get(ASKS[key[0]]) or body.get("to", ""))
+                self.refuse_deviation(
+                    f"{key[0]} {name}".strip(), _describe_asked(due.fields), "something new"
+                )
+            return
+        in_thread = not _find_lane()[1]
+        end = time.monotonic() + (_OTHERS_COME_WITHIN if in_thread else 0)
+        while (due := history.find_outstanding(key, any_call=in_thread or not marks)) is not None:
+            self.require_open()
+            if not self._came.wait(max(0.0, end - time.monotonic())) and time.monotonic() >= end:
+                member = next(
+                    (name for name in AGREED if due.fields.get(name) != body.get(name)), ""
+                )
+                expected, found = due.fields.get(member), body.get(member)
+                if due.fields.get(ASKS[key[0]]) != body.get(ASKS[key[0]]):
+                    expected, found = _describe_asked(due.fields), "something new"
+                self.refuse_deviation(
+                    ", ".join(filter(None, (_describe_asked(body), member))), expected, found
+                )
+
+    def refuse(self, error: InvocationError) -> NoReturn:
+        """Refuse to go on: what is under way here has no end, and nothing further of the run
+        begins."""
+        with self.lock:
+            self.refused_with = self.refused_with or error
+            scope: Scope | None = self.find_scope()
+            while scope is not None:
+                scope.refused = True
+                scope = scope.above
+        raise error
+
+    def refuse_deviation(self, where: str, expected: object, found: object) -> NoReturn:
+        """Refuse a program that does not do again what the record says it did."""
+        appended = self.past is not None and self._seam_body is None
+        self.refuse(divergence(where, expected, found, appended=appended))
+
+    def all_asked(self) -> None:
+        """Hold a resumed program that has ended against what the record has of it. Raises
+        STATE_DIVERGENCE."""
+        self.check_refused()
+        missing = None if self.history is None else self.history.unasked
+        if missing is not None:
+            self.refuse_deviation(
+                "at the end", _describe_asked(missing.fields), "nothing of the kind"
+            )
+
+    def check_refused(self) -> None:
+        """Raise what the run was refused with, if it was."""
+        if self.refused_with is not None:
+            raise self.refused_with
+
+    def give_back(self, fields: Mapping[str, object], member: str) -> Any:
+        """Return a recorded value as it was. Raises StoredDataError RESULT_NOT_KEPT."""
+        assert self.past is not None
+        try:
+            return self.past.history.value(fields, member)
+        except StoredDataError as error:
+            self.refuse(error)
+
+    def write_seam(self) -> None:
+        """Say once, before the first new line, that a later process went on."""
+        if self._seam_body is not None:
+            body = self._seam_body
+            try:
+                self.recorder.append_bodies([body], after=cast(int, body["from_seq"]))
+            except InvocationError as error:
+                self.refuse(error)
+            self._seam_body = None
+
+    def watch(self, body: Mapping[str, object]) -> None:
+        """Hold an event of a re-execution against the one at its place. Raises
+        DETERMINISM_VIOLATION."""
+        if self._watched is not None:
+            violation = self._watched.check(body)
+            if violation is not None:
+                self._watched = None
+                self.refuse(violation)
+
+    @property
+    def outstanding(self) -> bool:
+        """Return whether the re-executed run had more events than have come."""
+        return self._watched is not None and self._watched.left > 0
+
+    def finished(self) -> None:
+        """Say that the program has ended. Raises DETERMINISM_VIOLATION where its original went
+        on."""
+        self.check_refused()
+        violation = None if self._watched is None else self._watched.finish()
+        if violation is not None:
+            self._watched = None
+            self.refuse(violation)
+
+    # --- writing
+
+    def ask(self, event: str, payload: Mapping[str, object]) -> Recorded | None:
+        """Write one event, unless the record has it at this place: then return what it has."""
+        with self.lock:
+            self.require_open()
+            composed = self.compose(event, payload)
+            recorded = self.find(composed.body)
+            if recorded is None or self.again:
+                self.append(composed)
+                return None
+            return recorded
+
+    def compose(self, event: str, payload: Mapping[str, object]) -> Composed:
+        """Return an event as it would be written here."""
+        placed = payload if event in OF_THE_RUN else {**payload, **self._describe_place()}
+        composed = self.compose_unplaced(event, placed)
+        composed.body.update(self.mark(composed.body))
+        return composed
+
+    def compose_unplaced(self, event: str, payload: Mapping[str, object]) -> Composed:
+        """Return an event in its form; values that are no JSON are made plain first."""
+        composed = self.recorder.compose(event, payload)
+        if any(gap["reason"] == "not_json" for gap in composed.gaps):
+            plain = {name: make_plain(value, self.default) for name, value in payload.items()}
+            return self.recorder.compose(event, plain)
+        return composed
+
+    def write(self, event: str, payload: Mapping[str, object]) -> None:
+        """Write one event without a place of its own, now."""
+        self.append(self.compose_unplaced(event, payload))
+
+    def append(self, composed: Composed) -> None:
+        """Write one event now."""
+        with self.lock:
+            self.write_seam()
+            try:
+                self.recorder.append([composed])
+                self.watch(composed.body)
+            except EnvironmentFault as error:
+                if composed.durable:
+                    raise
+                self.recorder.note_gap(lost_events([composed], error))
+
+    def make_key(
+        self, body: Mapping[str, object], given: str | None, recorded: Recorded | None
+    ) -> str:
+        """Return the key of a tool call: the recorded one, a given one for its first, else one made
+        of the place.
+
+        What runs beside other work is told apart by its arguments.
+        """
+        if recorded is not None:
+            return str(recorded.fields.get("idempotency_key"))
+        if given is not None and hash(given) not in self._keys:
+            self._keys.put(hash(given))
+            return given
+        trace_id = self.trace_id if self.past is None else self.past.trace_id
+        step, ordinal = place_of(body)
+        place: tuple[str, ...] = (step, str(ordinal), str(body["tool"]))
+        if body.get("beside"):
+            place = (*place, "beside", str(body.get("args_hash")))
+        while (
+            hash(key := idempotency_key(trace_id, *place, str(self.count("key", *place))))
+            in self._keys
+        ):
+            pass  # a recorded call has it
+        self._keys.put(hash(key))
+        return key
+
+
+def take_claim(root: str, invocation_id: str) -> int:
+    """Return the descriptor by which a process holds a run while it lives; -1 where none can be
+    kept.
+
+    Raises RUN_BUSY.
+    """
+    try:
+        with durable.folder(root, f"{layout.LOCAL}/runs", create=True) as folder_fd:
+            flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            fd = os.open(f"{invocation_id}.lock", flags, durable.PRIVATE, dir_fd=folder_fd)
+    except (OSError, InvocationError):
+        return -1
+    try:
+        durable.lock(fd, f"run {invocation_id}", wait=0.0)
+    except EnvironmentFault as error:
+        os.close(fd)
+        raise CallerError(
+            "RUN_BUSY",
+            f"{invocation_id} is being worked on by another process that is still alive",
+            "wait for it to end, then resume",
+        ) from error
+    return fd
+
+
+def _make_key(body: Mapping[str, object], scope: Scope) -> Key:
+    """Return where and for what a program asks, as its history tells things apart."""
+    event = str(body["event"])
+    return event, scope.place, scope.known_id, str(body.get(ASKS[event], ""))
+
+
+def _describe_asked(fields: Mapping[str, object]) -> str:
+    """Return what a program asked for in a few words: `step plan (2)`."""
+    event = str(fields.get("event"))
+    name = fields.get(ASKS[event]) or next(
+        (fields[key] for key in ("to", "path", "query") if fields.get(key)), ""
+    )
+    ordinal = f" ({fields['ordinal']})" if event == "step_started" and "ordinal" in fields else ""
+    return f"{event.partition('_')[0]} {name}".strip() + ordinal

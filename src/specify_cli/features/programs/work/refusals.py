@@ -1,0 +1,146 @@
+"""The errors of a governed run: a spent limit, another way than recorded, work that is not done.
+
+    raise side_effects_not_allowed("deploy")
+
+Pure: each function makes an error or raises one.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import (
+    AsyncGenerator,
+    Coroutine,
+    Generator,
+    Sequence,
+)
+
+from doctrine.text import say
+from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.features.programs.history import Recorded
+
+
+class LimitExceeded(CallerError):
+    """The run has spent a limit; it is recorded, and nothing of the run goes on."""
+
+    def __init__(self, name: str, allowed: int, found: int) -> None:
+        spent = f"{found} spent" if name in ("tokens", "seconds") else f"this would be {found}"
+        super().__init__(
+            "LIMIT_EXCEEDED",
+            f"{name}: {allowed} allowed, {spent}",
+            "begin another invocation, or open it with a wider limit",
+        )
+        self.limit = name
+
+
+def divergence(where: str, expected: object, found: object, *, appended: bool) -> StoredDataError:
+    """Return a program that does not do again what the record says it did."""
+    after = "what it had done until then is on the record" if appended else "nothing was appended"
+    return StoredDataError(
+        "STATE_DIVERGENCE",
+        f"{where}: the record has {expected}, the program now gives {found}; {after}",
+        "resume with the program that began the run, or begin another invocation",
+    )
+
+
+def recorded_error(code: str, message: str) -> Exception:
+    """Return the error a step or tool ended in, as the built-in exception of its name, else as a
+    RecordedError."""
+
+    kind = getattr(builtins, code, None)
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        try:
+            return kind(message)
+        except TypeError:
+            pass  # this one is not made of a message alone
+    return RecordedError(f"{code}: {message}")
+
+
+class RecordedError(Exception):
+    """An error a step or tool ended in when it ran; its text is the recorded one."""
+
+
+def in_doubt_error(calls: Sequence[Recorded], invocation_id: str) -> CallerError:
+    """Return the refusal to run again what may have taken effect already; it names every such
+    call."""
+    named = ", ".join(f"{call.call_id} of {say(call.fields.get('tool'))}" for call in calls)
+    is_one = len(calls) == 1
+    has, it = ("has", "it") if is_one else ("have", "them")
+    consent = " ".join(f"--rerun {call.attempt}" for call in calls)
+    return CallerError(
+        "IN_DOUBT",
+        f"{'call' if is_one else 'calls'} {named} began and {has} no result: "
+        f"{'it' if is_one else 'each'} may have "
+        f"taken effect, and running {it} again may do so twice",
+        f"where it did not: spec-kitty resume {invocation_id} {consent}; where it did, record "
+        "its tool_result",
+    )
+
+
+def side_effects_not_allowed(calls: str, *, live: bool = True) -> CallerError:
+    """Return the refusal to let a re-execution touch the outside world."""
+    what = (
+        "would make them again"
+        if live
+        else "gives back what they came to, but cannot see what stands around them"
+    )
+    return CallerError(
+        "SIDE_EFFECTS_NOT_ALLOWED",
+        f"calls with side effects outside the project that are not idempotent: {calls}; a "
+        f"re-execution {what}",
+        "give --allow-external if that is meant",
+    )
+
+
+def refuse_async(name: str, result: object, instead: str) -> None:
+    """Refuse a result that is work still to be done: on the record it would look done."""
+    if hasattr(result, "__await__") or isinstance(result, (Generator, AsyncGenerator)):
+        if isinstance(result, (Coroutine, Generator)):
+            result.close()
+        raise not_done(name, instead)
+    refuse_unfinished(name, result)
+
+
+def refuse_unfinished(name: str, result: object) -> None:
+    """Refuse a future that is not done: what it stands for goes on in a thread or process."""
+    if callable(getattr(result, "add_done_callback", None)) and not result.done():  # type: ignore[attr-defined]
+        raise CallerError(
+            "INVALID_VALUE",
+            f"{name}: expected what the work came to, found a {type(result).__name__} that is "
+            "not done",
+            "give its result: future.result()",
+        )
+
+
+def not_done(name: str, instead: str) -> CallerError:
+    """Return the refusal of a function that only begins its work."""
+    return CallerError(
+        "INVALID_VALUE",
+        f"{name}: expected a function that does its work when it is called, found a coroutine "
+        "or generator",
+        f"await a coroutine through {instead}; read a generator to its end",
+    )
+
+
+def not_resumable(name: str) -> CallerError:
+    """Return the refusal of a body that a resumed run cannot leave out."""
+    return CallerError(
+        "NOT_RESUMABLE",
+        f"the call of {name} has its result, and Python cannot leave out the body of a with "
+        "that does not ask",
+        "write `if not call.done:` above what the body does, or make it a decorated function",
+    )
+
+
+def describe_failure(error: BaseException) -> dict[str, object]:
+    """Return an error as an event has it: under its code where it is one of ours."""
+    code = error.code if isinstance(error, InvocationError) else type(error).__name__
+    return {"error_code": code, "message": describe_error(error)}
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an error's text, also of one that cannot say it."""
+    try:
+        return str(error)
+    except Exception:
+        return "(its text cannot be read)"

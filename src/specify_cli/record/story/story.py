@@ -1,0 +1,109 @@
+"""A story as values: its chapters, who asked, which rules were shown, what changed.  [pure]
+
+    story.done[0].title, story.changed[0].path, story.asked.request
+
+`telling.py` makes one of a record; whoever shows it needs these values alone.
+"""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from specify_cli.record.story.words import Act
+
+
+class Part(NamedTuple):
+    """A part of the story: a chapter (`prompt`, `subagent`, `step`), an `answer`, a group of deeds
+    of one kind (`read`, `edit`, `run`, `test`, …) or a `note`.
+
+    `text` is what was asked or answered, in full as far as it is kept. `outcome` is failed where
+    anything in a group failed.
+    """
+
+    kind: str
+    title: str
+    text: str
+    outcome: str
+    at: str | None
+    duration_ms: int | None
+    limits: tuple[str, ...]
+    seqs: tuple[int, ...]
+    acts: tuple[Act, ...]
+    parts: tuple[Part, ...]
+
+
+class Asked(NamedTuple):
+    """Who asked for what, and who was chosen for it and why; `missing` says why no request is
+    there, where that is known, `work` which work package of which mission it is."""
+
+    request: str | None
+    missing: str
+    by: str
+    model: str | None
+    harness: str | None
+    session: str | None
+    profile: str | None
+    action: str | None
+    why: str
+    at: str | None
+    parent: str | None
+    work: str
+
+
+class Bearing(NamedTuple):
+    """A rule that was found by what the work is about: its `because` as the record says it, the
+    changed `files` it was found by, and whether by the kind of work."""
+
+    uri: str
+    because: tuple[str, ...]
+    files: tuple[str, ...]
+    by_kind: bool
+
+
+class Told(NamedTuple):
+    """The rules that were put before the agent: their uris, those in front first; `bearing` are
+    those of which the record says that a file or the kind of work brought them."""
+
+    summary: str
+    shown: tuple[str, ...]
+    offered: tuple[str, ...]
+    kept_back: tuple[str, ...]
+    bearing: tuple[Bearing, ...]
+
+
+class Changed(NamedTuple):
+    """A file that changed: how, and how many lines came and went where that is known."""
+
+    path: str
+    kind: str
+    added: int | None
+    removed: int | None
+    seqs: tuple[int, ...]
+
+
+class Story(NamedTuple):
+    """A record as a story. `outcome` is open where it is not closed; `tests` says how the work was
+    tested after its last change. `left` and `judged` are sentences with the lines they cite."""
+
+    invocation_id: str
+    outcome: str
+    closed_by: str | None
+    ended_at: str | None
+    duration_ms: int | None
+    asked: Asked
+    told: Told
+    done: tuple[Part, ...]
+    changed: tuple[Changed, ...]
+    calls: int
+    failed: int
+    tests: str
+    left: tuple[Fact, ...]
+    judged: tuple[Fact, ...]
+
+
+class Fact(NamedTuple):
+    """A sentence, and the lines that show it."""
+
+    text: str
+    seqs: tuple[int, ...]

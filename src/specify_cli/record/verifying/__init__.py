@@ -1,0 +1,12 @@
+"""The parts of verifying a record that `verify.py` above this folder stands on.
+
+    from specify_cli.record.verifying.named_objects import named_objects
+    assert not list(named_objects({"event": "started"}, seq=0, offset=0))
+
+Reading order: `contents.py` (what the lines of a record say, held against each other),
+`named_objects.py` (which objects a line and an object name), `annexes.py` (files beside a closed
+record), `erasures.py` (whether an annex accounts for what a line lost).
+
+No I/O. A function returns findings or yields names and never raises; the objects that are named are
+looked up by storage, which has the files.
+"""

@@ -1,0 +1,102 @@
+"""Is each annex of a record whole, and of this record (docs/format.md §13).  [pure]
+
+report = add_annexes(verify_record(lines, …), invocation_id, [(file, data)])
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Set
+
+from doctrine.text import say
+from specify_cli.record.event_table import ANNEX_EVENTS, ORDERS
+from specify_cli.record.findings import (
+    ErasedLine,
+    Finding,
+    NamedObject,
+    RecordReport,
+    finding,
+)
+from specify_cli.record.record import integer_at
+from specify_cli.record.seal import (
+    TIME_PATTERN,
+    VERSIONS,
+    erased_members,
+    open_line,
+    seal_at_end,
+)
+from specify_cli.record.verifying.erasures import judge_erasures
+from specify_cli.record.verifying.named_objects import named_objects
+
+
+def add_annexes(
+    report: RecordReport,
+    invocation_id: str,
+    annexes: Iterable[tuple[str, bytes]],
+    holds: Callable[[str], bool] | None = None,
+) -> RecordReport:
+    """Return the report of a record with what its annexes say, which are given by file and
+    bytes; `holds` says whether the record shows a seal."""
+    closing = report.tip if report.status == "closed" else None
+    findings, named, seals = list(report.findings), list(report.objects), list(report.trail.annexes)
+    erasures: list[tuple[str, Mapping[str, object]]] = []
+    erased = list(report.erased)
+    for file, data in annexes:
+        line = open_line(data[:-1]) if b'"ordered_by":' in data or b'"erased":' in data else None
+        fields = {} if line is None or line.fields is None else line.fields
+        orders = fields.get("event") in ORDERS
+        # What is ordered of an open record hangs on its start.
+        on_start = orders and fields.get("prev") == report.trail.started
+        tip = report.trail.started if on_start else closing
+        wrong, objects = verify_annex(data, file=file, invocation_id=invocation_id, tip=tip)
+        findings += wrong
+        named += objects
+        seals += filter(None, [seal_at_end(data)])
+        if orders and not wrong:
+            erasures.append((file, {**fields, "~": seal_at_end(data)}))
+        elif line is not None and line.digest is not None and line.seal is not None and not wrong:
+            # It keeps the seal that the log holds, whatever it says: an erasure has to name it.
+            members, seq = erased_members(fields), integer_at(fields, "seq", 0) or 0
+            at = str(fields.get("at"))
+            erased.append(ErasedLine(seq, line.seal, line.digest, members, at, file))
+            findings.append(finding("ERASURE_UNPROVEN", file, seq, 0, ", ".join(members)))
+    trail, shown = report.trail._replace(annexes=tuple(seals)), frozenset(seals)
+    report = report._replace(
+        findings=tuple(findings), objects=tuple(named), trail=trail, erased=tuple(erased)
+    )
+    known = None if holds is None else lambda seal: seal in shown or holds(seal)
+    return judge_erasures(report, erasures, known) if erasures else report
+
+
+def verify_annex(
+    data: bytes, *, file: str, invocation_id: str, tip: str | None
+) -> tuple[tuple[Finding, ...], tuple[NamedObject, ...]]:
+    """Return what is wrong with an annex of a record, and the objects it names; `tip` is the
+    closing line's seal."""
+    line = open_line(data[:-1]) if data.endswith(b"\n") and data.count(b"\n") == 1 else None
+    if line is None:
+        return (finding("ANNEX_MISMATCH", file, None, 0, "expected one whole line"),), ()
+    if line.problems or line.fields is None:
+        return (finding(line.problems[0], file, None, 0),), ()
+    fields = line.fields
+    seq = integer_at(fields, "seq", 0)
+    if line.digest is not None and fields.get("event") in ORDERS:
+        return (finding("ANNEX_MISMATCH", file, seq, 0, "nothing of an order is ever erased"),), ()
+    expected: dict[str, Set[object]] = {
+        "event": ANNEX_EVENTS,
+        "invocation_id": {invocation_id},
+        "prev": {tip},
+        "v": VERSIONS,
+    }
+    for key, allowed in expected.items():
+        if fields.get(key) not in allowed:
+            required = (
+                "a closed record"
+                if key == "prev" and tip is None
+                else " or ".join(sorted(map(str, allowed)))
+            )
+            detail = f"{key}: expected {required}, found {say(fields.get(key))}"
+            return (finding("ANNEX_MISMATCH", file, seq, 0, detail),), ()
+    if seq is None or re.fullmatch(TIME_PATTERN, str(fields.get("at"))) is None:
+        return (finding("ANNEX_MISMATCH", file, seq, 0, "expected a seq and a time"),), ()
+    return (), tuple(named_objects(fields, seq, 0))

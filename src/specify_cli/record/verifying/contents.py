@@ -1,0 +1,262 @@
+"""What the lines of one record say, held against each other.  [pure]
+
+    contents = Contents("implementer-01J….jsonl", name_ids=None)
+    contents.check_contents(fields, 3, 1024, judged=True)
+    contents.findings
+
+A result is held against its call, a search against the line behind it, an id against that of the
+record. Bytes, seals and the chain are matters of `verify.py` above.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+
+from doctrine.text import say
+from specify_cli.record.event_table import EVENTS, OBJECT_MEMBERS
+from specify_cli.record.findings import (
+    ERROR,
+    LAST_OPENING_SEQ,
+    NO_FACTS,
+    OF_THE_LINES,
+    Citation,
+    Finding,
+    NamedObject,
+    TrailFacts,
+    finding,
+)
+from specify_cli.record.reading.contradictions import STATING, find_contradictions
+from specify_cli.record.reading.evidence import CONTRADICTIONS
+from specify_cli.record.reading.hash_table import HashTable
+from specify_cli.record.record import Tip, genesis_tip
+from specify_cli.record.seal import ERASED
+from specify_cli.record.verifying.named_objects import named_objects
+
+KNOWN = frozenset(EVENTS)
+# Events of which something is kept while a record is read.
+_FOLLOWED = frozenset(
+    ("started", "completed", "tool_call", "approval", "capture_gap", "reconciled")
+)
+_SEARCH = frozenset(("retrieval_request", "retrieval_response"))
+# Stands for a search that a withheld line may be; and the tool of a call whose writer was told
+# none.
+HIDDEN = ("", -1, -1)
+_UNNAMED = "unknown"
+# No hash is -1.
+_ERASED_RESULT = -1
+
+
+class Calls:
+    """At which seq the result of each call stands, and a hash of what it said; -1 and the tool's
+    hash of an open call.
+
+    The hash of an open call is 0 where two calls of one id are open. In arrays, for a record can
+    have a million calls.
+    """
+
+    def __init__(self) -> None:
+        self._numbers, self._seqs, self._hashes = HashTable(), array("q"), array("q")
+
+    def get(self, call_id: str) -> tuple[int, int] | None:
+        """Return what is known of a call; None for one that never began."""
+        number = self._numbers.get(hash(call_id))
+        return (self._seqs[number - 1], self._hashes[number - 1]) if number else None
+
+    def open(self, call_id: str, tool: int) -> None:
+        """Note that a call began; `tool` is a hash of its tool's name, 0 where that is unknown."""
+        known = self.get(call_id)
+        again = known is not None and known[0] < 0 and known[1] != tool
+        self.put(call_id, -1, 0 if again else tool)
+
+    def put(self, call_id: str, seq: int, hashed: int) -> None:
+        """Note the result of a call: its seq, and a hash of what it said."""
+        number = self._numbers.get(hash(call_id))
+        if number:
+            self._seqs[number - 1], self._hashes[number - 1] = seq, hashed
+            return
+        self._seqs.append(seq)
+        self._hashes.append(hashed)
+        self._numbers.put(hash(call_id), len(self._seqs))
+
+
+class Contents:
+    """What the lines taken so far say of calls, searches, the trail and the end of their record.
+
+    `tip` is the last good line. Each finding names `file`; `name_ids` are the profile and the
+    invocation that the name of that file holds.
+    """
+
+    def __init__(self, file: str, name_ids: tuple[str | None, str] | None) -> None:
+        self.file = file
+        self.name_ids = name_ids
+        self.findings: list[Finding] = []
+        self.objects: list[NamedObject] = []
+        self.invocation_id: str | None = None
+        self.tip: Tip = genesis_tip()
+        self.closed_at: int | None = None
+        self.calls = Calls()
+        # Of an imported record, which is a transcript's throughout, the calls of which nothing has
+        # said yet how they ended; of any other record none.
+        self.unsure: set[str] | frozenset[str] = frozenset()
+        # The search that the next line has to answer, for both are one write: its request_id, seq
+        # and offset.
+        self.search: tuple[str, int, int] | None = None
+        self.trail = NO_FACTS
+        self.is_session, self.told_once = False, 0
+
+    def add_finding(self, code: str, seq: int | None, offset: int, detail: str = "") -> None:
+        """Add a finding at a byte offset of the file."""
+        self.findings.append(finding(code, self.file, seq, offset, detail))
+
+    def check_contents(
+        self, fields: dict[str, object], seq: int, offset: int, *, judged: bool
+    ) -> None:
+        """Note what a line says and, if it is to be `judged`, hold it against those before."""
+        event = str(fields.get("event", ""))
+        if seq == LAST_OPENING_SEQ and self.trail.started is None:
+            self.trail = self.trail._replace(started=self.tip.seal)
+        if event in _FOLLOWED:
+            self._follow_event(event, fields, seq)
+        if not judged:
+            return
+        if fields.get("invocation_id") != self.invocation_id or self.invocation_id is None:
+            self.check_identity(fields, seq, offset)
+        if self.search is not None or event in _SEARCH:
+            self._check_search(event, fields, seq, offset)
+        if event in STATING and ERASED not in fields:
+            for why in find_contradictions(fields):
+                self.add_finding("DIGEST_CONTRADICTED", seq, offset, why)
+        if event not in KNOWN:
+            self.add_finding("UNKNOWN_EVENT", seq, offset, event)
+        elif event == "started" and "imported" in fields:
+            self.unsure = set()
+            self.add_finding("TIMES_CLAIMED", seq, offset, _describe_import(fields["imported"]))
+        elif event == "tool_result":
+            self._check_result(fields, seq, offset)
+        elif event == "capture_gap" and fields.get("reason") in CONTRADICTIONS:
+            self.add_finding("CONTRADICTION_TOLD", seq, offset, say(fields.get("what")))
+        if event in OBJECT_MEMBERS or dict in map(type, fields.values()):
+            self.objects += named_objects(fields, seq, offset)
+
+    def _follow_event(self, event: str, fields: dict[str, object], seq: int) -> None:
+        """Keep what a line says of the trail, and which calls are open."""
+        if event == "completed" and self.closed_at is None:
+            self.closed_at = seq
+            cites = (*self.trail.cites, *_read_links(fields, seq))
+            self.trail = self.trail._replace(completed=self.tip.seal, cites=cites)
+        elif event == "started" and seq == 0:
+            logged = self.tip.seal if fields.get("tombstone") is True else None
+            self.is_session = "session" in fields and "imported" not in fields
+            cites = _read_links(fields, seq)
+            self.trail = TrailFacts(
+                logged, linked="after" in fields, cites=cites, narrowed="narrowed" in fields
+            )
+        elif event == "tool_call":
+            tool = fields.get("tool")
+            self.calls.open(
+                say(fields.get("call_id")),
+                hash(tool) if isinstance(tool, str) and tool != _UNNAMED else 0,
+            )
+            self.told_once += self.is_session
+        elif event == "reconciled":
+            confirmed = fields.get("confirmed")
+            self.told_once -= confirmed if type(confirmed) is int else 0
+        elif event == "capture_gap" and fields.get("reason") == "hooks_off":
+            self.trail = self.trail._replace(hooks_off=True)
+        elif event == "approval" and fields.get("identity") != "claim":
+            self.trail = self.trail._replace(approvals=self.trail.approvals + 1)
+
+    def _check_result(self, fields: dict[str, object], seq: int, offset: int) -> None:
+        call_id = say(fields.get("call_id"))
+        known = self.calls.get(call_id)
+        first = None if known is None or known[0] < 0 else known
+        # Of a result whose output was erased it cannot be told whether another one says the same.
+        known_whole = ERASED not in fields
+        result = hash((say(fields.get("status")), say(fields.get("output_hash"))))
+        result = result if known_whole else _ERASED_RESULT
+        inferred, tool = fields.get("inferred") is True, say(fields.get("tool", _UNNAMED))
+        if self._is_harmed() or (inferred and first is not None):
+            pass
+        elif first is not None and (_is_of_transcript(fields) or call_id in self.unsure):
+            pass  # it says how a call ended of which the first result did not
+        elif first is not None and first[1] != result and _ERASED_RESULT not in (first[1], result):
+            what = f"call {call_id} has a result at seq {first[0]} and another at seq {seq}"
+            self.add_finding("CONFLICTING_DUPLICATE", seq, offset, what)
+        elif first is not None or known is None:
+            self.add_finding("RESULT_WITHOUT_CALL", seq, offset, call_id)
+        elif known[1] not in (0, hash(tool)) and tool != _UNNAMED:
+            self.add_finding(
+                "PAIR_CONTRADICTED", seq, offset, f"call {call_id} is of another tool than {tool}"
+            )
+        if isinstance(self.unsure, set) and first is None and fields.get("status") == "unknown":
+            self.unsure.add(call_id)
+        # What was inferred stands for no result: one that is told later is the first.
+        if first is None:
+            self.calls.put(call_id, *((-1, 0) if inferred else (seq, result)))
+
+    def _check_search(self, event: str, fields: dict[str, object], seq: int, offset: int) -> None:
+        """Hold a search against the line behind it, which answers it: nothing but a crash comes
+        between them."""
+        asked, self.search = self.search, None
+        name = say(fields.get("request_id"))
+        if event == "retrieval_request":
+            self.search = name, seq, offset
+        if asked is HIDDEN or self._is_harmed():
+            return
+        if asked is None and event == "retrieval_response":
+            self.add_finding("PAIR_CONTRADICTED", seq, offset, f"nothing before it asks for {name}")
+        elif (
+            asked is not None
+            and (event, name) != ("retrieval_response", asked[0])
+            and event != "recovered"
+        ):
+            self.add_finding(
+                "PAIR_CONTRADICTED",
+                asked[1],
+                asked[2],
+                f"{asked[0]} is not answered by the next line",
+            )
+
+    def _is_harmed(self) -> bool:
+        """Return whether lines are harmed: what is missed may be among them, and that is one
+        finding already."""
+        return any(item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings)
+
+    def check_identity(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
+        """Hold the ids of a line against those of the file name and of the first line."""
+        invocation_id = say(fields.get("invocation_id"))
+        if self.invocation_id is None:
+            self.invocation_id = invocation_id
+            named_profile, named_id = self.name_ids or (None, invocation_id)
+            profile_id = fields.get("profile_id", named_profile)
+            if named_id != invocation_id or (
+                named_profile is not None and named_profile != profile_id
+            ):
+                self.add_finding(
+                    "NAME_MISMATCH",
+                    seq,
+                    offset,
+                    f"its lines say {say(profile_id)}-{invocation_id}.jsonl",
+                )
+        elif invocation_id != self.invocation_id:
+            self.add_finding(
+                "ID_MISMATCH", seq, offset, f"expected {self.invocation_id}, found {invocation_id}"
+            )
+
+
+def _is_of_transcript(fields: Mapping[str, object]) -> bool:
+    """Return whether a program's transcript tells a line: no payload can say so of itself."""
+    return fields.get("witness") == "transcript"
+
+
+def _read_links(fields: Mapping[str, object], seq: int | None) -> tuple[Citation, ...]:
+    seals, ids = fields.get("after"), fields.get("after_of")
+    if not isinstance(seals, list) or not isinstance(ids, list):
+        return ()
+    return tuple(Citation(seq, say(of), say(seal)) for of, seal in zip(ids, seals, strict=False))
+
+
+def _describe_import(imported: object) -> str:
+    members = imported if isinstance(imported, dict) else {}
+    return f"from a transcript of {say(members.get('harness'))} at {say(members.get('at'))}"

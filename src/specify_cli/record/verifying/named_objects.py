@@ -1,0 +1,84 @@
+"""Which objects a line, and an object in turn, name by their SHA-256 (docs/format.md §5).  [pure]
+
+[item.digest for item in named_objects(fields, seq=3, offset=1024)]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+
+from specify_cli.record.event_table import OBJECT_MEMBERS
+from specify_cli.record.findings import (
+    NamedObject,
+)
+
+_EMPTY = hashlib.sha256(b"").hexdigest()
+
+
+def named_objects(
+    fields: Mapping[str, object], seq: int | None, offset: int
+) -> Iterator[NamedObject]:
+    """Yield the objects a line names."""
+    for key in OBJECT_MEMBERS.get(str(fields.get("event")), ()):
+        digest = fields.get(key)
+        if (
+            digest == _EMPTY
+            and key == "governance_context_hash"
+            and not fields.get("governance_context_available")
+        ):
+            continue
+        if isinstance(digest, str):
+            yield NamedObject(digest, key, seq, offset)
+    for key, value in fields.items():
+        if type(value) is dict and isinstance(value.get("object"), str):
+            yield NamedObject(value["object"], key, seq, offset)
+
+
+def objects_of(field: str, data: bytes) -> tuple[tuple[str, str], ...] | None:
+    """Return (digest, field) of each object that a snapshot or corpus names in turn; None where the
+    data is neither.
+
+    Profiles are named too; those of the shipped bundle are entries of it and not objects
+    (`bundle_entries`).
+    """
+    value = _parse_mapping(data)
+    if value is None:
+        return None
+    if field == "corpus":
+        files = value.get("files")
+        return (
+            tuple((str(name), "file") for name in files.values())
+            if isinstance(files, dict)
+            else None
+        )
+    profiles = value.get("profiles")
+    if not isinstance(profiles, dict) or not isinstance(value.get("v"), int):
+        return None
+    members = [
+        ("shipped", "shipped"),
+        ("router_table", "router_table"),
+        ("policy", "policy"),
+        ("corpus", "corpus"),
+    ]
+    named = [(str(value[key]), kind) for key, kind in members if isinstance(value.get(key), str)]
+    return (*named, *((str(name), "profile") for name in profiles.values()))
+
+
+def bundle_entries(bundle: bytes) -> frozenset[str]:
+    """Return the digests of the files inside a shipped bundle."""
+    value = _parse_mapping(bundle)
+    files = None if value is None else value.get("files")
+    entries = files.values() if isinstance(files, dict) else ()
+    return frozenset(
+        str(entry["sha256"]) for entry in entries if isinstance(entry, dict) and "sha256" in entry
+    )
+
+
+def _parse_mapping(data: bytes) -> dict[str, object] | None:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

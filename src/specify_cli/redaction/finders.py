@@ -1,0 +1,454 @@
+"""Finders of secrets that a needle and a pattern cannot say: keys, addresses, options, names.
+
+    FINDERS["url-password"](rule, text, text.lower(), frozenset())    # [(start, end), …]
+
+Each is called when one of its needles stands in a text, and reads a bounded or a once-read stretch
+around it. `JUDGES` of `rules.py` says whether what was found is a secret.
+"""
+
+from __future__ import annotations
+
+import re
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.redaction.heuristics import compiled, is_secret, kind_of_name
+from specify_cli.redaction.rules import JUDGES, OPTIONS, PARTS, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_WORD, _KEY_LINES = PARTS["word"], PARTS["key lines"]
+_OPTION = (
+    r"-{1,2}(?:" + "|".join(sorted((o.lstrip("-") for o in OPTIONS), key=len, reverse=True)) + ")"
+)
+_NEXT = r"(?:[ \t]{1,4}|=|\\*[\"'],\s{0,4}){1,2}"
+_BEHIND = {
+    "next": _NEXT + "(?:pass:)?" + _WORD,
+    "glued": r"(?![ \t=\"',])" + _WORD + r"|(?=\\*[\"'][^,\s])" + _WORD,
+    "pair": r"(?:[ \t]{0,4}=?[ "
+    r"\t]{0,4}|\\*[\"'],\s{0,4})\\*[\"']?[^\s:\"'\\]{1,128}+:([^\s\"'\\]{3,256}+)",
+    "cookie": _NEXT + r"\\*[\"']?([\w.-]{1,128}=[^\"'\n\\]{6,4096}+)",
+}
+# Grows when the functions here would find something else in the same text.
+FINDERS_VERSION = 4
+_TYPED = (
+    r"(?::\s{0,3}&?(?:'static )?[A-Za-z_][A-Za-z0-9_.\[\], |]{0,40}?\s{0,3}(?==[ "
+    r"\t]{0,4}[^\s=,;)}\]])|\[\d{0,4}\]|\s?\{ ?get;[^}\n]{0,24}\})?"
+)
+_ASSIGNED = (
+    r"(?P<close>\\*[\"'`\]]{0,2})\s{0,16}+"
+    + _TYPED
+    + r"(?:(?:[sS]tring|str)\b)?\s{0,8}+"
+    + r"(?P<sep>:=|=>|={1,3}|[:=]\s{0,4}\{\s{0,16}\\*[\"']?value\\*[\"']?\s{0,4}[:=]|\s?\{\s{0,40}(?:\w{1,24}\s{0,8}=[^\n]{0,80}\n\s{0,40}){0,4}default\s{0,8}="
+    + r"|%3[dD]|&(?:#61|#x3[dD]|equals);|[:：]|>|\(|,?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?value\\*[\"']?\s{0,4}[:=]|,|\||(?:is|was|to)(?=\s))"
+    + r"[ \t]{0,16}(?:\r?\n[ "
+    r"\t]{0,16})?(?:[rbuf]{1,2}(?=[\"']))?(?P<quote>\\*(?:\"{3}|'{3}|[\"'`]))?"
+)
+_RUN = r"[^\s\"'`<>\\]{1,256}+"
+_REST = r"[^\s\"'`<>\\]*+"
+
+
+def _find_private_keys(
+    rule: Rule, text: str, folded: str, ids: frozenset[str]
+) -> list[tuple[int, int]]:
+    """From BEGIN to END; where END is missing, as far as lines of key material go."""
+    spans: list[tuple[int, int]] = []
+    at = text.find("PRIVATE KEY")
+    end_mark = begin_mark = -2
+    while at >= 0:
+        start = text.rfind("BEGIN", max(0, at - 40), at)
+        step = at + 11
+        if start >= 0 and text[max(0, start - 5) : start].rstrip(" ").endswith("----"):
+            while start > 0 and text[start - 1] in "- ":
+                start -= 1
+                if at - start > 64:
+                    break
+            body = text.find("--", step, step + 16)
+            if body >= 0:
+                while text[body : body + 1] == "-":
+                    body += 1
+                if end_mark != -1 and end_mark < body:
+                    end_mark = text.find("---END", body)
+                    spaced = text.find("--- END", body)
+                    end_mark = spaced if end_mark < 0 or 0 <= spaced < end_mark else end_mark
+                if begin_mark != -1 and begin_mark < body:
+                    begin_mark = text.find("---BEGIN", body)
+                whole = (
+                    end_mark >= body
+                    and (begin_mark < 0 or end_mark < begin_mark)
+                    and end_mark - body < 65536
+                )
+                if whole and compiled(r"[A-Za-z0-9+/=]{16}").search(text, body, end_mark):
+                    finish = compiled(r"-{3} ?END[A-Z0-9 ]{0,48}-{0,8}").match(text, end_mark)
+                    step = finish.end() if finish is not None else end_mark
+                    spans.append((start, step))
+                else:
+                    material = compiled(_KEY_LINES).match(text, body)
+                    if material is not None and compiled(r"[A-Za-z0-9+/=]{16}").search(
+                        text, body, material.end()
+                    ):
+                        spans.append((start, material.end()))
+                        step = material.end()
+        at = text.find("PRIVATE KEY", step)
+    if "kty" in text:
+        for match in compiled(
+            r"(?:\"|\\\")(?:d|p|q|dp|dq|qi|k)\\*\"\s{0,4}:\s{0,4}\\*\"([A-Za-z0-9_-]{32,}+)"
+        ).finditer(text):
+            spans.append(match.span(1))
+    return spans
+
+
+def _find_url_passwords(
+    rule: Rule, text: str, folded: str, ids: frozenset[str]
+) -> list[tuple[int, int]]:
+    spans = []
+    plain = r"[^\s/?#:@\"'<>\\|`]{0,128}+:([^\s/\"'<>\\`]{1,256})@(?=[\w\[.%$-])"
+    loose = (
+        r"[^\s/?#:@\"'<>\\|`]{0,128}+:(?!\d{1,5}(?:[/?#]|$))([^\s\"'<>\\`]{1,256})@(?=[\w\[.%$-])"
+    )
+    slashed = (
+        r"[^\s/?#:@\"'<>\\|`]{1,128}+:(?!\d{1,5}(?:[/?#]|$))([^\s\"'<>\\`@]{1,256}+)@(?=[\w\[.%$-])"
+    )
+    bare = r"([^\s/?#:@\"'<>\\|`]{16,256}+)(?::x-oauth-basic)?@(?=[\w\[.-])"
+    if rule.needles[0] == "@tcp(":
+        for needle in rule.needles:
+            at = text.find(needle)
+            while at >= 0:
+                match = compiled(
+                    r"[^\s:@/\"'`]{1,64}:([^\s@\"'`]{1,128})@(?=(?:tcp|unix)\()"
+                ).search(text, max(0, at - 193), at + 6)
+                if match is not None and JUDGES["value"](match[1], ids):
+                    spans.append(match.span(1))
+                at = text.find(needle, at + 5)
+        return spans
+    for needle in rule.needles:
+        at = text.find(needle)
+        while at >= 0:
+            end_of_needle = at + len(needle)
+            step = end_of_needle
+            if text.find("@", end_of_needle, end_of_needle + 400) >= 0:
+                web = folded.endswith(("http", "https", "ssh", "git", "ftp"), 0, at)
+                match = compiled(plain if web else loose).match(text, end_of_needle) or compiled(
+                    slashed
+                ).match(text, end_of_needle)
+                judge = "value"
+                if match is None:
+                    match, judge = compiled(bare).match(text, end_of_needle), "bearer"
+                if match is not None and JUDGES[judge](match[1], ids):
+                    spans.append(match.span(1))
+                    step = match.end()
+            at = text.find(needle, step)
+    return spans
+
+
+def what_follows(option: str, head: str) -> list[str]:
+    """Return how a password may follow an option, by the command that stands before it."""
+    for sign in "|;&\n":
+        head = head[head.rfind(sign) + 1 :]
+    for sign in ('"', "'", ",", "\\"):
+        head = head.replace(sign, " ")
+    head = head.lower().replace("   ", " ")
+    return [
+        form for form, commands in OPTIONS.get(option, ()) if any(one in head for one in commands)
+    ]
+
+
+def _find_option_values(
+    rule: Rule, text: str, folded: str, ids: frozenset[str]
+) -> list[tuple[int, int]]:
+    spans = []
+    for needle in rule.needles:
+        at = text.find(needle)
+        while at >= 0:
+            step = at + 2
+            option = (
+                compiled(_OPTION).match(text, at + 1)
+                if text[step : step + 1] in _OPTION_LETTERS
+                else None
+            )
+            if option is None:
+                at = text.find(needle, step)
+                continue
+            for form in what_follows(option[0], text[max(0, at - 200) : at + 1]):
+                match = compiled(_BEHIND[form]).match(text, option.end())
+                if match is not None:
+                    place = match.lastindex or 0
+                    secret = match[place]
+                    numbers = form == "pair" and secret.isdigit()  # as in docker run -u 1000:1000
+                    if not numbers and JUDGES["value"](secret, ids):
+                        spans.append(match.span(place))
+                        step = match.end()
+                        break
+            at = text.find(needle, step)
+    return spans
+
+
+_OPTION_LETTERS = frozenset(one[1] for one in OPTIONS)
+
+
+def _find_secret_values(
+    rule: Rule, text: str, folded: str, ids: frozenset[str]
+) -> list[tuple[int, int]]:
+    spans = []
+    done: set[int] = set()
+    for needle in rule.needles:
+        at = folded.find(needle)
+        last = streak = 0
+        while at >= 0:
+            near = text[at + len(needle) : at + len(needle) + 160]
+            rest = near.lstrip(_NAME_SIGNS)
+            end = at + len(needle) + len(near) - len(rest)
+            if rest and end not in done:
+                done.add(end)
+                if rest.lstrip("\"'`* ")[:1] in _BOUNDS:
+                    spans += _find_cells_below(text, at, ids, done)
+                if _is_lead(rest[:64], text[max(0, at - 48) : at]):
+                    secret = _find_secret_beside(text, at, end, ids)
+                    streak = streak + 1 if secret is None and at - last < 48 else 0
+                    last = end
+                    if secret is not None:
+                        spans.append(secret)
+                    elif streak > _MOST_NAMES:
+                        run = compiled(_REST).match(text, end)
+                        end = run.end() if run is not None else end
+            at = folded.find(needle, end)
+    return spans
+
+
+# So many names in a row without a secret, and the rest of an unbroken run is not read name by name.
+_MOST_NAMES = 64
+_NAME_SIGNS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+_BOUNDS = frozenset("|,;\t\r\n")
+
+
+def _is_lead(rest: str, head: str) -> bool:
+    """Tell by what stands behind and before a name, at small cost, that a value could belong to
+    it."""
+    next_ = rest.lstrip(" \t\r\n\"'`]\\")
+    sign = next_[:1]
+    return (
+        sign in ("=", ":", ">", "：", "|", "{", "%")
+        or (sign in ("(", ",", "[") and ('"' in rest or "'" in rest or "=" in rest))
+        or next_.startswith(("is ", "was ", "to ", "str", "Str", "&#", "&eq"))
+        or (
+            rest[0] in ' "'
+            and (
+                "-" in head
+                or "#define " in head
+                or "set" in head
+                or "ENV " in head
+                or "ARG " in head
+            )
+        )
+        or "value" in rest
+    )
+
+
+def _find_cells_below(
+    text: str, at: int, ids: frozenset[str], done: set[int]
+) -> list[tuple[int, int]]:
+    """Find the secrets of a table in which the line at `at` names the columns."""
+    line = text.rfind("\n", max(0, at - 2000), at) + 1
+    stop = text.find("\n", at, at + 2000)
+    spans: list[tuple[int, int]] = []
+    if stop < 0 or -1 - line in done:
+        return spans
+    done.add(-1 - line)
+    header = compiled(_HEADER).fullmatch(text, line, stop)
+    if header is None:
+        return spans
+    sign = next(sign for sign in "|\t,;" if sign in header[0])
+    kinds = [kind_of_name(name.strip(_FRAME)) for name in header[0].split(sign)]
+    for _ in range(200 if any(kinds) else 0):
+        begin = stop + 1
+        stop = text.find("\n", begin, begin + 4000)
+        stop = len(text) if stop < 0 and len(text) - begin < 4000 else stop
+        cells = text[begin:stop].split(sign) if stop > begin else []
+        if len(cells) == len(kinds):
+            done.add(-1 - begin)
+            for kind, cell in zip(kinds, cells, strict=True):
+                value = cell.strip(_FRAME)
+                if kind and is_secret(kind, value, ids, "cell"):
+                    first = begin + cell.index(value)
+                    spans.append((first, first + len(value)))
+                begin += len(cell) + 1
+        elif compiled(r"[-+|: =]{3,}").fullmatch(text, begin, max(begin, stop)) is None:
+            break
+    return spans
+
+
+_FRAME = " \t\r\"'`*|"
+_CELL = r"[\"'`*]?\w[\w .-]{0,63}[\"'`*]?"
+_HEADER = (
+    rf"\|?[ ]*{_CELL}[ ]*(?:\|[ ]*{_CELL}[ "
+    rf"]*)+\|?\r?|{_CELL}(?:(?:\t{_CELL})+|(?:,{_CELL})+|(?:;{_CELL})+)\r?"
+)
+
+
+def _find_secret_beside(
+    text: str, at: int, end: int, ids: frozenset[str]
+) -> tuple[int, int] | None:
+    """Return where the secret stands that belongs to the name around `at`, which ends at `end`."""
+    start = at
+    least = max(0, at - 48)
+    while start > least and (text[start - 1].isalnum() or text[start - 1] in "_-.$"):
+        start -= 1
+    dashed = text.startswith("--", start) or (
+        text[start : start + 1] == "-" and text[start : start + 2] != "->"
+    )
+    if start > 0 and text[start - 1] == "\\" and text[start] in "nrt":
+        start += 1
+    name = text[start:end].lstrip("-.$")
+    kind = kind_of_name(name)
+    if not kind and text[start - 1 : start] == " " and name == text[at:end]:  # as in "API key: …"
+        kind = kind_of_name(text[max(0, start - 12) : end])
+    match = _find_assignment(text, start, end, dashed) if kind else None
+    if match is None:
+        return None
+    sep, begin = match["sep"], match.end()
+    called = sep == "(" or (sep == "," and not dashed)
+    before = text[start - 1 : start]
+    if (
+        (called and match["quote"] is None)
+        or (sep == ">" and (before not in ("<", ":") or text[end - 1] == "-"))
+        or (sep == "|" and text[max(0, start - 4) : start].strip(" `*")[-1:] not in ("", "|", "\n"))
+    ):
+        return None
+    if match["quote"] is None:
+        return _find_bare(text, (start, dashed, name, kind), match, ids)
+    close = _find_closing(text, match["quote"], begin)
+    value = text[begin : max(begin, close)]
+    if close == begin or (
+        close > begin and not ("\n" in value[:-1] and len(match["quote"].lstrip("\\")) == 1)
+    ):
+        return (
+            (begin, close)
+            if value and is_secret(kind, value, ids, "called" if called else "quoted")
+            else None
+        )
+    run = compiled(_RUN).match(text, begin)  # never closed: cut off, or longer than is looked at
+    if run is None or not is_secret(
+        kind, run[0].split("|")[0] if sep == "|" else run[0], ids, "quoted"
+    ):
+        return None
+    return begin, _find_rest(text, begin + len(run[0].split("|")[0] if sep == "|" else run[0]))
+
+
+def _find_assignment(text: str, start: int, end: int, dashed: bool) -> re.Match[str] | None:
+    """Return what stands between a name and its value; of an option or a setter, blanks are
+    enough."""
+    match = compiled(_ASSIGNED).match(text, end)
+    if match is not None and not (match["sep"] in _VERBS and match["close"] not in ("", "`")):
+        return match
+    if text.endswith('name="', max(0, start - 6), start):
+        return compiled(_FORM_FIELD).match(text, end)
+    marked = dashed or text.endswith(_SETTERS, max(0, start - 12), start)
+    return (
+        compiled(r"(?P<close>)(?P<sep>[ \t]{1,4})(?P<quote>\\*[\"'])?").match(text, end)
+        if marked
+        else None
+    )
+
+
+def _find_rest(text: str, at: int) -> int:
+    """Return the end of the run of signs that goes on at a place."""
+    rest = compiled(_REST).match(text, at)
+    return rest.end() if rest is not None else at
+
+
+def _find_bare(
+    text: str, named: tuple[int, bool, str, str], match: re.Match[str], ids: frozenset[str]
+) -> tuple[int, int] | None:
+    """Return where a value without quotes stands, if it is a secret the way it stands there."""
+    start, dashed, name, kind = named
+    sep, begin = match["sep"], match.end()
+    run = compiled(_RUN).match(text, begin)
+    if run is None:
+        return None
+    value = run[0].split("|")[0] if sep == "|" else run[0]
+    before = text[start - 1 : start]
+    if before in ("?", "&"):
+        value, style = value.split("&")[0].split("#")[0], "joined"
+    elif (
+        before == ";"
+        or text[start - 2 : start] == "; "
+        or compiled(r"[^;]{1,256}+;\s?[A-Za-z][A-Za-z _]{1,40}=").match(text, begin)
+    ):
+        value, style = value.split(";")[0], "joined"
+    elif sep[0] in "%&" or sep[-1] == "\n":
+        value, style = compiled(r"&|%26|;").split(value, 1)[0], "joined"
+    elif dashed:
+        style = "flag"
+    elif text.endswith(("ENV ", "ARG "), max(0, start - 4), start):
+        style = "env"
+    elif sep in _VERBS or (sep[0] in ":：" and "\n" in match[0] and text[begin - 1] == "\n"):
+        style = "prose"
+    elif sep == ">":
+        style = "joined"
+    else:
+        style = _judge_style(text, start, name, match, begin + len(value))
+    if style not in ("joined", "env"):
+        value = value.rstrip(",;)]}." if style == "prose" else ",;)]}")
+    if not is_secret(kind, value, ids, style):
+        return None
+    finish = begin + len(value)
+    return begin, _find_rest(text, finish) if finish == run.end() else finish
+
+
+_VERBS = ("is", "was", "to")
+_SETTERS = ("#define ", "set -gx ", "set -x ", "setx ", "ENV ", "ARG ")
+# A field of a form, as it is sent: the name of the part, its other headers, an empty line.
+_FORM_FIELD = (
+    r"(?P<close>\")(?P<sep>[^\r\n]{0,80}(?:\r?\n[^\r\n]{1,120}){0,2}(?:\r?\n){2})(?P<quote>\Z)?"
+)
+# What source code holds and settings do not: there a word behind a colon is a type.
+_SOURCE = r"\b(?:class|def|import|function|interface|struct|const|let)\s|=>|;[ \t]*\n"
+
+
+def _find_closing(text: str, quote: str, begin: int) -> int:
+    """Return where the quotation ends, -1 if not within reach."""
+    limit = begin + 4096
+    at = text.find(quote, begin, limit)
+    if quote[0] == "\\":
+        return at
+    while at > begin and text[at - 1] == "\\":
+        back = at - 1
+        while back > begin and text[back - 1] == "\\" and at - back < 64:
+            back -= 1
+        if (at - back) % 2 == 0:
+            break
+        at = text.find(quote, at + 1, limit)
+    return at
+
+
+def _judge_style(text: str, start: int, name: str, match: re.Match[str], finish: int) -> str:
+    """Return how a bare value stands: as in a shell or .env file, alone on a line, or within code
+    and prose."""
+    least = max(0, start - 80)
+    line = max(text.rfind("\n", least, start) + 1, text.rfind("\\n", least, start) + 2, least)
+    head = text[line:start].strip(" \t+->|#*$`;\"'")
+    spaced = match.end() - match.start() > len(match["sep"])
+    if match["sep"] == "=" and not spaced and name.upper() == name:
+        return "env"
+    if (
+        head in ("export", "set", "setx", "ENV", "ARG", "env", "-e", "declare -x", "local")
+        and match["sep"] == "="
+    ):
+        return "env"
+    alone = not head and (match["sep"][-1] in ":：|" or not spaced)
+    if not alone or compiled(r" {0,2}(?:[\r\n#]|\\n|$)").match(text, finish) is None:
+        return "code"
+    is_setting = len(name) > 3 and name.upper() == name and match["sep"] in ":："
+    is_source = (
+        is_setting
+        and compiled(_SOURCE).search(text, max(0, start - 1000), finish + 1000) is not None
+    )
+    return "env" if is_setting and not is_source else "line"
+
+
+FINDERS: dict[str, Callable[[Rule, str, str, frozenset[str]], list[tuple[int, int]]]] = {
+    "private-key": _find_private_keys,
+    "url-password": _find_url_passwords,
+    "user-password": _find_option_values,
+    "secret-value": _find_secret_values,
+}

@@ -1,0 +1,253 @@
+"""One request as it is read: its words, what is negated, and its noun phrases.  [pure]
+
+    text = RequestText(scan_tokens("do not touch the parser", table), table)
+    text.negated    # the positions of "touch", "the" and "parser", too
+
+Positions are indices of tokens; `end` is the position behind the last token that may be looked at.
+Functions answer for any position: outside of the text there is the empty word.
+"""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from specify_cli.routing.words import Phrase, Verb, list_lemmas, read_cell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from specify_cli.routing.table import RouterTable
+    from specify_cli.routing.tokens import Token
+
+SUBJECTS = read_cell("i we they he she you it i've we've is are was were be")
+THINGS = read_cell("it them this that everything all anything")
+# How far apart the two halves of a phrase such as "break … down" may stand.
+_GAP = 8
+_SOFTENERS = read_cell("me us up out down together please bitte mal moi")
+# Helping verbs of a statement; "must not" and "should not" are orders.
+_HELPING = read_cell("is are was were do does did has have had can could will would")
+_ADVERBS = read_cell("always sometimes often still also only just now again already yesterday")
+_CONTRACTED = read_cell("it's that's what's there's here's let's he's she's who's where's")
+
+
+class Reading(NamedTuple):
+    """One action the text can be understood to ask for."""
+
+    action: str  # an action of the table, or "none" for what the table knows and no action covers
+    token: str
+    rule: str
+    position: int
+    lemma: str
+    # "alias" a row of the contract, "own" our additions, "signal" a noun that implies work
+    weight: str
+
+
+class RequestText:
+    """One request while it is read: its tokens, what is negated, and the table to ask."""
+
+    __slots__ = ("described", "negated", "table", "tokens")
+
+    def __init__(self, tokens: list[Token], table: RouterTable) -> None:
+        self.tokens, self.table = tokens, table
+        # What something does not do is a description: negated too, but no order to leave it undone.
+        self.described: set[int] = set()
+        self.negated = self._find_negated()
+
+    # --- words and phrases
+
+    def word(self, i: int) -> str:
+        """Return the folded word at `i`, or the empty text where there is none."""
+        return (
+            self.tokens[i].word if 0 <= i < len(self.tokens) and self.tokens[i].kind == "w" else ""
+        )
+
+    def is_in(self, i: int, *cells: str) -> bool:
+        """Does the word at `i` stand in one of these cells of the table."""
+        word = self.word(i)
+        return any(word in self.table.words(cell) for cell in cells)
+
+    def find_verb(self, i: int) -> Verb | None:
+        """Return the verb the word at `i` is a form of, of English first and then of another
+        language."""
+        verbs, foreign, word = self.table.verbs, self.table.foreign, self.word(i)
+        abroad = self.is_in(i + 1, "determiners") and not self.is_in(i + 1, "objects_markers")
+        for form in () if abroad and word in foreign else list_lemmas(word):
+            form = self.table.irregular.get(form, form)
+            if form in verbs:
+                return verbs[form]
+        return Verb(word, foreign[word], "alias") if word in foreign else None
+
+    def find_phrase(self, key: str, i: int, end: int) -> tuple[Phrase, int] | None:
+        """Return the longest phrase of a cell that begins at `i`, and where it ends; `*` spans a
+        few words."""
+        index, word = self.table.phrases(key), self.word(i)
+        for first in dict.fromkeys(
+            (word, self.table.irregular.get(word, word), *list_lemmas(word))
+        ):
+            for phrase in index.get(first):
+                at = self._match(phrase.words, i + 1, end)
+                if at:
+                    return phrase, at
+        return None
+
+    def find_anywhere(self, key: str, i: int, end: int) -> Phrase | None:
+        """Return the first phrase of a cell between `i` and the end."""
+        return next(
+            (phrase[0] for j in range(i, end) if (phrase := self.find_phrase(key, j, end))), None
+        )
+
+    def _match(self, words: tuple[str, ...], at: int, end: int) -> int:
+        """Return where the rest of a phrase ends that goes on at `at`, or 0."""
+        reach = 1
+        for word in words[1:]:
+            if word == "*":
+                reach = _GAP
+                continue
+            matched = next(
+                (
+                    j
+                    for j in range(at, min(end, at + reach))
+                    if self.word(j) == word or self.tokens[j].kind in ",."
+                ),
+                end,
+            )
+            if self.word(matched) != word or matched >= end:
+                return 0
+            at, reach = matched + 1, 1
+        return at
+
+    def is_name(self, i: int, end: int) -> bool:
+        """Does code, a path, an id or a number stand at `i`."""
+        return i < end and self.tokens[i].kind in "on"
+
+    def continues(self, i: int, end: int) -> bool:
+        """Does a word stand at `i` that continues a noun phrase."""
+        return i < end and bool(self.word(i)) and not self.is_in(i, "boundaries", "determiners")
+
+    def marks_object(self, i: int, end: int) -> bool:
+        """Does an object begin at `i`, so that the word before it is a verb."""
+        word = self.word(i)
+        owner = i < end and word.endswith(("'s", "s'")) and word not in _CONTRACTED
+        return owner or self.is_in(i, "objects_markers", "determiners") or self.is_name(i, end)
+
+    def is_adverb(self, i: int) -> bool:
+        """Does an adverb stand at `i`: "always", "randomly"."""
+        word = self.word(i)
+        return word in _ADVERBS or (word.endswith("ly") and len(word) > 4)
+
+    def is_subject(self, i: int, end: int) -> bool:
+        """Is what stands at `i` something of which a statement can be made."""
+        if i >= 0 and (self.is_name(i, end) or self.word(i) in ("it", "they")):
+            return True
+        return self.continues(i, end) and not self.is_in(i, "leadins")
+
+    # --- negation
+
+    def _find_negated(self) -> frozenset[int]:
+        """Return the positions of words under a negation, and note which of them only describe."""
+        marked: set[int] = set()
+        i, count = 0, len(self.tokens)
+        while i < count:
+            opener = self.find_phrase("openers", i, count) or self.find_phrase(
+                "wh_phrases", i, count
+            )
+            start = 0 if opener else self._find_negator(i)
+            if not start:
+                i = opener[1] if opener else i + 1
+                continue
+            describes = self._is_stated(i) or self.is_in(i - 1, "strict_aux")
+            gerund = self.is_in(i, "gerund_negators")
+            marked.update(range(i, start))
+            i = start
+            while i < count and not self._ends_negation(i, gerund):
+                marked.add(i)
+                if describes:
+                    self.described.add(i)
+                i += 1
+        return frozenset(marked)
+
+    def _is_stated(self, i: int) -> bool:
+        """Does the negation at `i` follow a subject, so that it describes and forbids nothing."""
+        at = i - 1
+        while at > 0 and self.is_adverb(at):
+            at -= 1
+        if self.word(at) in _HELPING:
+            verb = self.find_verb(i + 1)  # "Paul can not review it" asks for no review
+            if verb and verb.action not in ("implement", "none"):
+                return False
+            at -= 1
+        if at >= 0 and self.is_name(at, i):
+            return self.word(i) not in ("do", "don't", "dont", "never", "without")
+        return bool(self.word(at)) and not self.is_in(at, "leadins", "boundaries")
+
+    def _find_negator(self, i: int) -> int:
+        """Return where the words under a negation at `i` begin, or 0."""
+        phrase = self.find_phrase("negation_phrases", i, len(self.tokens))
+        if phrase:
+            return phrase[1]
+        word, following = self.word(i), self.word(i + 1)
+        negates = self.is_in(i, "negations") and not (
+            word == "not" and following in ("only", "sure")
+        )
+        if word == "non" and not self.find_verb(i + 1):  # "non zero exit code"
+            return 0
+        negates = negates or (self.is_in(i, "gerund_negators") and following.endswith("ing"))
+        # "With no use of the type" says what is, "no refactoring" what shall not be.
+        forbids = word == "no" and self.word(i - 1) not in ("with", "has", "have", "is", "are")
+        return i + 1 if negates or (forbids and self.find_verb(i + 1)) else 0
+
+    def _ends_negation(self, i: int, gerund: bool) -> bool:
+        """Does a clause, a word such as "but", or after a gerund another verb end the negation at
+        `i`."""
+        if self.tokens[i].kind in ",." or self.is_in(i, "negation_ends", "then_words"):
+            return True
+        joined = gerund and self.is_in(i, "conjunctions") and not self.word(i + 1).endswith("ing")
+        return joined and (self.find_verb(i + 1) is not None or self.is_in(i + 1, "negation_ends"))
+
+    # --- noun phrases
+
+    def find_head(self, i: int, end: int) -> tuple[int, int]:
+        """Return the position of the last word of the noun phrase that begins at `i`, and where the
+        phrase ends."""
+        while i < end and (self.is_in(i, "determiners") or self.word(i) in _SOFTENERS):
+            i += 1
+        last = -1
+        while i < end and self.tokens[i].kind in "won":
+            if self.is_in(i, "boundaries", "finite", "determiners") and not self.tokens[i].glued:
+                break
+            last = i if self.word(i) and not self.word(i).endswith("lly") else last
+            i += 1
+        return last, i
+
+    def name_action(self, last: int) -> str:
+        """Return the action the noun that ends at `last` stands for, or the empty text."""
+        inner = (
+            self.name_action(last - 1) if last > 0 and self.is_in(last, "document_words") else ""
+        )
+        if inner:
+            return inner
+        for start in (last - 2, last - 1, last):
+            phrase = self.find_phrase("noun_phrases", start, last + 1)
+            if phrase and phrase[1] == last + 1:
+                return phrase[0].action
+        word, nouns = self.word(last), self.table.actions("nouns")
+        forms = (word, word.removesuffix("s"), word.removesuffix("es"))
+        return next((nouns[form] for form in forms if form in nouns), "")
+
+    def make_reading(
+        self, i: int, rule: str, action: str, lemma: str = "", weight: str = "own"
+    ) -> Reading:
+        """Return the reading that rests on the word at `i`."""
+        return Reading(
+            action, self.tokens[i].raw, rule, self.tokens[i].at, lemma or self.word(i), weight
+        )
+
+
+def drop_doubles(readings: Iterable[Reading]) -> tuple[Reading, ...]:
+    """Return the first reading of each action, and none of no action beside one that names an
+    action."""
+    firsts: dict[str, Reading] = {}
+    for reading in readings:
+        firsts.setdefault(reading.action, reading)
+    if len(firsts) > 1:
+        firsts.pop("none", None)
+    return tuple(firsts.values())
