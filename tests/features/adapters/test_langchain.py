@@ -19,7 +19,8 @@ from adapting import FULL, REQUEST, events, shown
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.adapters.langchain import RecordCallbacks
 from specify_cli.features.programs.resume import resume
-from specify_cli.features.programs.run import LimitExceeded, Run, open_invocation
+from specify_cli.features.programs.run import Run, open_invocation
+from specify_cli.features.programs.work.refusals import LimitExceeded
 
 
 @tool

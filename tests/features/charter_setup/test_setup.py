@@ -156,3 +156,17 @@ def test_skills_that_setup_wrote_are_no_sign_of_a_harness(
     assert (project / ".claude/skills/spec-kitty/SKILL.md").is_file()
     assert [] == [row["harness"] for row in status["harnesses"] if row["detected"]]
     assert [] == first["hooks"] == again["hooks"]
+
+
+def test_a_dry_run_of_taking_back_takes_nothing_back(cli: Cli, project: Path) -> None:
+    (project / ".claude").mkdir()
+    cli("setup", "--yes")
+    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    shown = cli("setup", "--undo", "--dry-run")
+    foreseen = cli("setup", "--undo", "--dry-run", "--json").json()
+    after = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    done = cli("setup", "--undo", "--json").json()
+
+    assert before == after
+    assert "removes   .kittify/config.yaml" in shown.out and "Claude Code: to be taken out" in shown.out
+    assert foreseen["removed"] == done["removed"] and foreseen["hooks"] == done["hooks"]

@@ -207,6 +207,24 @@ def test_typescript_is_told_by_its_sources(tmp_path: Path, files: dict[str, str]
     assert "npx tsc --noEmit" not in [step.line for step in found.steps]
 
 
+@pytest.mark.parametrize(
+    ("files", "types"),
+    [
+        ({}, []),
+        ({"Justfile": "typed:\n    uv run mypy llm\n"}, ["mypy llm"]),
+        ({".github/workflows/test.yml": "jobs:\n  a:\n    steps:\n    - run: mypy src tests\n"}, ["mypy src tests"]),
+        ({"pyproject.toml": "[tool.mypy]\nfiles = ['src']\n"}, ["mypy"]),
+    ],
+)
+def test_types_are_checked_as_the_project_checks_them_itself(
+    tmp_path: Path, files: dict[str, str], types: list[str]
+) -> None:
+    """Nothing says that all files of a project were ever clean."""
+    found = survey(plant(tmp_path, {"mypy.ini": "", "setup.py": "", **files}))
+
+    assert types == [step.line for step in found.steps if step.purpose == "types"]
+
+
 MONOREPO = {
     "Makefile": "build:\n\ttrue\n",
     "package.json": '{"name": "shop", "devDependencies": {"prettier": "3"}}',

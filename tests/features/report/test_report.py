@@ -105,3 +105,13 @@ def test_the_page_is_one_file_whose_numbers_lead_to_the_records(cli: Cli, tmp_pa
     for share in [*told["people"], *told["profiles"], *told["models"], *told["rules"]]:
         assert f"<bdi>{html.escape(share['name'])}</bdi>" in page
     assert cli("report", "--html", str(out)).code != 0, "a file that is there is not written over"
+
+
+def test_a_replay_is_no_run_of_the_report(cli: Cli) -> None:
+    """What a list leaves out, the report does not count."""
+    run = cli("do", "fix the login test", "--json").json()["invocation_id"]
+    cli("profile-invocation", "complete", run)
+    assert 0 == cli("replay", run, "--against", "current").code
+
+    assert "1 run since 1d: 1 closed, 0 open" in cli("report", "--since", "1d").out
+    assert 1 == len(cli("invocations", "list", "--json").json())

@@ -199,3 +199,13 @@ def test_a_record_that_was_rewritten_is_shown_as_it_is_now(
 
     assert hit.invocation_id == worked[1]
     assert "fell" not in hit.snippet
+
+
+def test_the_text_that_a_patch_gives_a_file_is_searched(cli: Cli) -> None:
+    """`after` is its name, and also that of the links of other lines, which nobody looks for."""
+    run = cli("do", "write the note", "--json").json()["invocation_id"]
+    patch = json.dumps({"path": "note.md", "kind": "create", "after": "die uniquewordalpha Größe\n"})
+    assert 0 == cli("profile-invocation", "record", run, "--event", "patch_apply", "--json-payload", patch).code
+
+    for word in ("uniquewordalpha", "größe"):
+        assert [run] == [hit["invocation_id"] for hit in cli("invocations", "search", word, "--json").json()]

@@ -55,8 +55,9 @@ def setup(values: Values) -> int:
     """Say what is found, ask what is to be set up, set it up, and say what stands where."""
     root = find_root(shell.here(), shell.home())[0]
     if values["undo"]:
-        undone = undo(root)
-        _write(undone, render_undone(undone), values)
+        dry_run = bool(values["dry_run"])
+        undone = undo(root, dry_run=dry_run)
+        _write(undone, render_undone(undone, dry_run=dry_run), values)
         return 0
     skip = values["skip"] if isinstance(values["skip"], list) else []
     foreseen = foresee(root, skip)

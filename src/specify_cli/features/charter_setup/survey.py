@@ -262,7 +262,8 @@ def _find_steps(
 
 def _read_targets(repository: Repository) -> Iterator[Step]:
     """Yield what the project's Makefile or justfile offers."""
-    for name, runner, pattern in (("Makefile", "make", _TARGET), ("justfile", "just", _RECIPE)):
+    just = [(name, "just", _RECIPE) for name in ("justfile", "Justfile")]
+    for name, runner, pattern in [("Makefile", "make", _TARGET), *just]:
         offered = set(pattern.findall(repository.text(name)))
         for purpose, targets in _KNOWN["targets"].items():
             target = next((target for target in targets.split() if target in offered), None)
@@ -302,7 +303,10 @@ def _find_python_steps(
         yield Step("format", f"{prefix}black --check .", "python")
     if uses("mypy", "mypy.ini"):
         named = "files" in _get_table(tools, "mypy") or "packages" in _get_table(tools, "mypy")
-        yield Step("types", f"{prefix}mypy" if named else f"{prefix}mypy .", "python")
+        command = "mypy" if named else _find_command(repository, "mypy")
+        # Which files it is for is the project's to say: all of them may never have been clean.
+        if command:
+            yield Step("types", f"{prefix}{command}", "python")
     elif uses("pyright", "pyrightconfig.json"):
         yield Step("types", f"{prefix}pyright", "python")
     if repository.has("manage.py") and not uses("pytest", "pytest.ini"):
@@ -315,7 +319,21 @@ def _find_python_steps(
     if uses("mkdocs", "mkdocs.yml"):
         yield Step("docs", f"{prefix}mkdocs build --strict", "python")
     elif repository.has("docs/conf.py"):
-        yield Step("docs", f"{prefix}sphinx-build -W docs docs/_build", "python")
+        own = repository.has("docs/Makefile")
+        line = "make -C docs html" if own else f"{prefix}sphinx-build docs docs/_build"
+        yield Step("docs", line, "python")
+
+
+def _find_command(repository: Repository, program: str) -> str:
+    """Return how the project itself calls a program: a whole line of a recipe or of what runs on
+    every push; "" where none is found."""
+    before = r"^[ \t]*(?:- )?(?:run: *)?@?(?:(?:uv|poetry|pdm|hatch) run )?"
+    line = re.compile(rf"{before}({program}(?: [\w./-]+)*)[ \t]*$", re.M)
+    for path in ("Makefile", "justfile", "Justfile", *_find_ci(repository)):
+        found = line.search(repository.text(path))
+        if found is not None and found[1] != program:
+            return found[1]
+    return ""
 
 
 def _is_python_root(repository: Repository) -> bool:

@@ -119,15 +119,19 @@ def remember(root: str, before: Mapping[str, str], hooks: list[str]) -> None:
         raise durable.write_failed(f"{layout.LOCAL}/{_NOTE}", error) from error
 
 
-def undo(root: str) -> Undone:
-    """Take back what setups of this clone wrote. Raises EnvironmentFault WRITE_FAILED."""
+def undo(root: str, *, dry_run: bool = False) -> Undone:
+    """Take back what setups of this clone wrote; `dry_run` only says what that would be. Raises
+    EnvironmentFault WRITE_FAILED."""
     known = _read_note(root)
     hooks = [one for one in list_harnesses() if one.name in known.hooks]
-    changes, _ = change_hooks(hooks, "project", root, shell.home(), installing=False)
+    changes, _ = change_hooks(
+        hooks, "project", root, shell.home(), installing=False, dry_run=dry_run
+    )
     project, _ = load_project(root, shell.home(), lenient=True)
-    for change in changes:
+    for change in () if dry_run else changes:
         set_mark(project, change.place.harness.name, on=False)
-    removed = [file.path for file in uninstall_skills(root) if file.state == "removed"]
+    skills = uninstall_skills(root, dry_run=dry_run)
+    removed = [file.path for file in skills if file.state == "removed"]
     now, kept = list_files(root), []
     for path, name in known.files.items():
         if path not in now:
@@ -135,23 +139,26 @@ def undo(root: str) -> Undone:
         if now[path] != name:
             kept.append(path)
             continue
+        removed.append(path)
         try:
-            os.unlink(f"{root}/{path}")
-            removed.append(path)
+            if not dry_run:
+                os.unlink(f"{root}/{path}")
         except OSError as error:
             raise durable.write_failed(path, error) from error
     records = sum(name.endswith(".jsonl") for name in list_names(root, layout.RECORDS))
-    if os.path.lexists(f"{root}/{layout.LOCAL}/{_NOTE}"):
+    if not dry_run and os.path.lexists(f"{root}/{layout.LOCAL}/{_NOTE}"):
         os.unlink(f"{root}/{layout.LOCAL}/{_NOTE}")
-    _remove_empty(f"{root}/{layout.KITTIFY}")
+    if not dry_run:
+        _remove_empty(f"{root}/{layout.KITTIFY}")
     taken_out = tuple(change.place.harness.title for change in changes)
     return Undone(root, tuple(removed), tuple(kept), taken_out, records)
 
 
-def render_undone(done: Undone) -> Iterator[str]:
-    """Yield what was taken back, one line a thing."""
-    yield from (f"removed   {one_line(path)}" for path in done.removed)
-    yield from (f"hooks     {title}: taken out" for title in done.hooks)
+def render_undone(done: Undone, *, dry_run: bool = False) -> Iterator[str]:
+    """Yield what was taken back, or would be, one line a thing."""
+    goes = "removes  " if dry_run else "removed  "
+    yield from (f"{goes} {one_line(path)}" for path in done.removed)
+    yield from (f"hooks     {title}: {'to be ' * dry_run}taken out" for title in done.hooks)
     yield from (f"kept      {one_line(path)}: it was edited since" for path in done.kept)
     if done.records:
         yield f"kept      {done.records} records in {layout.RECORDS}"

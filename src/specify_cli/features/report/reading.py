@@ -36,7 +36,8 @@ def read_runs(project: Project, since: int, unread: list[str]) -> Iterator[Run]:
 
 def _read_run(project: Project, place: Place) -> Run | None:
     record = read_record(project.root, place)
-    if record is None:
+    # A replay is a question about a run, as in a list, and no run.
+    if record is None or (record.started.get("run_kind") or "live") != "live":
         return None
     annexes = annex_events(project.root, place.invocation_id)
     lines = number_lines(list(fields_of(record)), annexes)

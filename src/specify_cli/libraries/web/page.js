@@ -734,8 +734,9 @@ function showLanes(story, context) {
   const bars = drawn.flatMap((lane) => lane.bars);
   const from = Math.min(...bars.map((bar) => bar.begin));
   const span = Math.max(1, Math.max(...bars.map((bar) => bar.end)) - from);
+  const space = new DOMParser().parseFromString("<svg></svg>", "text/html").querySelector("svg").namespaceURI;
   const draw = (name, attributes, ...children) => {
-    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    const element = document.createElementNS(space, name);
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
     element.append(...children);
     return element;

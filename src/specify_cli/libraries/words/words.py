@@ -61,9 +61,9 @@ def _find_texts(fields: Mapping[str, object]) -> Iterator[str]:
         event == "retrieval_request" and fields.get("request_id") == "context"
     ):
         return
-    searched = (
-        _OF_A_START if event == "started" else [key for key in fields if key not in _UNSEARCHED]
-    )
+    # `after` is the links of most lines, and the text of a file in one of a patch.
+    passed = _UNSEARCHED - {"after"} if event == "patch_apply" else _UNSEARCHED
+    searched = _OF_A_START if event == "started" else [key for key in fields if key not in passed]
     waiting: list[object] = [fields[key] for key in searched if key in fields]
     while waiting:
         value = waiting.pop()

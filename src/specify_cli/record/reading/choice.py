@@ -11,7 +11,7 @@ _PLAIN = {
     "was chosen by language": "was chosen because it knows the language",
     "was chosen by project language": "was chosen because it knows the project's language",
     "was chosen by its role": "was chosen because its role is to do this",
-    "(leading verb)": "(the word it begins with)",
+    "(leading verb)": "(its main verb)",
 }
 
 

@@ -243,8 +243,7 @@ def test_the_routers_words_become_english() -> None:
     told = "'review' asks to review (leading verb); critic-cato was chosen by generalist."
 
     assert explain_choice(told) == (
-        "'review' asks to review (the word it begins with); critic-cato was chosen because no other "
-        "profile is made for this."
+        "'review' asks to review (its main verb); critic-cato was chosen because no other profile is made for this."
     )
 
 
