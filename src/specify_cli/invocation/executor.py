@@ -118,12 +118,7 @@ class ProfileInvocationExecutor:
         context = _assemble_governance(routed)
         printed = choose_printed(project.root, caller, context, terms.show)
         asked = Asked(
-            invocation_id,
-            millis,
-            verb,
-            profile,
-            caller,
-            terms,
+            *(invocation_id, millis, verb, profile, caller, terms),
             capture_modes(project, terms.capture),
             printed.member if terms.trail else None,
             find_work(routed.request.text, self._start, project.root),

@@ -242,7 +242,7 @@ def parse_moment(text: str, now: float | None = None, option: str = "--since") -
             "INVALID_VALUE",
             f"{option}: expected a time such as 2026-11-21, 2026-11-21T09:00:00Z, yesterday or "
             f"2h, found {text!r}",
-            f"spec-kitty invocations list {option} yesterday",
+            f"for example {option} yesterday",
         ) from error
 
 

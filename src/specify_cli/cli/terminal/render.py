@@ -182,14 +182,17 @@ def invocation_page(
     yield from _render_context(
         value.get("context"), sealed=bool(value.get("sealed")), explain=explain
     )
-    findings = _filter_objects(value.get("findings"))
-    if findings:
-        yield from ("", "findings")
-        counts = Counter(
-            (item["severity"], item["code"], one_line(item["message"])) for item in findings
-        )
-        for (severity, code, message), number in counts.items():
-            yield f"  {severity}: {code}{f' ×{number}' if number > 1 else ''} {message}"
+    yield from _render_counted(_filter_objects(value.get("findings")))
+
+
+def _render_counted(findings: Sequence[Mapping[str, object]]) -> Iterator[str]:
+    """Yield findings that say the same as one line with their number."""
+    yield from ("", "findings") if findings else ()
+    counts = Counter(
+        (item["severity"], item["code"], one_line(item["message"])) for item in findings
+    )
+    for (severity, code, message), number in counts.items():
+        yield f"  {severity}: {code}{f' ×{number}' if number > 1 else ''} {message}"
 
 
 def _read_events(value: Mapping[str, object]) -> Sequence[Mapping[str, object]]:

@@ -139,6 +139,9 @@ def show_and_erase(
         write_lines(_render_plan(plan))
         write_lines([f"object {digest}" for digest in plan.objects])
         write_lines([f"file {path}" for path in plan.files])
+        # where one decides, not after it
+        if plan.records or plan.objects or plan.files:
+            write_lines(["not reached:", *(f"  {what}" for what in erasing.NOT_REACHED)])
     if plan.held:
         erasing.note_refusal(project, plan.held, order, read_clock(time.time_ns))
         raise CallerError(
@@ -167,8 +170,7 @@ def show_and_erase(
         values_erased = sum(one.values for one in plan.records)
         write_text(f"erased: {count(values_erased, 'value')} of {count(len(rows), 'record')}")
         write_lines([f"left in {path}" for path in left])
-        write_lines([f"certificate: {result['certificate']}", "not reached:"])
-        write_lines([f"  {what}" for what in erasing.NOT_REACHED])
+        write_text(f"certificate: {result['certificate']}")
     return 1 if left else 0
 
 

@@ -79,11 +79,10 @@ def find_commit(top: str, name: str) -> str:
         # no remote knows a place that is counted from another
         is_counted = not set("~^@").isdisjoint(name)
         fetch = f"git fetch origin {name.removeprefix('origin/') or 'main'}"
-        raise CallerError(
-            "INVALID_VALUE",
-            f"{name!r} is no commit of this repository",
-            "git log --oneline names those that are here" if is_counted else fetch,
-        )
+        step = "git log --oneline names those that are here" if is_counted else fetch
+        if name == "HEAD":
+            step = "git commit: this repository has no commit yet"
+        raise CallerError("INVALID_VALUE", f"{name!r} is no commit of this repository", step)
     return found.decode().strip()
 
 

@@ -481,7 +481,7 @@ function showAct(act, context) {
   if (act.what) {
     const ended = ["failed", "denied"].includes(act.outcome) ? `✗ ${act.outcome}` : act.outcome === "ok" ? "" : act.outcome;
     found.push(make("p", { class: "act" }, make("code", {}, shown(act.what)), " ",
-      make("span", { class: "quiet" }, shown([ended, act.result, spanOf(act.duration_ms), `line ${act.seqs.join(", ")}`, sayHeld(own)].filter(Boolean).join(" · ")))));
+      make("span", { class: "quiet" }, shown([ended, act.result === act.outcome ? "" : act.result, spanOf(act.duration_ms), `line ${act.seqs.join(", ")}`, sayHeld(own)].filter(Boolean).join(" · ")))));
   }
   const isPatched = own.some((line) => line.fields.event === "patch_apply");
   for (const { fields } of own) {
