@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 NAME = "spec-kitty-recorder"
 # The extras without which a line may be refused, by words of it.
 NEEDS = {
+    "cold pack": "cold",
     "origin --release": "view",
     "report --since 30d --html": "view",
     "--html two.html": "view",

@@ -409,7 +409,7 @@ class RecordWriter:
         """As `RecordStore.append`, for the writer's record."""
         place = self.place
         if layout.is_cold(place.folder):
-            raise refused(place, Refusal("RECORD_CLOSED", "it lies in an archive of its month"))
+            return self._look_at_cold(compose, at)
         try:
             self._open_locked()
         except FileNotFoundError:
@@ -438,6 +438,18 @@ class RecordWriter:
             raise durable.write_failed(place.path, error) from error
         finally:
             durable.unlock(self._file)
+
+    def _look_at_cold(self, compose: Compose, at: str) -> Tip:
+        """Return the tip of a record in an archive, to which no line is added: what may still be
+        said of it is an annex, as `compose` sees by the tip."""
+        data = read_cold(self._root, self.place)
+        plan = plan_append(data, self.place.invocation_id, at)
+        if isinstance(plan, Refusal):
+            raise refused(self.place, plan)
+        locked = LockedRecord(plan.tip, lambda offset: data[offset:], lambda needle: needle in data)
+        if compose(locked):
+            raise refused(self.place, Refusal("RECORD_CLOSED", "it lies in an archive"))
+        return plan.tip
 
     def close(self) -> None:
         """Let go of the record."""

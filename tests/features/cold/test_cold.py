@@ -137,13 +137,16 @@ def test_what_is_said_of_a_record_later_lies_beside_its_archive(months: Path, ho
     pack_all(months, home)
     run = cli("invocations", "list", "--json", "--status", "closed").json()[0]["invocation_id"]
     named = ("profile-invocation", "record", run, "--json-payload")
-    linked = cli(*named, json.dumps({"commit": "a" * 40}), "--event", "commit_link", "--json")
+    git(months, "commit", "-q", "--allow-empty", "-m", "the work")
+    commit = git(months, "rev-parse", "HEAD").strip()
+    linked = cli(*named, json.dumps({"commit": commit}), "--event", "commit_link", "--json")
+    assert 0 == linked.code, linked.err
     prompted = cli(*named, json.dumps({"text": "go on"}), "--event", "prompt", "--json")
     held = cli("hold", "add", run, "--reason", "a court")
     again = cli("profile-invocation", "complete", run, "--json")
 
     assert 1 == len(linked.json()["annexes"])
-    assert (1, "RECORD_CLOSED") == (prompted.code, prompted.error()["error_code"])
+    assert (1, "ALREADY_COMPLETED") == (prompted.code, prompted.error()["error_code"])
     assert (0, 0) == (held.code, again.code)
     assert "intact" == cli("invocations", "verify", run, "--json").json()["verdict"]
 
