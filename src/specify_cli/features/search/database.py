@@ -43,7 +43,7 @@ from specify_cli.storage.queries import (
 )
 from specify_cli.storage.store import FileRecordStore, Place
 
-_VERSION = 4
+_VERSION = 5
 # How many bytes of records are indexed between two commits, each of which merges words on disk, and
 # after how many records a bar moves on.
 _BATCH_BYTES = 32 * 1024 * 1024
