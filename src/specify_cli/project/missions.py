@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 SPECS = "kitty-specs"
 # So many folders of missions are looked at, newest numbers first: a branch can bring any number.
 _MOST = 1_000
-_SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
-_PACKAGE = re.compile(r"(?<![A-Za-z0-9_])WP[0-9]{2,3}(?![A-Za-z0-9_])", re.IGNORECASE)
-_NUMBERED = re.compile(r"\b(?:mission|feature)\s+#?([0-9]{3})\b", re.IGNORECASE)
-_WORKTREE = re.compile(r"(.+?)-(WP[0-9]{2,3}|lane-[a-z0-9]+)")
+# Compiled where they are used: most requests are part of no mission, and `do` has no time for them.
+_SLUG = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
+_PACKAGE = r"(?i)(?<![A-Za-z0-9_])WP[0-9]{2,3}(?![A-Za-z0-9_])"
+_NUMBERED = r"(?i)\b(?:mission|feature)\s+#?([0-9]{3})\b"
+_WORKTREE = r"(.+?)-(WP[0-9]{2,3}|lane-[a-z0-9]+)"
 
 
 class Work(NamedTuple):
@@ -42,6 +43,8 @@ def find_work(request: str, start: str, root: str) -> Work:
     Where nothing speaks of one, this costs one look for the folder kitty-specs.
     """
     missions = _list_missions(root)
+    if not missions and "wp" not in request.lower():
+        return Work()
     worktree = os.path.basename(os.path.realpath(root))
     inside = os.path.relpath(os.path.realpath(start), os.path.realpath(root)).split(os.sep)
     folder, own_package = read_worktree_name(worktree, missions)
@@ -57,13 +60,14 @@ def find_work(request: str, start: str, root: str) -> Work:
 
 def name_packages(request: str) -> str | None:
     """Return the work packages a request names, joined by commas; None where it names none."""
-    return ",".join(dict.fromkeys(found.upper() for found in _PACKAGE.findall(request))) or None
+    found = re.findall(_PACKAGE, request)
+    return ",".join(dict.fromkeys(name.upper() for name in found)) or None
 
 
 def name_mission(request: str, missions: Sequence[str]) -> str | None:
     """Return the one mission a request names, by its whole name or as `mission 042`."""
     words = set(re.split(r"[\s,;:()\[\]'\"`/]+", request))
-    numbers = tuple(f"{number}-" for number in _NUMBERED.findall(request))
+    numbers = tuple(f"{number}-" for number in re.findall(_NUMBERED, request))
     # A name at the end of a sentence has its full stop.
     named = [each for each in missions if each in words or f"{each}." in words]
     named = named or [each for each in missions if numbers and each.startswith(numbers)]
@@ -74,7 +78,7 @@ def read_worktree_name(name: str, missions: Iterable[str]) -> tuple[str | None, 
     """Return (mission, work package) of a worktree that was made for one, by its folder's name."""
     if name in missions:
         return name, None
-    match = _WORKTREE.fullmatch(name)
+    match = re.fullmatch(_WORKTREE, name)
     if match is None or match[1] not in missions:
         return None, None
     return match[1], match[2] if match[2].startswith("WP") else None
@@ -90,7 +94,7 @@ def _list_missions(root: str) -> list[str]:
             names = [
                 entry.name
                 for entry in entries
-                if _SLUG.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+                if re.fullmatch(_SLUG, entry.name) and entry.is_dir(follow_symlinks=False)
             ]
     except OSError:
         return []
@@ -103,5 +107,5 @@ def _holds_packages(root: str, mission: str, packages: Sequence[str]) -> bool:
         names = os.listdir(os.path.join(root, SPECS, mission, "tasks"))
     except OSError:
         return False
-    held = {found.group().upper() for found in map(_PACKAGE.match, names) if found}
+    held = {found.group().upper() for name in names if (found := re.match(_PACKAGE, name))}
     return held.issuperset(packages)
