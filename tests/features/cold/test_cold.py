@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from specify_cli import durable
+from specify_cli.errors import EnvironmentFault
 from specify_cli.features.cold import packing
 from specify_cli.features.cold.packing import pack_months, survey, unpack_month
 from specify_cli.invocation.executor import ProfileInvocationExecutor
@@ -166,6 +168,19 @@ def test_commands_say_what_lies_where(months: Path, cli: Cli) -> None:
     assert "nothing was moved" in again.out
     assert (1, "COLD_REFUSED") == (refused.code, refused.error()["error_code"])
     assert 12 == valid(unpacked[0], "cold-unpacked")["records"]
+
+
+def test_a_month_is_not_taken_out_while_another_command_moves_it(
+    months: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the archive that is removed could be one that holds more than what was laid on disk."""
+    pack_all(months, home)
+    monkeypatch.setattr(durable, "LOCK_WAIT_SECONDS", 0.05)
+    with durable.folder(str(months), layout.FORGET, wait=1.0), pytest.raises(EnvironmentFault) as refused:
+        unpack_month(str(months), "2026-09")
+
+    assert "LOCK_TIMEOUT" == refused.value.code
+    assert (months / layout.COLD / "2026-09.cold").is_file()
 
 
 def test_a_linked_worktree_and_a_committed_trail_are_refused(months: Path, cli: Cli, tmp_path: Path) -> None:

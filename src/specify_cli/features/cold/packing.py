@@ -344,6 +344,11 @@ def unpack_month(root: str, month: str) -> int:
 
     Raises CallerError COLD_REFUSED where there is none, StoredDataError, EnvironmentFault.
     """
+    with _lock(root):
+        return _unpack_month(root, month)
+
+
+def _unpack_month(root: str, month: str) -> int:
     archive = open_month(root, month)
     if archive is None:
         raise CallerError(
