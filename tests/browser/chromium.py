@@ -183,3 +183,12 @@ def chromium(path: str, profile: Path) -> Iterator[Browser]:
         os.close(ours_in)
         process.terminate()
         process.wait(timeout=30)
+
+
+def wait_for(browser: Browser, expression: str) -> None:
+    """Wait up to ten seconds until an expression holds in the page."""
+    for _ in range(100):
+        if browser.value(expression):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{expression}: {browser.text()[:500]}")

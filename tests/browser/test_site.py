@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from browser.axe import find_faults
-from browser.chromium import NAMES, Browser, chromium, find_chromium
+from browser.chromium import NAMES, Browser, chromium, find_chromium, wait_for
 from building_site import build_site
 from specify_cli.features.programs.run import open_invocation
 from specify_cli.invocation.caller import Actor, Caller
@@ -46,14 +45,6 @@ def show(browser: Browser, path: Path, size: tuple[int, int], *, dark: bool = Fa
     width, height = size
     browser.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
     browser.open(path.as_uri() + query)
-
-
-def wait_for(browser: Browser, expression: str) -> None:
-    for _ in range(100):
-        if browser.value(expression):
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"{expression}: {browser.text()[:500]}")
 
 
 def test_no_page_is_wider_than_a_screen_or_a_phone_fails_or_asks_a_host(browser: Browser, site: Path) -> None:

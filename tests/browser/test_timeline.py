@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from browser.axe import find_faults
-from browser.chromium import NAMES, Browser, chromium, find_chromium
+from browser.chromium import NAMES, Browser, chromium, find_chromium, wait_for
 from collecting import Collector, serving
 from envelopes import TOKEN, completed, id_of, started
 from specify_cli.features.programs.run import open_invocation
@@ -178,14 +177,6 @@ def test_pictures_waterfall_page_and_comparison_of_whole_records(
     keep(browser, tmp_path, "page")
 
     assert faults == [] == browser.happened("Runtime.bindingCalled")
-
-
-def wait_for(browser: Browser, expression: str) -> None:
-    for _ in range(100):
-        if browser.value(expression):
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"{expression}: {browser.text()[:500]}")
 
 
 def keep(browser: Browser, tmp_path: Path, name: str) -> None:
