@@ -9,7 +9,7 @@ from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record import layout
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.store import FileRecordStore, places
+from specify_cli.storage.store import FileRecordStore, list_trail_folders, places
 
 # Below the git directory: the paths of what this clone published, from the top of the worktree.
 _PUBLISHED = "published"
@@ -81,14 +81,9 @@ def objects_of_trail(root: str, of: set[str] | None = None) -> set[str]:
 
     reach = Reach(FileObjectStore(root))
     reached: list[Reached] = []
-    for month in (
-        sorted(os.listdir(f"{root}/{layout.TRAIL}"))
-        if os.path.isdir(f"{root}/{layout.TRAIL}")
-        else ()
-    ):
-        for place in places(root, [f"{layout.TRAIL}/{month}"]):
-            if of is None or place.name in of:
-                reached += reach.of(verify_file(root, place).objects)
+    for place in places(root, list_trail_folders(root)):
+        if of is None or place.name in of:
+            reached += reach.of(verify_file(root, place).objects)
     return {item.digest for item in reached} - policy_withholds(
         FileObjectStore(root), reached
     ).keys()

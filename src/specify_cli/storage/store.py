@@ -560,6 +560,18 @@ def _read_first_line(fd: int) -> bytes:
         size *= 8
 
 
+def list_trail_folders(root: str) -> list[str]:
+    """Return the folder of each month of the published trail, oldest first."""
+    trail = f"{root}/{layout.TRAIL}"
+    months = sorted(os.listdir(trail)) if os.path.isdir(trail) else []
+    return [f"{layout.TRAIL}/{month}" for month in months]
+
+
+def list_folders(root: str) -> list[str]:
+    """Return every folder that holds records as files: those made here, imported and published."""
+    return [layout.RECORDS, layout.IMPORTED, *list_trail_folders(root)]
+
+
 def places(root: str, folders: Sequence[str]) -> Iterator[Place]:
     """Yield every record by its name in these folders; nothing is opened."""
     for folder in folders:

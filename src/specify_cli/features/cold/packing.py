@@ -39,7 +39,7 @@ from specify_cli.storage.cold import (
 )
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach
-from specify_cli.storage.store import FileRecordStore, Place, places
+from specify_cli.storage.store import FileRecordStore, Place, list_folders, places
 from specify_cli.storage.worktrees import is_linked
 
 _LEVEL = 12
@@ -168,7 +168,7 @@ def _sort_records(root: str, months: Sequence[Month]) -> _Sorted:
         {month.month: [] for month in months}, {month.month: [] for month in months}, {}
     )
     reach = Reach(FileObjectStore(root))
-    for place in places(root, _list_folders(root)):
+    for place in places(root, list_folders(root)):
         report = verify_file(root, place, list_withheld=False)
         owner, month = _STAYS, month_of.get(place.path)
         if month is not None:
@@ -184,12 +184,6 @@ def _sort_records(root: str, months: Sequence[Month]) -> _Sorted:
     for each in _list_annexed(root):
         found.owners.update(dict.fromkeys(each, _STAYS))
     return found
-
-
-def _list_folders(root: str) -> list[str]:
-    trail = f"{root}/{layout.TRAIL}"
-    months = sorted(os.listdir(trail)) if os.path.isdir(trail) else []
-    return [layout.RECORDS, layout.IMPORTED, *(f"{layout.TRAIL}/{name}" for name in months)]
 
 
 def _say_why_it_stays(report: RecordReport) -> str | None:

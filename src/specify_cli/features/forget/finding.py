@@ -27,7 +27,7 @@ from specify_cli.storage.checking import annex_files, verify_file
 from specify_cli.storage.cold import list_months, list_names, open_month
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach
-from specify_cli.storage.store import FileRecordStore, Place, places
+from specify_cli.storage.store import FileRecordStore, Place, list_folders, places
 from specify_cli.storage.worktrees import find_sibling_roots, find_worktrees
 
 _BLOCK = 1 << 20
@@ -106,10 +106,7 @@ def list_copies(project: Project) -> dict[str, list[Copy]]:
     """Return every file of every sealed record, by invocation."""
     copies: dict[str, list[Copy]] = {}
     for root in list_roots(project):
-        trail = f"{root}/{layout.TRAIL}"
-        months = sorted(os.listdir(trail)) if os.path.isdir(trail) else []
-        folders = [layout.RECORDS, layout.IMPORTED, *(f"{layout.TRAIL}/{m}" for m in months)]
-        for place in places(root, folders):
+        for place in places(root, list_folders(root)):
             path = f"{root}/{place.path}"
             if stat.S_ISREG(os.lstat(path).st_mode):
                 copies.setdefault(place.invocation_id, []).append(Copy(root, place))
