@@ -137,11 +137,6 @@ def show_and_erase(
     }
     if not as_json:
         write_lines(_render_plan(plan))
-        write_lines([f"object {digest}" for digest in plan.objects])
-        write_lines([f"file {path}" for path in plan.files])
-        # where one decides, not after it
-        if plan.records or plan.objects or plan.files:
-            write_lines(["not reached:", *(f"  {what}" for what in erasing.NOT_REACHED)])
     if plan.held:
         erasing.note_refusal(project, plan.held, order, read_clock(time.time_ns))
         raise CallerError(
@@ -175,13 +170,19 @@ def show_and_erase(
 
 
 def _render_plan(plan: finding.Plan) -> Iterator[str]:
-    """Yield what goes of each record: how many values, and of which lines which members."""
+    """Yield what goes of each record: how many values, and of which lines which members. Then the
+    objects and files that go whole, and what stays out of reach, where one decides."""
     for one in plan.records:
         yield f"{one.invocation_id}: {count(one.values, 'value')}"
         for seq, members in sorted(one.lines.values())[:_LINES_SHOWN]:
             yield f"  line {seq}: {', '.join(map(one_line, members))}"
         if len(one.lines) > _LINES_SHOWN:
             yield f"  and {len(one.lines) - _LINES_SHOWN} more lines: --json names the files"
+    yield from (f"object {digest}" for digest in plan.objects)
+    yield from (f"file {path}" for path in plan.files)
+    if plan.records or plan.objects or plan.files:
+        yield "not reached:"
+        yield from (f"  {what}" for what in erasing.NOT_REACHED)
 
 
 # --- holds
