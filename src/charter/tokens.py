@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-_PIECE = re.compile(
+_PIECE = (
     r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{20,}|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|\n+|[ \t]+|[!-~]"
     r"|[\xc0-\u024f]+|[^!-~ \t\n\xc0-\u024f]+"
 )
@@ -24,7 +24,7 @@ _KEY = 20
 @lru_cache(maxsize=512)
 def estimate_tokens(text: str) -> int:
     """Return how many tokens a text has at most, in the vocabularies it was held against."""
-    return sum(map(_count_piece, _PIECE.findall(text)))
+    return sum(map(_count_piece, re.findall(_PIECE, text)))
 
 
 def _count_piece(piece: str) -> int:

@@ -74,12 +74,30 @@ else:
         "__getnewargs__": lambda self: tuple(self),
     }
 
+    # The constructor of the first class that has so many members.
+    _CONSTRUCTORS = {}
+
+    def _make_constructor(fields, name, defaults):
+        """Return what makes a value of these fields.
+
+        To compile one takes ten times as long as to give the members of another their names.
+        """
+        constructor = _CONSTRUCTORS.get(len(fields))
+        if constructor is None:
+            names = ", ".join(fields)
+            constructor = eval(f"lambda _cls, {names}: _new(_cls, ({names},))")
+            _CONSTRUCTORS[len(fields)] = constructor
+        code = constructor.__code__.replace(
+            co_name="__new__", co_qualname=name, co_varnames=("_cls", *fields)
+        )
+        return type(constructor)(code, {"_new": tuple.__new__}, "__new__", defaults)
+
     class _Named(type):
         """Makes a named tuple of a class body, as the metaclass of `typing.NamedTuple` does.
 
         `collections.namedtuple` compiles a constructor for each class, which is most of its cost,
         and many a class is never used in a short process: here the first value of a class has it
-        compiled.
+        made.
         """
 
         def __new__(mcs, name, _bases, body):
@@ -99,14 +117,9 @@ else:
             named_tuple._field_defaults = defaults
 
             def construct(cls, /, *args, **kwargs):
-                names = ", ".join(fields)
-                compiled = eval(
-                    f"lambda _cls, {names}: _new(_cls, ({names},))", {"_new": tuple.__new__}
-                )
-                compiled.__name__, compiled.__qualname__ = "__new__", f"{name}.__new__"
-                compiled.__defaults__ = tuple(defaults.values())
-                named_tuple.__new__ = staticmethod(compiled)
-                return compiled(cls, *args, **kwargs)
+                new = _make_constructor(fields, f"{name}.__new__", tuple(defaults.values()))
+                named_tuple.__new__ = staticmethod(new)
+                return new(cls, *args, **kwargs)
 
             named_tuple.__new__ = staticmethod(construct)
             return named_tuple

@@ -25,7 +25,7 @@ MAX_DEPTH = 32
 MAX_NODES = 20_000
 _MAX_INT = 2**53 - 1
 _INTEGER = re.compile(r"(?:0|-?[1-9][0-9]{0,15})\Z")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = "[\ud800-\udfff]"
 _CONSTANTS: dict[str, bool | None] = {
     "": None,
     "~": None,
@@ -172,7 +172,11 @@ class _Builder:
         self.nodes += 1
         if self.nodes > MAX_NODES:
             raise self.fail(event, f"more than {MAX_NODES} values")
-        if kind == "ScalarEvent" and not event.value.isascii() and _SURROGATE.search(event.value):
+        if (
+            kind == "ScalarEvent"
+            and not event.value.isascii()
+            and re.search(_SURROGATE, event.value)
+        ):
             raise self.fail(event, "a lone surrogate; it cannot be written as UTF-8")
 
     def note(self, event: Any, path: tuple[str | int, ...]) -> None:

@@ -24,7 +24,7 @@ SPECS = "kitty-specs"
 _MOST = 1_000
 # Compiled where they are used: most requests are part of no mission, and `do` has no time for them.
 _SLUG = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
-_PACKAGE = r"(?i)(?<![A-Za-z0-9_])WP[0-9]{2,3}(?![A-Za-z0-9_])"
+_PACKAGE = r"(?<![A-Za-z0-9_])[Ww][Pp][0-9]{2,3}(?![A-Za-z0-9_])"
 _NUMBERED = r"(?i)\b(?:mission|feature)\s+#?([0-9]{3})\b"
 _WORKTREE = r"(.+?)-(WP[0-9]{2,3}|lane-[a-z0-9]+)"
 
@@ -43,8 +43,8 @@ def find_work(request: str, start: str, root: str) -> Work:
     Where nothing speaks of one, this costs one look for the folder kitty-specs.
     """
     missions = _list_missions(root)
-    if not missions and "wp" not in request.lower():
-        return Work()
+    if not missions:
+        return Work(None, name_packages(request)) if "wp" in request.lower() else Work()
     worktree = os.path.basename(os.path.realpath(root))
     inside = os.path.relpath(os.path.realpath(start), os.path.realpath(root)).split(os.sep)
     folder, own_package = read_worktree_name(worktree, missions)

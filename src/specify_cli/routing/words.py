@@ -28,7 +28,7 @@ class Phrase(NamedTuple):
     weight: str
 
 
-_MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")
+_MARKS = "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
 _DIGRAPHS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
 
@@ -37,7 +37,7 @@ def fold(text: str) -> str:
     text = text.casefold().replace("\u2019", "'").replace("\u02bc", "'")
     if text.isascii():
         return text
-    return _MARKS.sub("", unicodedata.normalize("NFKD", text))
+    return re.sub(_MARKS, "", unicodedata.normalize("NFKD", text))
 
 
 def split_cell(text: str) -> list[str]:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 # A heading of the context with the URI of what stands below it.
-_RULE = re.compile(r"^###? (.+)\n`(?:charter|doctrine)://", re.MULTILINE)
-_OFFERED = re.compile(r"^- .+: `(?:charter|doctrine)://", re.MULTILINE)
+_RULE = r"(?m)^###? (.+)\n`(?:charter|doctrine)://"
+_OFFERED = r"(?m)^- .+: `(?:charter|doctrine)://"
 _RULES = 6
 
 
@@ -148,11 +148,11 @@ def _render_page(payload: InvocationPayload, text: str) -> str:
 def _render_summary(payload: InvocationPayload) -> list[str]:
     """Return what a person at a terminal needs: who, why, the record, the rules' titles, how to
     close."""
-    titles = _RULE.findall(payload.governance_context_text)
+    titles = re.findall(_RULE, payload.governance_context_text)
     rules = [f"  {one_line(title, 100)}" for title in titles[:_RULES]]
     if len(titles) > _RULES:
         rules.append(f"  and {len(titles) - _RULES} more")
-    offered = len(_OFFERED.findall(payload.governance_context_text))
+    offered = len(re.findall(_OFFERED, payload.governance_context_text))
     named = (
         f"{count(len(titles), 'rule')} in front of the agent, {offered} on demand"
         if titles

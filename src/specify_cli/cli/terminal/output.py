@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-_UNSAFE = re.compile(UNSEEN)
 _PART = 1 << 16
-# Compiled where it is asked for: `do` and the hooks load this module and write no Markdown.
+# Patterns are compiled where they are first asked for: `do --json` and the hooks load this module
+# and need none (`tests/benchmarks/test_bench.py`).
 _MARKDOWN = r"[\\`*_{}\[\]<>()#!|~@&]|:(?=//)|(?<=www)\."
-_STYLED = re.compile(r"\x1b\[[0-9;]+m")
+_STYLED = r"\x1b\[[0-9;]+m"
 
 
 def escape(text: str) -> str:
     """Recorded text as a terminal may show it: control and reordering characters as `\\xNN` or
     `\\uNNNN`."""
-    return _UNSAFE.sub(_spell_match, text)
+    return re.sub(UNSEEN, _spell_match, text)
 
 
 def one_line(value: object, width: int = 0) -> str:
@@ -66,19 +66,19 @@ def write_json(value: object) -> None:
     """Write one JSON document to stdout; characters a terminal would act on are written as JSON
     escapes."""
     text = json.dumps(plain(value), ensure_ascii=False, indent=2)
-    _write(1, _UNSAFE.sub(_escape_match, text) + "\n")
+    _write(1, _escape_json(text) + "\n")
 
 
 def write_json_pieces(pieces: Iterable[str]) -> None:
     """As `write_json`, of a document that comes a piece at a time (`views.json_pieces`)."""
-    _write_pieces(1, (_UNSAFE.sub(_escape_match, piece) for piece in pieces))
+    _write_pieces(1, (_escape_json(piece) for piece in pieces))
     _write(1, "\n")
 
 
 def write_json_lines(values: Iterable[object]) -> None:
     """Write one JSON document a line to stdout."""
     lines = (json.dumps(value, ensure_ascii=False) for value in values)
-    _write_pieces(1, (f"{_UNSAFE.sub(_escape_match, line)}\n" for line in lines))
+    _write_pieces(1, (f"{_escape_json(line)}\n" for line in lines))
 
 
 def write_text(text: str, *, styled: bool = False) -> None:
@@ -101,7 +101,7 @@ def dress_lines(lines: Iterable[str]) -> Iterable[str]:
 
 def _dress(line: str) -> str:
     """Return a line escaped, with the styles `paint` gave it."""
-    parts = _PAINTED.split(line)
+    parts = re.split(_PAINTED, line)
     return "".join(f"\x1b[{part}m" if at % 2 else as_line(part) for at, part in enumerate(parts))
 
 
@@ -118,7 +118,7 @@ STYLES = {
 # Stands where a style begins or ends until the line has been escaped: a secret of this process, so
 # that no recorded text can bring a style of its own.
 _MARK = f"\0{os.urandom(8).hex()}:"
-_PAINTED = re.compile(re.escape(_MARK) + "([0-9;]+)m")
+_PAINTED = re.escape(_MARK) + "([0-9;]+)m"
 
 
 def paint(text: str, style: str | None) -> str:
@@ -157,7 +157,7 @@ def _break_line(line: str, width: int) -> list[str]:
 
     from rich.cells import cell_len
 
-    seen = _STYLED.sub("", line)
+    seen = re.sub(_STYLED, "", line)
     if cell_len(seen) <= width:
         return [line]
     label = re.match(r"[\w ]{1,12}: +", seen)
@@ -179,6 +179,14 @@ def write_note(text: str) -> None:
     _write(2, "\n".join(_fit([as_line(text)], 2)) + "\n")
 
 
+def _escape_json(text: str) -> str:
+    """Return JSON text with the characters a terminal would act on as JSON escapes; `json` writes
+    those of ASCII so but one."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return re.sub(UNSEEN, _escape_match, text)
+
+
 def _escape_match(match: re.Match[str]) -> str:
     units = match.group().encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
@@ -189,7 +197,7 @@ def write_error(error: InvocationError, as_json: bool) -> None:
     next step."""
     if as_json:
         text = json.dumps(error.as_value(), ensure_ascii=False, indent=2)
-        _write(2, _UNSAFE.sub(_escape_match, text) + "\n")
+        _write(2, _escape_json(text) + "\n")
         return
     lines = [f"{error.code}: {as_line(error.message)}"]
     for candidate in error.candidates or ():
