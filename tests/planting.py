@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.record import layout
 from support import accept
 from trails import RECORDS, Clock, make_repository
 
@@ -15,9 +16,10 @@ BIG = f"{'x' * 40_000} {NAME} {'y' * 9000}"
 BEGUN = 1_700_000_000
 
 
-def plant(root: Path, records: int = 2, trail: str = "private", every: int = 2) -> list[str]:
+def plant(root: Path, records: int = 2, trail: str = "private", every: int = 2, more: str = "") -> list[str]:
     """Add closed records; every second one holds the name in its request, a call, a result, a patch and an error."""
-    make_repository(root, trail)
+    config = make_repository(root, trail) / layout.CONFIG
+    config.write_text(config.read_text() + more)
     accept(root)
     executor = ProfileInvocationExecutor(root, clock=Clock(random.Random(1), BEGUN), entropy=random.Random(2).randbytes)
     made = []

@@ -90,6 +90,7 @@ CODES: Mapping[str, str] = {
     "SYSTEM_UNTRIED": "Nobody has run this on the system yet, or it has no form for it.",
     "ACCESS_FAILED": "A file, a folder or a standard stream cannot be read or written.",
     "SCHEMA_NOT_FOUND": "No JSON Schema has this name.",
+    "LEAVES_SEALED": "What was said leaves encrypted, and the form would hold it in the clear.",
     "EXTRA_MISSING": "The command needs packages of an extra that is not installed.",
     "ENGINE_UNAVAILABLE": "The cluster of `--engine` cannot be reached, has no worker, or runs "
     "another version.",

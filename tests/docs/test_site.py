@@ -83,6 +83,7 @@ def test_every_setting_is_there_and_no_other() -> None:
     sections = {
         "project": ("uuid",),
         "audit": (*CAPTURE_SIDES, "no_trail"),
+        "capture": ("sealed",),
         "redaction": ("rules", "allow"),
         "governance": GOVERNANCE_KEYS,
         "sync": ("endpoint", "level"),

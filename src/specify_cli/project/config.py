@@ -21,6 +21,7 @@ from specify_cli.project.protection import (
     DEFAULT_CAPTURE,
     DEFAULTS,
     NO_TRAIL,
+    SEALED,
     SIDES,
     TRAILS,
     Protections,
@@ -73,6 +74,7 @@ class Config(NamedTuple):
     endpoints: frozenset[str] = frozenset()
     narrowed: tuple[str, ...] = ()
     retention: frozenset[str] = frozenset()
+    is_sealed: bool = False
 
 
 class Project(NamedTuple):
@@ -199,6 +201,7 @@ def _resolve_in_force(config: Config, accepted: Protections) -> Config:
         weaker=weaker,
         endpoints=in_force.endpoints,
         retention=in_force.retention,
+        is_sealed=in_force.is_sealed,
     )
 
 
@@ -249,7 +252,10 @@ def parse_config(document: object, data: bytes | None) -> Config:
         _require_mapping(top.get("replay"), "replay").get("endpoints"), "replay.endpoints"
     )
     retention = _read_retention(top.get("retention"))
-    stated = Protections(str(trail), capture, own, allow, str(no_trail), endpoints, retention)
+    is_sealed = _read_sealed(top.get("capture"), trail)
+    stated = Protections(
+        str(trail), capture, own, allow, str(no_trail), endpoints, retention, is_sealed
+    )
     return Config(
         uuid,
         str(trail),
@@ -265,6 +271,7 @@ def parse_config(document: object, data: bytes | None) -> Config:
         endpoints,
         (),
         retention,
+        is_sealed,
     )
 
 
@@ -296,6 +303,22 @@ def _capture(audit: Mapping[str, object]) -> dict[str, str]:
                 raise _invalid(where, ", ".join(MODES), spell(stated_mode))
             stated[side] = mode
     return stated
+
+
+def _read_sealed(section: object, trail: object) -> bool:
+    """Return whether what was said leaves encrypted alone (docs/capture.md)."""
+    mapping = _require_mapping(section, "capture")
+    unknown = sorted(str(key) for key in mapping if key != "sealed")
+    if unknown:
+        raise _invalid(f"capture.{unknown[0]}", "sealed", "an unknown key")
+    stated = mapping.get("sealed", "off")
+    if stated is not False and stated not in SEALED:  # YAML 1.1 writers mean off
+        raise _invalid("capture.sealed", " or ".join(SEALED), spell(stated))
+    is_sealed = stated == SEALED[1]
+    if is_sealed and trail == "committed":
+        expected = "trail: private or trail: ref beside it, for committed records are in the clear"
+        raise _invalid("capture.sealed", expected, "trail: committed")
+    return is_sealed
 
 
 def _read_redaction(section: object) -> tuple[frozenset[tuple[str, str]], frozenset[str]]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 AT_MOST = '"at_most":'
 TRAILS = ("private", "committed", "ref")
 NO_TRAIL = ("person", "anyone")
+SEALED = ("off", "per-record")
 DEFAULT_CAPTURE = "summary"
 # A key of the config's `audit` → the sides of an event it rules.
 CAPTURE_SIDES: Mapping[str, tuple[str, ...]] = {
@@ -46,7 +47,8 @@ class Protections(NamedTuple):
     pattern), allow-list.
 
     `endpoints` are the models' that recorded questions may be sent to. `retention` are the rules of
-    how long content is kept, each as JSON with sorted keys (docs/forget.md).
+    how long content is kept, each as JSON with sorted keys (docs/forget.md). `is_sealed` says that
+    what people and tools said leaves encrypted alone (docs/capture.md).
     """
 
     trail: str = "private"
@@ -56,6 +58,7 @@ class Protections(NamedTuple):
     no_trail: str = "person"
     endpoints: frozenset[str] = frozenset()
     retention: frozenset[str] = frozenset()
+    is_sealed: bool = False
 
 
 DEFAULTS = Protections()
@@ -93,6 +96,8 @@ def resolve_protections(
     weaker += [f"retention: {rule}" for rule in sorted(short - accepted.retention)]
     long = frozenset(rule for rule in accepted.retention if AT_MOST not in rule)
     weaker += [f"retention: nothing instead of {rule}" for rule in sorted(long - stated.retention)]
+    if accepted.is_sealed and not stated.is_sealed:
+        weaker.append(f"capture.sealed: {SEALED[0]} instead of {SEALED[1]}")
     return Protections(
         trail,
         capture,
@@ -101,6 +106,7 @@ def resolve_protections(
         no_trail,
         stated.endpoints & accepted.endpoints,
         (stated.retention - (short - accepted.retention)) | long,
+        stated.is_sealed or accepted.is_sealed,
     ), tuple(weaker)
 
 
@@ -142,6 +148,7 @@ def read_accepted(git_dir: str | None, place: str) -> Protections | None:
             str(entry["no_trail"]),
             frozenset(map(str, entry.get("endpoints", ()))),  # older ones have none
             frozenset(map(str, entry.get("retention", ()))),  # as above
+            entry.get("sealed") is True,
         )
         if not (
             set(accepted.capture) <= set(SIDES) and set(accepted.capture.values()) <= set(MODES)
@@ -201,6 +208,7 @@ def write_accepted(git_dir: str, place: str, accepted: Protections) -> None:
         "no_trail": accepted.no_trail,
         "endpoints": sorted(accepted.endpoints),
         "retention": sorted(accepted.retention),
+        "sealed": accepted.is_sealed,
     }
     folder = f"{git_dir}/kittify"
     try:

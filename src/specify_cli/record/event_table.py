@@ -658,7 +658,11 @@ EVENTS: Mapping[str, EventType] = {
         {
             "lines": _computed("erasures", note="(§13)"),
             "objects": _computed("seals", note="(that were erased whole)"),
-            "rule": Member("text", note="(of the project's retention, that ordered it)"),
+            "rule": Member("text", note="(of the project's config, that ordered it)"),
+            "sealed": Member(
+                "json",
+                note="{`key`, `object`}: what it holds, encrypted, of a copy that left (§13)",
+            ),
             **_ORDER,
         },
         ("ordered_by", "reason"),

@@ -110,6 +110,32 @@ def test_what_is_erased_here_is_erased_there_and_never_comes_back(
     assert [row for row in collector.get("/v1/conflicts").json()["items"] if row["phase"] != "record"] == []
 
 
+def test_what_leaves_sealed_is_ciphertext_there_and_goes_with_its_key(
+    cli: Cli, site: Path, collector: Collector, database: str
+) -> None:
+    config = site / ".kittify/config.yaml"
+    config.write_text(config.read_text() + "capture: {sealed: per-record}\n")
+    accept(site)
+    one = tell(cli, NAME)
+    push(cli)
+    open_one = cli("do", f"call {NAME}, then fix it", "--json").json()["invocation_id"]
+    push(cli)
+    cli("profile-invocation", "complete", "--invocation-id", open_one)
+    push(cli)
+    held, project, event = list_holding(database), project_of(collector), read_event(collector, one)
+    page = collector.get(f"/invocations/{one}/page")
+    assert cli("forget", "--subject", NAME, "--reason", "asked for it", "--yes").code == 0
+    done = push(cli)
+
+    errors = site / ".git/kittify/sync/top/propagation-errors.jsonl"
+    assert not errors.exists()
+    assert held == [] and NAME not in json.dumps(event) and "fix the login" not in json.dumps(event)
+    assert (project["verdict"], project["records"], project["gaps"]) == ("intact", 2, 0)
+    assert page.status == 200 and b"capture.sealed" in page.body
+    assert done["orders"]["refused"] == 0 and len(list((site / ".git/kittify/sealed").glob("*.gone"))) == 2
+    assert project_of(collector)["verdict"] == "intact"
+
+
 def test_a_held_record_is_erased_by_no_clone_and_the_attempt_is_kept(
     cli: Cli, site: Path, collector: Collector, database: str, tmp_path: Path
 ) -> None:

@@ -170,7 +170,10 @@ def read_objects(body: bytes) -> dict[str, str]:
 
 def check_record(body: str) -> RecordReport:
     """Return what the bytes of a record say; what its sender withheld is a stand-in with the seal
-    of its line."""
+    of its line.
+
+    An annex that was made for a copy which left encrypted is in no log.
+    """
     value = json.loads(body)
     name, data = value["name"], value["lines"].encode()
     ids = layout.parse_record_name(name)
@@ -178,7 +181,11 @@ def check_record(body: str) -> RecordReport:
     file = f"{layout.IMPORTED}/{name}" if value.get("kind") == IMPORTED else name
     report = verify_record(io.BytesIO(data), file=file, name_ids=ids, withheld=True)
     annexes = [(file, text.encode()) for file, text in sorted(value["annexes"].items())]
-    return add_annexes(report, "" if ids is None else ids[1], annexes)._replace(objects=())
+    report = add_annexes(report, "" if ids is None else ids[1], annexes)
+    read = [open_line(data.removesuffix(b"\n")) for _, data in annexes]
+    made = {line.seal for line in read if "sealed" in (line.fields or {})}
+    logged = tuple(seal for seal in report.trail.annexes if seal not in made)
+    return report._replace(objects=(), trail=report.trail._replace(annexes=logged))
 
 
 class Whole(NamedTuple):

@@ -82,7 +82,7 @@ class ParquetFolder:
 
 def export_tables(values: Values) -> int:
     """Write the records that are named, or all, as tables; name each that could not be read."""
-    project, ids = open_export(values, "parquet", of_all=True)
+    project, ids = open_export(values, "parquet", of_all=True, in_clear=True)
     folder = str(values["parquet"])
     index = Index(project.root)
     if ids:

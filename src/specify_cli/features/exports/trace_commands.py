@@ -36,7 +36,8 @@ _NOT_CARRIED = {
 def export_trace(values: Values) -> int:
     """Write records in a form of others, or send them; say what it cannot carry."""
     form, endpoint = str(values["format"]), shell.get_text(values, "endpoint")
-    project, ids = open_export(values, "output" if endpoint is None else "endpoint")
+    target = "output" if endpoint is None else "endpoint"
+    project, ids = open_export(values, target, in_clear=True)
     if endpoint is not None and form != "otlp":
         raise CallerError(
             "USAGE", "--endpoint goes with --format otlp", "spec-kitty invocations export --help"

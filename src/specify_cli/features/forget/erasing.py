@@ -32,6 +32,7 @@ from specify_cli.features.forget.finding import (
     take_out,
 )
 from specify_cli.features.forget.orders import Order, compose_order
+from specify_cli.libraries.archive.sealing import Keys
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
@@ -291,8 +292,11 @@ def _remove_derived(project: Project, journal: Journal) -> None:
     paths = [str(path) for path in journal["files"]]
     if project.git_dir is not None:
         paths += [f"{project.git_dir}/kittify/{name}" for name in DERIVED]
+    keys = Keys(project.git_dir)
     for record in journal["records"]:
         paths += [f"{root}/{layout.evidence_folder(record['invocation_id'])}" for root in roots]
+        # Copies that left encrypted are erased with their key, wherever they are.
+        keys.destroy(record["invocation_id"])
     for path in paths:
         if path in journal.get("drops", {}):
             _drop_lines(path, frozenset(journal["drops"][path]))
@@ -325,7 +329,8 @@ NOT_REACHED = (
     "FILE, then git push --force, and every clone anew",
     "other clones: spec-kitty forget --resume there, once the annexes have arrived",
     "a collector, until spec-kitty sync push reached it; its backups, and PostgreSQL's own log",
-    "archives and exports that were handed out: tell whoever has them",
+    "archives and exports that were handed out: tell whoever has them, unless they left encrypted "
+    "(capture.sealed): their key was destroyed here",
     "what agents' programs keep of their sessions (transcripts in the home folder)",
     "backups, snapshots of the file system, and blocks that a disk has not overwritten",
 )

@@ -25,7 +25,7 @@ FEATURE = Feature(
     about="Erase what must go, hold what must stay.",
     page="docs/forget.md",
     needs=("approvals", "cold"),
-    libraries=("ssh",),
+    libraries=("archive", "ssh", "words"),
     groups=(Group("hold", "Keep records from being erased.", 500, section="Keep"),),
     commands=(
         Command(

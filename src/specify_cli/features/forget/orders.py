@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from specify_cli.errors import CallerError, StoredDataError
+from specify_cli.errors import CallerError
 from specify_cli.features.approvals.orders import NAMESPACE, make_order_statement
+from specify_cli.libraries.archive.orders import place_order
 from specify_cli.libraries.ssh.signatures import sign_text
 from specify_cli.project.config import Project
-from specify_cli.record.findings import LAST_OPENING_SEQ
 from specify_cli.record.ids import rfc3339
-from specify_cli.record.record import Tip, split_lines, tip_of
 from specify_cli.record.seal import open_line, seal_line
 from specify_cli.record.verifying.erasures import find_hold
 from specify_cli.storage.checking import annex_files
@@ -39,20 +38,15 @@ def compose_order(
 
     Raises StoredDataError RECORD_DAMAGED, CallerError CLOCK_BEHIND.
     """
-    tip = _find_tip(place, data)
-    at = rfc3339(now)
-    if at < tip.at:
+    fields = place_order(place, data, content)
+    newest, at = str(fields["at"]), rfc3339(now)
+    if at < newest:
         raise CallerError(
             "CLOCK_BEHIND",
-            f"this clock says {at}, before the newest line of {place.invocation_id} ({tip.at})",
+            f"this clock says {at}, before the newest line of {place.invocation_id} ({newest})",
             "set the clock, then run the command again",
         )
-    fields: dict[str, object] = {
-        **content,
-        "v": tip.version,
-        "seq": tip.seq + 1,
-        "invocation_id": place.invocation_id,
-        "prev": tip.seal,
+    fields |= {
         "at": at,
         "ordered_by": order.by,
         "reason": order.reason,
@@ -63,22 +57,6 @@ def compose_order(
     elif order.key:
         fields["signature"] = sign_text(order.key, NAMESPACE, make_order_statement(fields))
     return seal_line(fields)
-
-
-def _find_tip(place: Place, data: bytes) -> Tip:
-    """Return the line that an order hangs on: the last of a closed record, else the last opening
-    one; with the time of the newest line."""
-    tips = [tip for _, raw in split_lines(data) if (tip := tip_of(open_line(raw))) is not None]
-    if tips and tips[-1].event == "completed":
-        return tips[-1]
-    opening = [tip for tip in tips if tip.seq == LAST_OPENING_SEQ] or tips[:1]
-    if not opening:
-        raise StoredDataError(
-            "RECORD_DAMAGED",
-            f"{place.path} holds no whole line",
-            f"spec-kitty invocations verify {place.invocation_id}",
-        )
-    return opening[0]._replace(at=max(tip.at for tip in tips))
 
 
 def read_orders(root: str, invocation_id: str) -> Iterator[dict[str, object]]:

@@ -12,31 +12,9 @@ from collections.abc import Mapping, Set
 from functools import lru_cache
 from typing import NamedTuple
 
-from specify_cli.record.event_table import EVENTS
-from specify_cli.record.seal import ALWAYS_LEFT, canonical
+from specify_cli.libraries.words.said import add_derived, list_kept, list_said
+from specify_cli.record.seal import canonical
 
-# Kinds of members that hold what people and tools said.
-_SAID = frozenset(("captured", "digested", "message", "note"))
-_SAID_BY_NAME: Mapping[str, frozenset[str]] = {
-    "started": frozenset(("request_text", "printed", "decisions", "mission")),
-    "retrieval_request": frozenset(("query",)),
-    "session_change": frozenset(("reason", "detail")),
-    "approval": frozenset(("reason",)),
-    "capture_gap": frozenset(("what",)),
-    "policy_violation": frozenset(("message",)),
-    "gate_decision": frozenset(("inputs",)),
-    "patch_apply": frozenset(("path",)),
-    "artifact_link": frozenset(("ref",)),
-    "tool_call": frozenset(("cwd",)),
-}
-_OF_A_PATCH = ("before", "after", "diff", "lines")
-# What follows from a member, so that it would give the member away to whoever tries guesses.
-_DERIVED: Mapping[str, tuple[str, ...]] = {
-    "request_text": ("request_object", "execution_hash", "match_reason"),
-    "request_object": ("request_text", "execution_hash", "match_reason"),
-    "args": ("idempotency_key",),
-    **dict.fromkeys(_OF_A_PATCH, (*_OF_A_PATCH, *(f"{name}_hash" for name in _OF_A_PATCH))),
-}
 SHORTEST = 4
 # So much of a text at the end where a capture was cut is taken for the text.
 _PART = 8
@@ -89,7 +67,7 @@ def find_members(fields: Mapping[str, object], query: Query, objects: Set[str]) 
         found |= list_said(fields)
     if query.invocation_id is not None and query.invocation_id == fields.get("invocation_id"):
         found |= set(query.members) & fields.keys() if query.members else list_said(fields)
-    return _add_derived(fields, found)
+    return add_derived(fields, found)
 
 
 def _is_cut(capture: Mapping[str, object], query: Query) -> bool:
@@ -105,26 +83,6 @@ def _is_cut(capture: Mapping[str, object], query: Query) -> bool:
     )
 
 
-def list_said(fields: Mapping[str, object], sides: Set[str] | None = None) -> set[str]:
-    """Return the members of a line that hold what people and tools said, of these capture sides.
-
-    Texts of files that were changed are a side of their own, *files*.
-    """
-    event = str(fields.get("event"))
-    known = EVENTS[event].members if event in EVENTS else {}
-    of_files = event == "patch_apply"
-    names = {
-        name
-        for name, of in known.items()
-        if (of.kind in _SAID or of.side)
-        and (sides is None or ("files" if of_files and of.side else of.side) in sides)
-    }
-    if sides is None or (sides & {"prompt"} and event in ("started", "retrieval_request")):
-        names |= _SAID_BY_NAME.get(event, frozenset())
-    stems = {*names, *(f"{name}_hash" for name in names), *(f"{name}_size" for name in names)}
-    return _add_derived(fields, stems & fields.keys())
-
-
 def list_governance(fields: Mapping[str, object]) -> set[str]:
     """Return the members of a line that name the rules and the context that were in force."""
     return set(_GOVERNANCE & fields.keys())
@@ -133,20 +91,6 @@ def list_governance(fields: Mapping[str, object]) -> set[str]:
 def list_erasable(fields: Mapping[str, object]) -> set[str]:
     """Return every member that a line can lose: what is left says that something happened."""
     return {*(fields.keys() - list_kept(fields) - _SHAPE), *list_governance(fields)}
-
-
-def _add_derived(fields: Mapping[str, object], names: Set[str]) -> set[str]:
-    wider = set(names)
-    for name in names:
-        stem = name.removesuffix("_hash").removesuffix("_size")
-        wider |= {stem, f"{stem}_hash", f"{stem}_size", *_DERIVED.get(stem, ())}
-    return (wider & fields.keys()) - list_kept(fields)
-
-
-def list_kept(fields: Mapping[str, object]) -> frozenset[str]:
-    """Return the members that no erasure takes from a line. `after` is the links of most lines, and
-    the text of a file in one of a patch."""
-    return KEPT - {"after"} if fields.get("event") == "patch_apply" else KEPT
 
 
 def _is_about(fields: Mapping[str, object], pattern: str) -> bool:
@@ -164,7 +108,3 @@ def _is_about(fields: Mapping[str, object], pattern: str) -> bool:
 _GOVERNANCE = frozenset(("governance_context_hash", "snapshot", "bundle", "corpus", "rule_source"))
 # What a record that is erased whole still says: that it was, and how it ended.
 _SHAPE = frozenset(("action", "verb", "run_kind", "tombstone", "outcome", "closed_by"))
-# What every line keeps, and what a record cannot be found and followed without.
-KEPT = ALWAYS_LEFT | frozenset(
-    ("call_id", "request_id", "after", "after_of", "dedupe", "profile_id", "snapshot", "salt")
-)

@@ -11,7 +11,7 @@ FEATURE = Feature(
     about="Keep content as long as the project says, and erase what is due.",
     page="docs/retention.md",
     needs=("forget", "witness"),
-    libraries=("work",),
+    libraries=("words", "work"),
     groups=(Group("retention", "Keep content as long as the project says.", 510, section="Keep"),),
     commands=(
         Command(

@@ -18,7 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from specify_cli.errors import CallerError
-from specify_cli.features.forget.targets import list_erasable, list_governance, list_said
+from specify_cli.features.forget.targets import list_erasable, list_governance
+from specify_cli.libraries.words.said import list_said
 from specify_cli.record.findings import LEVELS
 
 SIDES = ("prompt", "response", "tool_args", "tool_output")

@@ -12,7 +12,7 @@ from specify_cli.storage.index import Index
 
 def export_page(values: Values) -> int:
     """Write the page of one record."""
-    project, ids = open_export(values, "html")
+    project, ids = open_export(values, "html", in_clear=True)
     if len(ids) != 1 or values["safe"] or values["format"] != "archive":
         raise CallerError(
             "USAGE", "--html takes one record, no --safe and no --format", "give one ID"

@@ -5,8 +5,9 @@ and back from it.
     export(project, [invocation_id], f"{root}/run.tar", safe=False)
 
 Reading order: `archive.py` (write), `unpacking.py` (read, check, import), `withholding.py` (what
-must not leave, and what is said of it), `options.py` (what the forms of `invocations export` read
-alike), `memory.py` (a store without a disk).
+must not leave, and what is said of it), `sealing.py` (what leaves encrypted, and its keys),
+`orders.py` (where an annex that erases hangs), `options.py` (what the forms of `invocations export`
+read alike), `memory.py` (a store without a disk).
 
 The same records give the same bytes. An import checks everything first, overwrites nothing and is
 read-only. A safe export withholds whole lines and objects and names each. Rooms that hand records

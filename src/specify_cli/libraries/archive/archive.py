@@ -13,6 +13,7 @@ import hashlib
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from charter.inputs import load_inputs
@@ -22,6 +23,7 @@ from doctrine.load import ParseCache
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.libraries.archive.memory import MemoryObjectStore
+from specify_cli.libraries.archive.sealing import Keys, seal_copy
 from specify_cli.libraries.archive.withholding import (
     CLOSING,
     Search,
@@ -89,13 +91,15 @@ class Held(NamedTuple):
 
 class Part(NamedTuple):
     """A record as it leaves: its bytes, its annexes, the objects both name, its row in the
-    manifest."""
+    manifest; of a copy that a key opens the annexes made for it, and their objects."""
 
     path: str
     data: Held
     annexes: dict[str, bytes]
     named: tuple[NamedObject, ...]
     row: dict[str, object]
+    made: frozenset[str] = frozenset()
+    sealed: Mapping[str, bytes] = MappingProxyType({})
 
 
 def export(
@@ -110,8 +114,9 @@ def export(
 
     A record with damaged lines is not exported. `safe` leaves out what redaction would change today
     and what was captured in full, and the files whose content policy denies or redacts; each such
-    line keeps its seal, so the chain still checks. `prove` returns the proofs of some invocations,
-    and of annexes by their seals, as members of the archive.
+    line keeps its seal, so the chain still checks. Where the config says so, every export is safe
+    and what was said leaves encrypted. `prove` returns the proofs of some invocations, and of
+    annexes by their seals, as members of the archive.
     """
     # 1. Read and check every record; the order they were asked for in says nothing.
     objects = FileObjectStore(project.root)
@@ -120,6 +125,7 @@ def export(
         {index.resolve(text) for text in invocation_ids},
         key=lambda place: (place.invocation_id, place),
     )
+    safe = safe or project.config.is_sealed
     search = Search(project.config.redaction) if safe else None
     policies = () if search is None else read_policies(project)
     parts = [compose_part(project, place, reach, search) for place in chosen]
@@ -134,7 +140,12 @@ def export(
         shard, rest = layout.object_parts(name)
         files[f"{layout.OBJECTS}/{shard}/{rest}"] = content
     if prove is not None:
-        annexed = {seal_at_end(data) for part in parts for data in part.annexes.values()}
+        annexed = {
+            seal_at_end(data)
+            for part in parts
+            for path, data in part.annexes.items()
+            if path not in part.made  # those are of this copy alone, and in no log
+        }
         files |= prove({place.invocation_id for place in chosen}, annexed)
     rows = [part.row for part in parts]
     ordered: list[dict[str, object]] = [
@@ -174,6 +185,7 @@ def gather_objects(
     rules say of each."""
     gathered, left_out, by_policy = MemoryObjectStore(), dict[str, str](), dict[str, str]()
     for part in parts:
+        gathered.objects.update(part.sealed)
         reached = tuple(reach.of(part.named))
         if search is not None:
             by_policy |= policy_withholds(objects, reached, policies)
@@ -217,6 +229,12 @@ def compose_part(project: Project, place: Place, reach: Reach, search: Search | 
         for path, content in annex_files(project.root, place.invocation_id)
         if isinstance(content, bytes)
     }
+    made, sealed = frozenset[str](), dict[str, bytes]()
+    if search is not None and project.config.is_sealed:
+        whole, keys = data.read(0, data.size), Keys(project.git_dir)
+        copy = seal_copy(place, whole, annexes, FileObjectStore(project.root), keys)
+        data = Held(reader_of(copy.data), len(copy.data))
+        annexes, made, sealed = copy.annexes, copy.made, copy.objects
     withheld = Withheld()
     if search is not None:
         data = _spool(withhold_lines(data.read, search, withheld))
@@ -258,7 +276,7 @@ def compose_part(project: Project, place: Place, reach: Reach, search: Search | 
         "status": checked.status,
         "withheld": withheld.rows,
     }
-    return Part(path, data, annexes, tuple(named), row)
+    return Part(path, data, annexes, tuple(named), row, made, sealed)
 
 
 def require_whole(report: RecordReport, place: Place) -> None:

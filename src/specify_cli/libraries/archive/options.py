@@ -10,13 +10,23 @@ from specify_cli.room import Values
 _HELP = "spec-kitty invocations export --help"
 
 
-def open_export(values: Values, target: str, *, of_all: bool = False) -> tuple[Project, list[str]]:
+def open_export(
+    values: Values, target: str, *, of_all: bool = False, in_clear: bool = False
+) -> tuple[Project, list[str]]:
     """Return the project and the ids that are to be exported to the option `target`.
 
-    `of_all`: without an id it is about every record. Raises CallerError USAGE without ids, without
-    the target, and with --output beside another target.
+    `of_all`: without an id it is about every record; `in_clear`: the form holds texts as they are.
+    Raises CallerError USAGE without ids, without the target, and with --output beside another
+    target; LEAVES_SEALED for a form in the clear where copies leave encrypted.
     """
     project, _ = load_project(shell.here(), shell.home())
+    if in_clear and project.config.is_sealed:
+        raise CallerError(
+            "LEAVES_SEALED",
+            "capture.sealed is per-record: what was said leaves encrypted, and this form would "
+            "hold it in the clear",
+            "spec-kitty invocations export ID --output FILE, or spec-kitty view to read it here",
+        )
     option = values["ids"]
     ids = [str(item) for item in option] if isinstance(option, list) else [str(option)]
     if not ids and not of_all:

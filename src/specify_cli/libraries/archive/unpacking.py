@@ -28,6 +28,7 @@ from specify_cli.libraries.archive.archive import (
     make_header,
     order,
 )
+from specify_cli.libraries.archive.sealing import Keys, open_copies
 from specify_cli.libraries.archive.withholding import WHYS, Withheld, stand_ins
 from specify_cli.project.config import Project, parse_config
 from specify_cli.record import layout
@@ -451,9 +452,13 @@ def _compare_with_manifest(
 
 
 def import_file(project: Project, path: str) -> Imported:
-    """Bring the records of an export in, read-only. Raises StoredDataError; nothing is written
-    then."""
+    """Bring the records of an export in, read-only; copies whose keys are here are opened.
+
+    Raises StoredDataError; nothing is written then.
+    """
     with unpacked(path) as contents:
+        names = open_copies(contents.project.root, contents.names, Keys(project.git_dir))
+        contents = contents._replace(names=names)
         # 1. Everything is checked where it cannot do harm.
         for report in verify_contents(contents, list_withheld=False):
             wrong = next((item for item in report.findings if item.severity == ERROR), None)

@@ -192,12 +192,17 @@ def look_at(root: str, place: Place) -> Seen:
 
 
 def envelope(project: Project, uuid: str, level: str, seen: Seen, phase: str) -> dict[str, object]:
-    """Return the CloudEvent of one phase; its texts go through today's redaction once more."""
+    """Return the CloudEvent of one phase; its texts go through today's redaction once more.
+
+    Where what was said leaves encrypted alone, none of it is in there.
+    """
     assert seen.started is not None
     rules = project.config.redaction
     names = ("mission", "work_package", "match_reason")
     texts = {name: _mask_text(seen.started.get(name), rules) for name in names}
-    if level in ("full", RECORDS):
+    if project.config.is_sealed:
+        texts = dict.fromkeys((*names, "request_text"))
+    elif level in ("full", RECORDS):
         texts["request_text"] = _mask_text(_request_text(project, seen.started), rules)
     started = {**seen.started, **texts}
     return compose(

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from specify_cli.errors import InvocationError
 from specify_cli.features.sync.sending.outbox import Outbox, look_at
 from specify_cli.libraries.archive.archive import compose_part, gather_objects, read_policies
+from specify_cli.libraries.archive.sealing import Keys
 from specify_cli.libraries.archive.withholding import Search
 from specify_cli.libraries.wire.contract import canonical
 from specify_cli.project.config import Project
@@ -60,12 +61,13 @@ class RecordsDelivered(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """A record as it would leave: the JSON of its request, its objects by their digests, and what
-    each of them is."""
+    """A record as it would leave: the JSON of its request, its objects by their digests, what each
+    of them is, and whether a copy left before under a key that was destroyed."""
 
     body: str
     objects: Mapping[str, bytes]
     fields: Mapping[str, str]
+    is_renewed: bool = False
 
 
 def read_parts(
@@ -95,8 +97,9 @@ def read_parts(
             "lines": part.data.read(0, part.data.size).decode(),
             "annexes": annexes,
         }
+        is_renewed = Keys(project.git_dir).was_destroyed(place.invocation_id)
         if not objects:
-            yield place, Sending(canonical(value), {}, {})
+            yield place, Sending(canonical(value), {}, {}, is_renewed)
             continue
         contents, withheld = gathered
         large = {name for name, data in contents.items() if len(data) > _LARGEST_OBJECT}
@@ -105,7 +108,7 @@ def read_parts(
         seen = look_at(project.root, place)
         value |= {"kind": seen.kind, "objects": sorted(contents), "withheld": withheld}
         fields = {item.digest: item.field for item in reach.of(part.named)}
-        yield place, Sending(canonical(value), contents, fields)
+        yield place, Sending(canonical(value), contents, fields, is_renewed)
 
 
 def deliver_records(
@@ -123,7 +126,10 @@ def deliver_records(
     )
     while done.why is None and (keys := outbox.due_records(_AT_A_TIME, after, whole=objects)):
         after = keys[-1].invocation_id
-        places = (place for key in keys if (place := index.place(key)) is not None)
+        places = [place for key in keys if (place := index.place(key)) is not None]
+        if project.config.is_sealed:
+            # A copy that leaves sealed is of the whole record: an open one waits for its close.
+            places = [one for one in places if look_at(project.root, one).completed is not None]
         for place, sending in read_parts(project, places, objects=objects):
             done = _deliver_record(
                 done, place, sending, outbox, url, (exchange, refuse), whole=objects
@@ -164,6 +170,10 @@ def _deliver_record(
         return done._replace(records=done.records + 1)
     if status == 409 and _is_early(answer):
         # it was closed since the scan, and its Completed leaves before it with the next push
+        return done
+    if status == 409 and isinstance(sending, Sending) and sending.is_renewed:
+        # It holds the copy that nobody opens any more, and the order that erased it.
+        outbox.settle_record(place.invocation_id, "delivered", whole=whole)
         return done
     if status in (409, 413, 422):
         refuse(place.invocation_id, "record", status, describe_answer(answer))

@@ -1,0 +1,366 @@
+"""Copies that only a key opens: what people and tools said leaves a project encrypted
+(docs/capture.md#copies-that-only-a-key-opens).
+
+    copy = seal_copy(place, data, annexes, objects, Keys(project.git_dir))
+    names = open_copies(root, names, Keys(project.git_dir))       # of an archive that was unpacked
+
+A copy is the record with what was said taken out of its lines as an erasure does
+(docs/format.md §13). An annex says so and names an object: the lines as they were and the objects
+that only they lead to, encrypted under a key of this record's own. Guarantees: the same
+record and key give the same bytes; a key lies in the git directory and never leaves it; without the
+key a copy is intact and says what it lacks; with it each line has the seal it had.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from hashlib import sha256
+from hmac import digest as hmac
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from doctrine import os
+from specify_cli import durable
+from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
+from specify_cli.installation import advise_install
+from specify_cli.libraries.archive.orders import place_order
+from specify_cli.libraries.words.said import list_said
+from specify_cli.record import layout
+from specify_cli.record.ids import new_ulid
+from specify_cli.record.record import split_lines
+from specify_cli.record.seal import SEAL_LENGTH, erase_members, is_digest, open_line, seal_line
+from specify_cli.record.verifying.named_objects import named_objects
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.reachability import Reach
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+
+    from specify_cli.record.findings import NamedObject
+    from specify_cli.storage.store import Place
+
+FOLDER = "kittify/sealed"
+RULE = "capture.sealed"
+_WRAPPING = "wrapping.key"
+_KEY_SIZE = 64  # bytes of an AES-256 key for SIV mode (RFC 5297), which needs no nonce
+_LARGEST = 1 << 30
+_COPY, _KEY = b"spec-kitty sealed copy 1", b"spec-kitty sealing key 1"
+# Beside what was said: digests that a guess could be held against, and the mark that a line must
+# not leave in the clear.
+_BESIDE = frozenset(("state_hash", "export_safe"))
+
+
+class Keys:
+    """The keys of this clone's copies, one a record, each wrapped by one of the clone."""
+
+    def __init__(self, git_dir: str | None) -> None:
+        self._git_dir = git_dir
+
+    def read(self, invocation_id: str) -> bytes | None:
+        """Return the key of a record's copies; None where this clone has none.
+
+        Raises CallerError EXTRA_MISSING, EnvironmentFault ACCESS_FAILED.
+        """
+        wrapped, wrapping = self._read(f"{invocation_id}.key"), self._read(_WRAPPING)
+        if wrapped is None or wrapping is None:
+            return None
+        key = _decrypt(wrapping, wrapped, [_KEY, invocation_id.encode()])
+        if key is None:
+            raise EnvironmentFault(
+                "ACCESS_FAILED",
+                f"{self._git_dir}/{FOLDER}/{invocation_id}.key was not wrapped by {_WRAPPING} "
+                "beside it",
+                "bring both files from the same place",
+            )
+        return key
+
+    def make(self, invocation_id: str) -> bytes:
+        """Return the key of a record's copies, made on first need. Raises as `read` does."""
+        key = self.read(invocation_id)
+        if key is not None:
+            return key
+        if self._git_dir is None:
+            raise EnvironmentFault(
+                "ACCESS_FAILED",
+                "keys of copies lie in the git directory, and this project has none",
+                "git init",
+            )
+        os.makedirs(f"{self._git_dir}/kittify", mode=0o700, exist_ok=True)
+        with durable.folder(self._git_dir, FOLDER, create=True) as fd:
+            wrapping = self._read(_WRAPPING) or _create(fd, _WRAPPING, os.urandom(_KEY_SIZE))
+            if wrapping is not None:
+                drawn = os.urandom(_KEY_SIZE)
+                wrapped = _cipher(wrapping).encrypt(drawn, [_KEY, invocation_id.encode()])
+                _create(fd, f"{invocation_id}.key", wrapped)
+        # Another process may have been first.
+        return self.make(invocation_id)
+
+    def destroy(self, invocation_id: str) -> bool:
+        """Destroy the key of a record's copies, so that nobody opens them again; return whether
+        there was one. A later copy has another key."""
+        name = f"{invocation_id}.key"
+        if self._git_dir is None or self._read(name) is None:
+            return False
+        with durable.folder(self._git_dir, FOLDER) as fd:
+            _create(fd, f"{invocation_id}.gone", b"")
+            file = durable.open_regular(fd, name, os.O_RDWR, name)
+            try:
+                os.pwrite(file, bytes(os.fstat(file).st_size), 0)
+                durable.sync_data(file)
+            finally:
+                os.close(file)
+            os.unlink(name, dir_fd=fd)
+            os.fsync(fd)
+        return True
+
+    def was_destroyed(self, invocation_id: str) -> bool:
+        """Return whether copies of a record left whose key was destroyed."""
+        return self._read(f"{invocation_id}.gone") is not None
+
+    def _read(self, name: str) -> bytes | None:
+        if self._git_dir is None:
+            return None
+        return durable.read_own(f"{self._git_dir}/{FOLDER}", name, 4096, closed=0o077)
+
+
+def _create(folder: int, name: str, data: bytes) -> bytes | None:
+    """Create a file and return its bytes; None where another process was first."""
+    try:
+        durable.create_exclusive(folder, name, data, durable.PRIVATE)
+    except FileExistsError:
+        return None
+    return data
+
+
+def name_key(key: bytes) -> str:
+    """Return the name of a key: 16 hex digits that say nothing of it."""
+    return sha256(_KEY + key).hexdigest()[:16]
+
+
+class SealedCopy(NamedTuple):
+    """A record as it leaves: its lines, its annexes by path, the paths of those that were made for
+    it, and the objects that these name."""
+
+    data: bytes
+    annexes: dict[str, bytes]
+    made: frozenset[str]
+    objects: dict[str, bytes]
+
+
+def seal_copy(
+    place: Place, data: bytes, annexes: Mapping[str, bytes], objects: FileObjectStore, keys: Keys
+) -> SealedCopy:
+    """Return the copy of a record with these bytes and annexes.
+
+    The record has an annex of its own, and so has each annex: a later one adds to the copies that
+    left before and changes nothing of them. Raises as `Keys.make` does, and StoredDataError
+    RECORD_DAMAGED.
+    """
+    key = keys.make(place.invocation_id)
+    copied, made, sealed = dict[str, bytes](), dict[str, bytes](), dict[str, bytes]()
+    for path, content in {place.path: data, **annexes}.items():
+        taken = _Taken(key)
+        copied[path] = b"".join(map(taken.seal, _iter_whole(content)))
+        if taken.lines:
+            ciphertext = _encrypt(taken, key, place.invocation_id, objects)
+            name = sha256(ciphertext).hexdigest()
+            annex = _make_annex(place, data, taken, name, key)
+            made[_name_annex(annex, key, name)] = seal_line(annex)
+            sealed[name] = ciphertext
+    record = copied.pop(place.path)
+    return SealedCopy(record, {**copied, **made}, frozenset(made), sealed)
+
+
+def _encrypt(taken: _Taken, key: bytes, invocation_id: str, objects: FileObjectStore) -> bytes:
+    """Return what was taken, with the objects that only it leads to, as the text of an object."""
+    reach = Reach(objects)
+    kept = {item.digest for item in reach.of(taken.left)}
+    gone = {item.digest for item in reach.of(taken.named) if item.code is None} - kept
+    content = {
+        "lines": taken.lines,
+        "objects": {name: base64.b64encode(objects.get(name)).decode() for name in sorted(gone)},
+    }
+    plain = zlib.compress(json.dumps(content, sort_keys=True).encode(), 9)
+    return base64.b64encode(_cipher(key).encrypt(plain, [_COPY, invocation_id.encode()]))
+
+
+def _make_annex(
+    place: Place, data: bytes, taken: _Taken, name: str, key: bytes
+) -> dict[str, object]:
+    """Return the members of the annex that says what was taken and where it is."""
+    content = {
+        "event": "erased",
+        "lines": taken.rows,
+        "objects": [],
+        "ordered_by": RULE,
+        "identity": "rule",
+        "rule": RULE,
+        "reason": f"it left encrypted; the clone with the key {name_key(key)} can open it",
+        "sealed": {"key": name_key(key), "object": name},
+    }
+    annex = place_order(place, data, content)
+    return annex | {"at": max(taken.newest, str(annex["at"]))}
+
+
+def _name_annex(annex: Mapping[str, object], key: bytes, name: str) -> str:
+    moment = datetime.fromisoformat(str(annex["at"])).timestamp()
+    entropy = hmac(key, f"annex {name}".encode(), "sha256")[:10]
+    folder = layout.annex_folder(str(annex["invocation_id"]))
+    return f"{folder}/{new_ulid(round(moment * 1000), entropy)}.jsonl"
+
+
+class _Taken:
+    """What was taken out of the lines of one file: the lines as they were by their seals, the rows
+    of the annex, the objects that they named, and those that they name still."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self.newest = ""
+        self.lines: dict[str, str] = {}
+        self.rows: list[dict[str, object]] = []
+        self.named: list[NamedObject] = []
+        self.left: list[NamedObject] = []
+
+    def seal(self, raw: bytes) -> bytes:
+        """Return a line, with its LF, without what was said."""
+        line = open_line(raw.removesuffix(b"\n"))
+        fields = line.fields
+        if line.problems or fields is None or line.seal is None or not raw.endswith(b"\n"):
+            return raw
+        said = list_said(fields)
+        members = said | (_BESIDE & fields.keys())
+        seq = fields.get("seq")
+        self.named += named_objects(fields, None, 0)
+        if not members or type(seq) is not int or "ordered_by" in fields:
+            self.left += named_objects(fields, None, 0)
+            return raw
+        salt = hmac(self._key, b"salt " + line.seal.encode(), "sha256")[:16].hex()
+        copy = erase_members(fields, line.seal, members, salt)
+        left = open_line(copy[:-1])
+        self.left += named_objects(left.fields or {}, None, 0)
+        self.lines[line.seal] = raw.decode()
+        self.newest = max(self.newest, str(fields.get("at", "")))
+        digest = sha256(copy[:-SEAL_LENGTH]).hexdigest()
+        gone = (left.fields or {})["erased"]
+        assert isinstance(gone, dict)
+        self.rows.append(
+            {"seq": seq, "seal": line.seal, "members": gone["members"], "digest": digest}
+        )
+        return copy
+
+
+def open_copies(root: str, names: Sequence[str], keys: Keys) -> tuple[str, ...]:
+    """Put the copies together again whose keys are here, in the folder of an archive that was
+    unpacked; return the names of its files afterwards.
+
+    Raises StoredDataError EXPORT_INVALID for a copy that its key does not open.
+    """
+    found = set(names)
+    for name in names:
+        if not name.startswith(f"{layout.ANNEXES}/"):
+            continue
+        fields = open_line(_read_file(root, name).removesuffix(b"\n")).fields or {}
+        sealed, invocation_id = fields.get("sealed"), name.split("/")[-2]
+        key = keys.read(invocation_id) if isinstance(sealed, dict) else None
+        if key is None or not isinstance(sealed, dict) or sealed.get("key") != name_key(key):
+            continue
+        named = str(sealed.get("object"))
+        path = name_object(named) if is_digest(named) else ""
+        content = _open_object(f"{root}/{path}", key, invocation_id)
+        if content is None:
+            raise StoredDataError(
+                "EXPORT_INVALID",
+                f"{name}: the object it names does not open under the key that it names",
+                "ask its sender to export it again",
+            )
+        os.unlink(f"{root}/{path}")
+        found -= {name, path}
+        for path in found:
+            if invocation_id in path and not path.startswith(f"{layout.OBJECTS}/"):
+                _restore(root, path, content["lines"])
+        for digest, text in content["objects"].items():
+            path = name_object(digest)
+            os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
+            _write_file(root, path, base64.b64decode(text))
+            found.add(path)
+        os.unlink(f"{root}/{name}")
+    return tuple(sorted(found))
+
+
+def name_object(digest: str) -> str:
+    """Return the path of an object below a project."""
+    shard, rest = layout.object_parts(digest)
+    return f"{layout.OBJECTS}/{shard}/{rest}"
+
+
+def _open_object(path: str, key: bytes, invocation_id: str) -> dict[str, dict[str, str]] | None:
+    """Return the lines by their seals and the objects by their digests that a copy lacks; None
+    where the file does not open."""
+    try:
+        with open(path, "rb") as file:
+            plain = _decrypt(key, base64.b64decode(file.read()), [_COPY, invocation_id.encode()])
+    except (OSError, ValueError):
+        return None
+    if plain is None:
+        return None
+    content: dict[str, Any] = json.loads(zlib.decompressobj().decompress(plain, _LARGEST))
+    return content
+
+
+def _restore(root: str, path: str, lines: Mapping[str, str]) -> None:
+    """Write a record's file, or an annex, with its lines as they were: each has the seal it had."""
+    before = _read_file(root, path)
+    after = b"".join(_restore_lines(_iter_whole(before), lines))
+    if after != before:
+        _write_file(root, path, after)
+
+
+def _restore_lines(raws: Iterable[bytes], lines: Mapping[str, str]) -> Iterator[bytes]:
+    for raw in raws:
+        text = lines.get(str(open_line(raw.removesuffix(b"\n")).seal), "")
+        whole = open_line(text.encode().removesuffix(b"\n"))
+        yield text.encode() if text and not whole.problems and whole.seal in lines else raw
+
+
+def _iter_whole(data: bytes) -> Iterator[bytes]:
+    """Yield the lines of a file with what ends each, and what follows the last LF."""
+    for _, raw in split_lines(data):
+        yield raw + b"\n"
+    yield data[data.rfind(b"\n") + 1 :]
+
+
+def _read_file(root: str, name: str) -> bytes:
+    with open(f"{root}/{name}", "rb") as file:
+        return file.read()
+
+
+def _write_file(root: str, name: str, data: bytes) -> None:
+    with open(f"{root}/{name}", "wb") as file:
+        file.write(data)
+
+
+def _cipher(key: bytes) -> AESSIV:
+    """Return AES-SIV (RFC 5297) under a key. Raises CallerError EXTRA_MISSING."""
+    try:
+        from cryptography.hazmat.primitives.ciphers.aead import AESSIV  # of the extra `trail`
+    except ImportError as error:
+        raise CallerError(
+            "EXTRA_MISSING",
+            "copies that only a key opens need the package cryptography",
+            advise_install("trail"),
+        ) from error
+    return AESSIV(key)
+
+
+def _decrypt(key: bytes, data: bytes, beside: list[bytes]) -> bytes | None:
+    """Return what was encrypted; None where the key, or what stood beside it, is another."""
+    cipher = _cipher(key)
+    from cryptography.exceptions import InvalidTag  # is there where the cipher is
+
+    try:
+        return cipher.decrypt(data, beside)
+    except InvalidTag:
+        return None
