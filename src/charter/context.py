@@ -75,7 +75,7 @@ GOVERNANCE_KEYS = (
 )
 
 SCORER = "applies-text"
-SCORER_VERSION = 3
+SCORER_VERSION = 4
 _BY_CHARACTERS = 2
 BINDS = "binds"
 _READS_CHANGES = "review"

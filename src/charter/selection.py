@@ -1,4 +1,4 @@
-"""Choose what stands in front of an agent: the scorer of version 3. [pure]
+"""Choose what stands in front of an agent: the scorer of version 4. [pure]
 
 A rule says when it applies (`Applies`): in which kinds of work, actions and languages, to which
 files, at which words. The scorer uses that and the text of the rule. How near a rule is to the
@@ -47,7 +47,7 @@ EVERY = "*"
 
 
 class SelectionConfig(NamedTuple):
-    """Everything the scorer of version 3 depends on besides the work; fractions in units of 1e-9.
+    """Everything the scorer of version 4 depends on besides the work; fractions in units of 1e-9.
 
     `entry` is the score at which a rule is offered, `whole` the one at which its text is shown.
     """
@@ -57,7 +57,7 @@ class SelectionConfig(NamedTuple):
     k1: int = 1_200_000_000
     b: int = 500_000_000
     entry: int = 200_000_000
-    whole: int = 450_000_000
+    whole: int = 550_000_000
     k: int = 8
     most_whole: int = 2
     depth: int = 2
@@ -134,13 +134,13 @@ def _is_demanded(choice: Choice, clear: Iterable[str]) -> bool:
 
 def _is_kept(choice: Choice, config: SelectionConfig) -> bool:
     hit = choice.hit
-    return (
-        choice.always
-        or hit.artifact.origin == "charter"
-        or hit.score >= config.entry
-        or hit.lexical >= (_SPOKEN_OF if hit.artifact.origin in _HOME else _ABOUT)
-        or (choice.withheld and hit.lexical > 0)
-    )
+    if choice.always or hit.artifact.origin == "charter" or (choice.withheld and hit.lexical > 0):
+        return True
+    if hit.artifact.origin in _HOME and hit.lexical >= _SPOKEN_OF:
+        return True
+    # What says when it applies, and does not now, is not brought in by a likeness of its text.
+    is_meant = hit.tag > 0 or hit.artifact.applies == NOWHERE
+    return is_meant and (hit.score >= config.entry or hit.lexical >= _ABOUT)
 
 
 def _rank(choice: Choice) -> tuple[object, ...]:
@@ -232,11 +232,12 @@ def _name_labels(collection: Iterable[Artifact], terms: tuple[str, ...]) -> froz
         if label.startswith(starts) or not label[:1].isalnum()
     }
     named = {label for label in labels if held.issuperset(split_label(label))}
+    fewest = min(2, len(held))
     for artifact in collection:
         title = artifact.title.lower()
-        if sum(term in title for term in starts) > 1:
+        if sum(term in title for term in starts) >= fewest:
             words = query_terms(title)
-            if len(words) > 1 and held.issuperset(words):
+            if len(words) >= fewest and held.issuperset(words):
                 named.add(artifact.title)
     return frozenset(named)
 

@@ -22,13 +22,15 @@ OTHER = "other"
 _CLEAR = ("bug", "docs", "upgrade", "performance", "security", "migration")
 _BEFORE_WORK = ("plan", "specify", "curate", "coordinate")
 _PREFIXES = {
-    "fix": "bug", "bugfix": "bug", "hotfix": "bug", "bug": "bug", "feat": "feature",
-    "feature": "feature", "docs": "docs", "doc": "docs", "perf": "performance",
+    "fix": "bug", "fixes": "bug", "fixed": "bug", "bugfix": "bug", "hotfix": "bug", "bug": "bug",
+    "feat": "feature", "feature": "feature", "docs": "docs", "doc": "docs", "perf": "performance",
     "refactor": "refactoring", "test": "test", "tests": "test", "security": "security",
 }  # fmt: skip
 _FILE = r"(?<![\w/.@:-])(?:(?:[\w.@-]+/)+|[\w@-])[\w@-][\w.@-]*\.[A-Za-z][A-Za-z0-9]{0,7}(?![\w/(])"
 _VERSION = r"\bv?\d+\.\d+(?:\.\d+)*\b|\bto v?\d+\b"
 _LONGEST_PREFIX = 50
+# What stands before a title: its type, as `fix(parser)!:`, or the part that it changes.
+_AREA = r"[\w./*,-]{1,40}(?:\([^()]{0,40}\))?!?:"
 
 
 def _split_all(table: Mapping[str, str]) -> Mapping[str, frozenset[str]]:
@@ -40,13 +42,13 @@ _SIGNS = _split_all(
     {
         "bug": (
             "break broken bug cannot caus crash deadlock disappear duplic error fail failur fault "
-            "flak flash freez hang ignor inaccessibl incorrect issu lost miss overwritten rac "
-            "regress stuck traceback unabl unexpect unresponsiv wrong"
+            "flak flash freez hang ignor inaccessibl incorrect issu lost miss overwritten proper "
+            "rac regress stuck traceback unabl unexpect unresponsiv wrong"
         ),
-        "docs": "changelog doc docstr glossar grammar guid quickstart readm spell tutori typo word",
+        "docs": "changelog doc docstr glossar grammar guid quickstart readm spell tutori typo",
         "performance": (
             "bottleneck cpu fast latenc laz lazi leak memor optimiz perf performanc profil slow "
-            "slowness spe throughput unnecessar"
+            "slowness spe throughput"
         ),
         "security": (
             "attack auth authentic authoriz credenti csrf cve exploit harden inject password "
@@ -61,7 +63,7 @@ _VERBS = _split_all(
     {
         "feature": (
             "add allow build creat detect displa enabl expos extend implement improv init "
-            "introduc let mak popul provid respect show support upload writ"
+            "introduc let mak popul provid rais respect show support upload writ"
         ),
         "removal": "delet deprec drop remov",
         "refactoring": (
@@ -75,7 +77,9 @@ _VERBS = _split_all(
         "test": "test",
     }
 )
-_DEPENDENCY = frozenset(["dependenc", "hash", "requirement", "vers"])
+_TYPOS = frozenset(["spell", "typo"])
+_NEEDED = frozenset(["dependenc", "requirement"])
+_DEPENDENCY = _NEEDED | {"hash", "vers"}
 _NEGATIONS = ("not", "never", "doesn", "don", "isn", "aren", "won", "didn", "wasn", "cannot")
 _DOC_FILES = (".md", ".rst", ".adoc", ".txt")
 _LOCKS = (
@@ -142,9 +146,13 @@ def read_kinds(
     prefix, scope, text = _split_prefix(request)
     stems = [stem(word) for word in words(text)]
     lead = stems[0] if stems else ""
-    found = {kind for kind, signs in _SIGNS.items() if not signs.isdisjoint(stems)}
+    # "Ignore the folder" asks for it, where "ignores the folder" reports a fault.
+    read = stems[1:] if lead == "ignor" else stems
+    found = {kind for kind, signs in _SIGNS.items() if not signs.isdisjoint(read)}
     if "documentation" in text.lower():
         found.add("docs")
+    if {"should", "must"} & {*words(text)[1:]} and lead not in _VERBS["question"]:
+        found.add("bug")  # it says what ought to be, so something else is
     begun = {kind for kind, verbs in _VERBS.items() if lead in verbs}
     if begun <= {"upgrade"} and any(word in _NEGATIONS for word in words(text)):
         found.add("bug")
@@ -163,7 +171,7 @@ def read_kinds(
         return ("upgrade",)
     docs = found if tagged else found | begun
     if "docs" in docs or tagged == "docs" or of_files == "docs":
-        return ("docs",)
+        return ("docs",) if _TYPOS.isdisjoint(stems) else ("typo",)
     # 2. What the request says of itself counts, then its signs, then the verb it begins with.
     kinds = {tagged} - {""} or (begun - {"upgrade"} if "bug" in found else begun)
     if tagged in ("bug", "") or "bug" not in found:
@@ -172,7 +180,9 @@ def read_kinds(
         kinds -= {"feature", "refactoring"} if "bug" in found and not tagged else set()
     if of_files:
         kinds.add(of_files)
-    return tuple(sorted(kinds)) or ((OTHER,) if action == "implement" else ())
+    if kinds <= {"security", "migration"} and action == "implement":
+        kinds.add(OTHER)  # what it is about is said, and what is done is not
+    return tuple(sorted(kinds))
 
 
 def _split_prefix(request: str) -> tuple[str, str, str]:
@@ -182,7 +192,7 @@ def _split_prefix(request: str) -> tuple[str, str, str]:
         text = text.partition("]")[2].lstrip(" :")
     head, colon, rest = text.partition(":")
     prefix, _, scope = head.rstrip("!").partition("(")
-    if not colon or len(head) > _LONGEST_PREFIX or not prefix.isalpha() or rest[:1] != " ":
+    if not re.fullmatch(_AREA, head + colon) or rest[:1] != " ":
         return "", "", text
     return prefix.lower(), scope, rest
 
@@ -193,7 +203,7 @@ def _is_upgrade(text: str, lead: str, stems: list[str]) -> bool:
     counted = not _DEPENDENCY.isdisjoint(stems)
     if "updat" in stems or "hash" in stems:
         return counted or re.search(_VERSION, text) is not None
-    return lead == "add" and counted
+    return lead == "add" and not _NEEDED.isdisjoint(stems)
 
 
 def _read_files(files: Iterable[str]) -> str:
@@ -201,15 +211,20 @@ def _read_files(files: Iterable[str]) -> str:
     listed = [file.lower() for file in files]
     if not listed:
         return ""
-    if all(file.endswith(_DOC_FILES) and _name(file) not in _LOCKS for file in listed):
-        return "docs"
-    if all(_name(file) in _LOCKS for file in listed):
+    if all(map(_is_lock, listed)):
         return "upgrade"
+    if all(file.endswith(_DOC_FILES) and not _is_lock(file) for file in listed):
+        return "docs"
     if all("test" in file for file in listed):
         return "test"
     if any(file.endswith(".sql") or "migrations/" in file for file in listed):
         return "migration"
     return ""
+
+
+def _is_lock(file: str) -> bool:
+    """Return whether a file names what a project depends on."""
+    return _name(file) in _LOCKS or (file.endswith(".txt") and "requirements" in _name(file))
 
 
 def _name(file: str) -> str:

@@ -24,6 +24,7 @@ WORK_KINDS = (
     "removal",
     "upgrade",
     "docs",
+    "typo",
     "performance",
     "security",
     "migration",

@@ -1,6 +1,6 @@
-"""How well contexts serve real requests: 270 titles of public trackers, labelled rule by rule (requests.md).
+"""How well contexts serve real requests: 366 titles of public projects, labelled rule by rule (requests.md).
 
-    python -m retrieval.measuring open       # or aside, or last: see requests.md before you look at their misses
+    python -m retrieval.measuring latest     # or open, aside, last, more: see requests.md before you look at misses
 
 prints the figures of the scorer in use, of the one before it, and of plain BM25.
 """
@@ -67,6 +67,13 @@ PROJECTS: dict[str, tuple[Survey, str]] = {
         ),
         "platform-piet",
     ),
+}
+# Projects of the same three kinds, of which the later parts are.
+PROJECTS |= {
+    "simonw/llm": PROJECTS["encode/httpx"],
+    "pydantic/pydantic-ai": PROJECTS["encode/httpx"],
+    "umami-software/umami": PROJECTS["outline/outline"],
+    "prometheus-operator/kube-prometheus": PROJECTS["kubernetes-sigs/kubespray"],
 }
 _PART = re.compile(r"(?:^|\n)(?=### .+\n`|- .*`?doctrine://)")
 _URI = re.compile(r"doctrine://[a-z-]+/([A-Za-z0-9._-]+)")
@@ -195,7 +202,7 @@ if __name__ == "__main__":
     chosen = select(sys.argv[1])
     for way, function in (("in use", show_today), ("bm25", show_bm25)):
         print(f"{way}: {measure(chosen, function).describe()}")
-        for repository in PROJECTS:
+        for repository in sorted({request["repo"] for request in chosen}):
             of_it = [request for request in chosen if request["repo"] == repository]
             print(f"  {repository}: {measure(of_it, function).describe()}")
     if "--misses" in sys.argv:
