@@ -76,13 +76,32 @@ def list_changed(top: str, most: int = 50) -> list[str]:
     The branch is held against where it left the default branch. Raises OSError without git.
     """
     words = ("diff", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules", "-z")
-    for base in DEFAULT_BASES:
+    for base in filter(_find_refs(top).__contains__, DEFAULT_BASES):
         named = ask_git(top, *words, "--merge-base", base, "--")
         if named is not None:
             break
     else:
         named = ask_git(top, *words, "HEAD", "--") or ""
     return sorted(path for path in named.split("\0") if path.isprintable() and path)[:most]
+
+
+def _find_refs(top: str) -> frozenset[str]:
+    """Return which of the default bases may be there: to start git for each costs more than a
+    `do` has to spend (`tests/benchmarks/test_bench_retrieval.py`)."""
+    directory = git_directory(top)
+    if directory is None or os.path.isdir(f"{directory}/reftable"):
+        return frozenset(DEFAULT_BASES)
+    try:
+        with open(f"{directory}/packed-refs", encoding="utf-8", errors="replace") as file:
+            packed = file.read()
+    except OSError:
+        packed = ""
+    found = set()
+    for base in DEFAULT_BASES:
+        name = f"refs/{'remotes' if '/' in base else 'heads'}/{base}"
+        if os.path.lexists(f"{directory}/{name}") or f" {name}\n" in packed:
+            found.add(base)
+    return frozenset(found)
 
 
 def read_git(top: str, *words: str, given: bytes = b"") -> bytes | None:

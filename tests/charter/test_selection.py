@@ -110,7 +110,8 @@ def test_what_applies_to_cannot_mean_is_passed_over() -> None:
         assert (hit is not None) is ("login" in applies)
 
 
-def test_a_review_sees_the_files_its_branch_has_changed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("refs", [("status",), ("pack-refs", "--all")])
+def test_a_review_sees_the_files_its_branch_has_changed(tmp_path: Path, refs: tuple[str, ...]) -> None:
     for path, data in {
         CHARTER_MARKDOWN: CHARTER,
         RULE: b"title: Zebra\nbody: Zebra.\napplies_to: {files: ['db/*']}\n",
@@ -126,6 +127,7 @@ def test_a_review_sees_the_files_its_branch_has_changed(tmp_path: Path) -> None:
     (tmp_path / "db/schema.rb").write_text("x")
     git(tmp_path, "add", "-A")
     git(tmp_path, "commit", "-qm", "change")
+    git(tmp_path, *refs)
 
     def names(action: str) -> set[str]:
         result = build_charter_context(tmp_path, action=action, request="the change", mark_loaded=False)
