@@ -124,7 +124,8 @@ class Feature(NamedTuple):
     first word of the command line to a function that takes the rest of it and answers for
     everything itself. `shapes` is the module with `SHAPES`, the JSON of its commands, `findings`
     the one with `FINDINGS`, what verify can find of it; `errors` maps its error codes to what they
-    mean; `pure` names modules that do no I/O and read no clock.
+    mean; `pure` names modules that do no I/O and read no clock. Of another package alone: `masks`
+    maps the id of each masking rule to its RE2 pattern, `backends` are values of `memory_backend`.
     """
 
     name: str
@@ -142,6 +143,8 @@ class Feature(NamedTuple):
     findings: str = ""
     errors: Mapping[str, str] = {}
     pure: tuple[str, ...] = ()
+    masks: Mapping[str, str] = {}
+    backends: tuple[str, ...] = ()
 
 
 def argument(name: str, help: str, default: str | int | None = None, **more: object) -> Param:

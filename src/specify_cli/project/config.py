@@ -15,6 +15,7 @@ from doctrine.load import ParseCache, SecretFinder, SourceError, cache_path, rea
 from doctrine.text import spell
 from doctrine.yaml_reader import YamlError
 from specify_cli import durable
+from specify_cli.brought import read_brought
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.project.protection import (
     CAPTURE_SIDES,
@@ -38,6 +39,7 @@ from specify_cli.redaction.redact import (
     RedactionError,
     RuleError,
     RuleSet,
+    add_rules,
     redact,
     refuse_catch_all,
     rule_set,
@@ -164,13 +166,19 @@ def load_project(
         config = _resolve_in_force(_load_config(where.root, cache), accepted)
         # On the first use what the config states is remembered: nothing was narrowed since.
         narrowed = () if remembered is None else list_narrowed(config.stated, remembered)
-        return bare._replace(config=config._replace(narrowed=narrowed)), cache
+        config = _add_masks(config._replace(narrowed=narrowed))
+        return bare._replace(config=config), cache
     except StoredDataError as error:
         if not lenient or error.code != "CONFIG_INVALID":
             raise
-        return bare._replace(
-            config=_resolve_in_force(bare.config, accepted)._replace(error=error)
-        ), cache
+        config = _add_masks(_resolve_in_force(bare.config, accepted))
+        return bare._replace(config=config._replace(error=error)), cache
+
+
+def _add_masks(config: Config) -> Config:
+    """Return the config with the masking rules that installed packages bring beside its own."""
+    masks = read_brought().masks
+    return config._replace(redaction=add_rules(config.redaction, masks)) if masks else config
 
 
 def stated_protections(root: str) -> Protections:
@@ -229,7 +237,9 @@ def parse_config(document: object, data: bytes | None) -> Config:
     top = _require_mapping(document, "the document")
     backend = top.get("memory_backend", "files")
     if backend not in BACKENDS:
-        raise _invalid("memory_backend", " or ".join(BACKENDS), spell(backend))
+        known = (*BACKENDS, *read_brought().backends)
+        if backend not in known:
+            raise _invalid("memory_backend", " or ".join(known), spell(backend))
     trail = top.get("trail", "private")
     if trail not in TRAILS:
         raise _invalid("trail", " or ".join(TRAILS), spell(trail))

@@ -135,6 +135,21 @@ def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> 
     return RuleSet(SHIPPED, tuple(rules), frozenset(exact), tuple(patterns), ids, digest)
 
 
+def add_rules(rules: RuleSet, more: Collection[tuple[str, str]]) -> RuleSet:
+    """Return rules with more beside them, as (id, RE2 pattern); an id that is there already stays
+    as it is. Raises RuleError."""
+    fresh = [
+        (rule_id, _compile_re2(f"rule {rule_id}", pattern))
+        for rule_id, pattern in sorted(more)
+        if rule_id not in rules.ids
+    ]
+    return rules._replace(
+        user=(*rules.user, *fresh),
+        ids=rules.ids | {rule_id for rule_id, _ in fresh},
+        digest=_compute_digest(rules.digest, sorted(more)),
+    )
+
+
 _PLAIN_WORDS = ("fix", "agent", "login", "done", "review")
 
 

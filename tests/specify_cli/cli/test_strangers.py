@@ -100,6 +100,44 @@ def test_a_package_of_others_brings_commands_formats_checks_and_rules_and_goes_w
     assert "ROOM_LEFT_OUT" not in run("doctor").stdout
 
 
+def test_a_package_of_others_masks_more_and_keeps_records_beside_the_files(
+    pip: Callable[..., None], run: Run, chartered: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "extras"
+    subprocess.run(["cp", "-r", str(ROOT / "tests/stranger"), str(copy)], check=True)
+    config = chartered / ".kittify/config.yaml"
+    config.write_text("memory_backend: extras-ledger\n")
+    refused = run("do", "fix the login of BADGE-123456", "--json")
+    pip("install", "--no-index", "--no-deps", "--no-build-isolation", str(copy))
+    assert run("doctor").returncode in (0, 1)
+    ledger = chartered / ".git/kittify/extras"
+    ledger.mkdir(parents=True)
+    done = json.loads(run("do", "fix the login of BADGE-123456", "--json").stdout)
+    told = run("hook", "claude-code", stdin=json.dumps({"hook_event_name": "Nothing"}))
+    [held] = ledger.glob("*.jsonl")
+    pip("uninstall", "-y", "kitty-extras")
+    config.unlink()
+    after = run("do", "fix the login of BADGE-123456", "--json")
+
+    assert json.loads(refused.stderr)["error_code"] == "CONFIG_INVALID"
+    assert told.returncode == 0, told.stderr
+    assert done["invocation_id"] in held.name
+    assert "⟦extras-badge⟧" in held.read_text() and "BADGE" not in held.read_text()
+    assert "BADGE-123456" in (chartered / json.loads(after.stdout)["record_path"]).read_text()
+
+
+@pytest.mark.parametrize(
+    ("masks", "why"),
+    [({"badge": "x"}, "begin with bad-"), ({"bad-all": ".*"}, "plain words"), ({"bad-one": "("}, "bad-one")],
+)
+def test_a_package_whose_masks_are_none_is_left_out(masks: dict[str, str], why: str) -> None:
+    from specify_cli.cli.tables.strangers import _refuse_masks
+    from specify_cli.room import Feature
+
+    with pytest.raises(ValueError, match=why):
+        _refuse_masks(Feature("bad", "It is bad.", "README.md", masks=masks))
+
+
 TERN = ROOT / "tests/stranger/tern-call.json"
 
 

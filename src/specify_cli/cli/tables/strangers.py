@@ -8,17 +8,16 @@ with what `assemble` makes of our rooms and theirs together, and read again whil
 `sys.path` are as they were. A package that lies in the work tree of the project is left out there:
 a branch must not decide what a command or a hook runs.
 
-Whoever may write the cache file may write this user's home: it is trusted as the user's own
-settings are, and a file of another user is not read.
+What is kept is read in `specify_cli.brought`.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from specify_cli.brought import find_cache, read_cache, read_stamp
 from specify_cli.errors import InvocationError
 from specify_cli.project.root import find_root
 
@@ -28,9 +27,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from specify_cli.cli.tables.assemble import Room
+    from specify_cli.room import Feature
 
 GROUP = "spec_kitty.features"
-_FORMAT = 2
 
 
 class Strangers(NamedTuple):
@@ -38,12 +37,14 @@ class Strangers(NamedTuple):
     install).
 
     `broken` maps the rooms that are left out to why; `tables` hold all rooms together, None where
-    there is none else.
+    there is none else. `masks` and `backends` are what `brought` hands to the core.
     """
 
     sources: Mapping[str, str]
     broken: Mapping[str, str]
     tables: Mapping[str, Mapping[str, Any]] | None
+    masks: Sequence[tuple[str, str]] = ()
+    backends: Sequence[str] = ()
 
 
 # What this process has looked for itself, where no file can keep it.
@@ -57,7 +58,7 @@ def read_strangers(*, look: bool) -> Strangers | None:
     With `look` they are looked for then. Everyday commands do not: they cost nothing more without
     the cache file.
     """
-    path, stamp = _find_cache(), _read_stamp()
+    path, stamp = find_cache(), read_stamp()
     kept = None if path is None else _read_cache(path, stamp)
     if kept is None:
         kept = _found_here.get(repr(stamp))
@@ -75,37 +76,10 @@ def read_strangers(*, look: bool) -> Strangers | None:
     return found
 
 
-def _find_cache() -> str | None:
-    """Return the path of the cache file; None where the user has no home folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return f"{base}/spec-kitty/rooms.json" if os.path.isabs(base) else None
-
-
-def _read_stamp() -> list[list[object]]:
-    """Return when each folder that modules are imported from was changed last, in nanoseconds."""
-    stamp: list[list[object]] = [[_FORMAT, sys.prefix, os.path.getmtime(__file__)]]
-    for path in sys.path:
-        try:
-            stamp.append([path, os.stat(path).st_mtime_ns] if path else [])
-        except OSError:
-            pass  # not there: nothing is imported from it
-    return stamp
-
-
 def _read_cache(path: str, stamp: list[list[object]]) -> Strangers | None:
-    """Return what is kept there for these installed packages; None for nothing, or for a file that
-    is not ours."""
-    try:
-        with open(path, "rb") as file:
-            owner = os.fstat(file.fileno())
-            value = (
-                json.load(file) if owner.st_uid == os.getuid() and not owner.st_mode & 0o022 else {}
-            )
-        if value.get("stamp") == stamp:
-            return Strangers(value["sources"], value["broken"], value["tables"])
-    except (OSError, ValueError, KeyError, AttributeError):
-        pass
-    return None
+    """Return what is kept there for these installed packages."""
+    value = read_cache(path, stamp)
+    return None if value is None else Strangers(*(value[name] for name in Strangers._fields))
 
 
 def _write_cache(path: str, stamp: list[list[object]], found: Strangers) -> None:
@@ -152,8 +126,13 @@ def find_strangers() -> tuple[Strangers, bool]:
             continue
         rooms.append(room)
         sources[point.name] = source
+    brought = [room.feature for room in rooms if room.feature.name in sources]
     return Strangers(
-        sources, broken, None if tables is None or not sources else compose_files(tables, None)
+        sources,
+        broken,
+        None if tables is None or not sources else compose_files(tables, None),
+        [(rule_id, mask) for feature in brought for rule_id, mask in feature.masks.items()],
+        [name for feature in brought for name in feature.backends],
     ), is_whole
 
 
@@ -180,7 +159,20 @@ def _load_room(point: EntryPoint, taken: Sequence[str]) -> Room:
             else "`direct` is for rooms of spec-kitty alone"
         )
         raise ValueError(what)
+    _refuse_masks(feature)
     return Room(feature, point.module.rpartition(".")[0] or point.module)
+
+
+def _refuse_masks(feature: Feature) -> None:
+    """Raise RuleError for a masking rule that is none, or that masks plain words; ValueError for an
+    id or a store that is not named after the room, so that none hides another's."""
+    from specify_cli.redaction.redact import refuse_catch_all, rule_set  # once after an install
+
+    names = [*feature.masks, *feature.backends]
+    odd = [name for name in names if not f"{name}-".startswith(f"{feature.name}-")]
+    if odd:
+        raise ValueError(f"expected names that begin with {feature.name}-, found {', '.join(odd)}")
+    refuse_catch_all(rule_set(tuple(feature.masks.items())))
 
 
 def _find_source(point: EntryPoint) -> str:

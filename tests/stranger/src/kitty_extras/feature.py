@@ -25,6 +25,9 @@ FEATURE = Feature(
         Fill("harness", "tern:HARNESS", "tern"),
         Fill("harness", "flightless:HARNESS", "flightless"),
         Fill("transcripts", "tern_sessions:TRANSCRIPTS", "tern"),
+        Fill("after", "ledger:keep", marker="kittify/extras"),
     ),
+    masks={"extras-badge": "BADGE-[0-9]{6}"},
+    backends=("extras-ledger",),
     errors={"TALLY_TOO_SMALL": "The project has fewer records than asked for."},
 )
