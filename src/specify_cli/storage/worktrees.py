@@ -9,8 +9,8 @@ directory that all worktrees share:
 A second name is the same file: what is appended later is there too, and nothing is written or
 synced twice. Where that folder cannot be written or is another file system nothing fails, and
 doctor says that the records go with the worktree. A record whose second name is its only one is
-*left behind*; `adoption` brings it into the project that asks. The main worktree, which nobody
-removes, has no second names.
+*left behind*; `invocation.ends.adoption` brings it into the project that asks. The main worktree,
+which nobody removes, has no second names.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ from specify_cli.features.replay.replay import (
 )
 from specify_cli.features.what_if.candidates import Candidate, Sights
 from specify_cli.invocation import gates
+from specify_cli.libraries.comparison.readable_diff import show_difference
 from specify_cli.libraries.work.sharing import HERE, Engine, share_out
 from specify_cli.libraries.work.sources import (
     Failure,
@@ -45,7 +46,6 @@ from specify_cli.libraries.work.sources import (
 )
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.ids import millis_of
-from specify_cli.record.reading.readable_diff import show_difference
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import open_log

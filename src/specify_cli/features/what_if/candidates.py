@@ -29,7 +29,7 @@ from doctrine.load import ParseCache, ShippedBundle, SourceError, read_source, s
 from doctrine.packs import LOCK_PATH, PACKS_FOLDER
 from specify_cli.errors import CallerError
 from specify_cli.features.replay.opening import Opened
-from specify_cli.record.reading.readable_diff import show_difference
+from specify_cli.libraries.comparison.readable_diff import show_difference
 from specify_cli.storage.frozen import inputs_of_corpus
 
 _CHARTER = {

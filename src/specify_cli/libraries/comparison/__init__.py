@@ -4,10 +4,11 @@
     run_chain(project, invocation_id, "original")
 
 Reading order: `receipts.py` (a run as a chain of receipts), `compare.py` (two chains held against
-each other), `run_parts.py` (everything else two runs hold), `chains.py` (the chain of a record,
-once it is known to be intact), `text.py` (the result as lines), `shapes.py` (its JSON).
+each other), `run_parts.py` (everything else two runs hold), `readable_diff.py` (two texts line by
+line), `chains.py` (the chain of a record, once it is known to be intact), `text.py` (the result as
+lines), `shapes.py` (its JSON).
 
 Every difference is listed, not only the first. `verify_replay` does no I/O. A chain that is not
-intact is an error (CHAIN_BREAK), and nothing is compared. The rooms compare, programs, view and
-collector import it.
+intact is an error (CHAIN_BREAK), and nothing is compared. The rooms compare, programs,
+view, what_if and collector import it.
 """

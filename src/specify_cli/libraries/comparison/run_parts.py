@@ -18,8 +18,8 @@ from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 from doctrine.text import say
+from specify_cli.libraries.comparison.readable_diff import show_difference
 from specify_cli.record.event_table import EVENTS
-from specify_cli.record.reading.readable_diff import show_difference
 
 Fields = Mapping[str, Any]
 # part → (code, its message); docs/replay.md has the same codes.

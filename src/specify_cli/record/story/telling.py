@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count, say
-from specify_cli.record.reading.choice import explain_choice
 from specify_cli.record.reading.done_note import judge_tests, note_done
 from specify_cli.record.reading.printed import describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.views import join
 from specify_cli.record.seal import erased_members
+from specify_cli.record.story.choice import explain_choice
 from specify_cli.record.story.story import Asked, Bearing, Changed, Fact, Part, Story, Told
 from specify_cli.record.story.words import (
     Act,

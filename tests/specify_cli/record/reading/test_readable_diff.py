@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specify_cli.record.reading.readable_diff import show_difference
+from specify_cli.libraries.comparison.readable_diff import show_difference
 
 
 def test_what_differs_is_shown_with_a_line_around_it_and_cut() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from specify_cli.record.reading.choice import explain_choice
+from specify_cli.record.story.choice import explain_choice
 from specify_cli.record.story.story import Part
 from specify_cli.record.story.summary import pair_calls, summarize_story, tell_lines
 from specify_cli.record.story.telling import tell_story

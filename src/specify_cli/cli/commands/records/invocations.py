@@ -22,6 +22,7 @@ from specify_cli.cli.terminal.pager import write_pages
 from specify_cli.cli.terminal.render import invocation_page, render_findings
 from specify_cli.cli.terminal.story import render_changes, render_lines
 from specify_cli.errors import CallerError
+from specify_cli.invocation.ends.adoption import take_in
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.findings import ERROR, WARNING, RecordReport, SetReport, judge_set
@@ -30,7 +31,6 @@ from specify_cli.record.reading.views import json_pieces
 from specify_cli.record.story.summary import pair_calls, tell_lines
 from specify_cli.room import Values
 from specify_cli.storage import queries as invocations
-from specify_cli.storage.adoption import take_in
 from specify_cli.storage.checking import (
     strays,
     unexpected_names,
