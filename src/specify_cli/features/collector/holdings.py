@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeGuard
 
 from doctrine.text import count
-from specify_cli.features.collector.reception import Problem, Refused, parse_object
+from specify_cli.features.collector.reception import Refused, parse_object
 from specify_cli.features.collector.storage import (
     HeldLog,
     LogPiece,
@@ -108,14 +108,11 @@ def read_record(body: bytes, invocation_id: str) -> RecordPiece:
         or not is_text_map(annexes)
     ):
         raise Refused(
-            Problem(
-                "bad-request",
-                "expected the name of this record, its lines, and annexes by their names",
-            )
+            "bad-request", "expected the name of this record, its lines, and annexes by their names"
         )
     kind, objects, withheld = (value.get(name) for name in _OBJECTS_TOLD)
     if not all(_ANNEX.fullmatch(file) for file in annexes):
-        raise Refused(Problem("bad-request", "expected annexes by their names, a ULID and .jsonl"))
+        raise Refused("bad-request", "expected annexes by their names, a ULID and .jsonl")
     fit = (
         kind in KINDS
         and is_digests(objects)
@@ -124,9 +121,7 @@ def read_record(body: bytes, invocation_id: str) -> RecordPiece:
     )
     if _OBJECTS_TOLD[0] in value and not fit:
         raise Refused(
-            Problem(
-                "bad-request", "expected a kind, digests of objects, and those withheld with why"
-            )
+            "bad-request", "expected a kind, digests of objects, and those withheld with why"
         )
     text = canonical(value)
     piece = RecordPiece(
@@ -143,12 +138,10 @@ def read_record(body: bytes, invocation_id: str) -> RecordPiece:
             if wrong is None
             else f"{wrong.code} at {wrong.place}: {wrong.message}"
         )
-        raise Refused(Problem("invalid-record", why[:500]))
+        raise Refused("invalid-record", why[:500])
     first = open_line(lines.partition("\n")[0].encode()).fields or {}
     if not is_stand_in(first) and kind_of(first) != piece.kind:
-        raise Refused(
-            Problem("invalid-record", f"its first line says {kind_of(first)}, not {piece.kind}")
-        )
+        raise Refused("invalid-record", f"its first line says {kind_of(first)}, not {piece.kind}")
     return piece
 
 
@@ -162,9 +155,7 @@ def read_objects(body: bytes) -> dict[str, str]:
         except UnicodeEncodeError:
             actual = ""
         if actual != digest:
-            raise Refused(
-                Problem("invalid-object", f"{digest[:64]}: expected the text with this SHA-256")
-            )
+            raise Refused("invalid-object", f"{digest[:64]}: expected the text with this SHA-256")
     return {digest: str(text) for digest, text in value.items()}
 
 
@@ -275,7 +266,7 @@ def read_log(body: bytes, name: str) -> LogPiece:
         if not any(signed_at(key, checkpoint) is not None for key in keys):
             raise NoteError("no key of this log signed the checkpoint")
     except (NoteError, LogDamagedError) as error:
-        raise Refused(Problem("invalid-record", str(error)[:500])) from error
+        raise Refused("invalid-record", str(error)[:500]) from error
     return LogPiece(name, start, leaves, str(value["keys"]), str(value["checkpoint"]))
 
 

@@ -26,6 +26,8 @@ from specify_cli.features.collector.storage import (
     ProjectRow,
     Storage,
     StorageError,
+    iter_projects,
+    page_records,
     read_state,
 )
 from specify_cli.features.collector.witness import Witness
@@ -34,7 +36,6 @@ from specify_cli.record.findings import ERROR, WARNING, RecordReport, finding
 from specify_cli.trail.log.leaves import LEAF_BYTES
 from specify_cli.trail.log.notes import NoteError, Policy, parse_checkpoint
 
-_PAGE = 2_000
 # So many projects are remembered; one that is forgotten is read again.
 _REMEMBERED = 10_000
 
@@ -50,28 +51,22 @@ def verify_again(
     The witness is the collector's own; with a policy its witnesses alone count. Raises
     StorageError, and EnvironmentFault where the engine does.
     """
-    after = ""
-    while rows := storage.projects(None, _PAGE, after):
-        for row in rows:
-            if row.records:
-                logs = storage.logs(row.project_uuid)
-                seen = read_seen(witness, (read_state(log.checkpoint).origin for log in logs))
-                reader = partial(_read_body, storage, row.project_uuid)
-                yield (
-                    row.project_uuid,
-                    judge_trail(_check_all(storage, row, engine), logs, reader, seen, policy),
-                )
-        after = rows[-1].project_uuid
+    for row in iter_projects(storage):
+        if row.records:
+            logs = storage.logs(row.project_uuid)
+            seen = read_seen(witness, (read_state(log.checkpoint).origin for log in logs))
+            reader = partial(_read_body, storage, row.project_uuid)
+            reports = _check_all(storage, row.project_uuid, engine)
+            yield row.project_uuid, judge_trail(reports, logs, reader, seen, policy)
 
 
-def _check_all(storage: Storage, row: ProjectRow, engine: Engine) -> Iterator[RecordReport]:
-    after = ""
+def _check_all(storage: Storage, project: str, engine: Engine) -> Iterator[RecordReport]:
     known: dict[str, str | None] = {}
-    while page := storage.records(row.project_uuid, _PAGE, after, bodies=True):
-        reports = share_out(engine, check_bodies, [one.body for one in page], report_lost)
-        for one, report in zip(page, reports, strict=True):
-            yield _check_objects(storage, row.project_uuid, one.body, report, known)
-        after = page[-1].invocation_id
+    for page in page_records(storage, project, bodies=True):
+        bodies = [one.body for one in page]
+        reports = share_out(engine, check_bodies, bodies, report_lost)
+        for body, report in zip(bodies, reports, strict=True):
+            yield _check_objects(storage, project, body, report, known)
 
 
 def _check_objects(
@@ -87,9 +82,7 @@ def _check_objects(
             except StorageError:
                 known[digest] = "OBJECT_ALTERED"
     wrong = [
-        finding(code, report.file, None, 0, digest)
-        for digest in wanted
-        if (code := known[digest]) is not None
+        finding(code, report.file, None, 0, digest) for digest in wanted if (code := known[digest])
     ]
     return report._replace(findings=(*report.findings, *wrong))
 
@@ -134,21 +127,22 @@ class Levels:
         self._lock = threading.Lock()
         self._known: dict[str, _Known] = {}
 
-    def judge(self, row: ProjectRow) -> Judged:
-        """Return what is proven of a project as of its row."""
-        return self._find(row).judged
-
     def _find(self, row: ProjectRow) -> _Known:
         known = self._known.get(row.project_uuid)
-        fresh = known is not None and known.revision == row.revision
-        if known is not None and fresh and read_seen(self._witness, known.origins) == known.seen:
+        if (
+            known is not None
+            and known.revision == row.revision
+            and read_seen(self._witness, known.origins) == known.seen
+        ):
             return known
         logs = self._storage.logs(row.project_uuid) if row.revision else []
         described = tuple(_describe_log(log) for log in logs)
         origins = frozenset(str(one["origin"]) for one in described)
         seen = read_seen(self._witness, origins)
         reader = partial(_read_body, self._storage, row.project_uuid)
-        judged = judge_trail(self._list_reports(row.project_uuid), logs, reader, seen)
+        pages = page_records(self._storage, row.project_uuid)
+        reports = (decode_report(one.report) for page in pages for one in page)
+        judged = judge_trail(reports, logs, reader, seen)
         conflicts = tuple(self._storage.log_conflicts(row.project_uuid)) if row.revision else ()
         with self._lock:
             if len(self._known) >= _REMEMBERED:
@@ -157,29 +151,32 @@ class Levels:
             self._known[row.project_uuid] = entry
         return entry
 
-    def _list_reports(self, project: str) -> Iterator[RecordReport]:
-        after = ""
-        while page := self._storage.records(project, _PAGE, after):
-            yield from (decode_report(one.report) for one in page)
-            after = page[-1].invocation_id
-
     def describe(self, row: ProjectRow) -> dict[str, object]:
         """Return a project as `GET /v1/projects` lists it."""
         known = self._find(row)
-        judged = known.judged
+        report = known.judged.report
         return {
             **row._asdict(),
-            "level": judged.report.level,
-            "verdict": judged.report.verdict if row.records else None,
-            "errors": judged.report.count(ERROR),
-            "warnings": judged.report.count(WARNING),
-            "gaps": len(judged.gaps),
+            "level": report.level,
+            "verdict": report.verdict if row.records else None,
+            "errors": report.count(ERROR),
+            "warnings": report.count(WARNING),
+            "gaps": len(known.judged.gaps),
             "not_held": row.invocations - row.open - row.whole,
-            "not_proven": list(judged.report.not_proven) if row.records else [],
+            "not_proven": list(report.not_proven) if row.records else [],
             "logs": [
                 {**log, **_describe_seen(known.seen, str(log["origin"]))} for log in known.logs
             ],
             "log_conflicts": [one._asdict() for one in known.conflicts[:LISTED]],
+        }
+
+    def describe_whole(self, row: ProjectRow) -> dict[str, object]:
+        """Return the same with the findings and gaps, as `GET /v1/projects/{project}` shows it."""
+        judged = self._find(row).judged
+        return {
+            **self.describe(row),
+            "findings": [item.as_value() for item in judged.report.findings[:LISTED]],
+            "gaps": [gap._asdict() for gap in judged.gaps[:LISTED]],
         }
 
 

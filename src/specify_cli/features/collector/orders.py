@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from specify_cli.features.collector.holdings import check_record, is_digests, is_text_map
-from specify_cli.features.collector.reception import Problem, Refused, parse_object
+from specify_cli.features.collector.reception import Refused, parse_object
 from specify_cli.features.collector.storage import Order, RecordPiece
 from specify_cli.libraries.wire.contract import EXTENSION, FIELDS, canonical
 from specify_cli.record.event_table import ORDERS
@@ -41,13 +41,13 @@ def read_order(body: bytes, invocation_id: str, file: str) -> Order:
         or not (objects is None or is_digests(objects))
     ):
         detail = "expected an annex by its name, lines by their seals, and digests or null"
-        raise Refused(Problem("bad-request", detail))
+        raise Refused("bad-request", detail)
     order = _decode(file, value)
     if isinstance(objects, list):
         order = order._replace(objects=tuple(map(str, objects)))
     problem = _find_fault(order, invocation_id)
     if problem is not None:
-        raise Refused(Problem("invalid-record", f"{file}: {problem}"))
+        raise Refused("invalid-record", f"{file}: {problem}")
     return order
 
 

@@ -83,11 +83,17 @@ class Problem(NamedTuple):
 
 
 class Refused(Exception):
-    """The request ends with this problem."""
+    """The request ends with a problem, which is made of the same values."""
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.detail)
-        self.problem = problem
+    def __init__(
+        self,
+        kind: str,
+        detail: str,
+        errors: tuple[dict[str, str], ...] = (),
+        retry_after: int = 0,
+    ) -> None:
+        super().__init__(detail)
+        self.problem = Problem(kind, detail, errors, retry_after)
 
 
 class Wanted(NamedTuple):
@@ -114,16 +120,14 @@ def read_events(body: bytes, content_type: str) -> list[Received]:
     batch of events."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind not in (CONTENT_TYPE, ONE_EVENT):
-        raise Refused(Problem("wrong-type", f"expected Content-Type {CONTENT_TYPE} or {ONE_EVENT}"))
+        raise Refused("wrong-type", f"expected Content-Type {CONTENT_TYPE} or {ONE_EVENT}")
     value = _parse(body)
     if kind == ONE_EVENT:
         value = [value]
     if not isinstance(value, list) or not 1 <= len(value) <= MAX_EVENTS:
         found = f"{len(value)} events" if isinstance(value, list) else "no array"
         raise Refused(
-            Problem(
-                "bad-request", f"expected a JSON array of 1 to {MAX_EVENTS} events, found {found}"
-            )
+            "bad-request", f"expected a JSON array of 1 to {MAX_EVENTS} events, found {found}"
         )
     return [_read_item(item) for item in value]
 
@@ -140,9 +144,7 @@ def _check_values(body: bytes) -> None:
     for number, _ in enumerate(_VALUE.finditer(body)):
         if number >= _MAX_VALUES:
             raise Refused(
-                Problem(
-                    "bad-request", f"expected at most {_MAX_VALUES} values in a body, found more"
-                )
+                "bad-request", f"expected at most {_MAX_VALUES} values in a body, found more"
             )
 
 
@@ -159,18 +161,16 @@ def _parse(body: bytes) -> Any:
             body.decode("utf-8"), object_pairs_hook=_read_members, parse_constant=_refuse_constant
         )
     except UnicodeDecodeError as error:
-        raise Refused(
-            Problem("bad-request", f"the body is not UTF-8 at byte {error.start}")
-        ) from error
+        raise Refused("bad-request", f"the body is not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
         raise Refused(
-            Problem("bad-request", f"the body is not JSON at character {error.pos}: {error.msg}")
+            "bad-request", f"the body is not JSON at character {error.pos}: {error.msg}"
         ) from error
     except RecursionError as error:
-        raise Refused(Problem("bad-request", "the body is nested too deeply")) from error
+        raise Refused("bad-request", "the body is nested too deeply") from error
     except ValueError as error:
         # An integer of more digits than Python reads.
-        raise Refused(Problem("bad-request", "the body holds a number that is too long")) from error
+        raise Refused("bad-request", "the body holds a number that is too long") from error
 
 
 def parse_object(
@@ -186,9 +186,7 @@ def parse_object(
         names is not None and value.keys() not in (set(names), {*names, *more})
     ):
         raise Refused(
-            Problem(
-                "bad-request", f"expected a JSON object of {', '.join(names or ('any members',))}"
-            )
+            "bad-request", f"expected a JSON object of {', '.join(names or ('any members',))}"
         )
     return value
 
@@ -196,12 +194,12 @@ def parse_object(
 def _read_members(pairs: list[tuple[str, object]]) -> dict[str, object]:
     stored = dict(pairs)
     if len(stored) != len(pairs):
-        raise Refused(Problem("bad-request", "an object in the body names a member twice"))
+        raise Refused("bad-request", "an object in the body names a member twice")
     return stored
 
 
 def _refuse_constant(name: str) -> object:
-    raise Refused(Problem("bad-request", f"the body holds {name}, which JSON does not have"))
+    raise Refused("bad-request", f"the body holds {name}, which JSON does not have")
 
 
 def _read_item(item: object) -> Received:
@@ -285,7 +283,7 @@ def read_wanted(parameters: Sequence[tuple[str, str]]) -> Wanted:
             fault(name, str(error))
     if wrong:
         detail = "; ".join(f"{one['parameter']}: {one['detail']}" for one in wrong)
-        raise Refused(Problem("bad-parameter", detail[:500], tuple(wrong[:_LISTED])))
+        raise Refused("bad-parameter", detail[:500], tuple(wrong[:_LISTED]))
     limit, after = read.pop("limit", DEFAULT_LIMIT), read.pop("cursor", None)
     assert isinstance(limit, int)
     project = read.pop("project", None)

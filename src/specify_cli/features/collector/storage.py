@@ -9,7 +9,7 @@ engine to that. `sql_storage.py` is the engine on a database.
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from specify_cli.libraries.wire.contract import (
@@ -40,6 +40,7 @@ OPEN, CLOSED = "open", "closed"
 # A list shows and finds so many characters of a text, which an index of every engine can hold; the
 # event holds all.
 LONGEST = 200
+_PAGE = 1_000
 
 
 class StorageError(Exception):
@@ -129,6 +130,13 @@ class Conflict(NamedTuple):
     last_at: str
     times: int
     client: str = ""
+
+
+def make_conflict(
+    place: Place, phase: str, held: str, sent: str, now: str, client: str
+) -> Conflict:
+    """Return a conflict that is seen for the first time."""
+    return Conflict(place.project_uuid, place.invocation_id, phase, held, sent, now, now, 1, client)
 
 
 class Totals(NamedTuple):
@@ -333,6 +341,24 @@ class Storage(Protocol):
 
     def close(self) -> None:
         """Let go of what the engine holds."""
+
+
+def iter_projects(storage: Storage) -> Iterator[ProjectRow]:
+    """Yield every project that a collector holds something of, by their uuids."""
+    last = ""
+    while rows := storage.projects(None, _PAGE, last):
+        yield from rows
+        last = rows[-1].project_uuid
+
+
+def page_records(
+    storage: Storage, project: str, size: int = _PAGE, *, bodies: bool = False
+) -> Iterator[list[HeldRecord]]:
+    """Yield the whole records of a project by their ids, so many at a time."""
+    last = ""
+    while page := storage.records(project, size, last, bodies=bodies):
+        yield page
+        last = page[-1].invocation_id
 
 
 def project_of(event: Mapping[str, object]) -> str:
@@ -567,11 +593,7 @@ def decide(
             changed[place] = None
         elif verdict != DUPLICATE:
             digest, sent = get_digest(phases.get(phase)), compute_digest(canonical(event))
-            changes.conflicts.append(
-                Conflict(
-                    place.project_uuid, invocation_id, phase, digest, sent, now, now, 1, client
-                )
-            )
+            changes.conflicts.append(make_conflict(place, phase, digest, sent, now, client))
     for place in changed:
         before = stored.get(place)
         row = row_of(after[place].get(STARTED), after[place].get(COMPLETED))

@@ -35,13 +35,8 @@ def serve(values: Values) -> int:
     """Serve until told to stop. Raises CallerError, StoredDataError, EnvironmentFault before it
     listens."""
     host, port = _parse_address(str(values["listen"]), anywhere=bool(values["behind_tls_proxy"]))
-    secret = (
-        None
-        if values["secret_file"] is None
-        else _read_secret(str(values["secret_file"]), "--secret-file")
-    )
-    if secret is not None:
-        _check_signing_secret(secret)
+    secret_file = shell.get_text(values, "secret_file")
+    secret = None if secret_file is None else _read_secret(secret_file)
     max_body = values["max_body"]
     assert isinstance(max_body, int)
     if max_body < 1024:
@@ -170,64 +165,44 @@ def _parse_address(text: str, *, anywhere: bool) -> tuple[str, int]:
     return str(address), int(port)
 
 
-def _read_secret(path: str, option: str) -> str:
-    """Return the one word in a file that its owner alone can read. What is wrong is said without
-    the text."""
-    text = _read_private_text(path, option, _LARGEST_SECRET_FILE).strip()
-    if not _SHORTEST <= len(text) < _LARGEST_SECRET_FILE or " " in text or "\n" in text:
-        raise CallerError(
-            "INVALID_VALUE",
-            f"{option} {path}: expected one word of at least {_SHORTEST} printable ASCII "
-            "characters",
-            f"(umask 077; openssl rand -hex 32 > {path})",
-        )
-    return text
-
-
-def _read_private_text(path: str, option: str, limit: int) -> str:
-    """Return the printable ASCII text of a file that its owner alone can read."""
+def _read_secret(path: str) -> str:
+    """Return the signing secret in a file that its owner alone can read. What is wrong is said
+    without the text."""
+    make_one = f"(umask 077; openssl rand -hex 32 > {path})"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise CallerError(
-            "INVALID_VALUE",
-            f"{option} {path}: {error.strerror}",
-            f"(umask 077; openssl rand -hex 32 > {path})",
-        ) from error
+        raise _refuse_secret(f" {path}: {error.strerror}", make_one) from error
     try:
-        stats = os.fstat(descriptor)
-        if not stat.S_ISREG(stats.st_mode):
-            raise CallerError(
-                "INVALID_VALUE", f"{option} {path}: expected a regular file", "name a file"
-            )
-        if stat.S_IMODE(stats.st_mode) & 0o077:
-            raise CallerError(
-                "INVALID_VALUE",
-                f"{option} {path}: expected a file only its owner can read, found mode "
-                f"{stat.S_IMODE(stats.st_mode):o}",
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise _refuse_secret(f" {path}: expected a regular file", "name a file")
+        if stat.S_IMODE(mode) & 0o077:
+            raise _refuse_secret(
+                f" {path}: expected a file only its owner can read, found mode "
+                f"{stat.S_IMODE(mode):o}",
                 f"chmod 600 {path}",
             )
-        data = os.read(descriptor, limit + 1)
+        text = os.read(descriptor, _LARGEST_SECRET_FILE + 1).decode("ascii", "replace").strip()
     finally:
         os.close(descriptor)
-    text = data.decode("ascii", "replace")
     if (
-        len(data) > limit
+        not _SHORTEST <= len(text) < _LARGEST_SECRET_FILE
         or not text.isascii()
-        or not text.replace("\n", "").replace("\r", "").isprintable()
+        or not text.isprintable()
+        or " " in text
     ):
-        raise CallerError(
-            "INVALID_VALUE",
-            f"{option} {path}: expected words of at least {_SHORTEST} printable ASCII characters",
-            f"(umask 077; openssl rand -hex 32 > {path})",
+        raise _refuse_secret(
+            f" {path}: expected one word of at least {_SHORTEST} printable ASCII characters",
+            make_one,
+        )
+    if not is_signing_secret(text):
+        raise _refuse_secret(
+            ": expected a Standard Webhooks secret, whsec_ and base64",
+            "printf 'whsec_%s' \"$(openssl rand -base64 32)\" > FILE",
         )
     return text
 
 
-def _check_signing_secret(secret: str) -> None:
-    if not is_signing_secret(secret):
-        raise CallerError(
-            "INVALID_VALUE",
-            "--secret-file: expected a Standard Webhooks secret, whsec_ and base64",
-            "printf 'whsec_%s' \"$(openssl rand -base64 32)\" > FILE",
-        )
+def _refuse_secret(why: str, suggestion: str) -> CallerError:
+    return CallerError("INVALID_VALUE", f"--secret-file{why}", suggestion)

@@ -25,6 +25,7 @@ from specify_cli.features.collector.engines.rows import (
     find_objects,
     read_leaves,
     read_phases,
+    read_record,
     write_changes,
     write_log_conflict,
     write_record,
@@ -69,6 +70,7 @@ from specify_cli.features.collector.storage import (
     is_whole,
     judge_leaves,
     judge_record,
+    make_conflict,
     project_of,
     read_state,
 )
@@ -209,20 +211,17 @@ class SqlStorage:
     def keep_record(
         self, project: str, sent: RecordPiece, now: str, client: str
     ) -> tuple[str, list[str]]:
-        key = (project, sent.invocation_id)
+        place = Place(sent.invocation_id, project)
 
         def store(transaction: Transaction) -> tuple[str, list[str]]:
             transaction.run(_LOCK, (project,))
-            stored_phases = read_phases(transaction, "project_uuid = ? AND invocation_id = ?", key)
-            phases = {one.phase: one for phases in stored_phases.values() for one in phases}
-            rows = transaction.run(
-                "SELECT received_at, client, report, body, digest FROM record"
-                " WHERE project_uuid = ? AND invocation_id = ?",
-                key,
-            )
-            stored = HeldRecord(sent.invocation_id, *rows[0][:4]) if rows else None
+            where = "invocation_id = ? AND project_uuid = ?"
+            phases = {
+                one.phase: one for one in read_phases(transaction, where, place).get(place, ())
+            }
+            stored, digest = read_record(transaction, place)
             # What was erased here stays so, whoever sends the record again.
-            piece = erase_record(sent, read_orders_of(transaction, *key))
+            piece = erase_record(sent, read_orders_of(transaction, place))
             known = None if stored is None else decode_report(stored.report)
             verdict = judge_record(phases, stored, known, piece, client)
             if verdict == STORED:
@@ -239,24 +238,12 @@ class SqlStorage:
                     ),
                 )
             elif verdict in (CONFLICT, OWNED):
-                one = Conflict(
-                    project,
-                    piece.invocation_id,
-                    RECORD,
-                    rows[0][4] if rows else "",
-                    compute_digest(piece.body),
-                    now,
-                    now,
-                    1,
-                    client,
-                )
+                sent_digest = compute_digest(piece.body)
+                one = make_conflict(place, RECORD, digest, sent_digest, now, client)
                 count_conflict(transaction, one)
-            missing = (
-                expect_objects(transaction, project, piece.objects)
-                if verdict in (STORED, DUPLICATE)
-                else []
-            )
-            return verdict, missing
+            if verdict not in (STORED, DUPLICATE):
+                return verdict, []
+            return verdict, expect_objects(transaction, project, piece.objects)
 
         return self._database.write(store)
 
@@ -282,9 +269,8 @@ class SqlStorage:
         return verdict, order.event != "erased" or self._database.purge()
 
     def orders(self, project: str, invocation_id: str) -> list[Order]:
-        return self._database.read(
-            lambda transaction: read_orders_of(transaction, project, invocation_id)
-        )
+        place = Place(invocation_id, project)
+        return self._database.read(lambda transaction: read_orders_of(transaction, place))
 
     def keep_objects(self, project: str, objects: Mapping[str, str]) -> int:
         def store(transaction: Transaction) -> int:
@@ -404,12 +390,10 @@ class SqlStorage:
         def read(transaction: Transaction) -> dict[Place, str]:
             bodies: dict[Place, str] = {}
             for place in places:
-                for body, digest in transaction.run(
-                    "SELECT body, digest FROM record WHERE invocation_id = ? AND project_uuid = ?",
-                    place,
-                ):
-                    check_text(digest, body, place.invocation_id)
-                    bodies[place] = body
+                held, digest = read_record(transaction, place)
+                if held is not None:
+                    check_text(digest, held.body, place.invocation_id)
+                    bodies[place] = held.body
             return bodies
 
         return self._database.read(read)

@@ -50,7 +50,7 @@ from specify_cli.features.collector.tokens import Token
 async def take_events(setting: Setting, request: Request) -> Response:
     """POST /v1/events: every event on its own, all that can be stored in one transaction."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Refused(Problem("wrong-type", "expected a body without Content-Encoding"))
+        raise Refused("wrong-type", "expected a body without Content-Encoding")
     headers = dict(request.headers)
     token: Token = request.state.token
 
@@ -134,7 +134,7 @@ async def take_order(setting: Setting, request: Request) -> Response:
     verdict, purged = await take_body(setting, request, keep)
     setting.metrics.count_event(f"order-{verdict}")
     if verdict == HELD:
-        raise Refused(Problem("held", "spec-kitty hold list says who holds it, and hold release"))
+        raise Refused("held", "spec-kitty hold list says who holds it, and hold release")
     return _answer_kept(verdict, {"status": verdict, "purged": purged})
 
 
@@ -159,17 +159,17 @@ def _require_project(request: Request) -> tuple[Token, str]:
     try:
         project_uuid(project)
     except ValueError as error:
-        raise Refused(Problem("bad-parameter", f"project: {error}")) from error
+        raise Refused("bad-parameter", f"project: {error}") from error
     if not token.allows(project):
-        raise Refused(Problem("foreign-project", "ask for a token of this project"))
+        raise Refused("foreign-project", "ask for a token of this project")
     return token, project
 
 
 def _answer_kept(verdict: str, value: Mapping[str, object]) -> Response:
     if verdict == UNKNOWN:
-        raise Refused(Problem("unknown-invocation", "send its Started and its Completed first"))
+        raise Refused("unknown-invocation", "send its Started and its Completed first")
     if verdict == OWNED:
-        raise Refused(Problem("owned", "another client sends these"))
+        raise Refused("owned", "another client sends these")
     if verdict == CONFLICT:
-        raise Refused(Problem("conflict", "what came first is another one, and stays"))
+        raise Refused("conflict", "what came first is another one, and stays")
     return answer_json(value)
