@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -174,11 +175,8 @@ def retry(values: Values) -> int:
     """Make what was refused due again, then push."""
     project = _project()
     folder, consent = _load_sender().agreed(project)
-    outbox = Outbox(project, folder, consent.endpoint)
-    try:
+    with closing(Outbox(project, folder, consent.endpoint)) as outbox:
         again = outbox.retry_refused()
-    finally:
-        outbox.close()
     if not values["json"]:
         write_note(f"{again} refused envelopes are tried again")
     return _push(project, values)

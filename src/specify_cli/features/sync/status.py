@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -13,7 +14,7 @@ from specify_cli.errors import InvocationError
 from specify_cli.features.sync import consent as consents
 from specify_cli.features.sync.sending.outbox import Counts, Outbox, envelope, look_at
 from specify_cli.features.sync.trigger import CONSENT, PAUSE, is_running, paused_until, sync_folder
-from specify_cli.libraries.wire.contract import PHASES, RECORDS, compose
+from specify_cli.libraries.wire.contract import PHASES, compose
 from specify_cli.project.checks import Finding
 from specify_cli.project.config import Project
 from specify_cli.record.findings import ERROR, INFO, WARNING
@@ -94,13 +95,9 @@ def status(project: Project, environment: Mapping[str, str]) -> SyncStatus:
     consent = None if folder is None else consents.read_consent(folder)
     if folder is None or consent is None:
         return none
-    outbox = Outbox(project, folder, consent.endpoint)
-    try:
+    with closing(Outbox(project, folder, consent.endpoint)) as outbox:
         outbox.scan()
-        counts = outbox.counts(records=consent.level == RECORDS, whole=bool(consent.whole))
-        facts = outbox.facts()
-    finally:
-        outbox.close()
+        counts, facts = outbox.count_left(consent), outbox.facts()
     until, why = _pause(folder)
     errors = f"{folder}/{consents.ERRORS}"
     return none._replace(
@@ -179,17 +176,13 @@ def waiting(
 
     A Completed follows once its Started is held.
     """
-    outbox = Outbox(project, folder, consent.endpoint)
-    try:
+    with closing(Outbox(project, folder, consent.endpoint)) as outbox:
         outbox.scan()
-        events = []
-        for due in outbox.due(limit):
-            event = outbox.event(due, consent.project_uuid, consent.level)
-            if event is not None:
-                events.append(event)
-        return events, outbox.counts(records=consent.level == RECORDS, whole=bool(consent.whole))
-    finally:
-        outbox.close()
+        found = (
+            outbox.event(due, consent.project_uuid, consent.level) for due in outbox.due(limit)
+        )
+        events = [event for event in found if event is not None]
+        return events, outbox.count_left(consent)
 
 
 def find_problems(project: Project, environment: Mapping[str, str]) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from ulid import ULID
 
 from doctrine import os
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
-from specify_cli.features.sync.consent import unavailable
+from specify_cli.features.sync.consent import Consent, unavailable
 from specify_cli.features.sync.trigger import name_of
 from specify_cli.libraries.wire.contract import (
     COMPLETED,
@@ -83,6 +83,11 @@ _WHOLE_PENDING = (
     f" OR excluded IN {_WHOLE_ONLY!r})"
 )
 _SETTLE = {phase: f"UPDATE record SET {phase} = ? WHERE invocation_id = ?" for phase in PHASES}
+_RETRY = (
+    *(f"UPDATE record SET {phase} = {_PENDING} WHERE {phase} = {_REFUSED}" for phase in PHASES),
+    f"UPDATE record SET body = NULL WHERE body = {_REFUSED}",
+    "DELETE FROM fact WHERE name LIKE 'order %' AND value = 'refused'",
+)
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS record (
   invocation_id TEXT PRIMARY KEY,
@@ -147,10 +152,10 @@ def look_at(root: str, place: Place) -> Seen:
     """
     store = FileRecordStore(root)
     try:
-        if place.folder == layout.IMPORTED and not (open_line(store.head(place)).fields or {}).get(
-            "imported"
-        ):
-            return Seen(None, None, "imported")
+        if place.folder == layout.IMPORTED:
+            first = open_line(store.head(place)).fields or {}
+            if not first.get("imported"):
+                return Seen(None, None, "imported")
         data = store.read(place)
     except FileNotFoundError:
         return Seen(None, None, "missing")
@@ -263,9 +268,9 @@ class Outbox:
 
     def _look(self, key: Key, seen: str | None) -> None:
         place = self._index.place(key)
-        signature: str | None = (
-            "missing" if place is None else _read_signature(f"{self._project.root}/{place.path}")
-        )
+        signature: str | None = "missing"
+        if place is not None:
+            signature = _read_signature(f"{self._project.root}/{place.path}")
         if signature == seen:
             return
         before = self._read_seen(place)
@@ -359,20 +364,9 @@ class Outbox:
     def retry_refused(self) -> int:
         """Make every refused phase pending again; how many."""
         with self._begin_transaction():
-            count = 0
-            for phase in PHASES:
-                done = self._db.execute(
-                    f"UPDATE record SET {phase} = {_PENDING} WHERE {phase} = {_REFUSED}"
-                )
-                count += done.rowcount
-            count += self._db.execute(
-                "DELETE FROM fact WHERE name LIKE 'order %' AND value = 'refused'"
-            ).rowcount
+            count = sum(self._db.execute(statement).rowcount for statement in _RETRY)
             # Folders of annexes are looked into again.
             self._db.execute("DELETE FROM fact WHERE name = 'orders until'")
-            count += self._db.execute(
-                f"UPDATE record SET body = NULL WHERE body = {_REFUSED}"
-            ).rowcount
             return count
 
     def counts(self, *, records: bool = False, whole: bool = False) -> Counts:
@@ -400,6 +394,10 @@ class Outbox:
         return Counts(
             int(pending), int(delivered), int(refused), int(waiting), excluded, since, due
         )
+
+    def count_left(self, consent: Consent) -> Counts:
+        """Return the same with the whole records that a consent covers."""
+        return self.counts(records=consent.level == RECORDS, whole=bool(consent.whole))
 
     def facts(self) -> dict[str, str]:
         """Return what the last pushes left behind: last_success, last_failure, failing_since,
