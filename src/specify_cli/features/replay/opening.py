@@ -137,7 +137,7 @@ def open_past(
     profile = next((item for item in frozen.profiles if item.profile_id == profile_id), None)
     if profile is None:
         why = f"snapshot {named}: profiles: expected {profile_id} among them"
-        raise refusal("invalid_snapshot", why)
+        raise _invalid(why)
     notes = [(item.code, item.severity, item.seq, item.message) for item in report.findings]
     notes += [
         ("OBJECT_MISSING", "warning", item.seq, f"{item.field} {item.digest}")
@@ -239,11 +239,11 @@ def _read_manifest(
     """Return what a snapshot lists. Raises StoredDataError unreplayable.invalid_snapshot."""
     wrong = next((item for item in reached if item.code == "SNAPSHOT_INVALID"), None)
     if wrong is not None:
-        raise refusal("invalid_snapshot", f"{wrong.field} {wrong.digest} does not have its form")
+        raise _invalid(f"{wrong.field} {wrong.digest} does not have its form")
     try:
         return mapping_of(store.get(named), f"snapshot {named}")
     except StoredDataError as error:
-        raise refusal("invalid_snapshot", error.message) from error
+        raise _invalid(error.message) from error
 
 
 def read_intact(data: Source, file: str) -> tuple[RecordReport, Record]:
@@ -291,31 +291,28 @@ def _check_snapshot(
     if "policy" not in manifest or "policy_state" not in manifest:
         raise refusal("missing_policy_snapshot", "the snapshot never captured a policy")
     if manifest.get("v") != snapshot.MANIFEST_VERSION:
-        raise refusal(
-            "invalid_snapshot",
+        raise _invalid(
             f"v: expected {snapshot.MANIFEST_VERSION}, found {say(manifest.get('v'))}",
         )
     absent = [name for name in _MEMBERS if name not in manifest]
     if absent:
-        raise refusal("invalid_snapshot", f"the snapshot never captured {', '.join(absent)}")
+        raise _invalid(f"the snapshot never captured {', '.join(absent)}")
     policy, state = manifest["policy"], manifest["policy_state"]
     if state not in ("none", "present", "unreadable") or (state == "present") > (
         policy is not None
     ):
-        raise refusal("invalid_snapshot", f"policy_state {spell(state)} with policy {say(policy)}")
+        raise _invalid(f"policy_state {spell(state)} with policy {say(policy)}")
     if state == "none" and policy is not None:
-        raise refusal("invalid_snapshot", f'policy_state "none" with policy {say(policy)}')
+        raise _invalid(f'policy_state "none" with policy {say(policy)}')
     for reference in past.references:
         _check_reference(reference, objects)
     first = past.references[0]
     if first.get("bundle") != policy:
-        raise refusal(
-            "invalid_snapshot",
+        raise _invalid(
             f"policy: the snapshot has {say(policy)}, the record {say(first.get('bundle'))}",
         )
     if (first.get("policy_hash") is not None) != (state == "present"):
-        raise refusal(
-            "invalid_snapshot",
+        raise _invalid(
             f"policy_state {spell(state)} with policy_hash {say(first.get('policy_hash'))}",
         )
     try:
@@ -326,15 +323,12 @@ def _check_snapshot(
         parse_bundle(bundle)
         files = mapping_of(corpus, "corpus").get("files")
     except StoredDataError as error:
-        raise refusal("invalid_snapshot", error.message) from error
+        raise _invalid(error.message) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise refusal(
-            "invalid_snapshot", f"shipped {manifest['shipped']} is no bundle: {error}"
-        ) from error
+        raise _invalid(f"shipped {manifest['shipped']} is no bundle: {error}") from error
     in_corpus = files.get(POLICY_PATH) if isinstance(files, dict) else None
     if in_corpus != policy:
-        raise refusal(
-            "invalid_snapshot",
+        raise _invalid(
             f"policy: the snapshot has {say(policy)}, its corpus {say(in_corpus)}",
         )
 
@@ -346,17 +340,19 @@ def _check_reference(reference: Fields, objects: ReadOnceObjects) -> None:
     )
     where = f"policy reference at seq {reference.get('seq')}"
     if (bundle is None) != (named is None) or (bundle is None and parsed is not None):
-        raise refusal("invalid_snapshot", f"{where} is half null: {described}")
+        raise _invalid(f"{where} is half null: {described}")
     if bundle != named:
-        raise refusal("invalid_snapshot", f"{where}: bundle and bundle_hash differ: {described}")
+        raise _invalid(f"{where}: bundle and bundle_hash differ: {described}")
     if parsed is not None:
         actual = policy_hash_of(objects.get(str(bundle)))
         if actual is None:
-            raise refusal("invalid_snapshot", f"{where}: policy {bundle} does not load")
+            raise _invalid(f"{where}: policy {bundle} does not load")
         if actual != parsed:
-            raise refusal(
-                "invalid_snapshot", f"{where}: policy {bundle} hashes to {actual}, not to {parsed}"
-            )
+            raise _invalid(f"{where}: policy {bundle} hashes to {actual}, not to {parsed}")
+
+
+def _invalid(why: str) -> StoredDataError:
+    return refusal("invalid_snapshot", why)
 
 
 def refusal(

@@ -29,7 +29,7 @@ from specify_cli.features.replay.replay import (
     config_under,
     load_rules,
     outcome_of,
-    routed_among,
+    route_again,
 )
 from specify_cli.features.what_if.candidates import Candidate, Sights
 from specify_cli.invocation import gates
@@ -217,7 +217,7 @@ def _choose_profiles(opened: Opened, candidate: Candidate) -> tuple[AgentProfile
 
 def _route(opened: Opened, profiles: tuple[AgentProfile, ...]) -> str:
     """Return profile and action, or the refusal with its code before a colon."""
-    decision = routed_among(opened, tuple(sorted(profiles, key=lambda item: item.profile_id)))
+    decision = route_again(opened, tuple(sorted(profiles, key=lambda item: item.profile_id)))
     return decision if isinstance(decision, str) else f"{decision.profile_id} {decision.action}"
 
 

@@ -21,7 +21,7 @@ from specify_cli.features.replay.judge import recorded_outcome
 from specify_cli.features.replay.opening import Opened, open_past, read_intact, refusal
 from specify_cli.features.replay.outcomes import Outcome, Retrieval
 from specify_cli.features.replay.quiet import network_denied
-from specify_cli.features.replay.replay import assembled, load_rules, outcome_of, routed_again
+from specify_cli.features.replay.replay import assembled, load_rules, outcome_of, route_again
 from specify_cli.features.what_if.backtest import Answer, judge_gates, judge_retrievals
 from specify_cli.features.what_if.candidates import Candidate, Sights, show_rule_change
 from specify_cli.features.what_if.causes import (
@@ -188,7 +188,7 @@ def _read_recorded(opened: Opened) -> tuple[Retrieval, Outcome]:
 def _run_frozen(opened: Opened, retrieval: Retrieval) -> tuple[RouterDecision | str, Outcome]:
     """Run R1: frozen inputs, today's code."""
     started = opened.past.started
-    decision = routed_again(opened)
+    decision = route_again(opened)
     profile, action = opened.profile, str(started.get("action"))
     if not isinstance(decision, str):
         profile = next(
