@@ -148,9 +148,10 @@ def _read_base(top: str, tip: str, prefix: str) -> Iterator[_Base]:
     with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
         paths: list[str | None] = []
         for name in (gate.keys.allowed_signers, gate.keys.revoked):
-            paths.append(None if name is None else f"{folder}/{len(paths)}")
-            if name is not None:
-                with open(f"{folder}/{len(paths) - 1}", "wb") as file:
+            path = None if name is None else f"{folder}/{len(paths)}"
+            paths.append(path)
+            if name is not None and path is not None:
+                with open(path, "wb") as file:
                     file.write(read.require(name))
         signers = None if paths[0] is None else Signers(paths[0], paths[1])
         yield _Base(tip, prefix, gate, data is not None, config, commands, policy, signers)
@@ -311,8 +312,7 @@ def _find_weakening(
         rules += _find_lost_packs(_Reader(top, base.tip, prefix), head, names)
     if not any(name.startswith(_DECIDING) for name in names):
         return Weakening(tuple(rules))
-    allowed, not_asked = _ask_again(project, top, changes, prefix)
-    return Weakening(tuple(rules), allowed, not_asked)
+    return Weakening(tuple(rules), *_ask_again(project, top, changes, prefix))
 
 
 def _find_respelled(paths: Iterable[str], prefix: str) -> Iterator[str]:

@@ -64,10 +64,10 @@ def claim(
             data = json.dumps(value, ensure_ascii=False).encode("utf-8")
             durable.create_exclusive(fd, _claim_name(original, key), data, durable.PRIVATE)
     except FileExistsError:
-        claim = claimed(project, original, key)
-        if claim is None:
+        taken = claimed(project, original, key)
+        if taken is None:
             raise
-        return claim
+        return taken
     return _Claim(child, envelope)
 
 

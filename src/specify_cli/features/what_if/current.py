@@ -11,7 +11,7 @@ and one answer, whoever asks and however often (docs/replay.md).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from charter.inputs import POLICY_PATH, ContextInputs, load_inputs
@@ -107,12 +107,13 @@ def replay_against(
         return {**envelope, "reason": "SPEC_KITTY_TRAIL is off: nothing is recorded"}
     # 4. The child: objects, then the claim where there is a key, then the record, each durable
     # before the next.
-    child = _draw_child(
-        project.root,
-        lambda name, millis: _compose_child(opened, retrieval, today, name, millis, caller),
-        clock,
-        entropy,
-    )
+    for _ in range(_DRAWS):
+        millis = clock() // 1_000_000
+        name = new_ulid(millis, entropy(10))
+        child = _compose_child(opened, retrieval, today, name, millis, caller)
+        # Under an id that no record has yet, as far as that can be told.
+        if not os.path.lexists(f"{project.root}/{layout.RECORDS}/{child.name}"):
+            break
     answer = {**envelope, "replay_invocation_id": child.invocation_id, "recorded": True}
     try:
         prepare(records)
@@ -133,16 +134,6 @@ def _open_original(records: FileRecordStore, objects: FileObjectStore, place: Pl
             "invalid_snapshot", f"started: verb: expected {', '.join(tiers.MODE_OF_VERB)}"
         )
     return opened
-
-
-def _show_changed(
-    opened: Opened, today: Today, entries: Iterable[Mapping[str, str]]
-) -> list[dict[str, object]]:
-    """Return the lines by which each rule in front of the agent differs today, as agents are shown
-    it."""
-    then = inputs_of_corpus(opened.objects, opened.corpus)
-    uris = [entry["uri"] for entry in entries]
-    return [{"uri": uri, "diff": list(show_rule_change(then, today.inputs, uri))} for uri in uris]
 
 
 def _explain_error(error: Exception) -> str:
@@ -244,8 +235,7 @@ def _ask_others(opened: Opened, today: Today) -> Answer:
     then = inputs_of_corpus(opened.objects, opened.corpus)
     replaced = tuple({path for path in (*then.files, *then.unreadable) if path != POLICY_PATH})
     live = Candidate(files, replaced, today.routed.profiles, today.live.bundle)
-    retrieved = judge_retrievals(opened, Sights(live), others)
-    return Answer((*retrieved.found, *decided.found), (*retrieved.skipped, *decided.skipped))
+    return judge_retrievals(opened, Sights(live), others) | decided
 
 
 def under_policy(
@@ -287,12 +277,10 @@ def diff_of(original: Outcome, replay: Outcome) -> dict[str, Any]:
             "changed": original.text_hash != replay.text_hash,
         },
         "selected_entries": {
-            **{
-                what: [
-                    {"uri": uri, "digest": one[uri]} for uri in sorted(one.keys() - other.keys())
-                ]
-                for what, one, other in (("added", now, then), ("removed", then, now))
-            },
+            "added": [{"uri": uri, "digest": now[uri]} for uri in sorted(now.keys() - then.keys())],
+            "removed": [
+                {"uri": uri, "digest": then[uri]} for uri in sorted(then.keys() - now.keys())
+            ],
             "changed": [
                 {"uri": uri, "original": then[uri], "replay": now[uri]}
                 for uri in sorted(then.keys() & now.keys())
@@ -301,13 +289,14 @@ def diff_of(original: Outcome, replay: Outcome) -> dict[str, Any]:
             "common": len(then.keys() & now.keys()),
         },
         "filters_applied": {
-            what: [dict(zip(_FILTER, item, strict=True)) for item in sorted(items)]
-            for what, items in (
-                ("added", filters_now - filters_then),
-                ("removed", filters_then - filters_now),
-            )
+            "added": _list_filters(filters_now - filters_then),
+            "removed": _list_filters(filters_then - filters_now),
         },
     }
+
+
+def _list_filters(filters: set[tuple[str, ...]]) -> list[dict[str, str]]:
+    return [dict(zip(_FILTER, item, strict=True)) for item in sorted(filters)]
 
 
 def _compose_envelope(
@@ -318,6 +307,8 @@ def _compose_envelope(
     others: Answer,
 ) -> dict[str, Any]:
     """Return the answer as it is before a child was recorded."""
+    then = inputs_of_corpus(opened.objects, opened.corpus)
+    uris = [entry["uri"] for entry in diff["selected_entries"]["changed"]]
     return {
         "original_invocation_id": opened.past.invocation_id,
         "replay_invocation_id": None,
@@ -325,28 +316,15 @@ def _compose_envelope(
         "reason": None,
         "diff": diff,
         "causes": causes,
-        "changed_rules": _show_changed(opened, today, diff["selected_entries"]["changed"]),
+        "changed_rules": [
+            {"uri": uri, "diff": list(show_rule_change(then, today.inputs, uri))} for uri in uris
+        ],
         "transitions": [item._asdict() for item in others.found],
         "not_evaluated": [item._asdict() for item in others.skipped],
     }
 
 
 # --- the child
-
-
-def _draw_child(
-    root: str,
-    compose: Callable[[str, int], Child],
-    clock: Callable[[], int],
-    entropy: Callable[[int], bytes],
-) -> Child:
-    """Return the child under an id that no record has yet, as far as that can be told."""
-    for _ in range(_DRAWS):
-        millis = clock() // 1_000_000
-        child = compose(new_ulid(millis, entropy(10)), millis)
-        if not os.path.lexists(f"{root}/{layout.RECORDS}/{child.name}"):
-            break
-    return child
 
 
 def _compose_child(
