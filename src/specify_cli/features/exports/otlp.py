@@ -11,6 +11,7 @@ around it. The same record gives the same ids, so what is sent twice is one trac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 
@@ -51,6 +52,7 @@ _PLACED = {
     "tokens",
 }
 _ROOT = {"started", "completed"}
+_TRACE_ID = re.compile("(?!0{32})[0-9a-f]{32}")
 _MAX_INTEGER = 2**63 - 1
 
 
@@ -83,10 +85,8 @@ def _describe_run(run: Run) -> dict[str, object]:
 
 def _make_spans(run: Run) -> Iterator[dict[str, object]]:
     """Yield the span of the run, then one of each call, step and model call."""
-    named = run.started.get("trace_id")
-    trace = (
-        named if isinstance(named, str) and _is_hex(named, 32) else _derive(run.invocation_id, 32)
-    )
+    named = str(run.started.get("trace_id"))
+    trace = named if _TRACE_ID.fullmatch(named) else _derive(run.invocation_id, 32)
     root = _derive(f"{run.invocation_id} root", 16)
     ids = [_derive(f"{run.invocation_id} {place}", 16) for place in range(len(run.spans))]
     events: dict[str, list[dict[str, object]]] = {}
@@ -97,11 +97,8 @@ def _make_spans(run: Run) -> Iterator[dict[str, object]]:
         if entry.kind in _SPANS:
             spans.append((ids[place], parent, span))
         elif entry.kind not in _ROOT:
-            common = {
-                "spec_kitty.seq": entry.seq,
-                **_tell_rest(entry.fields),
-                **_tell_tokens(entry.fields),
-            }
+            fields = entry.fields
+            common = {"spec_kitty.seq": entry.seq, **_tell_rest(fields), **_tell_tokens(fields)}
             events.setdefault(parent, []).append(
                 {
                     "timeUnixNano": str(span.begin),
@@ -215,10 +212,8 @@ def _tell_rest(fields: Mapping[str, object], placed: Iterable[str] = ()) -> dict
     for key, value in fields.items():
         if key in _PLACED or key in placed or value is None:
             continue
-        text = read_captured(value)
-        attributes[f"spec_kitty.{key}"] = (
-            value if text is None or not isinstance(value, dict) else text
-        )
+        text = read_captured(value) if isinstance(value, dict) else None
+        attributes[f"spec_kitty.{key}"] = value if text is None else text
         if text is not None and isinstance(value, dict) and value.get("tail"):
             attributes[f"spec_kitty.{key}.size"] = value.get("size")
     return attributes
@@ -245,7 +240,3 @@ def _wrap(value: object) -> dict[str, object]:
 
 def _derive(text: str, digits: int) -> str:
     return sha256(text.encode("utf-8", "replace")).hexdigest()[:digits]
-
-
-def _is_hex(text: str, digits: int) -> bool:
-    return len(text) == digits and set(text) <= set("0123456789abcdef") and set(text) != {"0"}

@@ -38,12 +38,11 @@ def make_perfetto(runs: Iterable[Run]) -> dict[str, object]:
     records = []
     for pid, run in enumerate(runs, 1):
         events += _make_events(run, pid)
-        unseen, tip = list(run.not_seen), run.tip
         records.append(
             {
                 "invocation_id": run.invocation_id,
-                "tip": tip,
-                "not_seen": unseen,
+                "tip": run.tip,
+                "not_seen": list(run.not_seen),
                 "withheld": run.withheld,
             }
         )
@@ -73,11 +72,10 @@ def _make_events(run: Run, pid: int) -> Iterator[dict[str, object]]:
         "args": _tell(run.started) | _tell(run.completed),
     }
     yield _name("thread_name", pid, 0, "request")
-    lasting = sorted(
-        (span for span in run.spans if span.lasts), key=lambda span: (span.begin, -span.end)
-    )
     rows = _Rows()
-    for span in lasting:
+    for span in sorted(run.spans, key=lambda span: (span.begin, -span.end)):
+        if not span.lasts:
+            continue
         yield {
             **_at(pid, rows.find(span), span.begin),
             "ph": "X",
@@ -88,16 +86,12 @@ def _make_events(run: Run, pid: int) -> Iterator[dict[str, object]]:
         }
     for span in run.spans:
         if not span.lasts and span.entry.kind not in ("started", "completed"):
-            row = rows.get_first(span.entry.agent)
-            common = {
-                "name": f"{say(span.entry.kind)} {say(span.entry.about)}"[:200],
-                "cat": say(span.entry.kind),
-            }
             yield {
-                **_at(pid, row, span.begin),
+                **_at(pid, rows.get_first(span.entry.agent), span.begin),
                 "ph": "i",
                 "s": "t",
-                **common,
+                "name": f"{say(span.entry.kind)} {say(span.entry.about)}"[:200],
+                "cat": say(span.entry.kind),
                 "args": _describe(span),
             }
     for row, title in rows.titles():

@@ -18,18 +18,15 @@ Row = dict[str, object]
 TABLES: dict[str, dict[str, str]] = {
     "runs": {
         **dict.fromkeys(
-            ("invocation_id", "parent_invocation_id", "profile_id", "action", "verb", "run_kind"),
+            (
+                *("invocation_id", "parent_invocation_id", "profile_id", "action", "verb"),
+                *("run_kind", "request_text", "match_reason", "router_confidence", "actor_id"),
+                *("actor_type", "model", "session", "trace_id", "governance_context_hash"),
+                *("execution_hash", "started_at", "completed_at", "outcome", "closed_by", "tip"),
+                *("mission", "work_package", "opened_by", "imported_at", "not_seen"),
+            ),
             TEXT,
         ),
-        **dict.fromkeys(
-            ("request_text", "match_reason", "router_confidence", "actor_id", "actor_type"), TEXT
-        ),
-        **dict.fromkeys(
-            ("model", "session", "trace_id", "governance_context_hash", "execution_hash"), TEXT
-        ),
-        **dict.fromkeys(("started_at", "completed_at", "outcome", "closed_by", "tip"), TEXT),
-        **dict.fromkeys(("mission", "work_package"), TEXT),
-        **dict.fromkeys(("opened_by", "imported_at", "not_seen"), TEXT),
         "lines": NUMBER,
     },
     "events": {"invocation_id": TEXT, "seq": NUMBER, "event": TEXT, "at": TEXT, "line": TEXT},
@@ -85,19 +82,13 @@ def make_tables(run: Run, lines: Iterable[Mapping[str, object]]) -> dict[str, li
 
 
 def _make_run(run: Run, lines: int) -> Row:
-    actor = run.started.get("actor")
-    closing = {name: run.completed.get(name) for name in ("completed_at", "outcome", "closed_by")}
-    asked = dict(actor) if isinstance(actor, dict) else {}
-    imported = run.started.get("imported")
-    row = {
-        "imported_at": imported.get("at") if isinstance(imported, dict) else None,
-        "not_seen": ", ".join(run.not_seen),
-    }
+    actor, imported = run.started.get("actor"), run.started.get("imported")
     return {
         **run.started,
-        **asked,
-        **closing,
-        **row,
+        **(actor if isinstance(actor, dict) else {}),
+        **{name: run.completed.get(name) for name in ("completed_at", "outcome", "closed_by")},
+        "imported_at": imported.get("at") if isinstance(imported, dict) else None,
+        "not_seen": ", ".join(run.not_seen),
         "model": run.model,
         "tip": run.tip,
         "lines": lines,

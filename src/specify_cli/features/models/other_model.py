@@ -147,33 +147,22 @@ def ask_other_model(
         payload = {"model": name, "prompt": due.prompt, "response": masked, "tokens": tokens}
         other = name_other_model(masked, model)
         child_seq = _record(run, payload, f"{other or model} at {endpoint}", began)
-        judged = _judge(due, answer, other, rules)
-        compared.append(judged._replace(seq=seq, model=name, child_seq=child_seq))
+        if other is not None:
+            named = redact(other[:200], rules).text
+            why = f"the answer names another model than the one asked: {named}"
+            compared.append(AnswerCompared(seq, name, NOT_EVALUATED, why, child_seq, None))
+            continue
+        diff = compare_answers(due.recorded, answer)
+        verdict = SAME if diff is None else DIFFERS
+        compared.append(AnswerCompared(seq, name, verdict, None, child_seq, diff))
     # 3. What all of it comes to.
     if run is not None:
         run.close("failed" if stopped else "done")
-    match = _judge_match({call.verdict for call in compared})
+    # Where nothing differs and not every answer is known, nothing can be said.
+    verdicts = {call.verdict for call in compared}
+    match = False if DIFFERS in verdicts else True if verdicts == {SAME} else None
     child = None if run is None else run.invocation_id
     return ModelReplay(place.invocation_id, child, model, endpoint, match, tuple(compared))
-
-
-def _judge_match(verdicts: set[str]) -> bool | None:
-    """Return whether all answers are the same; None where that is not known of each."""
-    if DIFFERS in verdicts:
-        return False
-    return None if NOT_EVALUATED in verdicts or not verdicts else True
-
-
-def _judge(due: _Due, answer: Answer, other: str | None, rules: RuleSet) -> AnswerCompared:
-    """Return what an answer comes to, without its place; `other` is a model it names that was not
-    asked."""
-    if other is not None:
-        why = (
-            f"the answer names another model than the one asked: {redact(other[:200], rules).text}"
-        )
-        return AnswerCompared(0, "", NOT_EVALUATED, why, None, None)
-    diff = compare_answers(due.recorded, answer)
-    return AnswerCompared(0, "", SAME if diff is None else DIFFERS, None, None, diff)
 
 
 def compare_answers(recorded: Answer, answered: Answer) -> AnswerDiff | None:

@@ -35,10 +35,7 @@ from specify_cli.record import layout
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.findings import ERROR, FINDINGS, OF_THE_LINES, NamedObject, RecordReport
 from specify_cli.record.reading.views import json_pieces
-from specify_cli.record.record import (
-    reader_of,
-    whole_lines,
-)
+from specify_cli.record.record import reader_of, whole_lines
 from specify_cli.record.seal import open_line, seal_at_end
 from specify_cli.record.verify import verify_record
 from specify_cli.record.verifying.annexes import verify_annex
@@ -223,8 +220,7 @@ def compose_part(project: Project, place: Place, reach: Reach, search: Search | 
     else:
         for seq, reason in stand_ins(data.read):
             withheld.add(seq, "withheld", reason)
-    path = f"{layout.IMPORTED}/{place.name}"
-    name_ids = layout.parse_record_name(place.name)
+    path, name_ids = f"{layout.IMPORTED}/{place.name}", layout.parse_record_name(place.name)
     lines = whole_lines(data.read)
     report = verify_record(lines, file=path, name_ids=name_ids, withheld=True, list_withheld=False)
     # What leaves has to verify where it arrives, whatever was taken out of it.
@@ -235,15 +231,14 @@ def compose_part(project: Project, place: Place, reach: Reach, search: Search | 
     if wrong is not None:
         raise _not_exported(place, f"{wrong.code} at {wrong.place}: {wrong.message}")
     named = list(report.objects)
+    closing = report.tip if report.status == "closed" else None
     for name, content in list(annexes.items()):
-        closing = report.tip if report.status == "closed" else None
-        line = open_line(content.rstrip(b"\n"))
-        why, counts = (None, {}) if search is None else search.judge_line(line.fields or {})
-        if why is None and closing is None and (line.fields or {}).get("event") not in ORDERS:
+        fields = open_line(content.rstrip(b"\n")).fields or {}
+        why, counts = (None, {}) if search is None else search.judge_line(fields)
+        if why is None and closing is None and fields.get("event") not in ORDERS:
             why = CLOSING  # without its closing line nobody could check it
         if why is not None:
             del annexes[name]
-            fields = line.fields or {}
             withheld.add(seq_of(fields), fields.get("event"), why, counts, name)
             continue
         _, objects = verify_annex(
