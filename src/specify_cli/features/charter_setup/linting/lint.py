@@ -41,6 +41,7 @@ from doctrine.load import (
 from doctrine.packs import LOCK_PATH, PACKS_FOLDER
 from doctrine.text import UNSEEN, match_glob
 from doctrine.yaml_reader import YamlError, read_yaml
+from specify_cli.features.charter_setup.existing_rules import fold_line
 from specify_cli.features.charter_setup.linting.findings import (
     Finding,
     find_line_of_item,
@@ -120,7 +121,7 @@ def lint(
         files[config.path] = config.data
     findings = [
         *_check_hidden(files),
-        *_report_broken((*inputs.problems, *profiles.problems), files),
+        *(_report_broken(one, files) for one in (*inputs.problems, *profiles.problems)),
         *_check_charter(inputs, files),
         *_check_policy(inputs, files),
         *_check_references(inputs, profiles, files),
@@ -139,15 +140,11 @@ def _sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 # --- what cannot be used
 
 
-def _report_broken(problems: Iterable[Problem], files: Mapping[str, bytes]) -> Iterator[Finding]:
-    for problem in problems:
-        yield finding(
-            _find_code(problem.path),
-            problem.path,
-            _find_line(problem, files),
-            problem.reason,
-            _repair_of(problem),
-        )
+def _report_broken(problem: Problem, files: Mapping[str, bytes]) -> Finding:
+    path, line = problem.path, _find_line(problem, files)
+    # Elsewhere the repair sends people here; here it would send them in a circle.
+    repair = "correct this line" if "charter lint" in problem.repair else problem.repair
+    return finding(_find_code(path), path, line, problem.reason, repair)
 
 
 def _find_code(path: str) -> str:
@@ -177,11 +174,6 @@ def _find_line(problem: Problem, files: Mapping[str, bytes]) -> int | None:
         else [("id",), ("profile-id",)]
     )
     return next((lines[key] for key in keys if key in lines), 1)
-
-
-def _repair_of(problem: Problem) -> str:
-    # Elsewhere the repair sends people here; here it would send them in a circle.
-    return "correct this line" if "charter lint" in problem.repair else problem.repair
 
 
 # --- the charter
@@ -236,7 +228,7 @@ def _check_prose(text: str) -> Iterator[Finding]:
     headings = headings_of(lines)
     level = 2 if any(depth == 2 for _, depth, _ in headings) else 1 if len(headings) > 1 else 2
     sections = [(line, title) for line, depth, title in headings if depth == level]
-    if not any(_fold_title(title).startswith("policy summary") for _, title in sections):
+    if not any(fold_line(title).startswith("policy summary") for _, title in sections):
         repair = "begin with `## Policy Summary` and the three to six rules an agent must not miss"
         yield finding(
             "NO_POLICY_SUMMARY", CHARTER_MARKDOWN, 1, "no section `## Policy Summary`", repair
@@ -254,7 +246,7 @@ def _check_prose(text: str) -> Iterator[Finding]:
                 f"nothing under {title or 'this'!r}",
                 repair,
             )
-        first = seen.setdefault(_fold_title(title), line + 1)
+        first = seen.setdefault(fold_line(title), line + 1)
         if first != line + 1:
             problem = f"{title!r} is also the heading of line {first}"
             yield finding(
@@ -291,10 +283,6 @@ def _check_hidden(files: Mapping[str, bytes]) -> Iterator[Finding]:
                     problem,
                     "remove it: agents read what reviewers cannot see",
                 )
-
-
-def _fold_title(title: str) -> str:
-    return " ".join(re.findall(r"\w+", title.casefold()))
 
 
 # --- the policy
@@ -431,18 +419,19 @@ def _check_references(
         # Charters in the field list other kinds too (tools, paradigms); they are not for us to
         # judge.
         for kind in sorted(of_ours.intersection(lists)):
-            for place, identifier in enumerate(lists[kind]):
-                if f"doctrine://{kind}/{identifier}" not in known:
-                    line = find_line_of_item(
-                        read_lines(files, CHARTER_YAML), f"{prefix}-{kind}s", place
-                    )
-                    yield _report_unknown(CHARTER_YAML, line, kind, identifier, known)
+            listed = (f"{prefix}-{kind}s", kind, lists[kind])
+            yield from _check_list(CHARTER_YAML, files, *listed, known)
     used = {profile.digest: profile for profile in profiles.profiles if profile.origin == "project"}
     reported = {problem.path for problem in profiles.problems}
     for file in profiles.files:
         profile = used.get(file.digest)
         if profile is not None:
-            yield from _check_profile(file, profile, known, files)
+            for kind, references in (
+                ("directive", profile.directive_references),
+                ("tactic", profile.tactic_references),
+            ):
+                listed = (f"{kind}-references", kind, references)
+                yield from _check_list(file.path, files, *listed, known)
         elif file.path not in reported:
             yield finding(
                 "PROFILE_SHADOWED",
@@ -501,17 +490,19 @@ def _read_yaml(path: str, files: Mapping[str, bytes]) -> object:
         return None
 
 
-def _check_profile(
-    file: SourceFile, profile: AgentProfile, known: set[str], files: Mapping[str, bytes]
+def _check_list(
+    path: str,
+    files: Mapping[str, bytes],
+    key: str,
+    kind: str,
+    identifiers: Sequence[str],
+    known: set[str],
 ) -> Iterator[Finding]:
-    for kind, references in (
-        ("directive", profile.directive_references),
-        ("tactic", profile.tactic_references),
-    ):
-        for place, identifier in enumerate(references):
-            if f"doctrine://{kind}/{identifier}" not in known:
-                line = find_line_of_item(read_lines(files, file.path), f"{kind}-references", place)
-                yield _report_unknown(file.path, line, kind, identifier, known)
+    """Yield what a list at a key of a file names and nobody defines."""
+    for place, identifier in enumerate(identifiers):
+        if f"doctrine://{kind}/{identifier}" not in known:
+            line = find_line_of_item(read_lines(files, path), key, place)
+            yield _report_unknown(path, line, kind, identifier, known)
 
 
 def _check_graph(
@@ -562,9 +553,6 @@ def _report_unknown(path: str, line: int, kind: str, identifier: str, known: set
     prefix = f"doctrine://{kind}/"
     ids = sorted(uri.removeprefix(prefix) for uri in known if uri.startswith(prefix))
     near = difflib.get_close_matches(identifier, ids, 1)
-    repair = (
-        f"did you mean {near[0]!r}?"
-        if near
-        else f"write it as a {kind} under {DOCTRINE_FOLDER}/, or remove it"
-    )
+    repair = f"write it as a {kind} under {DOCTRINE_FOLDER}/, or remove it"
+    repair = f"did you mean {near[0]!r}?" if near else repair
     return finding("UNKNOWN_DOCTRINE", path, line, f"there is no {kind} {identifier!r}", repair)
