@@ -29,7 +29,6 @@ from specify_cli.features.witness.completeness import (
     Completeness,
     LogLine,
     LogView,
-    Missing,
     Reached,
 )
 from specify_cli.features.witness.findings import finding
@@ -343,7 +342,10 @@ def judge_trail(
             item for item in left.cited if not _holds(read_body(item.invocation_id), item.seal)
         ]
         for what, items in (("cited", cited), ("logged", left.logged), ("unlogged", left.owed)):
-            gaps.extend(_describe_gap(what, item) for item in items)
+            gaps.extend(
+                Gap(item.kind if what == "logged" else what, item.invocation_id, item.seal)
+                for item in items
+            )
         yield from watch.findings
         for log in logs:
             # A clone counts its logs: a later one took the place of one that was put back to an
@@ -385,17 +387,15 @@ def _say_unseen(logs: Sequence[HeldLog], seen: Seen, policy: Policy | None) -> s
     return f" ({seen.witness} has not cosigned all of it)"
 
 
-def _describe_gap(what: str, item: Missing) -> Gap:
-    return Gap(item.kind if what == "logged" else what, item.invocation_id, item.seal)
-
-
 def view_log(log: HeldLog, seen: Seen, policy: Policy | None = None) -> LogView:
     """Return a log with the states that its own keys signed: its clone's newest, and what a witness
     has of it."""
     keys = parse_keys(log.keys)
     own = parse_checkpoint(log.checkpoint.encode())
-    cosigned = [one for one in seen.cosigned if one.origin == own.origin and _is_signed(keys, one)]
-    forked = [one for one in seen.forked if one.origin == own.origin and _is_signed(keys, one)]
+    cosigned, forked = (
+        [one for one in group if one.origin == own.origin and _is_signed(keys, one)]
+        for group in (seen.cosigned, seen.forked)
+    )
     leaves = (parse_leaf(line.encode()) for line in log.leaves.split("\n")[:-1])
     lines = (
         LogLine(number, leaf.kind, leaf.invocation_id, leaf.seal)
@@ -405,19 +405,13 @@ def view_log(log: HeldLog, seen: Seen, policy: Policy | None = None) -> LogView:
     if policy is not None:
         witnessed = own.size if _is_cosigned(policy, own) else 0
     file = f"log {log.name}"
-    checkpoints = [(f"{file}, as cosigned", one) for one in cosigned] + [
-        (f"{file}, as forked", one) for one in forked
-    ]
-    return LogView(
-        log.name,
-        file,
-        False,
-        lines,
-        ((file, own), *checkpoints),
-        None,
-        own.size,
-        min(own.size, witnessed),
+    checkpoints = (
+        (file, own),
+        *((f"{file}, as cosigned", one) for one in cosigned),
+        *((f"{file}, as forked", one) for one in forked),
     )
+    held = own.size, min(own.size, witnessed)
+    return LogView(log.name, file, False, lines, checkpoints, None, *held)
 
 
 def _is_cosigned(policy: Policy, checkpoint: Checkpoint) -> bool:

@@ -163,11 +163,11 @@ class Levels:
             "warnings": report.count(WARNING),
             "gaps": len(known.judged.gaps),
             "not_held": row.invocations - row.open - row.whole,
-            "not_proven": list(report.not_proven) if row.records else [],
+            "not_proven": report.not_proven if row.records else [],
             "logs": [
                 {**log, **_describe_seen(known.seen, str(log["origin"]))} for log in known.logs
             ],
-            "log_conflicts": [one._asdict() for one in known.conflicts[:LISTED]],
+            "log_conflicts": known.conflicts[:LISTED],
         }
 
     def describe_whole(self, row: ProjectRow) -> dict[str, object]:
@@ -176,7 +176,7 @@ class Levels:
         return {
             **self.describe(row),
             "findings": [item.as_value() for item in judged.report.findings[:LISTED]],
-            "gaps": [gap._asdict() for gap in judged.gaps[:LISTED]],
+            "gaps": judged.gaps[:LISTED],
         }
 
 

@@ -6,16 +6,15 @@ import datetime
 import json
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from specify_cli.features.collector.storage import (
     CLOSED,
     CONFLICT,
-    DUPLICATE,
     LONGEST,
     OPEN,
     OWNED,
-    STORED,
     Filter,
     Place,
 )
@@ -245,14 +244,10 @@ def results(
             problem = Problem(
                 "owned", "another client sent this invocation first, and it alone may add to it"
             )
-        if problem is None:
-            answers.append(
-                ({"id": one.id, "status": STORED if verdict == STORED else DUPLICATE}, None)
-            )
-        else:
-            answers.append(
-                ({"id": one.id, "status": "refused", "problem": problem.as_value()}, problem)
-            )
+        value: dict[str, object] = {"id": one.id, "status": verdict}
+        if problem is not None:
+            value |= {"status": "refused", "problem": problem.as_value()}
+        answers.append((value, problem))
     return answers
 
 
@@ -328,50 +323,43 @@ def _parse_text(value: str) -> str:
     return value
 
 
-def _match_one_of(*values: str) -> Callable[[str], str]:
-    def read(value: str) -> str:
-        if value not in values:
-            raise ValueError(f"expected one of {', '.join(values)}")
-        return value
-
-    return read
+def _parse_choice(values: tuple[str, ...], value: str) -> str:
+    if value not in values:
+        raise ValueError(f"expected one of {', '.join(values)}")
+    return value
 
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}(T|$)", re.ASCII)
 
 
-def _match_bound(*, end_of_day: bool) -> Callable[[str], str]:
+def _parse_bound(value: str, *, end_of_day: bool) -> str:
     """Return the least invocation id of a time; of a day its beginning, or the beginning of the
     next."""
-
-    def read(value: str) -> str:
-        try:
-            if _DAY.match(value) is None:
-                raise ValueError(value)
-            moment = datetime.datetime.fromisoformat(value)
-            if moment.tzinfo is None:
-                moment = moment.replace(tzinfo=datetime.UTC)
-            millis = (moment - _EPOCH) // datetime.timedelta(milliseconds=1)
-            if len(value) == 10 and end_of_day:
-                millis += 24 * 3600 * 1000
-        except (ValueError, OverflowError) as error:
-            raise ValueError(
-                "expected a day or an RFC 3339 time, as 2026-11-21 or 2026-11-21T09:00:00Z"
-            ) from error
-        return new_ulid(max(0, millis), bytes(10))
-
-    return read
+    try:
+        if _DAY.match(value) is None:
+            raise ValueError(value)
+        moment = datetime.datetime.fromisoformat(value)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=datetime.UTC)
+        millis = (moment - _EPOCH) // datetime.timedelta(milliseconds=1)
+        if len(value) == 10 and end_of_day:
+            millis += 24 * 3600 * 1000
+    except (ValueError, OverflowError) as error:
+        raise ValueError(
+            "expected a day or an RFC 3339 time, as 2026-11-21 or 2026-11-21T09:00:00Z"
+        ) from error
+    return new_ulid(max(0, millis), bytes(10))
 
 
 PARAMETERS: dict[str, Callable[[str], object]] = {
     "project": project_uuid,
     "profile": _parse_text,
     "action": _parse_text,
-    "outcome": _match_one_of("done", "failed", "abandoned"),
-    "status": _match_one_of(OPEN, CLOSED),
+    "outcome": partial(_parse_choice, ("done", "failed", "abandoned")),
+    "status": partial(_parse_choice, (OPEN, CLOSED)),
     "actor": _parse_text,
-    "since": _match_bound(end_of_day=False),
-    "until": _match_bound(end_of_day=True),
+    "since": partial(_parse_bound, end_of_day=False),
+    "until": partial(_parse_bound, end_of_day=True),
     "limit": _parse_limit,
     "cursor": _parse_cursor,
 }

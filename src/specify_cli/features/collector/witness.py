@@ -206,14 +206,15 @@ class Witness:
             transaction.run("UPDATE logs SET owner = owner WHERE origin = ?", (new.origin,))
             state = _read_state(transaction, new.origin)
             refused = judge(state, request)
+            old = None if state is None else state.checkpoint
             if refused is None:
                 transaction.run("UPDATE logs SET note = ? WHERE origin = ?", (str(new), new.origin))
-            elif (
-                state is not None
-                and state.checkpoint is not None
-                and self._contradicts(refused, state, request)
+            # A log that was signed twice: one size with two roots, or no continuation.
+            elif old is not None and (
+                refused.status == 422
+                or (refused.status == 409 and old.size == new.size and old.root != new.root)
             ):
-                evidence = (new.origin, str(state.checkpoint), str(new), seconds)
+                evidence = (new.origin, str(old), str(new), seconds)
                 transaction.run(
                     "INSERT INTO forks VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", evidence
                 )
@@ -263,16 +264,6 @@ class Witness:
 
     def _run(self, statement: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
         return self._database.read(lambda transaction: transaction.run(statement, values))
-
-    @staticmethod
-    def _contradicts(refused: Answer, state: State, request: Request) -> bool:
-        """Return whether a refusal shows a log that was signed twice: one size with two roots, or
-        no continuation."""
-        old, new = state.checkpoint, request.checkpoint
-        assert old is not None
-        return refused.status == 422 or (
-            refused.status == 409 and old.size == new.size and old.root != new.root
-        )
 
 
 def _read_state(transaction: Transaction, origin: str) -> State | None:

@@ -98,7 +98,7 @@ def enable(values: Values) -> int:
                 "preview_is_real": offer.real,
                 "preview_record": offer.lines,
                 "preview_objects": offer.objects,
-                "gaps": [gap._asdict() for gap in GAPS],
+                "gaps": GAPS,
             }
         )
         return 0
@@ -189,7 +189,7 @@ def _push(project: Project, values: Values) -> int:
     with progress_at_terminal("delivering", quiet=bool(values["json"])) as progress:
         done = sender.push(project, os.environ, progress=progress)
     if values["json"]:
-        write_json({**done._asdict(), "left": done.left._asdict()})
+        write_json(done)
     else:
         write_text(_describe_push(done))
     if (
@@ -215,7 +215,7 @@ def _describe_push(done: Pushed) -> str:
     line = f"{done.delivered} delivered, {done.refused} refused, {done.left.pending} left"
     blocked = done.left.held
     line += f", {blocked} wait behind a refused Started" if blocked else ""
-    line = line if done.witness is None else f"{line}\nlog: {done.witness}"
+    line += "" if done.witness is None else f"\nlog: {done.witness}"
     if done.orders is not None and done.orders.delivered + done.orders.refused:
         orders = done.orders
         line += (
@@ -245,13 +245,11 @@ def _load_sender() -> ModuleType:
 
 def _read_token_file(path: str) -> str:
     if path == "-":
-        data = shell.stdin_bytes(64 * 1024)
+        data, where = shell.stdin_bytes(64 * 1024), "stdin"
     else:
         with open(path, "rb") as file:
-            data = file.read(64 * 1024)
-    return consents.checked_token(
-        data.decode("ascii", "replace").strip(), "stdin" if path == "-" else path
-    )
+            data, where = file.read(64 * 1024), path
+    return consents.checked_token(data.decode("ascii", "replace").strip(), where)
 
 
 def _describe_credential(offer: Offer, where: str) -> str:
@@ -369,19 +367,14 @@ def _describe_object(item: dict[str, object]) -> Iterator[str]:
         value = parse_foreign(text)
     except ForeignError:
         value = None
-    members = (
-        list(value.items())
-        if isinstance(value, dict)
-        else [(None, line) for line in text.splitlines()]
-    )
-    for name, inner in members[:_MEMBERS_SHOWN]:
-        rendered = json.dumps(inner, ensure_ascii=False) if name is not None else str(inner)
-        begin = (
-            rendered
-            if len(rendered) <= _SHOWN
-            else f"{rendered[:_SHOWN]}… ({len(rendered)} characters)"
-        )
-        yield f"  {one_line(begin if name is None else f'{name} = {begin}')}"
+    members = [("", line) for line in text.splitlines()]
+    if isinstance(value, dict):
+        members = [
+            (f"{name} = ", json.dumps(inner, ensure_ascii=False)) for name, inner in value.items()
+        ]
+    for label, shown in members[:_MEMBERS_SHOWN]:
+        rest = f"… ({len(shown)} characters)" if len(shown) > _SHOWN else ""
+        yield f"  {one_line(f'{label}{shown[:_SHOWN]}{rest}')}"
     if len(members) > _MEMBERS_SHOWN:
         yield f"  and {len(members) - _MEMBERS_SHOWN} more"
 

@@ -69,11 +69,8 @@ def make_offer(
     level = str(level or (proposal.get("level") if endpoint is None else None) or DEFAULT_LEVEL)
     endpoint = endpoint or proposal.get("endpoint")
     if endpoint is None:
-        what = (
-            "the project's config proposes none"
-            if proposed
-            else "--yes agrees to nothing the project proposes"
-        )
+        what = "--yes agrees to nothing the project proposes"
+        what = "the project's config proposes none" if proposed else what
         raise CallerError(
             "ENDPOINT_INVALID",
             f"--endpoint: expected a URL, found nothing; {what}",
@@ -89,7 +86,13 @@ def make_offer(
     sent = token if token is not None else _find_known_token(folder, environment)
     agreed_for = () if sent is None else consents.endpoints_of(folder, sent)
     events, real = preview(project, uuid, level)
-    lines, led_to = _preview_record(project) if level == RECORDS else ([], [])
+    lines: list[dict[str, object]] = []
+    led_to: list[dict[str, object]] = []
+    if level == RECORDS:
+        # Loads what a safe export needs, which no other level does.
+        from specify_cli.features.sync.sending.records import preview_record
+
+        lines, led_to = preview_record(project)
     return Offer(
         folder=folder,
         endpoint=checked,
@@ -107,13 +110,6 @@ def make_offer(
     )
 
 
-def _preview_record(project: Project) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-    # Loads what a safe export needs, which no other level does.
-    from specify_cli.features.sync.sending.records import preview_record
-
-    return preview_record(project)
-
-
 def accept(offer: Offer) -> Consent:
     """Remember the yes: the token's endpoint, a new token, the consent; and let the next command
     deliver."""
@@ -124,16 +120,8 @@ def accept(offer: Offer) -> Consent:
     agreed_at = rfc3339(durable.read_clock(time.time_ns))
     whole = "objects" if offer.level == RECORDS else ""
     orders = "" if offer.level == LEVELS[0] else "orders"
-    consent = Consent(
-        offer.endpoint,
-        offer.level,
-        offer.project_uuid,
-        agreed_at,
-        offer.listener,
-        "state",
-        whole,
-        orders,
-    )
+    agreed = offer.endpoint, offer.level, offer.project_uuid, agreed_at
+    consent = Consent(*agreed, offer.listener, "state", whole, orders)
     consents.write_consent(offer.folder, consent)
     unpause(offer.folder)
     return consent

@@ -146,11 +146,7 @@ def preview(project: Project, uuid: str, level: str) -> tuple[list[dict[str, obj
     for key in islice(index.newest(), _LOOKED_AT):
         place = index.place(key)
         seen = None if place is None else look_at(project.root, place)
-        if (
-            seen is None
-            or seen.excluded is not None
-            or (best is not None and seen.completed is None)
-        ):
+        if seen is None or seen.excluded is not None or (best and seen.completed is None):
             continue
         assert seen.started is not None
         try:
@@ -185,11 +181,13 @@ def waiting(
         return events, outbox.count_left(consent)
 
 
-def find_problems(project: Project, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield what is wrong with the delivery that was agreed to."""
-    folder = consents.folder_of(project)
+def check_delivery(project: Project, _: str | None) -> Iterator[Finding]:
+    """Yield what is wrong with delivery, where somebody agreed to one."""
+    folder = sync_folder(project.root)
+    if folder is None or not os.path.exists(f"{folder}/{CONSENT}"):
+        return
     try:
-        now = status(project, environment)
+        now = status(project, os.environ)
     except InvocationError as error:
         yield Finding(error.code, ERROR, folder, error.message, error.suggestion)
         return
@@ -200,13 +198,8 @@ def find_problems(project: Project, environment: Mapping[str, str]) -> Iterator[
         yield Finding("SYNC_CONSENT", ERROR, folder, what, "spec-kitty sync enable")
     if now.token in ("missing", "unusable"):
         what = f"the token is {now.token}: nothing can be delivered from here"
-        yield Finding(
-            "SYNC_TOKEN",
-            WARNING,
-            f"{folder}/{consents.TOKEN}",
-            what,
-            "spec-kitty sync enable --token-file FILE",
-        )
+        place, repair = f"{folder}/{consents.TOKEN}", "spec-kitty sync enable --token-file FILE"
+        yield Finding("SYNC_TOKEN", WARNING, place, what, repair)
     if now.refused:
         what = (
             f"the endpoint refused {count(now.refused, 'envelope')}; "
@@ -223,10 +216,3 @@ def find_problems(project: Project, environment: Mapping[str, str]) -> Iterator[
     if doubtful:
         what = f"{doubtful} records are damaged or cannot be read and are not sent"
         yield Finding("SYNC_EXCLUDED", INFO, folder, what, "spec-kitty invocations verify --all")
-
-
-def check_delivery(project: Project, _: str | None) -> Iterator[Finding]:
-    """Yield what is wrong with delivery, where somebody agreed to one."""
-    folder = sync_folder(project.root)
-    if folder is not None and os.path.exists(f"{folder}/{CONSENT}"):
-        yield from find_problems(project, os.environ)

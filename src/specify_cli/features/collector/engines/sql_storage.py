@@ -96,11 +96,14 @@ class SqlStorage:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    def _select(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        return self._database.read(lambda transaction: transaction.run(statement, values))
+
     def require_whole(self, address: str) -> None:
         """Refuse a database of an older version some of whose projects lie in others. Raises
         StorageUnusable."""
         apart = "SELECT count(*) FROM placement WHERE shard NOT IN (SELECT name FROM shard)"
-        [(number,)] = self._database.read(lambda transaction: transaction.run(apart))
+        [(number,)] = self._select(apart)
         if number:
             raise StorageUnusable(
                 f"{address}: {number} of its projects lie in other databases (shards), which "
@@ -190,22 +193,18 @@ class SqlStorage:
     ) -> list[Conflict]:
         named = ([], []) if invocation_id is None else (["invocation_id = ?"], [invocation_id])
         where, values = _restrict(projects, *named)
-        rows = self._database.read(
-            lambda transaction: transaction.run(
-                f"SELECT {', '.join(Conflict._fields)} FROM conflict WHERE {where}"
-                " ORDER BY last_at DESC, invocation_id DESC, project_uuid DESC, phase DESC, "
-                "sent_sha256 DESC LIMIT ?",
-                (*values, limit),
-            )
+        rows = self._select(
+            f"SELECT {', '.join(Conflict._fields)} FROM conflict WHERE {where}"
+            " ORDER BY last_at DESC, invocation_id DESC, project_uuid DESC, phase DESC, "
+            "sent_sha256 DESC LIMIT ?",
+            (*values, limit),
         )
         return [Conflict(*item) for item in rows]
 
     def totals(self, projects: Projects = None) -> Totals:
         where, values = _restrict(projects)
         sums = ", ".join(f"coalesce(sum({name}), 0)" for name in Totals._fields)
-        [row] = self._database.read(
-            lambda transaction: transaction.run(f"SELECT {sums} FROM totals WHERE {where}", values)
-        )
+        [row] = self._select(f"SELECT {sums} FROM totals WHERE {where}", values)
         return Totals(*map(int, row))
 
     def keep_record(
@@ -347,12 +346,10 @@ class SqlStorage:
         return self._database.write(store)
 
     def log_conflicts(self, project: str) -> list[LogConflict]:
-        rows = self._database.read(
-            lambda transaction: transaction.run(
-                f"SELECT {', '.join(LogConflict._fields)} FROM log_conflict WHERE project_uuid = ?"
-                " ORDER BY first_at, name, client, digest",
-                (project,),
-            )
+        rows = self._select(
+            f"SELECT {', '.join(LogConflict._fields)} FROM log_conflict WHERE project_uuid = ?"
+            " ORDER BY first_at, name, client, digest",
+            (project,),
         )
         return [LogConflict(*row) for row in rows]
 
@@ -360,12 +357,10 @@ class SqlStorage:
         where, values = _restrict(
             projects, ["project_uuid > ?", "invocations + revision > 0"], [after]
         )
-        rows = self._database.read(
-            lambda transaction: transaction.run(
-                f"SELECT {', '.join(ProjectRow._fields)} FROM totals WHERE {where} ORDER BY "
-                "project_uuid LIMIT ?",
-                (*values, limit),
-            )
+        rows = self._select(
+            f"SELECT {', '.join(ProjectRow._fields)} FROM totals WHERE {where} ORDER BY "
+            "project_uuid LIMIT ?",
+            (*values, limit),
         )
         return [ProjectRow(*row) for row in rows]
 
@@ -373,12 +368,10 @@ class SqlStorage:
         self, project: str, limit: int, after: str = "", *, bodies: bool = False
     ) -> list[HeldRecord]:
         named = ", ".join(HeldRecord._fields[: None if bodies else -1])
-        rows = self._database.read(
-            lambda transaction: transaction.run(
-                f"SELECT {named}{', digest' if bodies else ''} FROM record"
-                " WHERE project_uuid = ? AND invocation_id > ? ORDER BY invocation_id LIMIT ?",
-                (project, after, limit),
-            )
+        rows = self._select(
+            f"SELECT {named}{', digest' if bodies else ''} FROM record"
+            " WHERE project_uuid = ? AND invocation_id > ? ORDER BY invocation_id LIMIT ?",
+            (project, after, limit),
         )
         if not bodies:
             return [HeldRecord(*row) for row in rows]

@@ -5,7 +5,8 @@ database = SqliteDatabase("events.db")
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from doctrine import os
@@ -42,7 +43,7 @@ class _Connection:
         self.raw.executemany(statement, rows)
 
     def run_transaction(self, begin: str, act: Callable[[Transaction], T]) -> T:
-        with self.lock:
+        with self.lock, _explained():
             self.raw.execute(begin)
             try:
                 result = act(self)
@@ -52,6 +53,15 @@ class _Connection:
                     self.raw.execute("ROLLBACK")
                 raise
             return result
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raise StorageError where SQLite, or the disk below it, refuses."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StorageError(str(error)) from error
 
 
 class SqliteDatabase:
@@ -83,35 +93,26 @@ class SqliteDatabase:
             # What is deleted is overwritten, in pages of this connection.
             self._writer.run("PRAGMA secure_delete = 1")
             self._reader.run("PRAGMA query_only = 1")
-        except sqlite3.DatabaseError as error:
-            self.close()
-            raise StorageUnusable(f"{path}: {error}") from error
         except StorageUnusable:
             self.close()
             raise
+        except (sqlite3.DatabaseError, StorageError) as error:
+            self.close()
+            raise StorageUnusable(f"{path}: {error}") from error
 
     def write(self, act: Callable[[Transaction], T]) -> T:
-        try:
-            # Of two processes one waits here, not in the middle.
-            return self._writer.run_transaction("BEGIN IMMEDIATE", act)
-        except sqlite3.Error as error:
-            raise StorageError(str(error)) from error
+        # Of two processes one waits here, not in the middle.
+        return self._writer.run_transaction("BEGIN IMMEDIATE", act)
 
     def read(self, act: Callable[[Transaction], T]) -> T:
-        try:
-            return self._reader.run_transaction("BEGIN", act)
-        except sqlite3.Error as error:
-            raise StorageError(str(error)) from error
+        return self._reader.run_transaction("BEGIN", act)
 
     def purge(self) -> bool:
         """Write the words anew, which keep what was deleted until then, and empty the log; a reader
         that is in the middle of it keeps the log."""
-        try:
-            with self._writer.lock:
-                self._writer.run("INSERT INTO word (word) VALUES ('optimize')")
-                [(busy, *_)] = self._writer.run("PRAGMA wal_checkpoint(TRUNCATE)")
-        except sqlite3.Error as error:
-            raise StorageError(str(error)) from error
+        with self._writer.lock, _explained():
+            self._writer.run("INSERT INTO word (word) VALUES ('optimize')")
+            [(busy, *_)] = self._writer.run("PRAGMA wal_checkpoint(TRUNCATE)")
         return not busy
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from inspect import iscoroutinefunction
+from traceback import walk_tb
 from typing import Any
 
 import anyio
@@ -157,17 +158,12 @@ def _guard(
             return answer_refusal(request, Problem("unavailable", "try again later", retry_after=5))
         except Exception as error:
             # The boundary: the place is logged, never the message, which may hold what was sent.
-            where = error.__traceback__
-            while where is not None and where.tb_next is not None:
-                where = where.tb_next
-            place = (
-                "unknown"
-                if where is None
-                else f"{where.tb_frame.f_code.co_qualname}:{where.tb_lineno}"
-            )
-            LOG.error(
-                "internal: %(error)s in %(place)s", {"error": type(error).__name__, "place": place}
-            )
+            *_, (frame, line) = walk_tb(error.__traceback__)
+            facts = {
+                "error": type(error).__name__,
+                "place": f"{frame.f_code.co_qualname}:{line}",
+            }
+            LOG.error("internal: %(error)s in %(place)s", facts)
             return answer_refusal(request, Problem("internal", "the collector's log says where"))
 
     return answer
@@ -188,7 +184,7 @@ async def _answer_unrouted(request: Request, error: Exception) -> Response:
 def _list_invocations(setting: Setting, request: Request) -> Response:
     """GET /v1/invocations."""
     rows, following = _list(setting, request, request.query_params.multi_items())
-    return answer_json({"items": [row._asdict() for row in rows], "next": following})
+    return answer_json({"items": rows, "next": following})
 
 
 def _list(
@@ -211,7 +207,7 @@ def _show_invocation(setting: Setting, request: Request) -> Response:
         {
             "project_uuid": place.project_uuid,
             "invocation_id": place.invocation_id,
-            "conflicts": [one._asdict() for one in _find_conflicts(setting, place)],
+            "conflicts": _find_conflicts(setting, place),
             "phases": {
                 one.phase: {
                     "received_at": one.received_at,
@@ -293,18 +289,16 @@ def _show_projects(setting: Setting, request: Request) -> Response:
 def _list_conflicts(setting: Setting, request: Request) -> Response:
     """GET /v1/conflicts: the newest ones."""
     conflicts = setting.storage.conflicts(MAX_LIMIT, request.state.token.projects)
-    return answer_json({"items": [conflict._asdict() for conflict in conflicts]})
+    return answer_json({"items": conflicts})
 
 
-async def _answer_health(setting: Setting, request: Request) -> Response:
+async def _answer_health(_: Setting, __: Request) -> Response:
     """GET /healthz: this process lives."""
-    del setting, request
     return answer_json({"status": "ok"})
 
 
-def _answer_readiness(setting: Setting, request: Request) -> Response:
+def _answer_readiness(setting: Setting, _: Request) -> Response:
     """GET /readyz: requests may be sent here: the storage takes writes and no end is near."""
-    del request
     if setting.is_draining():
         raise Refused("unavailable", "this collector ends", retry_after=5)
     setting.storage.probe()
@@ -450,9 +444,8 @@ def _find_conflicts(setting: Setting, place: Place) -> list[Conflict]:
     )
 
 
-def _serve_style(setting: Setting, request: Request) -> Response:
+def _serve_style(_: Setting, __: Request) -> Response:
     """GET /style.css."""
-    del setting, request
     return Response(STYLE, media_type="text/css")
 
 

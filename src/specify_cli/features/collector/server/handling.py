@@ -19,16 +19,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from specify_cli.cli.terminal.output import plain
 from specify_cli.features.collector.levels import Levels
-from specify_cli.features.collector.reception import (
-    Problem,
-    Refused,
-)
+from specify_cli.features.collector.reception import Problem, Refused
 from specify_cli.features.collector.server import pages
 from specify_cli.features.collector.server.metrics import Metrics
-from specify_cli.features.collector.storage import (
-    Storage,
-)
+from specify_cli.features.collector.storage import Storage
 from specify_cli.features.collector.tokens import READ, RateLimit, Token
 from specify_cli.features.collector.witness import Witness
 
@@ -83,16 +79,12 @@ async def authorize(setting: Setting, request: Request, scope: str) -> Token:
 
 def answer_json(value: object, status: int = 200, media_type: str = "application/json") -> Response:
     # ASCII: what was recorded reaches neither a terminal nor a page as anything but escapes.
-    return Response(json.dumps(value).encode("ascii"), status, media_type=media_type)
-
-
-def _is_page(request: Request) -> bool:
-    path = request.url.path
-    return path in ("/", "/projects", "/pictures", "/compare") or path.startswith("/invocations/")
+    return Response(json.dumps(plain(value)).encode("ascii"), status, media_type=media_type)
 
 
 def answer_refusal(request: Request, problem: Problem) -> Response:
-    page = _is_page(request)
+    path = request.url.path
+    page = path in ("/", "/projects", "/pictures", "/compare") or path.startswith("/invocations/")
     if page:
         answer: Response = HTMLResponse(pages.problem(problem), problem.status)
     else:

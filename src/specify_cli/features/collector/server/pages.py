@@ -67,18 +67,17 @@ def timeline(
 ) -> str:
     """Return the list of invocations with its filter form; without any, how to send the first."""
     filters = {name: value for name, value in query if value and name != "cursor"}
+    unlimited = urlencode({name: value for name, value in filters.items() if name != "limit"})
     return _PAGES.get_template("timeline.html").render(
         rows=[(row, link_of(row)) for row in rows],
         given={**dict.fromkeys(PARAMETERS, ""), **filters},
-        filtered=bool(filters.keys() - {"limit"}),
+        filtered=bool(unlimited),
         paged=any(name == "cursor" and value for name, value in query),
         first="/?" + urlencode(filters) if filters else "/",
         following=None if following is None else "/?" + urlencode({**filters, "cursor": following}),
         totals=totals,
-        pictures="/pictures?"
-        + urlencode({name: value for name, value in filters.items() if name != "limit"}),
-        report="/report?"
-        + urlencode({name: value for name, value in filters.items() if name != "limit"}),
+        pictures=f"/pictures?{unlimited}",
+        report=f"/report?{unlimited}",
         endpoint=endpoint,
         problem=problem,
         ahead=ahead.number,
@@ -100,10 +99,10 @@ def detail(
 ) -> str:
     """Return one invocation: its waterfall, what both phases say, each as it was received, and what
     was refused."""
-    phases = {one.phase: one for one in stored}
     by_phase = {one.phase: flat(one.event) for one in stored}
     begun, ended = by_phase.get("started", {}), by_phase.get("completed", {})
     payload, extension = "data.payload.", f"{EXTENSION}."
+    is_merged = any(event.get(f"{extension}origin") == "merged" for event in by_phase.values())
     facts = [
         ("Request", begun.get(f"{extension}request_text")),
         ("Profile", begun.get(f"{payload}profile_slug")),
@@ -124,24 +123,21 @@ def detail(
         ("Evidence", ended.get(f"{extension}evidence_ref")),
         ("Project", project),
         ("Sent by", ", ".join(dict.fromkeys(one.client for one in stored if one.client)) or None),
-        (
-            "Origin",
-            "merged: the sender received the record with git" if _is_merged(by_phase) else None,
-        ),
+        ("Origin", "merged: the sender received the record with git" if is_merged else None),
     ]
     facts += [("Used", describe_usage(row)) for row in (() if whole is None else whole.usage)]
+    invocation_id = str(stored[0].event["subject"])
     return _PAGES.get_template("detail.html").render(
-        invocation_id=str(stored[0].event["subject"]),
+        invocation_id=invocation_id,
         outcome=ended.get(f"{extension}outcome"),
         started_at=begun.get("time"),
         completed_at=ended.get("time"),
-        has_started="started" in phases,
-        has_completed="completed" in phases,
+        has_started=bool(begun),
+        has_completed=bool(ended),
         facts=[(name, value) for name, value in facts if value is not None],
         conflicts=conflicts,
         waterfall=None if whole is None else _draw(whole),
-        page=f"/invocations/{quote(str(stored[0].event['subject']))}/page"
-        f"?{urlencode({'project': project})}",
+        page=f"/invocations/{quote(invocation_id)}/page?{urlencode({'project': project})}",
         phases=[
             (
                 one,
@@ -159,10 +155,6 @@ def _draw(whole: Whole) -> Markup:
         return draw_waterfall(whole.read_run())
     except InvocationError as error:
         return Markup("<p>{}</p>").format(error.message)
-
-
-def _is_merged(by_phase: Mapping[str, Mapping[str, object]]) -> bool:
-    return any(event.get(f"{EXTENSION}.origin") == "merged" for event in by_phase.values())
 
 
 def pictures(

@@ -32,9 +32,8 @@ def _answer_text(answer: Answer) -> Response:
     return Response(answer.body, answer.status, media_type=answer.media_type)
 
 
-def show_witness_key(setting: Setting, request: Request) -> Response:
+def show_witness_key(setting: Setting, _: Request) -> Response:
     """GET /witness/key: the verifier key of the cosignatures."""
-    del request
     return _answer_text(Answer(200, f"{_require_witness(setting).key}\n"))
 
 
@@ -75,6 +74,6 @@ def list_logs(setting: Setting, request: Request) -> Response:
             "items": [
                 {"origin": one.origin, "size": one.size, "root": one.root.hex()} for one in states
             ],
-            "forks": [fork._asdict() for fork in forks],
+            "forks": forks,
         }
     )

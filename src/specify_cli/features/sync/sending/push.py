@@ -175,26 +175,25 @@ def push(
 @contextmanager
 def _hold_flight(path: str, wait: float, held: int | None) -> Iterator[None]:
     """Hold the one push of a worktree. Raises EnvironmentFault SYNC_BUSY, SYNC_UNAVAILABLE."""
-    fd = _take_lock(path, wait) if held is None else held
     try:
+        fd = open_lock(path) if held is None else held
+    except OSError as error:
+        raise consents.unavailable(path, error) from error
+    try:
+        if held is None:
+            _take_lock(fd, path, wait)
         yield
     finally:
         os.close(fd)
 
 
-def _take_lock(path: str, wait: float) -> int:
-    try:
-        fd = open_lock(path)
-    except OSError as error:
-        raise consents.unavailable(path, error) from error
+def _take_lock(fd: int, path: str, wait: float) -> None:
     try:
         durable.lock(fd, path, wait)
     except EnvironmentFault as error:
-        os.close(fd)
         raise EnvironmentFault(
             "SYNC_BUSY", f"another push has been under way for {wait:g} s", "spec-kitty sync status"
         ) from error
-    return fd
 
 
 @dataclass
