@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.holdings import (
     LISTED,
     Judged,
@@ -24,10 +25,7 @@ from specify_cli.features.collector.storage import (
     LogConflict,
     Place,
     ProjectRow,
-    Storage,
     StorageError,
-    iter_projects,
-    page_records,
     read_state,
 )
 from specify_cli.features.collector.witness import Witness
@@ -41,7 +39,7 @@ _REMEMBERED = 10_000
 
 
 def verify_again(
-    storage: Storage,
+    storage: SqlStorage,
     engine: Engine = HERE,
     witness: Witness | None = None,
     policy: Policy | None = None,
@@ -51,7 +49,7 @@ def verify_again(
     The witness is the collector's own; with a policy its witnesses alone count. Raises
     StorageError, and EnvironmentFault where the engine does.
     """
-    for row in iter_projects(storage):
+    for row in storage.iter_projects():
         if row.records:
             logs = storage.logs(row.project_uuid)
             seen = read_seen(witness, (read_state(log.checkpoint).origin for log in logs))
@@ -60,9 +58,9 @@ def verify_again(
             yield row.project_uuid, judge_trail(reports, logs, reader, seen, policy)
 
 
-def _check_all(storage: Storage, project: str, engine: Engine) -> Iterator[RecordReport]:
+def _check_all(storage: SqlStorage, project: str, engine: Engine) -> Iterator[RecordReport]:
     known: dict[str, str | None] = {}
-    for page in page_records(storage, project, bodies=True):
+    for page in storage.page_records(project, bodies=True):
         bodies = [one.body for one in page]
         reports = share_out(engine, check_bodies, bodies, report_lost)
         for body, report in zip(bodies, reports, strict=True):
@@ -70,7 +68,7 @@ def _check_all(storage: Storage, project: str, engine: Engine) -> Iterator[Recor
 
 
 def _check_objects(
-    storage: Storage, project: str, body: str, report: RecordReport, known: dict[str, str | None]
+    storage: SqlStorage, project: str, body: str, report: RecordReport, known: dict[str, str | None]
 ) -> RecordReport:
     """Return a report with what is wrong with the objects its sender listed; `known` remembers each
     that was read."""
@@ -87,7 +85,7 @@ def _check_objects(
     return report._replace(findings=(*report.findings, *wrong))
 
 
-def _read_body(storage: Storage, project: str, invocation_id: str) -> str | None:
+def _read_body(storage: SqlStorage, project: str, invocation_id: str) -> str | None:
     place = Place(invocation_id, project)
     return storage.bodies([place]).get(place)
 
@@ -122,7 +120,7 @@ class Levels:
     """The levels of a collector's projects. Methods may be called from several threads at once;
     raise StorageError."""
 
-    def __init__(self, storage: Storage, witness: Witness | None) -> None:
+    def __init__(self, storage: SqlStorage, witness: Witness | None) -> None:
         self._storage, self._witness = storage, witness
         self._lock = threading.Lock()
         self._known: dict[str, _Known] = {}
@@ -140,7 +138,7 @@ class Levels:
         origins = frozenset(str(one["origin"]) for one in described)
         seen = read_seen(self._witness, origins)
         reader = partial(_read_body, self._storage, row.project_uuid)
-        pages = page_records(self._storage, row.project_uuid)
+        pages = self._storage.page_records(row.project_uuid)
         reports = (decode_report(one.report) for page in pages for one in page)
         judged = judge_trail(reports, logs, reader, seen)
         conflicts = tuple(self._storage.log_conflicts(row.project_uuid)) if row.revision else ()

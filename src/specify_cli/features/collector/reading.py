@@ -10,16 +10,14 @@ from typing import NamedTuple
 
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.collector.engines.database import Database
+from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.engines.sqlite import SqliteDatabase
 from specify_cli.features.collector.holdings import decode_report
 from specify_cli.features.collector.ledger import Ledger, open_ledger
 from specify_cli.features.collector.levels import verify_again
 from specify_cli.features.collector.storage import Place as Where
 from specify_cli.features.collector.storage import (
-    Storage,
     StorageError,
-    iter_projects,
-    page_records,
 )
 from specify_cli.features.collector.witness import Witness
 from specify_cli.libraries.work.sharing import Engine
@@ -91,7 +89,7 @@ def list_held(address: str) -> list[Source]:
     """Return each project of which whole records are held, by its uuid. Raises StoredDataError."""
     holder = LedgerHolder(address)
     with opened_ledger(address) as ledger:
-        rows = iter_projects(ledger.storage)
+        rows = ledger.storage.iter_projects()
         return [Source(row.project_uuid, address, holder=holder) for row in rows if row.records]
 
 
@@ -105,7 +103,7 @@ class LedgerHolder(NamedTuple):
         with opened_ledger(self.address) as ledger:
             return [
                 Item(source, tuple(_find_place(decode_report(one.report)) for one in page))
-                for page in page_records(ledger.storage, source.name, _AT_ONCE)
+                for page in ledger.storage.page_records(source.name, _AT_ONCE)
             ]
 
     def iter_opened(self, item: Item) -> Iterator[Opened]:
@@ -147,7 +145,7 @@ def _find_place(report: RecordReport) -> Place:
 
 
 def _read_held(
-    storage: Storage, project: str, place: Place, known: Mapping[str, str]
+    storage: SqlStorage, project: str, place: Place, known: Mapping[str, str]
 ) -> tuple[HeldRecord, dict[str, str]]:
     """Return a record with its objects, and these by their digests. Raises StorageError."""
     where = Where(place.invocation_id, project)

@@ -10,13 +10,11 @@ from itertools import chain, groupby
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.errors import InvocationError
+from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.reading import opened_ledger
 from specify_cli.features.collector.storage import (
     Filter,
     HeldRecord,
-    Storage,
-    iter_projects,
-    page_records,
 )
 from specify_cli.features.collector.storage import Row as LedgerRow
 from specify_cli.features.exports.table_commands import ParquetFolder
@@ -34,7 +32,7 @@ def export_ledger(values: Values) -> int:
     """Write the invocations that a collector holds, a file for each day and project. Raises as
     `ParquetFolder`."""
 
-    def list_rows(storage: Storage) -> Iterator[LedgerRow]:
+    def list_rows(storage: SqlStorage) -> Iterator[LedgerRow]:
         after = None
         while page := storage.rows(Filter(), _PAGE, after):
             yield from page
@@ -80,13 +78,15 @@ def _name_project(uuid: str) -> str:
     return hashlib.sha256(uuid.encode()).hexdigest()[:12]
 
 
-def _write_held(storage: Storage, parquet: ParquetFolder) -> tuple[int, int, list[dict[str, str]]]:
+def _write_held(
+    storage: SqlStorage, parquet: ParquetFolder
+) -> tuple[int, int, list[dict[str, str]]]:
     """Write the tables of whole records, a file for each day, project and table; how many, in how
     many files."""
     records = files = 0
     left_out: list[dict[str, str]] = []
-    for project in iter_projects(storage):
-        pages = page_records(storage, project.project_uuid, bodies=True)
+    for project in storage.iter_projects():
+        pages = storage.page_records(project.project_uuid, bodies=True)
         name = _name_project(project.project_uuid)
         for day, of_day in groupby(chain.from_iterable(pages), _get_day):
             tables: dict[str, list[Row]] = {}

@@ -1,4 +1,4 @@
-"""The collector's HTTP face: an ASGI application over a Storage (docs/collector.md).
+"""The collector's HTTP face: an ASGI application over a SqlStorage (docs/collector.md).
 
 Decides who may ask, how much of a body is read and what is said of it; what is right in an event is
 `validation`'s, what is kept is the storage's. Neither a token nor an event's content is ever
@@ -25,6 +25,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specify_cli.errors import InvocationError
+from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.holdings import Whole, read_whole
 from specify_cli.features.collector.levels import Levels
 from specify_cli.features.collector.reception import (
@@ -66,7 +67,6 @@ from specify_cli.features.collector.storage import (
     Conflict,
     Place,
     Row,
-    Storage,
     StorageError,
     StoredEvent,
     row_of,
@@ -87,7 +87,7 @@ _PICTURED = 16 * 1024 * 1024
 
 
 def build_app(
-    storage: Storage,
+    storage: SqlStorage,
     find_token: Callable[[str], Token | None],
     *,
     secret: str | None = None,
@@ -406,7 +406,7 @@ def _show_many(
     return HTMLResponse(draw_page(query, rows, _read_bodies(setting.storage, rows)))
 
 
-def _read_bodies(storage: Storage, rows: Sequence[Row]) -> Iterator[tuple[Place, str]]:
+def _read_bodies(storage: SqlStorage, rows: Sequence[Row]) -> Iterator[tuple[Place, str]]:
     """Yield the whole records that are held of some invocations, as far as a page has room for
     them."""
     room = _PICTURED

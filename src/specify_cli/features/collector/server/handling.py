@@ -20,11 +20,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from specify_cli.cli.terminal.output import plain
+from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.levels import Levels
 from specify_cli.features.collector.reception import Problem, Refused
 from specify_cli.features.collector.server import pages
 from specify_cli.features.collector.server.metrics import Metrics
-from specify_cli.features.collector.storage import Storage
 from specify_cli.features.collector.tokens import READ, RateLimit, Token
 from specify_cli.features.collector.witness import Witness
 
@@ -38,7 +38,7 @@ _REALM = 'realm="spec-kitty collector"'
 class Setting(NamedTuple):
     """What every request is answered with."""
 
-    storage: Storage
+    storage: SqlStorage
     find_token: Callable[[str], Token | None]
     rates: RateLimit
     parsing: anyio.CapacityLimiter

@@ -7,16 +7,16 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.ledger import read_now
 from specify_cli.features.collector.server.app import build_app
-from specify_cli.features.collector.storage import Storage
 from specify_cli.features.collector.tokens import Tokens
 from specify_cli.features.collector.witness import Witness
 from specify_cli.libraries.web.server import Listening, Server
 
 
 def serve(
-    storage: Storage,
+    storage: SqlStorage,
     tokens: Tokens,
     bound: socket.socket,
     announce: Callable[[Listening], None],
