@@ -61,7 +61,14 @@ def make_tables(run: Run, lines: Iterable[Mapping[str, object]]) -> dict[str, li
     all_lines = list(lines)
     tables: dict[str, list[Row]] = {
         "runs": [_make_run(run, len(all_lines))],
-        "events": [{**line, "at": _get_time(line), "line": _write(line)} for line in all_lines],
+        "events": [
+            {
+                **line,
+                "at": line.get("at") or line.get("started_at") or line.get("completed_at"),
+                "line": _write(line),
+            }
+            for line in all_lines
+        ],
         "hits": list(_list_hits(all_lines)),
         "gates": [{**line} for line in all_lines if line.get("event") == "gate_decision"],
         "calls": [
@@ -109,10 +116,6 @@ def _list_tokens(lines: Iterable[Mapping[str, object]]) -> Iterator[Row]:
         if line.get("event") in ("turn", "model_call") and isinstance(tokens, dict):
             for kind, number in tokens.items():
                 yield {**line, "kind": kind, "tokens": number}
-
-
-def _get_time(line: Mapping[str, object]) -> object:
-    return line.get("at") or line.get("started_at") or line.get("completed_at")
 
 
 def _write(line: Mapping[str, object]) -> str:

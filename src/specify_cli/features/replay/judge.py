@@ -302,7 +302,11 @@ def _order(
 
 def _compare_filters(seq: int, where: str, expected: Outcome, actual: Outcome) -> list[Finding]:
     then, now = (
-        dict.fromkeys(map(_filter_key, outcome.filters_applied)) for outcome in (expected, actual)
+        dict.fromkeys(
+            tuple(str(applied.get(key)) for key in ("rule_id", "uri", "action"))
+            for applied in outcome.filters_applied
+        )
+        for outcome in (expected, actual)
     )
     gone = [(key, True) for key in then if key not in now]
     added = [(key, False) for key in now if key not in then]
@@ -312,10 +316,6 @@ def _compare_filters(seq: int, where: str, expected: Outcome, actual: Outcome) -
         one, two = (described, None) if was else (None, described)
         findings.append(make_finding("DECISION_MISMATCH", seq, "policy", detail, one, two))
     return findings
-
-
-def _filter_key(applied: Fields) -> tuple[str, str, str]:
-    return str(applied.get("rule_id")), str(applied.get("uri")), str(applied.get("action"))
 
 
 def _filter_maps(value: object) -> tuple[Fields, ...]:

@@ -84,17 +84,13 @@ class Opened(NamedTuple):
     def code(self) -> Code:
         """Return the code that decided and the code that decides now."""
         recorded = self.manifest.get("code")
-        return Code(recorded if isinstance(recorded, dict) else {}, current_code())
+        current = {**snapshot.CODE_VERSIONS, "build": build_digest()}
+        return Code(recorded if isinstance(recorded, dict) else {}, current)
 
     @property
     def corpus(self) -> str:
         """Return the corpus of the snapshot."""
         return str(self.manifest["corpus"])
-
-
-def current_code() -> dict[str, object]:
-    """Return the versions of the code that runs now, as a snapshot holds them."""
-    return {**snapshot.CODE_VERSIONS, "build": build_digest()}
 
 
 def open_past(
@@ -131,8 +127,7 @@ def open_past(
         frozen = frozen_decision(store, manifest)
         inputs_of_corpus(store, str(manifest["corpus"]), cache=cache)
     except StoredDataError as error:
-        code = "missing_input" if error.code == "OBJECT_MISSING" else "invalid_snapshot"
-        raise refusal(code, error.message) from error
+        raise refuse_input(error) from error
     profile_id = past.started.get("profile_id")
     profile = next((item for item in frozen.profiles if item.profile_id == profile_id), None)
     if profile is None:
@@ -353,6 +348,12 @@ def _check_reference(reference: Fields, objects: ReadOnceObjects) -> None:
 
 def _invalid(why: str) -> StoredDataError:
     return refusal("invalid_snapshot", why)
+
+
+def refuse_input(error: StoredDataError) -> StoredDataError:
+    """Return the refusal for an input that cannot be read."""
+    code = "missing_input" if error.code == "OBJECT_MISSING" else "invalid_snapshot"
+    return refusal(code, error.message)
 
 
 def refusal(

@@ -187,7 +187,9 @@ def read_past(lines: Sequence[Fields]) -> SortedRecord:
         elif event == "stage_transition":
             stage = str(fields.get("to"))
         elif event == "checkpoint":
-            points.append(_read_point(fields, None if fields.get("manual") is True else stage))
+            label = None if fields.get("label") is None else str(fields["label"])
+            begins = None if fields.get("manual") is True else stage
+            points.append(Point(get_seq(fields), label, str(fields.get("corpus")), begins))
 
     def of(event: str) -> Sequence[Fields]:
         return pick(lines, places.get(event, ()))
@@ -237,13 +239,6 @@ class _Pairs:
         return View(
             len(asked), lambda at: (lines[asked[at]], lines[answers[at]] if answers[at] else None)
         )
-
-
-def _read_point(fields: Fields, stage: str | None) -> Point:
-    label = fields.get("label")
-    return Point(
-        get_seq(fields), None if label is None else str(label), str(fields.get("corpus")), stage
-    )
 
 
 def make_finding(

@@ -42,7 +42,7 @@ from specify_cli.features.replay.judge import (
     parse_epsilon,
     recorded_outcome,
 )
-from specify_cli.features.replay.opening import Opened, ReadOnceObjects, open_past, refusal
+from specify_cli.features.replay.opening import Opened, ReadOnceObjects, open_past, refuse_input
 from specify_cli.features.replay.outcomes import (
     Code,
     Fields,
@@ -277,7 +277,10 @@ def _rerun(
 
     def outcome(corpus: str) -> Outcome:
         if corpus not in corpora:
-            corpora[corpus] = _load_inputs(opened.objects, corpus)
+            try:
+                corpora[corpus] = inputs_of_corpus(opened.objects, corpus)
+            except StoredDataError as error:
+                raise refuse_input(error) from error
         context = assembled(opened, corpora[corpus], retrieval)
         made = outcome_of(context, retrieval)
         held = read_held(opened.past.started.get("printed")) if retrieval.is_context else None
@@ -297,14 +300,6 @@ def _rerun(
         () if expected is None else judge_retrieval(retrieval, expected, actual, epsilon, same)
     )
     return Rerun(retrieval, (against, corpus), expected, actual, tuple(findings))
-
-
-def _load_inputs(objects: ReadOnceObjects, corpus: str) -> ContextInputs:
-    try:
-        return inputs_of_corpus(objects, corpus)
-    except StoredDataError as error:
-        code = "missing_input" if error.code == "OBJECT_MISSING" else "invalid_snapshot"
-        raise refusal(code, error.message) from error
 
 
 def assembled(

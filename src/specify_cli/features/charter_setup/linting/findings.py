@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from typing import Literal, NamedTuple
 
-from doctrine.yaml_reader import YamlError, locate_yaml
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,14 +98,6 @@ class LintReport(NamedTuple):
 
 def finding(code: str, path: str, line: int | None, problem: str, repair: str) -> Finding:
     return Finding(CODES[code][0], code, path, line, problem, repair)
-
-
-def read_lines(files: Mapping[str, bytes], path: str) -> Lines:
-    """Return where each node of a YAML file starts; empty where it is none."""
-    try:
-        return locate_yaml(files.get(path, b""), name=path, max_bytes=1 << 20)
-    except YamlError:
-        return {}
 
 
 def suggest(word: str, known: Sequence[str], otherwise: str, prefix: str = "") -> str:

@@ -26,7 +26,13 @@ def view_report(replayed: Replayed) -> dict[str, Any]:
     """Return the report in the shape `docs/schemas/replay-report.json`, for `json_pieces`: what is
     as long as the record is made when it is asked for."""
     past = replayed.past
-    models = change(replayed.models, lambda item: _describe_model(*item))
+    models = change(
+        replayed.models,
+        lambda item: {
+            **{name: item[0].get(name) for name in ("seq", "call_id", "model", "step")},
+            "gaps": [dict(gap) for gap in item[1]],
+        },
+    )
     return {
         "v": REPORT_VERSION,
         "match": replayed.match,
@@ -194,11 +200,6 @@ def _describe_tool(call: Fields, result: Fields | None, why: str) -> dict[str, o
         "injected": not why,
         "reason": why,
     }
-
-
-def _describe_model(fields: Fields, gaps: Sequence[Mapping[str, object]]) -> dict[str, Any]:
-    members = {name: fields.get(name) for name in ("seq", "call_id", "model", "step")}
-    return {**members, "gaps": [dict(gap) for gap in gaps]}
 
 
 def _list_references(replayed: Replayed) -> Sequence[dict[str, str]]:

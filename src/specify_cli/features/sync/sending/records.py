@@ -17,14 +17,11 @@ from typing import NamedTuple
 from specify_cli.errors import InvocationError
 from specify_cli.features.sync.sending.outbox import Outbox, look_at
 from specify_cli.features.sync.sending.transport import parse_answer
-from specify_cli.libraries.archive.archive import compose_part, gather_objects, read_policies
-from specify_cli.libraries.archive.withholding import Search
+from specify_cli.libraries.archive.archive import Leaving
 from specify_cli.libraries.wire.contract import canonical
 from specify_cli.project.config import Project
 from specify_cli.record.seal import is_digest
 from specify_cli.storage.index import Index
-from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import Place
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import ANNEX, Generation, parse_leaf
@@ -35,8 +32,6 @@ _AT_A_TIME = 100
 # Leaves of one request: under 1 MiB, which every collector takes. Objects go together up to so many
 # bytes.
 _LEAVES, _TOGETHER = 10_000, 512 * 1024
-# What redaction says of objects is remembered for so many.
-_JUDGED = 50_000
 # The body of a larger object would be more than a collector takes.
 _LARGEST_OBJECT = 4 * 1024 * 1024
 _TOO_LARGE = f"larger than {_LARGEST_OBJECT} bytes"
@@ -90,20 +85,11 @@ def read_parts(
     project: Project, places: Iterable[Place], *, objects: bool
 ) -> Iterator[tuple[Place, Sending | InvocationError]]:
     """Yield each record as it would leave, alone or with its objects, or why it does not."""
-    store = FileObjectStore(project.root)
-    search, reach = Search(project.config.redaction), Reach(store)
-    policies = read_policies(project) if objects else ()
-    judged: dict[str, str | None] = {}
+    leaving = Leaving(project, safe=True)
     for place in places:
         try:
-            part = compose_part(project, place, reach, search)
-            if len(judged) > _JUDGED:
-                judged.clear()
-            contents, withheld = (
-                gather_objects(store, [part], reach, search, policies, judged)
-                if objects
-                else ({}, {})
-            )
+            part = leaving.compose_part(place)
+            contents, withheld = leaving.gather_objects([part]) if objects else ({}, {})
         except InvocationError as error:
             yield place, error
             continue
@@ -121,7 +107,7 @@ def read_parts(
         withheld |= dict.fromkeys(large, _TOO_LARGE)
         seen = look_at(project.root, place)
         value |= {"kind": seen.kind, "objects": sorted(contents), "withheld": withheld}
-        fields = {item.digest: item.field for item in reach.of(part.named)}
+        fields = {item.digest: item.field for item in leaving.reach.of(part.named)}
         yield place, Sending(canonical(value), contents, fields)
 
 
