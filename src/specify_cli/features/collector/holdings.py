@@ -110,15 +110,14 @@ def read_record(body: bytes, invocation_id: str) -> RecordPiece:
             "bad-request", "expected the name of this record, its lines, and annexes by their names"
         )
     kind, objects, withheld = (value.get(name) for name in _OBJECTS_TOLD)
-    if not all(_ANNEX.fullmatch(file) for file in annexes):
+    if not all(map(_ANNEX.fullmatch, annexes)):
         raise Refused("bad-request", "expected annexes by their names, a ULID and .jsonl")
-    fit = (
+    if _OBJECTS_TOLD[0] in value and not (
         kind in KINDS
         and is_digests(objects)
         and is_text_map(withheld)
         and is_digests(list(withheld))
-    )
-    if _OBJECTS_TOLD[0] in value and not fit:
+    ):
         raise Refused(
             "bad-request", "expected a kind, digests of objects, and those withheld with why"
         )
@@ -128,16 +127,14 @@ def read_record(body: bytes, invocation_id: str) -> RecordPiece:
         text,
         check_record(text),
         str(kind or LIVE),
-        tuple(sorted(map(str, objects if isinstance(objects, list) else ()))),
+        tuple(sorted(objects)) if is_digests(objects) else (),
     )
-    wrong = next((item for item in piece.report.findings if item.severity == ERROR), None)
-    if wrong is not None or not piece.report.sealed:
-        why = (
-            "it carries no seals"
-            if wrong is None
-            else f"{wrong.code} at {wrong.place}: {wrong.message}"
-        )
-        raise Refused("invalid-record", why[:500])
+    for item in piece.report.findings:
+        if item.severity == ERROR:
+            why = f"{item.code} at {item.place}: {item.message}"
+            raise Refused("invalid-record", why[:500])
+    if not piece.report.sealed:
+        raise Refused("invalid-record", "it carries no seals")
     first = open_line(lines.partition("\n")[0].encode()).fields or {}
     if not is_stand_in(first) and kind_of(first) != piece.kind:
         raise Refused("invalid-record", f"its first line says {kind_of(first)}, not {piece.kind}")
@@ -231,7 +228,7 @@ def report_lost(body: str, why: str) -> RecordReport:
     )
 
 
-def is_digests(value: object) -> bool:
+def is_digests(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and all(isinstance(one, str) and is_digest(one) for one in value)
 
 

@@ -43,8 +43,8 @@ def read_order(body: bytes, invocation_id: str, file: str) -> Order:
         detail = "expected an annex by its name, lines by their seals, and digests or null"
         raise Refused("bad-request", detail)
     order = _decode(file, value)
-    if isinstance(objects, list):
-        order = order._replace(objects=tuple(map(str, objects)))
+    if objects is not None:
+        order = order._replace(objects=tuple(objects))
     problem = _find_fault(order, invocation_id)
     if problem is not None:
         raise Refused("invalid-record", f"{file}: {problem}")

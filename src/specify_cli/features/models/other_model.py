@@ -130,20 +130,15 @@ def ask_other_model(
             compared.append(AnswerCompared(seq, name, NOT_EVALUATED, due, None, None))
             continue
         if run is None:
-            opened = open_child(
-                project.root, record.started, place.invocation_id, caller=caller, home=home
-            )
-            run = Run(*opened)
+            asked = project.root, record.started, place.invocation_id
+            run = Run(*open_child(*asked, caller=caller, home=home))
         began = time.monotonic()
-        try:
-            answer, masked = _read_sent(send(due.body), rules)
-        except (InvocationError, UnknownFormError) as error:
-            message = error.message if isinstance(error, InvocationError) else str(error)
-            why = redact(message, rules).text
-            compared.append(AnswerCompared(seq, name, NOT_EVALUATED, why, None, None))
+        answered = _ask(due, send, rules)
+        if isinstance(answered, str):
+            compared.append(AnswerCompared(seq, name, NOT_EVALUATED, answered, None, None))
             stopped = f"not asked, for the endpoint failed at seq {seq}"
             continue
-        tokens = dict(answer.tokens)
+        (answer, masked), tokens = answered, dict(answered[0].tokens)
         payload = {"model": name, "prompt": due.prompt, "response": masked, "tokens": tokens}
         other = name_other_model(masked, model)
         child_seq = _record(run, payload, f"{other or model} at {endpoint}", began)
@@ -158,11 +153,14 @@ def ask_other_model(
     # 3. What all of it comes to.
     if run is not None:
         run.close("failed" if stopped else "done")
-    # Where nothing differs and not every answer is known, nothing can be said.
-    verdicts = {call.verdict for call in compared}
-    match = False if DIFFERS in verdicts else True if verdicts == {SAME} else None
+    match = _judge_match({call.verdict for call in compared})
     child = None if run is None else run.invocation_id
     return ModelReplay(place.invocation_id, child, model, endpoint, match, tuple(compared))
+
+
+def _judge_match(verdicts: set[str]) -> bool | None:
+    """Return whether all answers are the same; None where that is not known of each."""
+    return False if DIFFERS in verdicts else True if verdicts == {SAME} else None
 
 
 def compare_answers(recorded: Answer, answered: Answer) -> AnswerDiff | None:
@@ -242,20 +240,23 @@ def _prepare(
     return _Due(prompt, body.text.encode(), recorded)
 
 
-def _read_sent(data: bytes, rules: RuleSet) -> tuple[Answer, object]:
-    """Return an endpoint's answer, masked, and its body. Raises UnknownFormError."""
+def _ask(due: _Due, send: Send, rules: RuleSet) -> tuple[Answer, object] | str:
+    """Return an endpoint's answer, masked, and its body; or why there is none."""
     try:
-        masked: Any = parse_foreign(foreign_text(json.loads(data), rules).text)
+        masked: Any = parse_foreign(foreign_text(json.loads(send(due.body)), rules).text)
         if (error := read_error(masked)) is not None:
-            raise UnknownFormError(f"the endpoint answered with an error: {error[:400]}")
-        if not isinstance(masked, dict):
-            raise UnknownFormError("the endpoint answered with no message")
-        return read_answer(masked), masked
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-        known = isinstance(error, UnknownFormError)
-        raise UnknownFormError(
-            str(error) if known else "the endpoint answered with no message of a known form"
-        ) from error
+            why = f"the endpoint answered with an error: {error[:400]}"
+        elif not isinstance(masked, dict):
+            why = "the endpoint answered with no message"
+        else:
+            return read_answer(masked), masked
+    except InvocationError as fault:
+        why = fault.message
+    except UnknownFormError as fault:
+        why = str(fault)
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        why = "the endpoint answered with no message of a known form"
+    return redact(why, rules).text
 
 
 def _record(run: Run, payload: dict[str, object], answered_by: str, began: float) -> int:

@@ -78,11 +78,8 @@ def project_uuid(project: Project) -> str:
     try:
         return str(uuid.UUID(stated or ""))
     except ValueError as error:
-        what = (
-            "has no project.uuid"
-            if stated is None
-            else f"has the project.uuid {stated!r}, which is no UUID"
-        )
+        what = f"has the project.uuid {stated!r}, which is no UUID"
+        what = "has no project.uuid" if stated is None else what
         raise CallerError(
             "PROJECT_UNNAMED",
             f".kittify/config.yaml {what}; a receiver tells projects apart by it",
@@ -135,10 +132,9 @@ def _bad_endpoint(text: str, why: str) -> CallerError:
 def proposal(project: Project) -> Mapping[str, str]:
     """Return what the committed config proposes: endpoint and level, as text, unchecked."""
     section = project.config.document.get("sync")
-    if not isinstance(section, dict):
-        return {}
+    stated = section if isinstance(section, dict) else {}
     return {
-        name: section[name] for name in ("endpoint", "level") if isinstance(section.get(name), str)
+        name: stated[name] for name in ("endpoint", "level") if isinstance(stated.get(name), str)
     }
 
 
@@ -231,13 +227,10 @@ def endpoints_of(folder: str, token: str) -> tuple[str, ...]:
 def bind_token(folder: str, token: str, endpoint: str) -> None:
     """Remember that a token may go to an endpoint; only digests of tokens are kept. Raises as
     `endpoints_of`."""
-    bindings = _read_bindings(folder)
-    agreed = dict.fromkeys((*bindings.get(_compute_digest(token), ()), endpoint))
-    write_private(
-        folder,
-        BINDINGS,
-        json.dumps({**bindings, _compute_digest(token): list(agreed)}, indent=2).encode() + b"\n",
-    )
+    bindings, name = _read_bindings(folder), _compute_digest(token)
+    agreed = tuple(dict.fromkeys((*bindings.get(name, ()), endpoint)))
+    text = json.dumps({**bindings, name: agreed}, indent=2)
+    write_private(folder, BINDINGS, text.encode() + b"\n")
 
 
 def check_binding(folder: str, token: str, endpoint: str) -> None:
@@ -339,11 +332,9 @@ def _read_secret_text(
     if secret is not None:
         return checked_token(secret.strip(), variable)
     data = _read(folder, name)
-    return (
-        None
-        if data is None
-        else checked_token(data.decode("ascii", "replace").strip(), f"{folder}/{name}")
-    )
+    if data is None:
+        return None
+    return checked_token(data.decode("ascii", "replace").strip(), f"{folder}/{name}")
 
 
 def checked_token(text: str, where: str) -> str:

@@ -109,8 +109,7 @@ def replay_against(
     # before the next.
     for _ in range(_DRAWS):
         millis = clock() // 1_000_000
-        name = new_ulid(millis, entropy(10))
-        child = _compose_child(opened, retrieval, today, name, millis, caller)
+        child = _compose_child(opened, retrieval, today, caller, millis, entropy(10))
         # Under an id that no record has yet, as far as that can be told.
         if not os.path.lexists(f"{project.root}/{layout.RECORDS}/{child.name}"):
             break
@@ -331,10 +330,11 @@ def _compose_child(
     opened: Opened,
     retrieval: Retrieval,
     today: Today,
-    invocation_id: str,
-    millis: int,
     caller: Caller,
+    millis: int,
+    chance: bytes,
 ) -> Child:
+    invocation_id = new_ulid(millis, chance)
     started, routed, context = opened.past.started, today.routed, today.context
     config = {**read_config_then(opened), "retrieval": retrieval.request.get("config")}
     frozen = snapshot_of(routed, context.inputs, config)

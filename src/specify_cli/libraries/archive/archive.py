@@ -34,7 +34,14 @@ from specify_cli.libraries.archive.withholding import (
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.event_table import ORDERS
-from specify_cli.record.findings import ERROR, FINDINGS, OF_THE_LINES, NamedObject, RecordReport
+from specify_cli.record.findings import (
+    ERROR,
+    FINDINGS,
+    OF_THE_LINES,
+    Finding,
+    NamedObject,
+    RecordReport,
+)
 from specify_cli.record.reading.views import json_pieces
 from specify_cli.record.record import reader_of, whole_lines
 from specify_cli.record.seal import open_line, seal_at_end
@@ -242,14 +249,11 @@ class Leaving:
         report = verify_record(
             lines, file=path, name_ids=name_ids, withheld=True, list_withheld=False
         )
-        # What leaves has to verify where it arrives, whatever was taken out of it.
-        # What was erased is known by its annexes, and the record was checked with them.
-        wrong = next(
-            (i for i in report.findings if i.severity == ERROR and i.code != "ERASURE_UNPROVEN"),
-            None,
-        )
-        if wrong is not None:
-            raise _not_exported(place, f"{wrong.code} at {wrong.place}: {wrong.message}")
+        # What leaves has to verify where it arrives, whatever was taken out of it. What was erased
+        # is known by its annexes, and the record was checked with them.
+        for item in report.findings:
+            if item.severity == ERROR and item.code != "ERASURE_UNPROVEN":
+                raise _not_exported(place, item)
         named = list(report.objects)
         closing = report.tip if report.status == "closed" else None
         for name, content in list(annexes.items()):
@@ -280,13 +284,13 @@ def require_whole(report: RecordReport, place: Place) -> None:
     """Raise StoredDataError RECORD_DAMAGED where the lines or annexes of a record do not verify."""
     for item in report.findings:
         if item.severity == ERROR and item.code in OF_THE_LINES | {"ANNEX_MISMATCH"}:
-            raise _not_exported(place, f"{item.code} at {item.place}: {item.message}")
+            raise _not_exported(place, item)
 
 
-def _not_exported(place: Place, why: str) -> StoredDataError:
+def _not_exported(place: Place, item: Finding) -> StoredDataError:
     return StoredDataError(
         "RECORD_DAMAGED",
-        f"{place.path} is not exported: {why}",
+        f"{place.path} is not exported: {item.code} at {item.place}: {item.message}",
         f"spec-kitty invocations verify {place.invocation_id}",
     )
 

@@ -440,13 +440,14 @@ def import_file(project: Project, path: str) -> Imported:
     with unpacked(path) as contents:
         # 1. Everything is checked where it cannot do harm.
         for report in verify_contents(contents, list_withheld=False):
-            wrong = next((item for item in report.findings if item.severity == ERROR), None)
-            if wrong is not None:
-                raise StoredDataError(
-                    "EXPORT_INVALID",
-                    f"{path}: {wrong.code} in {wrong.file}: {wrong.message}; nothing was imported",
-                    "ask its sender to export it again",
-                )
+            for wrong in report.findings:
+                if wrong.severity == ERROR:
+                    raise StoredDataError(
+                        "EXPORT_INVALID",
+                        f"{path}: {wrong.code} in {wrong.file}: {wrong.message}; "
+                        "nothing was imported",
+                        "ask its sender to export it again",
+                    )
         return _write_contents(project, contents)
 
 

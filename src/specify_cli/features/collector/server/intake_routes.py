@@ -21,7 +21,6 @@ from specify_cli.features.collector.holdings import (
 from specify_cli.features.collector.orders import read_order
 from specify_cli.features.collector.reception import (
     Problem,
-    Received,
     Refused,
     project_uuid,
     read_events,
@@ -57,21 +56,24 @@ async def take_events(setting: Setting, request: Request) -> Response:
     def take(body: bytes) -> Response:
         if setting.signature is not None:
             verify(setting.signature, body, headers)
+        received = read_events(body, headers.get("content-type", ""))
+        # Whatever is held of it, an event of a project that the token is not for is refused.
+        foreign = Problem("foreign-project", "ask for a token of this project")
         received = [
-            _check_project(token, one) for one in read_events(body, headers.get("content-type", ""))
+            one
+            if one.problem is not None or token.allows(project_of(one.event))
+            else one._replace(problem=foreign)
+            for one in received
         ]
         faultless = [one.event for one in received if one.problem is None]
         verdicts = setting.storage.accept(faultless, setting.clock(), token.name)
         answered = results(received, verdicts)
         for one, (value, problem) in zip(received, answered, strict=True):
-            setting.metrics.count_event(str(value["status"]) if problem is None else problem.kind)
-            if problem is not None and problem.kind in ("conflict", "owned"):
-                facts = {
-                    "kind": problem.kind,
-                    "id": one.id,
-                    "client": token.name,
-                    "why": problem.title.lower(),
-                }
+            kind = str(value["status"]) if problem is None else problem.kind
+            setting.metrics.count_event(kind)
+            if problem is not None and kind in ("conflict", "owned"):
+                why = problem.title.lower()
+                facts = {"kind": kind, "id": one.id, "client": token.name, "why": why}
                 LOG.warning("%(kind)s %(id)s from %(client)s: %(why)s", facts)
         states = [str(value["status"]) for value, _ in answered]
         request.state.counts = {
@@ -82,13 +84,6 @@ async def take_events(setting: Setting, request: Request) -> Response:
         return answer_json({"results": [value for value, _ in answered]})
 
     return await take_body(setting, request, take)
-
-
-def _check_project(token: Token, received: Received) -> Received:
-    """Refuse an event of a project the token is not for, whatever is held of it."""
-    if received.problem is not None or token.allows(project_of(received.event)):
-        return received
-    return received._replace(problem=Problem("foreign-project", "ask for a token of this project"))
 
 
 async def take_record(setting: Setting, request: Request) -> Response:

@@ -5,7 +5,6 @@ import logging
 import socket
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.ledger import read_now
@@ -13,6 +12,7 @@ from specify_cli.features.collector.server.app import build_app
 from specify_cli.features.collector.tokens import Tokens
 from specify_cli.features.collector.witness import Witness
 from specify_cli.libraries.web.server import Listening, Server
+from specify_cli.record.ids import rfc3339
 
 
 def serve(
@@ -49,11 +49,7 @@ class _JsonLines(logging.Formatter):
     """Each record as one JSON object: when, how grave, what, and the facts it was made of."""
 
     def format(self, record: logging.LogRecord) -> str:
-        at = (
-            datetime.fromtimestamp(record.created, UTC)
-            .isoformat(timespec="milliseconds")
-            .replace("+00:00", "Z")
-        )
+        at = rfc3339(int(record.created * 1000))
         facts = record.args if isinstance(record.args, dict) else {}
         # ASCII: what was asked for reaches no terminal as anything but escapes.
         return json.dumps(
