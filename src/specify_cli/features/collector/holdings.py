@@ -29,7 +29,6 @@ from specify_cli.features.witness.completeness import (
     Completeness,
     LogLine,
     LogView,
-    Reached,
 )
 from specify_cli.features.witness.findings import finding
 from specify_cli.libraries.comparison.receipts import Chain, read_chain
@@ -83,11 +82,9 @@ class Gap(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What is proven of a project: the report over its records, how far that goes, what is
-    missing."""
+    """What is proven of a project: the report over its records, and what is missing."""
 
     report: SetReport
-    reached: Reached
     gaps: tuple[Gap, ...]
 
 
@@ -361,9 +358,8 @@ def judge_trail(
     if watch.open:
         missing.append(f"that no line was cut off the end of {count(watch.open, 'open record')}")
     missing.append("who wrote them")
-    return Judged(
-        report._replace(level=reached.level, not_proven=tuple(missing)), reached, tuple(gaps)
-    )
+    report = report._replace(level=reached.level, not_proven=tuple(missing))
+    return Judged(report, tuple(gaps))
 
 
 def _holds(body: str | None, seal: str) -> bool:

@@ -54,11 +54,9 @@ class Answer(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a witness knows of one log: its keys, who registered them, and the newest checkpoint it
-    cosigned."""
+    """What a witness knows of one log: its keys and the newest checkpoint it cosigned."""
 
     keys: tuple[VerifierKey, ...]
-    owner: str
     checkpoint: Checkpoint | None
 
 
@@ -267,9 +265,9 @@ class Witness:
 
 
 def _read_state(transaction: Transaction, origin: str) -> State | None:
-    rows = transaction.run("SELECT keys, owner, note FROM logs WHERE origin = ?", (origin,))
+    rows = transaction.run("SELECT keys, note FROM logs WHERE origin = ?", (origin,))
     if not rows:
         return None
-    keys, owner, note = rows[0]
+    keys, note = rows[0]
     checkpoint = None if note is None else parse_checkpoint(note.encode())
-    return State(tuple(map(VerifierKey.parse, keys.split())), owner, checkpoint)
+    return State(tuple(map(VerifierKey.parse, keys.split())), checkpoint)

@@ -37,19 +37,10 @@ _TOKENS = {
     "cache_write": "gen_ai.usage.cache_creation.input_tokens",
     "thinking": "gen_ai.usage.reasoning.output_tokens",
 }
-# Members of the envelope, and those that have a name in the conventions or a place in the span.
-_PLACED = {
-    "v",
-    "salt",
-    "prev",
-    "~",
-    "event",
-    "invocation_id",
-    "at",
-    "started_at",
-    "completed_at",
-    "duration_ms",
-    "tokens",
+# What a line says of itself, and when it was.
+ENVELOPE = {
+    *("v", "salt", "prev", "~", "event", "invocation_id"),
+    *("at", "started_at", "completed_at", "duration_ms"),
 }
 _ROOT = {"started", "completed"}
 _TRACE_ID = re.compile("(?!0{32})[0-9a-f]{32}")
@@ -210,7 +201,7 @@ def _tell_rest(fields: Mapping[str, object], placed: Iterable[str] = ()) -> dict
     line holds."""
     attributes: dict[str, object] = {}
     for key, value in fields.items():
-        if key in _PLACED or key in placed or value is None:
+        if key in ENVELOPE or key == "tokens" or key in placed or value is None:
             continue
         text = read_captured(value) if isinstance(value, dict) else None
         attributes[f"spec_kitty.{key}"] = value if text is None else text

@@ -11,25 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from doctrine.text import say
+from specify_cli.features.exports.otlp import ENVELOPE
 from specify_cli.libraries.timeline.run import LEFT_BEHIND, Run, Span, read_captured
 
 NOT_CARRIED = (
     *LEFT_BEHIND,
     "times below a microsecond, and who approved what: such entries are marks",
 )
-_ENVELOPE = {
-    "v",
-    "salt",
-    "prev",
-    "~",
-    "event",
-    "invocation_id",
-    "call_id",
-    "at",
-    "started_at",
-    "completed_at",
-    "duration_ms",
-}
 
 
 def make_perfetto(runs: Iterable[Run]) -> dict[str, object]:
@@ -160,8 +148,9 @@ def _describe(span: Span) -> dict[str, str]:
 
 def _tell(fields: Mapping[str, object]) -> dict[str, str]:
     """Return the members of a line as texts, captured values as far as the line holds them."""
+    placed = {*ENVELOPE, "call_id"}
     members = {
-        key: value for key, value in fields.items() if key not in _ENVELOPE and value is not None
+        key: value for key, value in fields.items() if key not in placed and value is not None
     }
     return {say(key): say(captured if (captured := read_captured(value)) is not None else value)
             for key, value in members.items()}  # fmt: skip

@@ -24,13 +24,10 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def make_sarif(judged: Judged) -> dict[str, object]:
     """Return the findings as one SARIF run; those that somebody answers for are suppressed."""
     codes = sorted({item.code for item in judged.findings})
+    kinds = ((code, KINDS[code]) for code in codes)
     rules = [
-        {
-            "id": code,
-            "shortDescription": {"text": KINDS[code].meaning},
-            "help": {"text": KINDS[code].next},
-        }
-        for code in codes
+        {"id": code, "shortDescription": {"text": kind.meaning}, "help": {"text": kind.next}}
+        for code, kind in kinds
     ]
     driver = {"name": "spec-kitty gate", "semanticVersion": VERSION, "rules": rules}
     run = {

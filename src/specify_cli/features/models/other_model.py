@@ -117,13 +117,12 @@ def ask_other_model(
     dialect = _find_dialect(project, endpoint)
     place = Index(project.root).resolve(invocation_id)
     _, record = read_intact(FileRecordStore(project.root).hold(place), place.path)
-    lines = _select_calls(record, events, place.invocation_id)
     history, rules = History((), FileObjectStore(project.root).get), project.config.redaction
     run: Run | None = None
     compared: list[AnswerCompared] = []
     stopped = ""
     # 2. One question after another; the child begins with the first that can be asked.
-    for fields in lines:
+    for fields in _select_calls(record, events, place.invocation_id):
         seq, name = int(str(fields.get("seq"))), str(fields.get("model"))
         due = stopped or _prepare(fields, history, model, dialect, rules)
         if isinstance(due, str):
@@ -138,7 +137,8 @@ def ask_other_model(
             compared.append(AnswerCompared(seq, name, NOT_EVALUATED, answered, None, None))
             stopped = f"not asked, for the endpoint failed at seq {seq}"
             continue
-        (answer, masked), tokens = answered, dict(answered[0].tokens)
+        answer, masked = answered
+        tokens = dict(answer.tokens)
         payload = {"model": name, "prompt": due.prompt, "response": masked, "tokens": tokens}
         other = name_other_model(masked, model)
         child_seq = _record(run, payload, f"{other or model} at {endpoint}", began)

@@ -107,10 +107,10 @@ def enable(values: Values) -> int:
         "it at once"
     )
     if state in ("missing", "unusable"):
-        where = (
+        write_note(
+            f"warning: the token is {state}, so nothing can be delivered yet; set "
             f"{consents.TOKEN_VARIABLE}, or keep one: spec-kitty sync enable … --token-file FILE"
         )
-        write_note(f"warning: the token is {state}, so nothing can be delivered yet; set {where}")
     return 0
 
 
@@ -154,19 +154,15 @@ def push(values: Values) -> int:
                     "events": events,
                 }
             )
-        else:
-            lines = [
-                f"{len(events)} envelopes would go to {consent.endpoint} next; {counts.pending} "
-                "are pending"
-            ]
-            if counts.records is not None:
-                lines.append(
-                    f"{count(counts.records, 'whole record')} would follow, with the objects "
-                    "they lead to"
-                )
-            for event in events:
-                lines += ["", *_render_event(event)]
-            write_lines(lines)
+            return 0
+        going = f"{len(events)} envelopes would go to {consent.endpoint} next"
+        lines = [f"{going}; {counts.pending} are pending"]
+        if counts.records is not None:
+            whole = count(counts.records, "whole record")
+            lines.append(f"{whole} would follow, with the objects they lead to")
+        for event in events:
+            lines += ["", *_render_event(event)]
+        write_lines(lines)
         return 0
     return _push(project, values)
 
@@ -192,14 +188,11 @@ def _push(project: Project, values: Values) -> int:
         write_json(done)
     else:
         write_text(_describe_push(done))
-    if (
-        done.state == "delivered"
-        and not done.left.refused
-        and not (done.records and done.records.refused)
-        and not (done.orders and (done.orders.refused or done.orders.unpurged))
-    ):
-        return 0
-    if done.state != "delivered" and not values["json"]:
+    refused = done.left.refused or (done.records and done.records.refused)
+    orders = done.orders and (done.orders.refused or done.orders.unpurged)
+    if done.state == "delivered":
+        return 1 if refused or orders else 0
+    if not values["json"]:
         write_error(
             EnvironmentFault(
                 "DELIVERY_FAILED",
@@ -276,13 +269,8 @@ def _describe_credential(offer: Offer, where: str) -> str:
 
 def _describe_offer(offer: Offer) -> str:
     """Return the page a person decides by: where to, what leaves, what stays."""
-    withheld = [field.path for field in FIELDS if offer.level not in field.levels]
-    stays = sorted(set(withheld) - {field.path for field in FIELDS if offer.level in field.levels})
-    example = (
-        "what would leave for your newest record:"
-        if offer.real
-        else "no record yet; what would leave for one such as this:"
-    )
+    leaves = {field.path for field in FIELDS if offer.level in field.levels}
+    stays = sorted({field.path for field in FIELDS} - leaves)
     lines = [
         f"endpoint: {offer.endpoint}",
         f"level: {offer.level}",
@@ -292,14 +280,11 @@ def _describe_offer(offer: Offer) -> str:
         "the log: where the endpoint is a witness, the log's public keys and its state (name, "
         "number of leaves, root "
         "hash), for a cosignature",
-        *(
-            ["orders: erasures and holds of records, with who ordered them and why"]
-            if offer.level != LEVELS[0]
-            else []
-        ),
-        "",
-        example,
     ]
+    if offer.level != LEVELS[0]:
+        lines.append("orders: erasures and holds of records, with who ordered them and why")
+    example = "no record yet; what would leave for one such as this:"
+    lines += ["", "what would leave for your newest record:" if offer.real else example]
     for event in offer.events:
         lines += ["", *_render_event(event)]
     lines += _describe_records(offer)
@@ -409,24 +394,17 @@ def _render_status(state: SyncStatus) -> str:
             )
         return "\n".join(lines)
     left_out = ", ".join(f"{number} {why}" for why, number in (state.excluded or {}).items())
+    oldest = f", oldest {state.oldest_pending}" if state.oldest_pending else ""
+    see = f", see {state.propagation_errors}" if state.refused else ""
+    whole = f"{state.records} pending, with their objects"
     rows = [
         ("endpoint", f"{state.endpoint} at level {state.level}, agreed {state.consented_at}"),
         ("token", state.token),
-        (
-            "pending",
-            f"{state.pending}"
-            + (f", oldest {state.oldest_pending}" if state.oldest_pending else ""),
-        ),
-        (
-            "whole records",
-            None if state.records is None else f"{state.records} pending, with their objects",
-        ),
+        ("pending", f"{state.pending}{oldest}"),
+        ("whole records", None if state.records is None else whole),
         ("not agreed", _describe_uncovered(state)),
         ("delivered", state.delivered),
-        (
-            "refused",
-            f"{state.refused}" + (f", see {state.propagation_errors}" if state.refused else ""),
-        ),
+        ("refused", f"{state.refused}{see}"),
         ("held", f"{state.held} behind a refused Started" if state.held else None),
         ("excluded", left_out or "0"),
         ("last success", state.last_success or "never"),

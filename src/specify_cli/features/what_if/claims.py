@@ -31,12 +31,8 @@ class Child(NamedTuple):
         return layout.record_name(self.profile_id, self.invocation_id)
 
 
-class _Claim(NamedTuple):
-    """An idempotency key that was given before: the child's record, and the answer that was
-    given."""
-
-    child: Child
-    envelope: dict[str, Any]
+# The child's record, and the answer that was given.
+_Claim = tuple[Child, dict[str, Any]]
 
 
 def _claim_name(original: str, key: str) -> str:
@@ -68,7 +64,7 @@ def claim(
         if taken is None:
             raise
         return taken
-    return _Claim(child, envelope)
+    return child, envelope
 
 
 def claimed(project: Project, original: str, key: str) -> _Claim | None:
@@ -110,4 +106,4 @@ def claimed(project: Project, original: str, key: str) -> _Claim | None:
             f"{path} does not hold a replay of {original}: {error}",
             f"remove {path}, then ask again",
         ) from error
-    return _Claim(child, envelope)
+    return child, envelope

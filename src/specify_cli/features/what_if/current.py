@@ -93,7 +93,7 @@ def replay_against(
     # 2. What was answered before under this key is the answer.
     known = None if key is None or not trail else claimed(project, opened.past.invocation_id, key)
     if known is not None:
-        return _write_child(project, records, objects, known.child, known.envelope)
+        return _write_child(project, records, objects, *known)
     # 3. Two runs, and what differs between them and the record.
     with network_denied():
         load_rules(rules_module)
@@ -118,8 +118,7 @@ def replay_against(
         prepare(records)
         objects.put(child.members, child.roots)
         if key is not None:
-            taken = claim(project, opened.past.invocation_id, key, child, answer)
-            child, answer = taken.child, taken.envelope
+            child, answer = claim(project, opened.past.invocation_id, key, child, answer)
     except (InvocationError, OSError) as error:
         return {**envelope, "reason": _explain_error(error)}
     return _write_child(project, records, objects, child, answer)

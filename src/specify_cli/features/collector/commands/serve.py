@@ -15,13 +15,14 @@ from specify_cli.cli.terminal.output import write_json_lines, write_note, write_
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.features.collector.engines.database import Database
 from specify_cli.features.collector.engines.sqlite import SqliteDatabase
-from specify_cli.features.collector.ledger import Ledger, open_ledger
+from specify_cli.features.collector.ledger import Ledger, open_ledger, read_now
 from specify_cli.features.collector.reading import explained
-from specify_cli.features.collector.server import serve as collector
+from specify_cli.features.collector.server.app import build_app
+from specify_cli.features.collector.server.log import log_to_stderr
 from specify_cli.features.collector.storage import StorageError, StorageUnreachable
 from specify_cli.features.collector.tokens import Tokens
 from specify_cli.features.collector.witness import Witness
-from specify_cli.libraries.web.server import Listening, bind
+from specify_cli.libraries.web.server import Listening, Server, bind
 from specify_cli.libraries.wire.contract import is_signing_secret
 from specify_cli.room import Values
 
@@ -57,16 +58,20 @@ def serve(values: Values) -> int:
         )
     witness = _open_witness(home, address, shell.get_text(values, "witness"))
     try:
-        collector.serve(
+        bound = _bind(host, port, str(values["listen"]))
+        log_to_stderr()
+        app = build_app(
             storage,
-            tokens,
-            _bind(host, port, str(values["listen"])),
-            partial(_announce, as_json=as_json),
+            lambda secret: tokens.find(secret, read_now()),
             secret=secret,
             max_body=max_body,
+            clock=read_now,
             witness=witness,
-            drain_seconds=drain_seconds,
+            is_draining=lambda: server.is_draining,
         )
+        announce = partial(_announce, as_json=as_json)
+        server = Server(app, bound, announce, drain_seconds)
+        server.answer()
     finally:
         storage.close()
         if witness is not None:

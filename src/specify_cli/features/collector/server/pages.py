@@ -102,17 +102,14 @@ def detail(
     by_phase = {one.phase: flat(one.event) for one in stored}
     begun, ended = by_phase.get("started", {}), by_phase.get("completed", {})
     payload, extension = "data.payload.", f"{EXTENSION}."
+    part_of = (begun.get(f"{extension}{name}") for name in ("mission", "work_package"))
     is_merged = any(event.get(f"{extension}origin") == "merged" for event in by_phase.values())
     facts = [
         ("Request", begun.get(f"{extension}request_text")),
         ("Profile", begun.get(f"{payload}profile_slug")),
         ("Action", begun.get(f"{payload}action")),
         ("Routed because", begun.get(f"{extension}match_reason")),
-        (
-            "Part of",
-            describe_work(begun.get(f"{extension}mission"), begun.get(f"{extension}work_package"))
-            or None,
-        ),
+        ("Part of", describe_work(*part_of) or None),
         ("Asked by", begun.get(f"{payload}actor.actor_id")),
         ("Kind of actor", begun.get(f"{payload}actor.actor_type")),
         ("Tool", begun.get(f"{payload}actor.tool")),
