@@ -217,9 +217,11 @@ def _find_steps(
     repository: Repository, manifests: _Manifests, languages: tuple[str, ...]
 ) -> tuple[Step, ...]:
     general = {step.purpose: step for step in _read_targets(repository)}
+    typed = repository.has("tsconfig.json") or "typescript" in languages
+    script = "typescript" if typed else "javascript"
     by_language = [
-        *_find_python_steps(repository, manifests),
-        *_find_package_steps(repository, manifests, languages),
+        *(Step(*step, "python") for step in _find_python_steps(repository, manifests)),
+        *(Step(*step, script) for step in _find_package_steps(repository, manifests)),
     ]
     for name, language, lines in _KNOWN["files"]:
         if repository.has(name) and not any(step.language == language for step in by_language):
@@ -253,7 +255,8 @@ def _read_targets(repository: Repository) -> Iterator[Step]:
             return
 
 
-def _find_python_steps(repository: Repository, manifests: _Manifests) -> Iterator[Step]:
+def _find_python_steps(repository: Repository, manifests: _Manifests) -> Iterator[tuple[str, str]]:
+    """Yield each purpose with the line to type."""
     tools = _get_table(manifests.python, "tool")
     config = repository.text("setup.cfg")
     tested = [
@@ -270,36 +273,36 @@ def _find_python_steps(repository: Repository, manifests: _Manifests) -> Iterato
         return named or any(map(repository.has, files))
 
     if uses("pre-commit", ".pre-commit-config.yaml"):
-        yield Step("lint", f"{prefix}pre-commit run --all-files", "python")
+        yield "lint", f"{prefix}pre-commit run --all-files"
     elif uses("ruff", "ruff.toml", ".ruff.toml"):
         if "format" in _get_table(tools, "ruff"):
-            yield Step("format", f"{prefix}ruff format --check .", "python")
-        yield Step("lint", f"{prefix}ruff check .", "python")
+            yield "format", f"{prefix}ruff format --check ."
+        yield "lint", f"{prefix}ruff check ."
     elif uses("flake8", ".flake8"):
-        yield Step("lint", f"{prefix}flake8", "python")
+        yield "lint", f"{prefix}flake8"
     if uses("black"):
-        yield Step("format", f"{prefix}black --check .", "python")
+        yield "format", f"{prefix}black --check ."
     if uses("mypy", "mypy.ini"):
         named = "files" in _get_table(tools, "mypy") or "packages" in _get_table(tools, "mypy")
         command = "mypy" if named else _find_command(repository, "mypy")
         # Which files it is for is the project's to say: all of them may never have been clean.
         if command:
-            yield Step("types", f"{prefix}{command}", "python")
+            yield "types", f"{prefix}{command}"
     elif uses("pyright", "pyrightconfig.json"):
-        yield Step("types", f"{prefix}pyright", "python")
+        yield "types", f"{prefix}pyright"
     if repository.has("manage.py") and not uses("pytest", "pytest.ini"):
-        yield Step("test", f"{prefix}python manage.py test", "python")
+        yield "test", f"{prefix}python manage.py test"
     elif uses("pytest", "pytest.ini", "conftest.py") or (tested and _is_python_root(repository)):
-        yield Step("one test", f"{prefix}pytest -q PATH::NAME", "python")
-        yield Step("test", f"{prefix}pytest -q", "python")
+        yield "one test", f"{prefix}pytest -q PATH::NAME"
+        yield "test", f"{prefix}pytest -q"
     elif repository.has("tox.ini"):
-        yield Step("test", f"{prefix}tox", "python")
+        yield "test", f"{prefix}tox"
     if uses("mkdocs", "mkdocs.yml"):
-        yield Step("docs", f"{prefix}mkdocs build --strict", "python")
+        yield "docs", f"{prefix}mkdocs build --strict"
     elif repository.has("docs/conf.py"):
         own = repository.has("docs/Makefile")
         line = "make -C docs html" if own else f"{prefix}sphinx-build docs docs/_build"
-        yield Step("docs", line, "python")
+        yield "docs", line
 
 
 def _find_command(repository: Repository, program: str) -> str:
@@ -324,14 +327,11 @@ def _is_python_root(repository: Repository) -> bool:
     return any(manifest.fullmatch(name) for name in names)
 
 
-def _find_package_steps(
-    repository: Repository, manifests: _Manifests, languages: tuple[str, ...]
-) -> Iterator[Step]:
+def _find_package_steps(repository: Repository, manifests: _Manifests) -> Iterator[tuple[str, str]]:
+    """Yield each purpose with the line to type."""
     if not manifests.package:
         return
     scripts, needs = _get_table(manifests.package, "scripts"), manifests.needs
-    configured = repository.has("tsconfig.json")
-    language = "typescript" if configured or "typescript" in languages else "javascript"
     lock = repository.find_first("pnpm-lock.yaml", "yarn.lock", "bun.lock", "bun.lockb")
     runner = re.split("[-.]", lock)[0] or "npm"
     kinds: set[str] = set()
@@ -341,16 +341,16 @@ def _find_package_steps(
         if name is not None and "no test specified" not in scripts[name]:
             kinds.add(purpose)
             short = name == "test" and runner != "bun"
-            yield Step(purpose, f"{runner} {name}" if short else f"{runner} run {name}", language)
+            yield purpose, f"{runner} {name}" if short else f"{runner} run {name}"
     if "lint" not in kinds and "eslint" in needs:
-        yield Step("lint", "npx eslint .", language)
-    if "types" not in kinds and configured:
-        yield Step("types", "npx tsc --noEmit", language)
+        yield "lint", "npx eslint ."
+    if "types" not in kinds and repository.has("tsconfig.json"):
+        yield "types", "npx tsc --noEmit"
     for name, line in (("vitest", "npx vitest run"), ("jest", "npx jest")):
         if name in needs:
-            yield Step("one test", f"{line} PATH -t NAME", language)
+            yield "one test", f"{line} PATH -t NAME"
             if "test" not in kinds:
-                yield Step("test", line, language)
+                yield "test", line
             break
 
 

@@ -20,24 +20,25 @@ Get = Callable[[str], bytes]
 ERROR, WARNING = "error", "warning"
 
 
+_MEANINGS = {
+    "HIT_MISSING": "an artifact that was found is not found again",
+    "HIT_EXTRA": "an artifact is found that was not found before",
+    "HIT_CHANGED": "an artifact is found again with other bytes",
+    "SCORE_MISMATCH": "a score differs by more than epsilon",
+    "ORDER_CHANGED": "hits whose scores are within epsilon of each other changed places",
+    "EXPLAIN_MISMATCH": "the explanation of a score differs",
+    "DECISION_MISMATCH": "the router, the policy or a gate decides otherwise",
+    "PATCH_MISMATCH": "a recorded change does not give the recorded file",
+    "PATCH_GAP": "a file was not, before a change, what the recorded change before it had left",
+    "CONTEXT_MISMATCH": "on another corpus the governance context is another",
+    "NOT_REPRODUCED": "the same code gives another result on the same inputs",
+    "CODE_DRIFT": "other code gives another result on the same inputs",
+    "CONTRADICTED": "the record contradicts itself",
+}
 # code → (severity, what it means); docs/replay.md holds the same table and a test compares them.
 FINDINGS: Mapping[str, tuple[str, str]] = {
-    "HIT_MISSING": (ERROR, "an artifact that was found is not found again"),
-    "HIT_EXTRA": (ERROR, "an artifact is found that was not found before"),
-    "HIT_CHANGED": (ERROR, "an artifact is found again with other bytes"),
-    "SCORE_MISMATCH": (ERROR, "a score differs by more than epsilon"),
-    "ORDER_CHANGED": (WARNING, "hits whose scores are within epsilon of each other changed places"),
-    "EXPLAIN_MISMATCH": (ERROR, "the explanation of a score differs"),
-    "DECISION_MISMATCH": (ERROR, "the router, the policy or a gate decides otherwise"),
-    "PATCH_MISMATCH": (ERROR, "a recorded change does not give the recorded file"),
-    "PATCH_GAP": (
-        WARNING,
-        "a file was not, before a change, what the recorded change before it had left",
-    ),
-    "CONTEXT_MISMATCH": (ERROR, "on another corpus the governance context is another"),
-    "NOT_REPRODUCED": (ERROR, "the same code gives another result on the same inputs"),
-    "CODE_DRIFT": (ERROR, "other code gives another result on the same inputs"),
-    "CONTRADICTED": (ERROR, "the record contradicts itself"),
+    code: (WARNING if code in ("ORDER_CHANGED", "PATCH_GAP") else ERROR, meaning)
+    for code, meaning in _MEANINGS.items()
 }
 
 

@@ -17,7 +17,7 @@ from specify_cli.cli.terminal.output import (
 )
 from specify_cli.errors import CallerError
 from specify_cli.features.replay import replay as replays
-from specify_cli.features.replay.commands.options import EXACT_ONLY
+from specify_cli.features.replay.commands.options import EXACT_ONLY, require_id
 from specify_cli.features.replay.judge import DEFAULT_EPSILON
 from specify_cli.features.replay.many import (
     DIFFERS,
@@ -43,8 +43,7 @@ def replay(values: Values) -> int:
     """Replay exactly, one record or all; 1 where something differs."""
     if values["all"] or values["source"]:
         return _replay_again(values)
-    if values["invocation_id"] is None:
-        raise CallerError("USAGE", "Missing argument 'ID'.", "spec-kitty replay --help")
+    require_id(values)
     return _run_exact(values)
 
 
