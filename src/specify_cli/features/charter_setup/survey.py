@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
+    Table = Mapping[str, Any]
+
 MAX_PACKAGES = 20
 _PLAIN = re.compile(r"[A-Za-z0-9_@+-][A-Za-z0-9_@+./-]{0,99}\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}\Z")
@@ -482,8 +484,8 @@ def _describe_naming(names: Iterable[str]) -> str:
 class _Manifests(NamedTuple):
     """What pyproject.toml and package.json say, and the names of what both depend on."""
 
-    python: Mapping[str, Any]
-    package: Mapping[str, Any]
+    python: Table
+    package: Table
     needs: set[str]
 
 
@@ -495,14 +497,14 @@ def _read_manifests(repository: Repository) -> _Manifests:
     return _Manifests(python, package, needs)
 
 
-def _read_toml(repository: Repository, path: str) -> Mapping[str, Any]:
+def _read_toml(repository: Repository, path: str) -> Table:
     try:
         return tomllib.loads(repository.text(path))
     except (tomllib.TOMLDecodeError, RecursionError):
         return {}
 
 
-def _read_package(repository: Repository) -> Mapping[str, Any]:
+def _read_package(repository: Repository) -> Table:
     try:
         document = json.loads(repository.text("package.json") or "{}")
     except (ValueError, RecursionError):
@@ -510,12 +512,12 @@ def _read_package(repository: Repository) -> Mapping[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _get_table(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def _get_table(document: Table, key: str) -> Table:
     value = document.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def _collect_python_needs(repository: Repository, python: Mapping[str, Any]) -> set[str]:
+def _collect_python_needs(repository: Repository, python: Table) -> set[str]:
     """Return the names of what a Python project depends on, groups and extras included."""
     project = _get_table(python, "project")
     poetry = _get_table(_get_table(python, "tool"), "poetry")

@@ -20,6 +20,7 @@ from specify_cli.features.collector.holdings import (
     judge_trail,
     report_lost,
 )
+from specify_cli.features.collector.reception import Json
 from specify_cli.features.collector.storage import (
     HeldLog,
     LogConflict,
@@ -112,7 +113,7 @@ class _Known(NamedTuple):
     origins: frozenset[str]
     seen: Seen
     judged: Judged
-    logs: tuple[dict[str, object], ...]
+    logs: tuple[Json, ...]
     conflicts: tuple[LogConflict, ...]
 
 
@@ -149,7 +150,7 @@ class Levels:
             self._known[row.project_uuid] = entry
         return entry
 
-    def describe(self, row: ProjectRow) -> dict[str, object]:
+    def describe(self, row: ProjectRow) -> Json:
         """Return a project as `GET /v1/projects` lists it."""
         known = self._find(row)
         report = known.judged.report
@@ -168,7 +169,7 @@ class Levels:
             "log_conflicts": known.conflicts[:LISTED],
         }
 
-    def describe_whole(self, row: ProjectRow) -> dict[str, object]:
+    def describe_whole(self, row: ProjectRow) -> Json:
         """Return the same with the findings and gaps, as `GET /v1/projects/{project}` shows it."""
         judged = self._find(row).judged
         return {
@@ -178,7 +179,7 @@ class Levels:
         }
 
 
-def _describe_seen(seen: Seen, origin: str) -> dict[str, object]:
+def _describe_seen(seen: Seen, origin: str) -> Json:
     """Return how far a witness has cosigned a log, under which name, and how often the log
     contradicted that."""
     own = seen.narrow(frozenset({origin}))
@@ -190,7 +191,7 @@ def _describe_seen(seen: Seen, origin: str) -> dict[str, object]:
     }
 
 
-def _describe_log(log: HeldLog) -> dict[str, object]:
+def _describe_log(log: HeldLog) -> Json:
     checkpoint = parse_checkpoint(log.checkpoint.encode())
     return {
         "name": log.name,

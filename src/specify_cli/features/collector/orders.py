@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from specify_cli.features.collector.holdings import check_record, is_digests, is_text_map
 from specify_cli.features.collector.reception import Refused, parse_object
-from specify_cli.features.collector.storage import Order, RecordPiece
+from specify_cli.features.collector.storage import Event, Order, RecordPiece
 from specify_cli.libraries.wire.contract import EXTENSION, FIELDS, canonical
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.record import ULID_PATTERN
@@ -105,7 +105,7 @@ def list_gone(orders: Sequence[Order]) -> dict[str, frozenset[str]]:
     return gone
 
 
-def erase_event(event: Mapping[str, object], orders: Sequence[Order]) -> dict[str, object]:
+def erase_event(event: Event, orders: Sequence[Order]) -> dict[str, object]:
     """Return an event without what orders erased of the line that it tells of."""
     extension = json.loads(str(event[EXTENSION]))
     members = list_gone(orders).get(str(extension.get("seal")), frozenset())

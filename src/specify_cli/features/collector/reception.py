@@ -22,6 +22,8 @@ from specify_cli.libraries.wire.contract import CONTENT_TYPE, MAX_EVENTS
 from specify_cli.libraries.wire.validation import Fault, faults
 from specify_cli.record.ids import new_ulid
 
+Json = dict[str, object]
+Query = Sequence[tuple[str, str]]
 ONE_EVENT = "application/cloudevents+json"
 MAX_LIMIT, DEFAULT_LIMIT = 200, 50
 _LISTED = 50  # faults named in one problem
@@ -71,8 +73,8 @@ class Problem(NamedTuple):
     def title(self) -> str:
         return _TITLES[self.kind][1]
 
-    def as_value(self) -> dict[str, object]:
-        value: dict[str, object] = {
+    def as_value(self) -> Json:
+        value: Json = {
             "type": f"urn:spec-kitty:problem:{self.kind}",
             "title": self.title,
             "status": self.status,
@@ -107,7 +109,7 @@ class Received(NamedTuple):
     """One event of a batch: its id, if it has one, and what is wrong with it."""
 
     id: str | None
-    event: dict[str, object]
+    event: Json
     problem: Problem | None
 
 
@@ -172,9 +174,7 @@ def _parse(body: bytes) -> Any:
         raise Refused("bad-request", "the body holds a number that is too long") from error
 
 
-def parse_object(
-    body: bytes, names: Sequence[str] | None, more: Sequence[str] = ()
-) -> dict[str, object]:
+def parse_object(body: bytes, names: Sequence[str] | None, more: Sequence[str] = ()) -> Json:
     """Return the JSON object of a body, which has these members, all of `more` or none, and no
     other. Raises Refused.
 
@@ -190,7 +190,7 @@ def parse_object(
     return value
 
 
-def _read_members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _read_members(pairs: list[tuple[str, object]]) -> Json:
     stored = dict(pairs)
     if len(stored) != len(pairs):
         raise Refused("bad-request", "an object in the body names a member twice")
@@ -226,13 +226,13 @@ def _invalid(faults_found: Sequence[Fault]) -> Problem:
 
 def results(
     received: Sequence[Received], verdicts: Sequence[str]
-) -> list[tuple[dict[str, object], Problem | None]]:
+) -> list[tuple[Json, Problem | None]]:
     """Return what became of each event, in the order of the request.
 
     `verdicts` are the storage's for the events without a fault.
     """
     remaining = iter(verdicts)
-    answers: list[tuple[dict[str, object], Problem | None]] = []
+    answers: list[tuple[Json, Problem | None]] = []
     for one in received:
         problem = one.problem
         verdict = next(remaining) if problem is None else None
@@ -244,7 +244,7 @@ def results(
             problem = Problem(
                 "owned", "another client sent this invocation first, and it alone may add to it"
             )
-        value: dict[str, object] = {"id": one.id, "status": verdict}
+        value: Json = {"id": one.id, "status": verdict}
         if problem is not None:
             value |= {"status": "refused", "problem": problem.as_value()}
         answers.append((value, problem))
@@ -254,7 +254,7 @@ def results(
 # --- lists
 
 
-def read_wanted(parameters: Sequence[tuple[str, str]]) -> Wanted:
+def read_wanted(parameters: Query) -> Wanted:
     """Filters, limit and cursor from a query; an empty value is none. Raises Refused naming every
     bad parameter."""
     query: dict[str, str] = {}
@@ -270,7 +270,7 @@ def read_wanted(parameters: Sequence[tuple[str, str]]) -> Wanted:
             fault(name, "is given twice")
         elif value:
             query[name] = value
-    read: dict[str, object] = {}
+    read: Json = {}
     for name, value in query.items():
         try:
             read[name] = PARAMETERS[name](value)

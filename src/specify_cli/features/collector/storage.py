@@ -63,6 +63,8 @@ class Place(NamedTuple):
     project_uuid: str
 
 
+Event = Mapping[str, object]
+"""A CloudEvent, or a part of one, as its JSON."""
 Projects = frozenset[str] | None
 """The projects something is asked of; None is all of them."""
 
@@ -253,7 +255,7 @@ class HeldRecord(NamedTuple):
     body: str = ""
 
 
-def project_of(event: Mapping[str, object]) -> str:
+def project_of(event: Event) -> str:
     """Return the project's uuid of a faultless event."""
     return str(_get_member(event, "data")["project_uuid"])
 
@@ -284,14 +286,14 @@ def row_of(started: StoredEvent | None, completed: StoredEvent | None) -> Row:
     )
 
 
-def _get_member(value: Mapping[str, object], *path: str) -> Mapping[str, object]:
+def _get_member(value: Event, *path: str) -> Event:
     for name in path:
         inner = value.get(name)
         value = inner if isinstance(inner, dict) else {}
     return value
 
 
-def _get_extension(event: Mapping[str, object]) -> Mapping[str, object]:
+def _get_extension(event: Event) -> Event:
     stored: dict[str, object] = json.loads(str(event[EXTENSION]))
     return stored
 
@@ -305,9 +307,7 @@ def compute_digest(body: str) -> str:
     return hashlib.sha256(body.encode("utf-8")).hexdigest()
 
 
-def judge(
-    phases: Mapping[str, StoredEvent], phase: str, event: Mapping[str, object], client: str
-) -> str:
+def judge(phases: Mapping[str, StoredEvent], phase: str, event: Event, client: str) -> str:
     """Return the verdict on an event beside what is held of its invocation."""
     if phase in phases:
         return DUPLICATE if same_content(phases[phase].event, event) else CONFLICT
@@ -464,7 +464,7 @@ class Changes(NamedTuple):
 
 
 def decide(
-    events: Sequence[Mapping[str, object]],
+    events: Sequence[Event],
     stored: Mapping[Place, Mapping[str, StoredEvent]],
     now: str,
     client: str,

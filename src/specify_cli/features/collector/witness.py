@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from specify_cli.features.collector.engines.database import Database, Transaction
+from specify_cli.features.collector.engines.database import Database, Rows, Transaction
 from specify_cli.features.collector.storage import Projects
 from specify_cli.trail.log.merkle import verify_consistency
 from specify_cli.trail.log.notes import (
@@ -260,7 +260,7 @@ class Witness:
                 f"{statement} origin IN ({', '.join('?' * len(part))}) ORDER BY origin", part
             )
 
-    def _run(self, statement: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    def _run(self, statement: str, values: tuple[str, ...]) -> Rows:
         return self._database.read(lambda transaction: transaction.run(statement, values))
 
 

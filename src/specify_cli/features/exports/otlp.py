@@ -19,6 +19,8 @@ from doctrine.text import say
 from specify_cli import VERSION
 from specify_cli.libraries.timeline.run import LEFT_BEHIND, Run, Span, read_captured, sum_tokens
 
+Json = dict[str, object]
+Fields = Mapping[str, object]
 CONVENTIONS = "1.41.0"
 SCHEMA = f"https://opentelemetry.io/schemas/{CONVENTIONS}"
 NOT_CARRIED = (
@@ -47,12 +49,12 @@ _TRACE_ID = re.compile("(?!0{32})[0-9a-f]{32}")
 _MAX_INTEGER = 2**63 - 1
 
 
-def make_otlp(runs: Iterable[Run]) -> dict[str, object]:
+def make_otlp(runs: Iterable[Run]) -> Json:
     """Return the request that holds these runs, each a trace of its own resource."""
     return {"resourceSpans": [_describe_run(run) for run in runs]}
 
 
-def _describe_run(run: Run) -> dict[str, object]:
+def _describe_run(run: Run) -> Json:
     resource = {
         "service.name": "spec-kitty",
         "service.version": VERSION,
@@ -74,13 +76,13 @@ def _describe_run(run: Run) -> dict[str, object]:
     }
 
 
-def _make_spans(run: Run) -> Iterator[dict[str, object]]:
+def _make_spans(run: Run) -> Iterator[Json]:
     """Yield the span of the run, then one of each call, step and model call."""
     named = str(run.started.get("trace_id"))
     trace = named if _TRACE_ID.fullmatch(named) else _derive(run.invocation_id, 32)
     root = _derive(f"{run.invocation_id} root", 16)
     ids = [_derive(f"{run.invocation_id} {place}", 16) for place in range(len(run.spans))]
-    events: dict[str, list[dict[str, object]]] = {}
+    events: dict[str, list[Json]] = {}
     spans = []
     for place, span in enumerate(run.spans):
         entry = span.entry
@@ -126,7 +128,7 @@ def _make_spans(run: Run) -> Iterator[dict[str, object]]:
         }
 
 
-def _describe_root(run: Run) -> tuple[str, dict[str, object]]:
+def _describe_root(run: Run) -> tuple[str, Json]:
     session = run.started.get("session")
     profile = say(run.started.get("profile_id") or "agent")
     return f"invoke_agent {say(profile)}", {
@@ -146,7 +148,7 @@ def _describe_root(run: Run) -> tuple[str, dict[str, object]]:
     }
 
 
-def _describe_span(run: Run, span: Span) -> tuple[str, int, dict[str, object]]:
+def _describe_span(run: Run, span: Span) -> tuple[str, int, Json]:
     entry = span.entry
     fields = {**entry.fields, **entry.end_fields}
     attributes = {
@@ -184,7 +186,7 @@ def _get_provider(run: Run) -> object:
     return actor.get("provider") if isinstance(actor, dict) else None
 
 
-def _tell_tokens(fields: Mapping[str, object]) -> dict[str, object]:
+def _tell_tokens(fields: Fields) -> Json:
     tokens = fields.get("tokens")
     counts = dict(tokens) if isinstance(tokens, dict) else {}
     # The conventions count what came from a cache, and went into it, as input too.
@@ -196,10 +198,10 @@ def _tell_tokens(fields: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _tell_rest(fields: Mapping[str, object], placed: Iterable[str] = ()) -> dict[str, object]:
+def _tell_rest(fields: Fields, placed: Iterable[str] = ()) -> Json:
     """Return every other member of a line under a name of ours; captured values as the text the
     line holds."""
-    attributes: dict[str, object] = {}
+    attributes: Json = {}
     for key, value in fields.items():
         if key in ENVELOPE or key == "tokens" or key in placed or value is None:
             continue
@@ -210,7 +212,7 @@ def _tell_rest(fields: Mapping[str, object], placed: Iterable[str] = ()) -> dict
     return attributes
 
 
-def _list_attributes(values: Mapping[str, object]) -> list[dict[str, object]]:
+def _list_attributes(values: Fields) -> list[Json]:
     return [
         {"key": say(key), "value": _wrap(value)}
         for key, value in values.items()
@@ -218,7 +220,7 @@ def _list_attributes(values: Mapping[str, object]) -> list[dict[str, object]]:
     ]
 
 
-def _wrap(value: object) -> dict[str, object]:
+def _wrap(value: object) -> Json:
     """Return a value as OTLP writes it: what has no type there is its JSON."""
     if isinstance(value, bool):
         return {"boolValue": value}

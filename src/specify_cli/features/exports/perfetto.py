@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from doctrine.text import say
-from specify_cli.features.exports.otlp import ENVELOPE
+from specify_cli.features.exports.otlp import ENVELOPE, Json
 from specify_cli.libraries.timeline.run import LEFT_BEHIND, Run, Span, read_captured
 
 NOT_CARRIED = (
@@ -20,9 +20,9 @@ NOT_CARRIED = (
 )
 
 
-def make_perfetto(runs: Iterable[Run]) -> dict[str, object]:
+def make_perfetto(runs: Iterable[Run]) -> Json:
     """Return the trace that holds these runs, each a process."""
-    events: list[dict[str, object]] = []
+    events: list[Json] = []
     records = []
     for pid, run in enumerate(runs, 1):
         events += _make_events(run, pid)
@@ -45,7 +45,7 @@ def make_perfetto(runs: Iterable[Run]) -> dict[str, object]:
     }
 
 
-def _make_events(run: Run, pid: int) -> Iterator[dict[str, object]]:
+def _make_events(run: Run, pid: int) -> Iterator[Json]:
     titles = (run.started.get("profile_id"), run.started.get("action"), run.invocation_id)
     yield _name("process_name", pid, 0, " · ".join(say(part) for part in titles if part))
     # The run itself is the outermost slice of its own row; where it is the only one, the first
@@ -123,11 +123,11 @@ class _Rows:
             yield row, f"agent {say(agent)}" if agent else "work"
 
 
-def _at(pid: int, row: int, nanos: int) -> dict[str, object]:
+def _at(pid: int, row: int, nanos: int) -> Json:
     return {"pid": pid, "tid": pid * 1000 + row, "ts": nanos / 1000}
 
 
-def _name(kind: str, pid: int, row: int, title: str) -> dict[str, object]:
+def _name(kind: str, pid: int, row: int, title: str) -> Json:
     return {
         "ph": "M",
         "name": kind,

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from specify_cli.libraries.timeline.run import Run
 
+Fields = Mapping[str, object]
 TEXT, NUMBER, FRACTION, FLAG = "text", "number", "fraction", "flag"
 Row = dict[str, object]
 # Each table with its columns. Every table but `runs` names its run by `invocation_id`.
@@ -56,7 +57,7 @@ TABLES: dict[str, dict[str, str]] = {
 }
 
 
-def make_tables(run: Run, lines: Iterable[Mapping[str, object]]) -> dict[str, list[Row]]:
+def make_tables(run: Run, lines: Iterable[Fields]) -> dict[str, list[Row]]:
     """Return the rows of a run in each table; `lines` are the record's and its annexes'."""
     all_lines = list(lines)
     tables: dict[str, list[Row]] = {
@@ -102,7 +103,7 @@ def _make_run(run: Run, lines: int) -> Row:
     }
 
 
-def _list_hits(lines: Iterable[Mapping[str, object]]) -> Iterator[Row]:
+def _list_hits(lines: Iterable[Fields]) -> Iterator[Row]:
     for line in lines:
         hits = line.get("hits") if line.get("event") == "retrieval_response" else None
         for hit in hits if isinstance(hits, list) else ():
@@ -110,7 +111,7 @@ def _list_hits(lines: Iterable[Mapping[str, object]]) -> Iterator[Row]:
                 yield {**hit, "seq": line.get("seq"), "request_id": line.get("request_id")}
 
 
-def _list_tokens(lines: Iterable[Mapping[str, object]]) -> Iterator[Row]:
+def _list_tokens(lines: Iterable[Fields]) -> Iterator[Row]:
     for line in lines:
         tokens = line.get("tokens")
         if line.get("event") in ("turn", "model_call") and isinstance(tokens, dict):
@@ -118,7 +119,7 @@ def _list_tokens(lines: Iterable[Mapping[str, object]]) -> Iterator[Row]:
                 yield {**line, "kind": kind, "tokens": number}
 
 
-def _write(line: Mapping[str, object]) -> str:
+def _write(line: Fields) -> str:
     return json.dumps(line, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 

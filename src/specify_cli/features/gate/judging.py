@@ -6,7 +6,7 @@ print(judged.verdict)        # pass, fail or damaged
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from doctrine.text import count
@@ -15,6 +15,7 @@ from specify_cli.features.gate.rules import GateFile, Rule
 from specify_cli.features.origin.report import Origin, Stretch, TracedFile
 from specify_cli.features.origin.writers import Writer
 
+Findings = Iterator[GateFinding]
 # A place in a range: path, first and last line, invocation.
 _Place = tuple[str | None, int | None, int | None, str | None]
 _NOWHERE: _Place = (None, None, None, None)
@@ -181,14 +182,14 @@ class _Finder:
 
     def find_in_lines(
         self, code: str, rule: Rule, file: TracedFile, part: Stretch | None, detail: str = ""
-    ) -> Iterator[GateFinding]:
+    ) -> Findings:
         """Yield a finding of some lines of a file, where the rule counts."""
         first, last = (None, None) if part is None else (part.first, part.last)
         subject = f"{file.path}@{self.evidence.blobs.get(file.path, '')}"
         yield from _make(code, rule, subject, (file.path, first, last, None), detail)
 
 
-def _find_of(code: str, rule: Rule, name: str, detail: str) -> Iterator[GateFinding]:
+def _find_of(code: str, rule: Rule, name: str, detail: str) -> Findings:
     """Yield a finding of an invocation, where the rule counts."""
     yield from _make(code, rule, name, (None, None, None, name), detail)
 
@@ -199,7 +200,7 @@ def _make(
     subject: str,
     place: _Place,
     detail: str,
-) -> Iterator[GateFinding]:
+) -> Findings:
     kind = KINDS[code]
     level = rule.get_level(known=kind.known)
     if level != "off":
@@ -208,7 +209,7 @@ def _make(
         yield GateFinding(code, kind.rule, level, kind.known, *place, *said)
 
 
-def _judge_records(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_records(finder: _Finder) -> Findings:
     """Every line that an agent wrote has a record."""
     rule = finder.rules.records
     for file in finder.origin.files:
@@ -230,7 +231,7 @@ def _judge_records(finder: _Finder) -> Iterator[GateFinding]:
             yield from _make("LINES_NOT_KNOWN", rule, "the range", _NOWHERE, text)
 
 
-def _judge_tests(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_tests(finder: _Finder) -> Findings:
     """Tests ran green after the last edit of each invocation."""
     rule = finder.rules.tests
     for writer in finder.list_writers(rule):
@@ -247,7 +248,7 @@ def _judge_tests(finder: _Finder) -> Iterator[GateFinding]:
             yield from _find_of("TESTS_NOT_GREEN", rule, writer.invocation_id, said)
 
 
-def _judge_ends(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_ends(finder: _Finder) -> Findings:
     """No invocation of the range is open or ended as failed."""
     rule = finder.rules.ended
     for writer in finder.list_writers(rule):
@@ -259,7 +260,7 @@ def _judge_ends(finder: _Finder) -> Iterator[GateFinding]:
             )
 
 
-def _judge_approvals(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_approvals(finder: _Finder) -> Findings:
     """Somebody else than who asked has approved each invocation, for all files or for some."""
     for rule in finder.rules.approval:
         for writer in finder.list_writers(rule):
@@ -289,7 +290,7 @@ def _find_fault(writer: Writer, by: Sequence[str], asked: set[str]) -> str | Non
     return said
 
 
-def _judge_unseen(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_unseen(finder: _Finder) -> Findings:
     """No file of the range changed while no recorded tool ran."""
     rule = finder.rules.unseen
     files = {file.path: file for file in finder.origin.files}
@@ -303,7 +304,7 @@ def _judge_unseen(finder: _Finder) -> Iterator[GateFinding]:
                 yield from finder.find_in_lines("CHANGE_UNSEEN", rule, files[path], None, said)
 
 
-def _judge_proofs(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_proofs(finder: _Finder) -> Findings:
     """Each record is whole, and reaches a level of proof."""
     rule = finder.rules.proof
     damaged = Rule(level="fail")
@@ -323,13 +324,13 @@ def _judge_proofs(finder: _Finder) -> Iterator[GateFinding]:
             yield from _find_of("PROOF_TOO_LOW", rule, writer.invocation_id, said)
 
 
-def _judge_trail(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_trail(finder: _Finder) -> Findings:
     """No record of the time of the range was made without a trail."""
     for name in finder.evidence.untold:
         yield from _find_of("NO_TRAIL", finder.rules.trail, name, "")
 
 
-def _judge_secrets(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_secrets(finder: _Finder) -> Findings:
     """Nothing that is masked as a secret was written into a file."""
     rule = finder.rules.secrets
     for item in finder.evidence.secrets:
@@ -339,7 +340,7 @@ def _judge_secrets(finder: _Finder) -> Iterator[GateFinding]:
             yield from _make("SECRET_WRITTEN", rule, subject, place, item.rule_id)
 
 
-def _judge_weakening(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_weakening(finder: _Finder) -> Findings:
     """No rule became weaker: of the gate, and of what past invocations were denied."""
     rule, found = finder.rules.weakened, finder.evidence.weakening
     place = (".kittify/gate.yaml", None, None, None)
@@ -352,7 +353,7 @@ def _judge_weakening(finder: _Finder) -> Iterator[GateFinding]:
             yield from _make(code, rule, text, _NOWHERE, text)
 
 
-def _judge_allowed(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_allowed(finder: _Finder) -> Findings:
     """Only allowed harnesses, models and profiles wrote a file."""
     for rule in finder.rules.allowed:
         for writer in finder.list_writers(rule):
@@ -366,7 +367,7 @@ def _judge_allowed(finder: _Finder) -> Iterator[GateFinding]:
                     yield from _find_of("NOT_ALLOWED", rule, writer.invocation_id, said)
 
 
-def _judge_custom(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_custom(finder: _Finder) -> Findings:
     """What the rules of other packages say."""
     for name, rule in sorted(finder.rules.custom.items()):
         found = finder.evidence.custom.get(name)
@@ -385,7 +386,7 @@ def _judge_custom(finder: _Finder) -> Iterator[GateFinding]:
             yield from _make("CUSTOM_RULE", rule, subject, (where, number, number, of), said)
 
 
-_JUDGES: tuple[Callable[[_Finder], Iterable[GateFinding]], ...] = (
+_JUDGES: tuple[Callable[[_Finder], Findings], ...] = (
     _judge_records,
     _judge_tests,
     _judge_ends,

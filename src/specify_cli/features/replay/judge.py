@@ -86,7 +86,7 @@ def _compare_numbers(one: object, two: object, epsilon: Decimal) -> tuple[bool, 
 # --- the router
 
 
-def judge_router(started: Fields, again: Mapping[str, object], code: Code) -> list[Finding]:
+def judge_router(started: Fields, again: Fields, code: Code) -> list[Finding]:
     """Return the recorded routing against the one that came out again; both give the same four
     fields."""
     differing = [name for name in again if started.get(name) != again[name]]
@@ -405,7 +405,7 @@ def judge_gate(asked: Asked) -> list[Finding]:
 # --- what was captured
 
 
-def model_gaps(fields: Fields, capture: Mapping[str, object], get: Get) -> list[dict[str, object]]:
+def model_gaps(fields: Fields, capture: Fields, get: Get) -> list[dict[str, object]]:
     """Return why a model step cannot be reconstructed exactly: one entry for each side that is not
     whole."""
     gaps: list[dict[str, object]] = []
@@ -424,7 +424,7 @@ def model_gaps(fields: Fields, capture: Mapping[str, object], get: Get) -> list[
     return gaps
 
 
-def capture_mode(fields: Fields, name: str, capture: Mapping[str, object]) -> str:
+def capture_mode(fields: Fields, name: str, capture: Fields) -> str:
     """Return the mode a captured value was kept in, as the line shows it; the record's own where it
     shows nothing."""
     captured = fields.get(name)

@@ -74,7 +74,7 @@ class Opened(NamedTuple):
     past: SortedRecord
     request: str
     objects: ReadOnceObjects
-    manifest: Mapping[str, object]
+    manifest: Fields
     frozen: Frozen
     profile: AgentProfile
     integrity: Integrity
@@ -228,9 +228,7 @@ def _require_snapshot(past: SortedRecord, missing: Mapping[str, Reached]) -> str
     return named
 
 
-def _read_manifest(
-    named: str, reached: Sequence[Reached], store: ReadOnceObjects
-) -> Mapping[str, object]:
+def _read_manifest(named: str, reached: Sequence[Reached], store: ReadOnceObjects) -> Fields:
     """Return what a snapshot lists. Raises StoredDataError unreplayable.invalid_snapshot."""
     wrong = next((item for item in reached if item.code == "SNAPSHOT_INVALID"), None)
     if wrong is not None:
@@ -278,9 +276,7 @@ def read_intact(data: Source, file: str) -> tuple[RecordReport, Record]:
     return report, record
 
 
-def _check_snapshot(
-    past: SortedRecord, manifest: Mapping[str, object], objects: ReadOnceObjects
-) -> None:
+def _check_snapshot(past: SortedRecord, manifest: Fields, objects: ReadOnceObjects) -> None:
     """Everything is there; the policy of snapshot, references and corpus is one and loads as they
     say."""
     if "policy" not in manifest or "policy_state" not in manifest:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -309,7 +309,7 @@ def assembled(
     *,
     profile: AgentProfile | None = None,
     action: str | None = None,
-    settings: Mapping[str, object] | None = None,
+    settings: Fields | None = None,
 ) -> CharterContextResult | str:
     """Return what a recorded request finds in these inputs with its recorded config, or why that
     failed.
@@ -339,9 +339,7 @@ def assembled(
         return f"{type(error).__name__}: {error}"
 
 
-def config_under(
-    retrieval: Retrieval, settings: Mapping[str, object] | None, started: Fields
-) -> object:
+def config_under(retrieval: Retrieval, settings: Fields | None, started: Fields) -> object:
     """Return the recorded config of a search, with these settings in place of its own."""
     config = retrieval.request.get("config")
     if settings is None or not isinstance(config, dict):

@@ -26,7 +26,7 @@ from specify_cli.cli.terminal.render import progress_at_terminal
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.features.sync import consent as consents
 from specify_cli.features.sync.offer import Offer, accept, make_offer
-from specify_cli.features.sync.sending.outbox import Outbox
+from specify_cli.features.sync.sending.outbox import Members, Outbox
 from specify_cli.features.sync.status import SyncStatus, token_state, waiting
 from specify_cli.features.sync.status import status as standing
 from specify_cli.features.sync.trigger import is_running, sync_folder
@@ -340,7 +340,7 @@ def _describe_records(offer: Offer) -> Iterator[str]:
         yield from _describe_object(item)
 
 
-def _describe_object(item: dict[str, object]) -> Iterator[str]:
+def _describe_object(item: Members) -> Iterator[str]:
     """Yield an object as its members, or as its lines where it is no JSON object, each by its
     beginning."""
     title, text = f"object {item['digest']}: {one_line(item['field'])}", item["text"]
@@ -364,7 +364,7 @@ def _describe_object(item: dict[str, object]) -> Iterator[str]:
         yield f"  and {len(members) - _MEMBERS_SHOWN} more"
 
 
-def _render_event(event: dict[str, object]) -> Iterator[str]:
+def _render_event(event: Members) -> Iterator[str]:
     """Yield one event as the members it is made of, a line each."""
     yield f"{event['type']}"
     for path, value in flat(event).items():

@@ -30,6 +30,7 @@ TOKEN, SECRET = "token", "secret"
 BINDINGS = "token-endpoints.json"
 ERRORS = "propagation-errors.jsonl"
 
+Environment = Mapping[str, str]
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*\.?")
 _MAX = 64 * 1024
 # Members that consents of before lack.
@@ -205,7 +206,7 @@ def withdraw(folder: str) -> bool:
     return True
 
 
-def read_token(folder: str, environment: Mapping[str, str]) -> str:
+def read_token(folder: str, environment: Environment) -> str:
     """Return the bearer token. Raises CallerError TOKEN_MISSING, StoredDataError TOKEN_INVALID;
     neither quotes it."""
     token = _read_secret_text(folder, TOKEN, TOKEN_VARIABLE, environment)
@@ -312,7 +313,7 @@ def check_listener(consent: Consent) -> None:
         )
 
 
-def read_secret(folder: str, environment: Mapping[str, str]) -> str | None:
+def read_secret(folder: str, environment: Environment) -> str | None:
     """Return the Standard Webhooks secret, if there is one. Raises StoredDataError
     TOKEN_INVALID."""
     secret = _read_secret_text(folder, SECRET, SECRET_VARIABLE, environment)
@@ -326,7 +327,7 @@ def read_secret(folder: str, environment: Mapping[str, str]) -> str | None:
 
 
 def _read_secret_text(
-    folder: str, name: str, variable: str, environment: Mapping[str, str]
+    folder: str, name: str, variable: str, environment: Environment
 ) -> str | None:
     secret = environment.get(variable)
     if secret is not None:

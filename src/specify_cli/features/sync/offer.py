@@ -9,7 +9,6 @@ An offer is only looked at; `accept` is the one place that writes consent and bi
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from doctrine import os
@@ -17,6 +16,7 @@ from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.sync import consent as consents
 from specify_cli.features.sync.consent import Consent
+from specify_cli.features.sync.sending.outbox import Members
 from specify_cli.features.sync.status import preview
 from specify_cli.features.sync.trigger import unpause
 from specify_cli.libraries.wire.contract import DEFAULT_LEVEL, LEVELS, RECORDS
@@ -38,20 +38,20 @@ class Offer(NamedTuple):
     endpoint: str
     level: str
     project_uuid: str
-    events: list[dict[str, object]]
+    events: list[Members]
     real: bool
     records: int
     token: str | None
     new_token: bool
     bound_to: tuple[str, ...]
     listener: str
-    lines: list[dict[str, object]]
-    objects: list[dict[str, object]]
+    lines: list[Members]
+    objects: list[Members]
 
 
 def make_offer(
     project: Project,
-    environment: Mapping[str, str],
+    environment: consents.Environment,
     *,
     endpoint: str | None,
     level: str | None,
@@ -86,8 +86,8 @@ def make_offer(
     sent = token if token is not None else _find_known_token(folder, environment)
     agreed_for = () if sent is None else consents.endpoints_of(folder, sent)
     events, real = preview(project, uuid, level)
-    lines: list[dict[str, object]] = []
-    led_to: list[dict[str, object]] = []
+    lines: list[Members] = []
+    led_to: list[Members] = []
     if level == RECORDS:
         # Loads what a safe export needs, which no other level does.
         from specify_cli.features.sync.sending.records import preview_record
@@ -127,7 +127,7 @@ def accept(offer: Offer) -> Consent:
     return consent
 
 
-def _find_known_token(folder: str, environment: Mapping[str, str]) -> str | None:
+def _find_known_token(folder: str, environment: consents.Environment) -> str | None:
     try:
         return consents.read_token(folder, environment)
     except InvocationError:

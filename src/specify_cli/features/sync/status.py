@@ -4,7 +4,7 @@ nothing."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
 from typing import Literal, NamedTuple
@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from doctrine.text import count
 from specify_cli.errors import InvocationError
 from specify_cli.features.sync import consent as consents
-from specify_cli.features.sync.sending.outbox import Counts, Outbox, envelope, look_at
+from specify_cli.features.sync.sending.outbox import Counts, Members, Outbox, envelope, look_at
 from specify_cli.features.sync.trigger import CONSENT, PAUSE, is_running, paused_until, sync_folder
 from specify_cli.libraries.wire.contract import PHASES, compose
 from specify_cli.project.checks import Finding
@@ -24,7 +24,7 @@ from specify_cli.storage.index import Index
 
 _LOOKED_AT = 50
 # What `enable` shows where no record is yet.
-_EXAMPLE: dict[str, object] = {
+_EXAMPLE: Members = {
     "invocation_id": "01J00000000000000000000000",
     "seq": 0,
     "started_at": "2026-01-01T00:00:00.000Z",
@@ -42,7 +42,7 @@ _EXAMPLE: dict[str, object] = {
     "verb": "do",
     "~": "0" * 64,
 }
-_EXAMPLE_CLOSED: dict[str, object] = {
+_EXAMPLE_CLOSED: Members = {
     "seq": 4,
     "completed_at": "2026-01-01T00:05:00.000Z",
     "outcome": "done",
@@ -86,7 +86,7 @@ class SyncStatus(NamedTuple):
     propagation_errors: str | None = None
 
 
-def status(project: Project, environment: Mapping[str, str]) -> SyncStatus:
+def status(project: Project, environment: consents.Environment) -> SyncStatus:
     """Return how delivery stands. Raises InvocationError."""
     uuid = project.config.project_uuid
     proposed = dict(consents.proposal(project)) or None
@@ -115,7 +115,7 @@ def status(project: Project, environment: Mapping[str, str]) -> SyncStatus:
     )
 
 
-def token_state(folder: str, environment: Mapping[str, str]) -> TokenState:
+def token_state(folder: str, environment: consents.Environment) -> TokenState:
     """Return where a usable token is found: environment or file; else missing or unusable."""
     try:
         consents.read_token(folder, environment)
@@ -135,14 +135,14 @@ def _pause(folder: str) -> tuple[str | None, str | None]:
         return None, None
 
 
-def preview(project: Project, uuid: str, level: str) -> tuple[list[dict[str, object]], bool]:
+def preview(project: Project, uuid: str, level: str) -> tuple[list[Members], bool]:
     """Return the events that would leave for one record, and whether it is a real one of this
     project.
 
     The newest that would be sent is taken, a closed one if one is near.
     """
     index = Index(project.root)
-    best: list[dict[str, object]] | None = None
+    best: list[Members] | None = None
     for key in islice(index.newest(), _LOOKED_AT):
         place = index.place(key)
         seen = None if place is None else look_at(project.root, place)
@@ -166,7 +166,7 @@ def preview(project: Project, uuid: str, level: str) -> tuple[list[dict[str, obj
 
 def waiting(
     project: Project, folder: str, consent: consents.Consent, limit: int
-) -> tuple[list[dict[str, object]], Counts]:
+) -> tuple[list[Members], Counts]:
     """Return the events that are due now, in the order they would leave, and how much is pending in
     all.
 

@@ -31,17 +31,17 @@ class Child(NamedTuple):
         return layout.record_name(self.profile_id, self.invocation_id)
 
 
+# The answer, as it is printed.
+Envelope = dict[str, Any]
 # The child's record, and the answer that was given.
-_Claim = tuple[Child, dict[str, Any]]
+_Claim = tuple[Child, Envelope]
 
 
 def _claim_name(original: str, key: str) -> str:
     return hashlib.sha256(f"{original}\n{key}".encode("utf-8", "replace")).hexdigest()
 
 
-def claim(
-    project: Project, original: str, key: str, child: Child, envelope: dict[str, Any]
-) -> _Claim:
+def claim(project: Project, original: str, key: str, child: Child, envelope: Envelope) -> _Claim:
     """Take the key for this child, or give the claim of whoever took it before.
 
     The file is created whole and holds everything the record is made of, so whoever finds it can

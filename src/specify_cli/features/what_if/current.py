@@ -25,12 +25,13 @@ from specify_cli.features.replay.replay import assembled, load_rules, outcome_of
 from specify_cli.features.what_if.backtest import Answer, judge_gates, judge_retrievals
 from specify_cli.features.what_if.candidates import Candidate, Sights, show_rule_change
 from specify_cli.features.what_if.causes import (
+    Change,
     Today,
     find_causes,
     read_config_then,
     read_settings_then,
 )
-from specify_cli.features.what_if.claims import Child, claim, claimed
+from specify_cli.features.what_if.claims import Child, Envelope, claim, claimed
 from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.ends.closing import make_projections
@@ -75,7 +76,7 @@ def replay_against(
     from_root: bool = False,
     rules_module: str | None = None,
     trail: bool = True,
-) -> dict[str, Any]:
+) -> Envelope:
     """Return the envelope of design §8, and the child record it speaks of; no record where the
     trail is off.
 
@@ -301,9 +302,9 @@ def _compose_envelope(
     opened: Opened,
     today: Today,
     diff: dict[str, Any],
-    causes: list[dict[str, object]],
+    causes: list[Change],
     others: Answer,
-) -> dict[str, Any]:
+) -> Envelope:
     """Return the answer as it is before a child was recorded."""
     then = inputs_of_corpus(opened.objects, opened.corpus)
     uris = [entry["uri"] for entry in diff["selected_entries"]["changed"]]
@@ -382,8 +383,8 @@ def _write_child(
     records: FileRecordStore,
     objects: FileObjectStore,
     child: Child,
-    answer: dict[str, Any],
-) -> dict[str, Any]:
+    answer: Envelope,
+) -> Envelope:
     """Return the answer once the child is on disk: made now, or by whoever came first with the same
     bytes."""
     place = Place(layout.RECORDS, child.name, child.invocation_id, child.profile_id)

@@ -56,6 +56,7 @@ from specify_cli.storage.store import FileRecordStore, HeldFile, Place
 if TYPE_CHECKING:
     from specify_cli.record.record import ReadAt
 
+Row = dict[str, object]
 MANIFEST = "EXPORT.json"
 # An export with proofs has members that readers of version 1 do not know.
 MANIFEST_VERSION, WITH_PROOFS = 1, 2
@@ -74,11 +75,11 @@ class Exported(NamedTuple):
     safe: bool
     sha256: str
     size: int
-    records: tuple[dict[str, object], ...]
+    records: tuple[Row, ...]
     objects: int
-    withheld_objects: tuple[dict[str, object], ...]
+    withheld_objects: tuple[Row, ...]
 
-    def as_value(self) -> dict[str, object]:
+    def as_value(self) -> Row:
         """Return the JSON shape `docs/schemas/exported.json`, for `json_pieces`."""
         return {
             **self._asdict(),
@@ -102,7 +103,7 @@ class Part(NamedTuple):
     data: Held
     annexes: dict[str, bytes]
     named: tuple[NamedObject, ...]
-    row: dict[str, object]
+    row: Row
 
 
 def export(
@@ -141,9 +142,7 @@ def export(
         annexed = {seal_at_end(data) for part in parts for data in part.annexes.values()}
         files |= prove({place.invocation_id for place in chosen}, annexed)
     rows = [part.row for part in parts]
-    ordered: list[dict[str, object]] = [
-        {"digest": name, "why": why} for name, why in sorted(left_out.items())
-    ]
+    ordered: list[Row] = [{"digest": name, "why": why} for name, why in sorted(left_out.items())]
     manifest = {"v": WITH_PROOFS if prove else MANIFEST_VERSION, "safe": safe, "records": rows}
     files[MANIFEST] = _spool(encode_manifest({**manifest, "withheld_objects": ordered}))
     hashed, size = hashlib.sha256(), 0
@@ -269,7 +268,7 @@ class Leaving:
                 content, file=name, invocation_id=place.invocation_id, tip=closing
             )
             named += objects
-        row: dict[str, object] = {
+        row: Row = {
             "invocation_id": place.invocation_id,
             "file": place.name,
             "lines": report.lines,

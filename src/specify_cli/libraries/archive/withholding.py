@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 
+# How often each rule applies.
+Counts = Mapping[str, int]
 # Why a line or an annex is withheld.
 REDACTION, IN_FULL, RECOVERED, CLOSING = (
     "redaction",
@@ -71,7 +73,7 @@ class Withheld:
         seq: int,
         event: object,
         why: str,
-        rules: Mapping[str, int] | None = None,
+        rules: Counts | None = None,
         file: str | None = None,
     ) -> None:
         """Note a line, or with `file` an annex; an event that is none of ours is called unknown."""
@@ -155,11 +157,11 @@ class Search:
         self._rules = sieved(rules)
         # What was found of texts in which something could be, by the names beside them; and inside
         # of texts.
-        self._named: dict[tuple[str, str | None, bool], Mapping[str, int]] = {}
-        self._inside: dict[str, Mapping[str, int]] = {}
-        self._names: dict[str, tuple[bool, Mapping[str, int]]] = {}
+        self._named: dict[tuple[str, str | None, bool], Counts] = {}
+        self._inside: dict[str, Counts] = {}
+        self._names: dict[str, tuple[bool, Counts]] = {}
 
-    def judge_line(self, fields: Mapping[str, object]) -> tuple[str | None, Mapping[str, int]]:
+    def judge_line(self, fields: Mapping[str, object]) -> tuple[str | None, Counts]:
         """Return why a line must not leave, with the rules that say so; None where it may.
 
         What was captured in full stays whatever it holds, so it is not searched.
@@ -222,7 +224,7 @@ class Search:
         # Lines have to begin and end where they did.
         return is_clear("\n".join(parts) if "\n" in together else together, self._rules)
 
-    def _count_clear(self, text: str, name: str | None, named: bool) -> Mapping[str, int] | None:
+    def _count_clear(self, text: str, name: str | None, named: bool) -> Counts | None:
         """As `_count_in_text` of a text that is clear by itself; None where it takes the closer
         look."""
         deep = _is_deep(text)
@@ -238,10 +240,10 @@ class Search:
         _raise_to(most, self._look_inside(text) if deep else {})
         return most
 
-    def _look(self, text: str) -> Mapping[str, int]:
+    def _look(self, text: str) -> Counts:
         return redact(text, self._rules).counts
 
-    def _look_at_name(self, name: str) -> tuple[bool, Mapping[str, int]]:
+    def _look_at_name(self, name: str) -> tuple[bool, Counts]:
         """Return whether a name is clear, and how often each rule applies to it."""
         found = self._names.get(name)
         if found is None:
@@ -249,7 +251,7 @@ class Search:
             found = _remember(self._names, name, (clear, {} if clear else self._look(name)), name)
         return found
 
-    def _count_in_text(self, text: str, name: str | None, named: bool = True) -> Mapping[str, int]:
+    def _count_in_text(self, text: str, name: str | None, named: bool = True) -> Counts:
         """Return how often each rule applies to a text: as it stands and as what it stands for, and
         the most of it."""
         most: dict[str, int] = {}
@@ -265,7 +267,7 @@ class Search:
         _raise_to(most, self._look_inside(text))
         return most
 
-    def _look_inside(self, text: str) -> Mapping[str, int]:
+    def _look_inside(self, text: str) -> Counts:
         found = self._inside.get(text)
         return (
             found
@@ -273,7 +275,7 @@ class Search:
             else _remember(self._inside, text, self._count_inside(text), text)
         )
 
-    def _count_inside(self, text: str) -> Mapping[str, int]:
+    def _count_inside(self, text: str) -> Counts:
         """Return how often each rule applies to what a text stands for.
 
         A captured value stands in its line as JSON text, where an escape hides from a rule what is
@@ -350,11 +352,11 @@ def _decode_character(match: re.Match[str]) -> str:
     return chr(int(name[1:], 16)) if len(name) == 5 else _SHORT_ESCAPES.get(name, name)
 
 
-def _add(counts: dict[str, int], more: Mapping[str, int]) -> None:
+def _add(counts: dict[str, int], more: Counts) -> None:
     for rule, count in more.items():
         counts[rule] = counts.get(rule, 0) + count
 
 
-def _raise_to(counts: dict[str, int], other: Mapping[str, int]) -> None:
+def _raise_to(counts: dict[str, int], other: Counts) -> None:
     for rule, count in other.items():
         counts[rule] = max(counts.get(rule, 0), count)

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from charter.model import Policy, PolicyRule
     from doctrine.load import Problem, SecretFinder
 
+    Findings = Iterator[Finding]
     Lines = Mapping[tuple[str | int, ...], int]
 
 # Joiners side by side join nothing; a private character has no meaning that a reader could know.
@@ -198,7 +199,7 @@ def _find_line(problem: Problem, rules: _Rules) -> int | None:
 # --- the charter
 
 
-def _check_charter(rules: _Rules) -> Iterator[Finding]:
+def _check_charter(rules: _Rules) -> Findings:
     inputs, files = rules.inputs, rules.files
     if inputs.charter_state == "missing":
         problem = "there is no charter, so agents receive no governance context"
@@ -218,7 +219,7 @@ def _check_charter(rules: _Rules) -> Iterator[Finding]:
     yield from _check_cost(inputs)
 
 
-def _check_cost(inputs: ContextInputs) -> Iterator[Finding]:
+def _check_cost(inputs: ContextInputs) -> Findings:
     """What every context begins with: what is too long for it, and what is always shown whole."""
     room = inputs.settings["always_tokens"] - _OPENING_TOKENS
     size = measure_charter(inputs)
@@ -240,7 +241,7 @@ def _check_cost(inputs: ContextInputs) -> Iterator[Finding]:
         yield finding("ALWAYS_SHOWN", artifact.path or path, 1, problem, repair)
 
 
-def _check_prose(text: str) -> Iterator[Finding]:
+def _check_prose(text: str) -> Findings:
     """Headings that say nothing or the same twice, and the one an agent is shown first."""
     lines = text.replace("\r\n", "\n").split("\n")
     headings = headings_of(lines)
@@ -277,7 +278,7 @@ def _strip_comments(text: str) -> str:
     return "".join((*parts, text[at:]))
 
 
-def _check_hidden(files: Mapping[str, bytes]) -> Iterator[Finding]:
+def _check_hidden(files: Mapping[str, bytes]) -> Findings:
     """Yield a finding for each line that holds characters a reader does not see and an agent
     does."""
     for path, data in files.items():
@@ -296,7 +297,7 @@ def _check_hidden(files: Mapping[str, bytes]) -> Iterator[Finding]:
 # --- the policy
 
 
-def _check_policy(linted: _Rules) -> Iterator[Finding]:
+def _check_policy(linted: _Rules) -> Findings:
     inputs = linted.inputs
     rules = [rule for rule in inputs.policy.rules if not rule.pack]
     if not rules:
@@ -328,7 +329,7 @@ def _check_policy(linted: _Rules) -> Iterator[Finding]:
 
 def _check_all_denied(
     policy: Policy, rules: Sequence[PolicyRule], artifacts: Sequence[Artifact], lines: Lines
-) -> Iterator[Finding]:
+) -> Findings:
     for what, ours in (("the charter", True), ("the doctrine", False)):
         deciders = [
             deciding(policy, item) for item in artifacts if (item.origin == "charter") is ours
@@ -347,9 +348,7 @@ def _check_all_denied(
             yield finding("ALL_DENIED", POLICY_PATH, line, f"all of {what} is denied", repair)
 
 
-def _check_idle_rule(
-    rule: PolicyRule, line: int, artifacts: Sequence[Artifact]
-) -> Iterator[Finding]:
+def _check_idle_rule(rule: PolicyRule, line: int, artifacts: Sequence[Artifact]) -> Findings:
     """Yield a rule that fits nothing. One by tag alone speaks of what is yet to be tagged, unless
     it is misspelt."""
     repair = (
@@ -395,7 +394,7 @@ def _is_wider(patterns: Sequence[str], narrower: Sequence[str]) -> bool:
 # --- names that lead nowhere
 
 
-def _check_references(rules: _Rules) -> Iterator[Finding]:
+def _check_references(rules: _Rules) -> Findings:
     inputs, profiles = rules.inputs, rules.profiles
     of_ours = {*KINDS, *(artifact.kind for artifact in rules.artifacts.values())}
     for prefix, lists in (
@@ -437,7 +436,7 @@ def _check_references(rules: _Rules) -> Iterator[Finding]:
             yield from _check_graph(rules, path)
 
 
-def _check_applies(rules: _Rules, artifact: Artifact) -> Iterator[Finding]:
+def _check_applies(rules: _Rules, artifact: Artifact) -> Findings:
     """What of `applies_to` nothing reads: another member, or a kind of work there is none of."""
     document = _read_yaml(artifact.path, rules.files)
     applies = document.get("applies_to") if isinstance(document, dict) else None
@@ -468,7 +467,7 @@ def _read_yaml(path: str, files: Mapping[str, bytes]) -> object:
 
 def _check_list(
     rules: _Rules, path: str, key: str, kind: str, identifiers: Sequence[str]
-) -> Iterator[Finding]:
+) -> Findings:
     """Yield what a list at a key of a file names and nobody defines."""
     for place, identifier in enumerate(identifiers):
         if f"doctrine://{kind}/{identifier}" not in rules.artifacts:
@@ -476,7 +475,7 @@ def _check_list(
             yield _report_unknown(rules, path, line, kind, identifier)
 
 
-def _check_graph(rules: _Rules, path: str) -> Iterator[Finding]:
+def _check_graph(rules: _Rules, path: str) -> Findings:
     inputs = rules.inputs
     profile_ids = {profile.profile_id for profile in rules.profiles.profiles}
     text = rules.files[path].decode("utf-8", "replace")

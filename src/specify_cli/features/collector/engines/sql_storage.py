@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from specify_cli.features.collector.engines.database import Database, Transaction
+from specify_cli.features.collector.engines.database import Database, Rows, Transaction
 from specify_cli.features.collector.engines.orders import (
     apply_order,
     read_orders,
@@ -48,6 +48,7 @@ from specify_cli.features.collector.storage import (
     RECORD,
     STORED,
     Conflict,
+    Event,
     Filter,
     HeldLog,
     HeldRecord,
@@ -96,7 +97,7 @@ class SqlStorage:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def _select(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def _select(self, statement: str, values: Sequence[object] = ()) -> Rows:
         return self._database.read(lambda transaction: transaction.run(statement, values))
 
     def require_whole(self, address: str) -> None:
@@ -121,9 +122,7 @@ class SqlStorage:
 
         self._database.write(rewrite)
 
-    def accept(
-        self, events: Sequence[Mapping[str, object]], now: str, client: str = ""
-    ) -> list[str]:
+    def accept(self, events: Sequence[Event], now: str, client: str = "") -> list[str]:
         """Store a batch of faultless events in one step; a verdict for each, durably.
 
         The client that first sent a phase of an invocation owns it: what another one adds is OWNED,

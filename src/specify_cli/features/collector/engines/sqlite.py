@@ -5,12 +5,12 @@ database = SqliteDatabase("events.db")
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from doctrine import os
-from specify_cli.features.collector.engines.database import Transaction, read_steps
+from specify_cli.features.collector.engines.database import Act, Rows, Transaction, read_steps
 from specify_cli.features.collector.engines.words import COLUMNS, list_words, place_of
 from specify_cli.features.collector.storage import StorageError, StorageUnusable
 
@@ -36,13 +36,13 @@ class _Connection:
         self.raw.create_function("place_of", 1, place_of, deterministic=True)
         self.raw.create_function("list_words", len(COLUMNS), _join_words, deterministic=True)
 
-    def run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def run(self, statement: str, values: Sequence[object] = ()) -> Rows:
         return self.raw.execute(statement, values).fetchall()
 
     def run_many(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
         self.raw.executemany(statement, rows)
 
-    def run_transaction(self, begin: str, act: Callable[[Transaction], T]) -> T:
+    def run_transaction(self, begin: str, act: Act[T]) -> T:
         with self.lock, _explained():
             self.raw.execute(begin)
             try:
@@ -100,11 +100,11 @@ class SqliteDatabase:
             self.close()
             raise StorageUnusable(f"{path}: {error}") from error
 
-    def write(self, act: Callable[[Transaction], T]) -> T:
+    def write(self, act: Act[T]) -> T:
         # Of two processes one waits here, not in the middle.
         return self._writer.run_transaction("BEGIN IMMEDIATE", act)
 
-    def read(self, act: Callable[[Transaction], T]) -> T:
+    def read(self, act: Act[T]) -> T:
         return self._reader.run_transaction("BEGIN", act)
 
     def purge(self) -> bool:

@@ -7,7 +7,7 @@ logged.
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from inspect import iscoroutinefunction
 from traceback import walk_tb
@@ -32,7 +32,9 @@ from specify_cli.features.collector.reception import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
     PARAMETERS,
+    Json,
     Problem,
+    Query,
     Refused,
     cursor_of,
     project_uuid,
@@ -128,9 +130,6 @@ def build_app(
     return _Edge(app, metrics)
 
 
-Query = Sequence[tuple[str, str]]
-Rows = Sequence[Row]
-Held = Iterable[tuple[Place, str]]
 Endpoint = Callable[[Setting, Request], Any]
 
 
@@ -187,9 +186,7 @@ def _list_invocations(setting: Setting, request: Request) -> Response:
     return answer_json({"items": rows, "next": following})
 
 
-def _list(
-    setting: Setting, request: Request, query: Sequence[tuple[str, str]]
-) -> tuple[list[Row], str | None]:
+def _list(setting: Setting, request: Request, query: Query) -> tuple[list[Row], str | None]:
     """Return the rows of the page that a query asks for, and the cursor of the next if there is
     one."""
     filters = read_wanted(query)
@@ -253,9 +250,7 @@ def _list_projects(setting: Setting, request: Request) -> Response:
     return answer_json({"items": projects, "next": following})
 
 
-def _page_projects(
-    setting: Setting, request: Request
-) -> tuple[list[dict[str, object]], str | None]:
+def _page_projects(setting: Setting, request: Request) -> tuple[list[Json], str | None]:
     """Return the projects of a page as they are described, and the cursor of the next page."""
     query = dict(request.query_params.multi_items())
     limit, after = query.pop("limit", str(DEFAULT_LIMIT)), query.pop("cursor", "")
@@ -329,7 +324,7 @@ def _show_timeline(setting: Setting, request: Request) -> Response:
 
 
 def _list_begun(
-    setting: Setting, request: Request, query: Sequence[tuple[str, str]]
+    setting: Setting, request: Request, query: Query
 ) -> tuple[list[Row], str | None, pages.Ahead]:
     """Return what `_list` does, without what clocks that are ahead would put at the head of it, and
     how much that is.
@@ -395,7 +390,7 @@ def _show_report(setting: Setting, request: Request) -> Response:
 
 
 def _show_many(
-    setting: Setting, request: Request, draw_page: Callable[[Query, Rows, Held], str]
+    setting: Setting, request: Request, draw_page: Callable[[Query, Sequence[Row], pages.Held], str]
 ) -> Response:
     query = [
         (name, value)

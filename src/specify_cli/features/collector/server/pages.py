@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.collector.holdings import Whole, count_rules, read_whole
-from specify_cli.features.collector.reception import PARAMETERS, Problem
+from specify_cli.features.collector.reception import PARAMETERS, Problem, Query
 from specify_cli.features.collector.storage import Conflict, Place, Row, StoredEvent, Totals
 from specify_cli.features.report.page import lay_out_report
 from specify_cli.features.report.summing import Run, add_up_runs, make_run
@@ -34,6 +34,8 @@ from specify_cli.record.reading.usage import add_up, describe_usage, sum_usage
 from specify_cli.record.story.telling import number_lines, tell_story
 from specify_cli.record.story.words import describe_work
 
+Held = Iterable[tuple[Place, str]]
+"""Whole records, each at its place."""
 _PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty collector")
 # A picture names so many rules.
 _SHARES = 12
@@ -57,7 +59,7 @@ class Ahead(NamedTuple):
 
 
 def timeline(
-    query: Sequence[tuple[str, str]],
+    query: Query,
     rows: Sequence[Row],
     following: str | None,
     totals: Totals,
@@ -155,9 +157,9 @@ def _draw(whole: Whole) -> Markup:
 
 
 def pictures(
-    query: Sequence[tuple[str, str]],
+    query: Query,
     rows: Sequence[Row],
-    held: Iterable[tuple[Place, str]],
+    held: Held,
     today: date,
 ) -> str:
     """Return pictures of some invocations; rules are told by those whose whole records are held."""
@@ -172,9 +174,9 @@ def pictures(
 
 
 def report(
-    query: Sequence[tuple[str, str]],
+    query: Query,
     rows: Sequence[Row],
-    held: Iterable[tuple[Place, str]],
+    held: Held,
 ) -> str:
     """Return a report of some invocations; of those whose whole records are not held only what
     their two events say."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from doctrine.text import count
-from specify_cli.features.replay.reports.report import REQUEST
+from specify_cli.features.replay.reports.report import REQUEST, Json
 
 _SHOWN = 300
 _LISTED = 20
@@ -20,7 +19,7 @@ _CONTROL = re.compile(
 )
 
 
-def page_of(value: Mapping[str, Any]) -> str:
+def page_of(value: Json) -> str:
     """Return the report as Markdown for a reader who was not there."""
     about = value["invocation"]
     lines = [
@@ -56,7 +55,7 @@ def page_of(value: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def first_screen(value: Mapping[str, Any]) -> list[str]:
+def first_screen(value: Json) -> list[str]:
     """Render a report for a terminal.
 
     It shows the verdict, the differences, and what cannot be reconstructed or asked again.
@@ -95,7 +94,7 @@ def first_screen(value: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _render_subject(value: Mapping[str, Any]) -> list[str]:
+def _render_subject(value: Json) -> list[str]:
     """Return the section that says which run was replayed, on what, and by which code."""
     about = value["invocation"]
     return [
@@ -124,7 +123,7 @@ def _render_subject(value: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _render_findings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
+def _render_findings(findings: Sequence[Json]) -> list[str]:
     rows = [
         (
             _render_text(item["code"]),
@@ -138,7 +137,7 @@ def _render_findings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
     return _render_table("## Differences", ("finding", "seq", "what", "recorded", "replayed"), rows)
 
 
-def _render_gaps(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+def _render_gaps(steps: Sequence[Json]) -> list[str]:
     rows = [
         (
             *_render_cells(item, "seq", "model"),
@@ -150,7 +149,7 @@ def _render_gaps(steps: Sequence[Mapping[str, Any]]) -> list[str]:
     return _render_table(title, ("seq", "model", "why"), rows)
 
 
-def _describe_end(about: Mapping[str, Any]) -> str:
+def _describe_end(about: Json) -> str:
     return (
         "not closed yet"
         if about["outcome"] is None
@@ -158,19 +157,19 @@ def _describe_end(about: Mapping[str, Any]) -> str:
     )
 
 
-def _describe_ground(point: Mapping[str, Any] | None, otherwise: str) -> str:
+def _describe_ground(point: Json | None, otherwise: str) -> str:
     if point is None:
         return otherwise
     return f"the corpus as of {_render_text(point['label'] or 'checkpoint')} (seq {point['seq']})"
 
 
-def _render_versions(code: Mapping[str, Any]) -> str:
+def _render_versions(code: Json) -> str:
     return _render_text(
         ", ".join(f"{name} {str(version)[:12]}" for name, version in sorted(code.items()))
     )
 
 
-def _render_integrity(integrity: Mapping[str, Any]) -> list[str]:
+def _render_integrity(integrity: Json) -> list[str]:
     lines = [
         "## Integrity",
         "",
@@ -186,7 +185,7 @@ def _render_integrity(integrity: Mapping[str, Any]) -> list[str]:
     return [*lines, ""] if integrity["notes"] else lines
 
 
-def _render_retrieval(item: Mapping[str, Any]) -> list[str]:
+def _render_retrieval(item: Json) -> list[str]:
     verdict = "as before" if item["match"] else "differs, or has nothing to be held against"
     lines = [f"## Retrieval {_render_text(item['request_id'])} (seq {item['seq']}): {verdict}", ""]
     lines += [f"Query: {_render_text(item['query'])}", ""]
@@ -231,7 +230,7 @@ def _render_retrieval(item: Mapping[str, Any]) -> list[str]:
     return [*lines, ""]
 
 
-def _render_ranked(hit: Mapping[str, Any] | None) -> str:
+def _render_ranked(hit: Json | None) -> str:
     return (
         "not there"
         if hit is None
@@ -239,14 +238,14 @@ def _render_ranked(hit: Mapping[str, Any] | None) -> str:
     )
 
 
-def _render_change(then: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
+def _render_change(then: Json | None, now: Json | None) -> str:
     if then is None or now is None:
         return "missing" if now is None else "extra"
     names = [name for name in ("rank", "score", "digest", "explain") if then[name] != now[name]]
     return ", ".join(names)
 
 
-def _render_work(value: Mapping[str, Any]) -> list[str]:
+def _render_work(value: Json) -> list[str]:
     gates = [
         (
             *_render_cells(item, "seq", "gate", "rule_ref"),
@@ -279,7 +278,7 @@ def _render_work(value: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _render_verdict(verdict: Mapping[str, Any] | None) -> str:
+def _render_verdict(verdict: Json | None) -> str:
     return (
         ""
         if verdict is None
@@ -287,7 +286,7 @@ def _render_verdict(verdict: Mapping[str, Any] | None) -> str:
     )
 
 
-def _render_cells(item: Mapping[str, Any], *names: str) -> list[str]:
+def _render_cells(item: Json, *names: str) -> list[str]:
     return [_render_text(item[name]) for name in names]
 
 

@@ -48,6 +48,8 @@ from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, Place
 
 CURSOR_VERSION = 1
+Members = dict[str, object]
+"""An event, a line or an object, by its members."""
 
 _PENDING, _DELIVERED, _REFUSED = 0, 1, 2
 _STATES = {"delivered": _DELIVERED, "refused": _REFUSED}
@@ -114,8 +116,8 @@ class Seen(NamedTuple):
     alone. `kind` is one of contract.KINDS.
     """
 
-    started: dict[str, object] | None
-    completed: dict[str, object] | None
+    started: Members | None
+    completed: Members | None
     excluded: str | None
     origin: str | None = None
     kind: str = LIVE
@@ -187,7 +189,7 @@ def look_at(root: str, place: Place) -> Seen:
         return Seen(None, None, "tombstone")
     seals = {id(entry.fields): entry.seal for entry in record.entries}
 
-    def sealed(fields: dict[str, object]) -> dict[str, object]:
+    def sealed(fields: Members) -> Members:
         return {**fields, "~": seals[id(fields)]}
 
     completed = None if record.completed is None else sealed(record.completed)
@@ -196,7 +198,7 @@ def look_at(root: str, place: Place) -> Seen:
     return Seen(sealed(record.started), completed, excluded, origin, kind)
 
 
-def envelope(project: Project, uuid: str, level: str, seen: Seen, phase: str) -> dict[str, object]:
+def envelope(project: Project, uuid: str, level: str, seen: Seen, phase: str) -> Members:
     """Return the CloudEvent of one phase; its texts go through today's redaction once more."""
     assert seen.started is not None
     rules = project.config.redaction
@@ -214,7 +216,7 @@ def _mask_text(text: object, rules: RuleSet) -> str | None:
     return None if text is None else redact(str(text), rules).text
 
 
-def _request_text(project: Project, started: Mapping[str, object]) -> str | None:
+def _request_text(project: Project, started: Members) -> str | None:
     """Return the request a record holds, from its object where it was too long for the line."""
     named = started.get("request_object")
     if named is not None:
@@ -303,7 +305,7 @@ class Outbox:
             for key, profile, state in rows
         ]
 
-    def event(self, due: Due, uuid: str, level: str) -> dict[str, object] | None:
+    def event(self, due: Due, uuid: str, level: str) -> Members | None:
         """Return the CloudEvent of a phase, read from its record now; None if the record may not be
         sent any more.
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -28,8 +28,9 @@ from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, S
 from specify_cli.features.sync import consent as consents
 from specify_cli.features.sync.consent import Consent
 from specify_cli.features.sync.sending.cosigning import ask_cosignature
-from specify_cli.features.sync.sending.outbox import Counts, Due, Outbox
+from specify_cli.features.sync.sending.outbox import Counts, Due, Members, Outbox
 from specify_cli.features.sync.sending.transport import (
+    Answer,
     Endpoint,
     Problem,
     body_of,
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from specify_cli.features.sync.sending.orders import OrdersDelivered
     from specify_cli.features.sync.sending.records import Receiver, RecordsDelivered
 
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 _Done = TypeVar("_Done", "RecordsDelivered", "OrdersDelivered")
 # A push behind a command gives up early and is started again by a later one; a push somebody asked
 # for insists.
@@ -135,7 +136,7 @@ def agreed(project: Project) -> tuple[str, Consent]:
 
 def push(
     project: Project,
-    environment: Mapping[str, str],
+    environment: consents.Environment,
     terms: RetryTerms = RetryTerms(),
     progress: Callable[[int, int], None] | None = None,
     held: int | None = None,
@@ -268,7 +269,7 @@ class _Push:
         """Return where records and orders go. What may pass is sent again."""
         from specify_cli.features.sync.sending.records import Receiver
 
-        def send(path: str, content: bytes) -> tuple[int, bytes]:
+        def send(path: str, content: bytes) -> Answer:
             url = f"{base}/v1/projects/{self.consent.project_uuid}/{path}"
             return self._insist(
                 lambda: self.endpoint.exchange("PUT", url, content),
@@ -287,20 +288,20 @@ class _Push:
 
     def _insist(
         self,
-        ask: Callable[[], _Answer],
-        is_later: Callable[[_Answer], bool],
-        tell_pause: Callable[[_Answer], float | None] = lambda _: None,
-    ) -> _Answer:
+        ask: Callable[[], _Result],
+        is_later: Callable[[_Result], bool],
+        tell_pause: Callable[[_Result], float | None] = lambda _: None,
+    ) -> _Result:
         """Return the last answer after as many tries as the terms allow; consent is asked for
         before each of them, and the endpoint may ask for a longer pause."""
 
-        def try_once() -> _Answer:
+        def try_once() -> _Result:
             self._require_agreement()
             return ask()
 
-        def read_answer(state: RetryCallState) -> _Answer:
+        def read_answer(state: RetryCallState) -> _Result:
             assert state.outcome is not None
-            answer: _Answer = state.outcome.result()
+            answer: _Result = state.outcome.result()
             return answer
 
         retrying = Retrying(
@@ -328,10 +329,10 @@ class _Push:
         if self.progress is not None:
             self.progress(self.delivered + self.refused, total)
 
-    def _compose_events(self, due: Sequence[Due]) -> list[dict[str, object]]:
+    def _compose_events(self, due: Sequence[Due]) -> list[Members]:
         """Return the events of the next request: what the contract allows, at most a request's
         size."""
-        events: list[dict[str, object]] = []
+        events: list[Members] = []
         size = 0
         for item in due:
             try:
@@ -352,7 +353,7 @@ class _Push:
             events.append(event)
         return events
 
-    def _send(self, events: Sequence[Mapping[str, object]]) -> None:
+    def _send(self, events: Sequence[Members]) -> None:
         verdict = self._insist(
             lambda: self.endpoint.post(events),
             lambda found: found.kind == "later" and (found.retry_after or 0.0) <= _PATIENCE,
@@ -386,7 +387,7 @@ class _Push:
             )
         return rest
 
-    def _refuse(self, due: Due, event: Mapping[str, object] | None, problem: Problem) -> None:
+    def _refuse(self, due: Due, event: Members | None, problem: Problem) -> None:
         """Note what was refused and why before it is passed over, so nothing is passed over
         unsaid."""
         self._write_refusal(due.invocation_id, due.phase, event, problem)
@@ -394,7 +395,7 @@ class _Push:
         self.refused += 1
 
     def _write_refusal(
-        self, invocation_id: str, phase: str, event: Mapping[str, object] | None, problem: Problem
+        self, invocation_id: str, phase: str, event: Members | None, problem: Problem
     ) -> None:
         line = {
             "at": _read_now(),
@@ -478,7 +479,7 @@ def append_line(path: str, value: object) -> None:
         raise consents.unavailable(path, error) from error
 
 
-def background(root: str, folder: str, environment: Mapping[str, str], held: int) -> None:
+def background(root: str, folder: str, environment: consents.Environment, held: int) -> None:
     """Run the push behind a command's answer: short, quiet, and what stopped it is where `sync
     status` shows it."""
     try:

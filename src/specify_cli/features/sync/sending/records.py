@@ -15,8 +15,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from specify_cli.errors import InvocationError
-from specify_cli.features.sync.sending.outbox import Outbox, look_at
-from specify_cli.features.sync.sending.transport import parse_answer
+from specify_cli.features.sync.sending.outbox import Members, Outbox, look_at
+from specify_cli.features.sync.sending.transport import Answer, parse_answer
 from specify_cli.libraries.archive.archive import Leaving
 from specify_cli.libraries.wire.contract import canonical
 from specify_cli.project.config import Project
@@ -48,12 +48,12 @@ class Receiver(NamedTuple):
 
     project: Project
     outbox: Outbox
-    send: Callable[[str, bytes], tuple[int, bytes]]
+    send: Callable[[str, bytes], Answer]
     refuse: Callable[[str, str, int, str], None]
     lines: bool
     objects: bool
 
-    def put(self, path: str, body: str) -> tuple[int, bytes]:
+    def put(self, path: str, body: str) -> Answer:
         """Return status and answer of one request."""
         return self.send(path, body.encode())
 
@@ -290,8 +290,8 @@ class Preview(NamedTuple):
     why.
     """
 
-    lines: list[dict[str, object]]
-    objects: list[dict[str, object]]
+    lines: list[Members]
+    objects: list[Members]
 
 
 def preview_record(project: Project) -> Preview:
@@ -312,7 +312,7 @@ def preview_record(project: Project) -> Preview:
             lines = [json.loads(line) for line in value["lines"].split("\n")[:-1]]
             contents = {name: data.decode() for name, data in sending.objects.items()}
             left: dict[str, str] = value["withheld"]
-            objects: list[dict[str, object]] = [
+            objects: list[Members] = [
                 {
                     "digest": name,
                     "field": sending.fields.get(name),

@@ -31,6 +31,8 @@ ANSWER_SECONDS = 10.0
 MAX_ANSWER = 1024 * 1024
 MAX_RETRY_AFTER = 24 * 3600.0
 
+Answer = tuple[int, bytes]
+"""The status of an answer, or 0 for none, and its body."""
 _AGAIN = frozenset({408, 425, 429})
 _AT_FAULT = frozenset({400, 409, 413, 415, 422})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -198,7 +200,7 @@ class Endpoint:
         """Let go of the connection."""
         self._client.close()
 
-    def exchange(self, method: str, url: str, content: bytes = b"") -> tuple[int, bytes]:
+    def exchange(self, method: str, url: str, content: bytes = b"") -> Answer:
         """Return status and body of one small request; 0 and why where there was no whole answer.
         Never raises."""
         headers = {"Content-Type": "text/plain; charset=utf-8"} if content else {}
