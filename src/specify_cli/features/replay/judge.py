@@ -26,6 +26,7 @@ from specify_cli.features.replay.outcomes import (
     Point,
     Retrieval,
     SortedRecord,
+    get_object,
     get_seq,
     make_finding,
     shorten,
@@ -165,9 +166,9 @@ def recorded_outcome(retrieval: Retrieval, started: Fields) -> Outcome | None:
     error = response.get("error")
     # A charter that could not be read is said beside the result and is no part of it.
     problem = None if error is None or str(error).startswith("charter unreadable") else str(error)
-    text_hash = started.get("governance_context_hash") if retrieval.is_context else None
-    printed = started.get("printed") if retrieval.is_context else None
-    printed_hash = printed.get("hash") if isinstance(printed, Mapping) else None
+    told = started if retrieval.is_context else {}
+    text_hash = told.get("governance_context_hash")
+    printed_hash = get_object(told, "printed").get("hash")
     return Outcome(
         _filter_maps(response.get("hits")),
         _filter_maps(response.get("filters_applied")),
@@ -233,8 +234,7 @@ def judge_retrieval(
 def _compare_hits(
     seq: int, where: str, expected: Outcome, actual: Outcome, epsilon: Decimal
 ) -> list[Finding]:
-    then = {str(hit.get("uri")): hit for hit in expected.hits}
-    now = {str(hit.get("uri")): hit for hit in actual.hits}
+    then, now = expected.by_uri, actual.by_uri
     findings: list[Finding] = []
     apart: set[str] = set()
 
@@ -254,10 +254,7 @@ def _compare_hits(
             apart.add(uri)
             how_far = "" if by is None else f", {by} apart"
             note("SCORE_MISMATCH", f"{uri}: {say(one)} then, {say(two)} now{how_far}", one, two)
-        old, new = (
-            value if isinstance(value, Mapping) else {}
-            for value in (hit.get("explain"), again.get("explain"))
-        )
+        old, new = (get_object(side, "explain") for side in (hit, again))
         for name in (*_COMPONENTS, *sorted({*old, *new} - set(_COMPONENTS))):
             if _compare_numbers(old.get(name), new.get(name), epsilon)[0]:
                 note("EXPLAIN_MISMATCH", f"{uri}: {name}", old.get(name), new.get(name))

@@ -17,7 +17,7 @@ from doctrine.load import ParseCache, parse_bundle
 from doctrine.text import say, spell
 from specify_cli.errors import StoredDataError
 from specify_cli.features.replay.judge import Integrity
-from specify_cli.features.replay.outcomes import Code, Fields, SortedRecord, read_past
+from specify_cli.features.replay.outcomes import Code, Fields, SortedRecord, get_object, read_past
 from specify_cli.invocation.ends.opening import build_digest
 from specify_cli.record import layout, snapshot
 from specify_cli.record.findings import ERROR, OF_THE_LINES, RecordReport
@@ -83,9 +83,8 @@ class Opened(NamedTuple):
     @property
     def code(self) -> Code:
         """Return the code that decided and the code that decides now."""
-        recorded = self.manifest.get("code")
         current = {**snapshot.CODE_VERSIONS, "build": build_digest()}
-        return Code(recorded if isinstance(recorded, dict) else {}, current)
+        return Code(get_object(self.manifest, "code"), current)
 
     @property
     def corpus(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading.views import View, pick
@@ -74,6 +74,11 @@ class Outcome(NamedTuple):
     text_hash: str | None = None
     failure: str | None = None
     printed_hash: str | None = None
+
+    @property
+    def by_uri(self) -> dict[str, Fields]:
+        """Return the hits by what they are of."""
+        return {str(hit.get("uri")): hit for hit in self.hits}
 
 
 class Code(NamedTuple):
@@ -247,6 +252,12 @@ def make_finding(
 ) -> Finding:
     severity, meaning = FINDINGS[code]
     return Finding(code, severity, seq, part, f"{meaning}: {detail}", expected, actual)
+
+
+def get_object(fields: Fields, name: str) -> dict[str, Any]:
+    """Return a member that is an object; an empty one where it is none."""
+    value = fields.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def get_seq(fields: Fields) -> int:

@@ -50,6 +50,7 @@ from specify_cli.features.replay.outcomes import (
     Outcome,
     Point,
     Retrieval,
+    get_object,
     read_past,
 )
 from specify_cli.features.replay.patches import apply_patches, judge_patch
@@ -391,8 +392,7 @@ def _closes_record(call: Fields) -> bool:
 
 def _look_at_models(opened: Opened) -> Sequence[tuple[Fields, Sequence[dict[str, object]]]]:
     """Return each question to a model, and why it cannot be reconstructed exactly."""
-    models, capture = opened.past.models, opened.past.started.get("capture")
-    modes = capture if isinstance(capture, dict) else {}
+    models, modes = opened.past.models, get_object(opened.past.started, "capture")
     gaps = [tuple(model_gaps(fields, modes, opened.objects.get)) for fields in models]
     return View(len(gaps), lambda at: (models[at], gaps[at]))
 

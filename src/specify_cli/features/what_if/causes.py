@@ -9,7 +9,7 @@ from typing import NamedTuple
 from charter.context import CharterContextResult
 from charter.inputs import ContextInputs, complete_settings
 from specify_cli.features.replay.opening import Opened
-from specify_cli.features.replay.outcomes import Fields, Outcome
+from specify_cli.features.replay.outcomes import Fields, Outcome, get_object
 from specify_cli.features.replay.replay import routing_of
 from specify_cli.invocation.ends.opening import Routed
 from specify_cli.project.config import Project
@@ -35,13 +35,11 @@ class Today(NamedTuple):
 
 
 def read_config_then(opened: Opened) -> Fields:
-    config = opened.manifest.get("config")
-    return config if isinstance(config, dict) else {}
+    return get_object(opened.manifest, "config")
 
 
 def read_settings_then(opened: Opened) -> Fields:
-    settings = read_config_then(opened).get("settings")
-    return settings if isinstance(settings, dict) else {}
+    return get_object(read_config_then(opened), "settings")
 
 
 def find_causes(
@@ -112,7 +110,7 @@ def _list_changes(what: str, then: Fields, now: Fields) -> Iterable[Change]:
 def _compare_hits(then: Outcome, now: Outcome) -> list[Change]:
     """Return the ranks and scores that differ, where both found the same entries: else those say
     enough."""
-    one, two = ({str(hit.get("uri")): hit for hit in side.hits} for side in (then, now))
+    one, two = then.by_uri, now.by_uri
     if one.keys() != two.keys():
         return []
     return [
@@ -180,9 +178,9 @@ def _compare_config(project: Project, opened: Opened, live: ContextInputs) -> li
     same_code = opened.code.recorded == opened.code.current
     if then.get("redaction") != rules and (same_code or "redaction" in project.config.document):
         changes.append(_describe_change("redaction", "rules", then.get("redaction"), rules))
-    capture = then.get("capture")
+    capture = get_object(then, "capture")
     for side, ceiling in sorted(project.config.capture_ceiling.items()):
-        mode = capture.get(side) if isinstance(capture, dict) else None
+        mode = capture.get(side)
         # A run may have asked for less than the config allows; only what it would not be allowed
         # today is drift.
         if mode in MODES and narrower(str(mode), ceiling) != mode:

@@ -19,7 +19,7 @@ from doctrine.load import ParseCache
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.replay.judge import recorded_outcome
 from specify_cli.features.replay.opening import Opened, open_past, read_intact, refusal
-from specify_cli.features.replay.outcomes import Outcome, Retrieval
+from specify_cli.features.replay.outcomes import Outcome, Retrieval, get_object
 from specify_cli.features.replay.quiet import network_denied
 from specify_cli.features.replay.replay import assembled, load_rules, outcome_of, route_again
 from specify_cli.features.what_if.backtest import Answer, judge_gates, judge_retrievals
@@ -213,8 +213,7 @@ def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: R
     context = assembled(opened, inputs, retrieval, profile=profile, action=decision.action)
     if isinstance(context, str):
         raise refusal("invalid_snapshot", f"the recorded config cannot be used: {context}")
-    masks = started.get("redactions")
-    redacted = Redacted(opened.request, dict(masks) if isinstance(masks, dict) else {})
+    redacted = Redacted(opened.request, get_object(started, "redactions"))
     routed = Routed(project, cache, registry, profiles, table, facts, redacted, decision)
     return Today(routed, context, outcome_of(context, retrieval), live, inputs)
 
@@ -263,7 +262,7 @@ def diff_of(original: Outcome, replay: Outcome) -> dict[str, Any]:
     """Return what changed between two contexts: entries by uri, filters by (rule_id, uri, action),
     all sorted."""
     then, now = (
-        {str(hit.get("uri")): hit.get("digest") for hit in side.hits} for side in (original, replay)
+        {uri: hit.get("digest") for uri, hit in side.by_uri.items()} for side in (original, replay)
     )
     filters_then, filters_now = (
         {tuple(str(item.get(key)) for key in _FILTER) for item in side.filters_applied}
@@ -338,19 +337,17 @@ def _compose_child(
     started, routed, context = opened.past.started, today.routed, today.context
     config = {**read_config_then(opened), "retrieval": retrieval.request.get("config")}
     frozen = snapshot_of(routed, context.inputs, config)
-    limits, tools, capture = (started.get(key) for key in ("limits", "tools", "capture"))
-    program, hint = started.get("program"), started.get("requested_profile")
+    limits, program = started.get("limits"), started.get("program")
     terms = Terms(
-        limits=dict(limits) if isinstance(limits, dict) else None,
-        tools=dict(tools) if isinstance(tools, dict) else {},
+        limits=limits if isinstance(limits, dict) else None,
+        tools=get_object(started, "tools"),
         program=_get_text(program),
         run_kind="as_of_replay",
         parent=opened.past.invocation_id,
     )
-    modes = dict(capture) if isinstance(capture, dict) else {}
-    asked = Asked(
-        invocation_id, millis, str(started.get("verb")), _get_text(hint), caller, terms, modes
-    )
+    verb, modes = str(started.get("verb")), get_object(started, "capture")
+    hint = _get_text(started.get("requested_profile"))
+    asked = Asked(invocation_id, millis, verb, hint, caller, terms, modes)
     bodies = compose_opening(routed, context, frozen, asked)
     # A child cites the record it replays and nothing else, so that whoever makes it again makes the
     # same bytes.

@@ -163,8 +163,7 @@ def _describe_retrieval(rerun: Rerun) -> Json:
 
 
 def _pair_hits(expected: Outcome, actual: Outcome) -> list[Json]:
-    then = {str(hit.get("uri")): hit for hit in expected.hits}
-    now = {str(hit.get("uri")): hit for hit in actual.hits}
+    then, now = expected.by_uri, actual.by_uri
     return [
         {
             "uri": uri,
