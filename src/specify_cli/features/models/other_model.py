@@ -44,7 +44,6 @@ from specify_cli.redaction.json_values import foreign_text, parse_foreign
 from specify_cli.redaction.redact import RuleSet, redact
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.store import FileRecordStore
 
 SAME, DIFFERS, NOT_EVALUATED = "same", "differs", "not_evaluated"
 _DIFF_LINES = 200
@@ -116,7 +115,7 @@ def ask_other_model(
     # 1. Where it may go, and what is asked.
     dialect = _find_dialect(project, endpoint)
     place = Index(project.root).resolve(invocation_id)
-    _, record = read_intact(FileRecordStore(project.root).hold(place), place.path)
+    _, record = read_intact(project.root, place)
     history, rules = History((), FileObjectStore(project.root).get), project.config.redaction
     run: Run | None = None
     compared: list[AnswerCompared] = []

@@ -13,12 +13,11 @@ from typing import NamedTuple
 
 from specify_cli.errors import InvocationError
 from specify_cli.features.replay.quiet import spare_running_threads
-from specify_cli.features.replay.replay import Options, replay_bytes
+from specify_cli.features.replay.replay import Options, replay_place
 from specify_cli.features.replay.reports.report import describe_verdict
 from specify_cli.libraries.work.sharing import HERE, Engine, share_out
 from specify_cli.libraries.work.sources import Item, Source, iter_opened, list_items
-from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.store import FileRecordStore, Place
+from specify_cli.storage.store import Place
 
 MATCH, DIFFERS, NOT_EVALUATED, REFUSED = VERDICTS = ("match", "differs", "not_evaluated", "refused")
 
@@ -75,8 +74,7 @@ def _replay_one(source: Source, root: str, place: Place, options: Options) -> Ag
         return Again(source.name, place.invocation_id, place.path, verdict, code, message)
 
     try:
-        record, objects = FileRecordStore(root).hold(place), FileObjectStore(root)
-        replayed = replay_bytes(record, place.path, objects, options)
+        replayed = replay_place(root, place, options)
     except InvocationError as error:
         if error.code in ("INVALID_VALUE", "RULES_NOT_FOUND"):
             raise

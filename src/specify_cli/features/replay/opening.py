@@ -1,6 +1,6 @@
 """Open a record that can be replayed: verify it, refuse what cannot be decided again.
 
-    opened = open_past(data, file, FileObjectStore(root, trail))
+    opened = open_past(root, place)
     opened.past.started, opened.frozen.profiles
 
 Each object is read once, so what was verified is what is used (`ReadOnceObjects`).
@@ -31,11 +31,11 @@ from specify_cli.storage.frozen import (
     mapping_of,
     policy_hash_of,
 )
+from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach, Reached
-from specify_cli.storage.store import ObjectStore
+from specify_cli.storage.store import FileRecordStore, ObjectStore, Place
 
 if TYPE_CHECKING:
-    from specify_cli.record.record import Source
     from specify_cli.storage.store import Blobs
 
 # Outputs of the run: a replay makes them again or does without.
@@ -93,23 +93,18 @@ class Opened(NamedTuple):
 
 
 def open_past(
-    data: Source,
-    file: str,
-    objects: ObjectStore,
-    *,
-    against: bool = False,
-    cache: ParseCache | None = None,
+    root: str, place: Place, *, against: bool = False, cache: ParseCache | None = None
 ) -> Opened:
     """Return a record that verifies and whose snapshot is whole, with what it names.
 
     Raises StoredDataError unreplayable.tampered, nested_replay (only `against` today),
     missing_policy_snapshot, invalid_snapshot, missing_input: in this order.
     """
-    store = ReadOnceObjects(objects)
+    store = ReadOnceObjects(FileObjectStore(root))
     # 1. Nothing of it may have been changed.
-    report, record = read_intact(data, file)
+    report, record = read_intact(root, place)
     reached = list(Reach(store).of(report.objects))
-    _check_unaltered(reached, file)
+    _check_unaltered(reached, place.path)
     past = read_past(fields_of(record))
     # 2. A replay is not replayed against today; its origin is.
     if against:
@@ -238,7 +233,7 @@ def _read_manifest(named: str, reached: Sequence[Reached], store: ReadOnceObject
         raise _invalid(error.message) from error
 
 
-def read_intact(data: Source, file: str) -> tuple[RecordReport, Record]:
+def read_intact(root: str, place: Place) -> tuple[RecordReport, Record]:
     """Read a record whose lines are as they were written. Raises StoredDataError
     unreplayable.tampered, missing_input.
 
@@ -246,11 +241,10 @@ def read_intact(data: Source, file: str) -> tuple[RecordReport, Record]:
     an open record is a crash and no line: nothing was answered for it. Behind a closing line no
     writer of ours leaves one.
     """
-    folder, _, name = file.rpartition("/")
-    name_ids = layout.parse_record_name(name)
-    report = verify_record(
-        whole_lines(data), file=file, name_ids=name_ids, withheld=folder == layout.IMPORTED
-    )
+    data, file = FileRecordStore(root).hold(place), place.path
+    name_ids = layout.parse_record_name(place.name)
+    may_lack = place.folder == layout.IMPORTED
+    report = verify_record(whole_lines(data), file=file, name_ids=name_ids, withheld=may_lack)
     erased = [line for line in report.erased if line.members]
     for item in report.findings:
         if item.code == "ERASURE_UNPROVEN":

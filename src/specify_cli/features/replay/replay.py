@@ -14,7 +14,7 @@ import itertools
 import sys
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from charter.context import CharterContextResult, assemble_context, choose_room
 from charter.inputs import ContextInputs
@@ -70,11 +70,8 @@ from specify_cli.storage.frozen import inputs_of_corpus, limit_hits
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import read_record
-from specify_cli.storage.store import FileRecordStore, ObjectStore, Place, digest
+from specify_cli.storage.store import FileRecordStore, Place, digest
 from specify_cli.trail.log.entries import write_annex
-
-if TYPE_CHECKING:
-    from specify_cli.record.record import Source
 
 REPORT_PAGE = "replay_report.md"
 REPORT_JSON = "replay_report.json"
@@ -101,16 +98,14 @@ def replay(project: Project, invocation_id: str, options: Options = Options()) -
     Raises CallerError INVOCATION_NOT_FOUND, CHECKPOINT_NOT_FOUND, INVALID_VALUE, RULES_NOT_FOUND
     and StoredDataError unreplayable.*.
     """
-    place = Index(project.root).resolve(invocation_id)
-    objects = FileObjectStore(project.root, project.config.trail)
-    return replay_bytes(FileRecordStore(project.root).hold(place), place.path, objects, options)
+    return replay_place(project.root, Index(project.root).resolve(invocation_id), options)
 
 
-def replay_bytes(data: Source, file: str, objects: ObjectStore, options: Options) -> Replayed:
-    """As `replay`, for the bytes of a record named `file` and any store of objects."""
+def replay_place(root: str, place: Place, options: Options) -> Replayed:
+    """As `replay`, for a record at its place."""
     with network_denied():
         # 1. Refuse what cannot be replayed, before anything is run.
-        opened = open_past(data, file, objects)
+        opened = open_past(root, place)
         start, end, last = (
             None if text is None else _find_point(opened, text) for text in options[:3]
         )

@@ -46,8 +46,7 @@ from specify_cli.libraries.work.sources import (
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.readable_diff import show_difference
-from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.store import FileRecordStore, Place
+from specify_cli.storage.store import Place
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import START
 from specify_cli.trail.log.notes import encode
@@ -462,12 +461,7 @@ def judge_place(root: str, place: Place, sights: Sights) -> Answer | None:
     again."""
     try:
         with network_denied():
-            opened = open_past(
-                FileRecordStore(root).hold(place),
-                place.path,
-                FileObjectStore(root),
-                cache=sights.cache,
-            )
+            opened = open_past(root, place, cache=sights.cache)
             if str(opened.past.started.get("run_kind") or "live") != "live":
                 return None
             return judge_record(opened, sights, gates.RULES)

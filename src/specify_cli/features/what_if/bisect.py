@@ -29,8 +29,6 @@ from specify_cli.project.config import Project
 from specify_cli.project.root import require_worktree
 from specify_cli.record.ids import millis_of
 from specify_cli.storage.index import Index
-from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.store import FileRecordStore
 
 _FOLDERS = (
     ".kittify/charter",
@@ -76,10 +74,9 @@ def find_culprit(project: Project, invocation_id: str) -> Culprit:
     unreplayable.*."""
     top = require_worktree(project.root, "there are no commits to ask")
     place = Index(project.root).resolve(invocation_id)
-    objects = FileObjectStore(project.root, project.config.trail)
     with network_denied():
         load_rules(None)
-        opened = open_past(FileRecordStore(project.root).hold(place), place.path, objects)
+        opened = open_past(project.root, place)
         ours = judge_record(opened, Sights(_NOTHING), gates.RULES).found
     culprit = Culprit(opened.past.invocation_id, "code", None, None, 0, ours, opened.code.changes)
     return culprit if ours else _ask_commits(project.root, top, opened, culprit)

@@ -90,7 +90,7 @@ def replay_against(
         place = _find_root(project, place)
     objects = FileObjectStore(project.root, project.config.trail)
     records = FileRecordStore(project.root, project.config.trail)
-    opened = _open_original(records, objects, place)
+    opened = _open_original(project.root, place)
     # 2. What was answered before under this key is the answer.
     known = None if key is None or not trail else claimed(project, opened.past.invocation_id, key)
     if known is not None:
@@ -125,9 +125,9 @@ def replay_against(
     return _write_child(project, records, objects, child, answer)
 
 
-def _open_original(records: FileRecordStore, objects: FileObjectStore, place: Place) -> Opened:
+def _open_original(root: str, place: Place) -> Opened:
     """Return a record that can be replayed against today. Raises StoredDataError unreplayable.*."""
-    opened = open_past(records.hold(place), place.path, objects, against=True)
+    opened = open_past(root, place, against=True)
     if str(opened.past.started.get("verb")) not in tiers.MODE_OF_VERB:
         raise refusal(
             "invalid_snapshot", f"started: verb: expected {', '.join(tiers.MODE_OF_VERB)}"
@@ -148,7 +148,7 @@ def _find_root(project: Project, place: Place) -> Place:
     unreplayable.tampered."""
     seen: set[str] = set()
     while True:
-        _, record = read_intact(FileRecordStore(project.root).hold(place), place.path)
+        _, record = read_intact(project.root, place)
         parent = record.started.get("parent_invocation_id")
         if parent is None or str(record.started.get("run_kind") or "live") == "live":
             return place
