@@ -40,6 +40,9 @@ _NUMBERED = re.compile(r"[Vv]?\d+[_.-]")
 _UNDOING_TOOLS = ("alembic", "django", "rails", "knex")
 
 
+Names = tuple[str, ...]
+
+
 class Step(NamedTuple):
     """One command of a project: what it is for, the line to type, the language it belongs to ("" =
     any)."""
@@ -61,8 +64,8 @@ class Package(NamedTuple):
 class Data(NamedTuple):
     """Where schema changes live and how they are made here; an empty text is what is not known."""
 
-    folders: tuple[str, ...] = ()
-    scripts: tuple[str, ...] = ()
+    folders: Names = ()
+    scripts: Names = ()
     tool: str = ""
     dialect: str = ""
     naming: str = ""
@@ -73,13 +76,13 @@ class Survey(NamedTuple):
     """What a repository says about itself."""
 
     name: str = ""
-    languages: tuple[str, ...] = ()
-    root_languages: tuple[str, ...] = ()
-    frameworks: tuple[str, ...] = ()
+    languages: Names = ()
+    root_languages: Names = ()
+    frameworks: Names = ()
     steps: tuple[Step, ...] = ()
-    sources: tuple[str, ...] = ()
-    tests: tuple[str, ...] = ()
-    ci: tuple[str, ...] = ()
+    sources: Names = ()
+    tests: Names = ()
+    ci: Names = ()
     owners: str = ""
     changelog: str = ""
     data: Data | None = None
@@ -125,7 +128,7 @@ def _is_aside(path: str) -> bool:
 # --- names and languages
 
 
-def _find_sources(repository: Repository) -> tuple[str, ...]:
+def _find_sources(repository: Repository) -> Names:
     """Return the folders of the project's code: the usual ones, else packages in the root, the
     largest first; "." is the root where it is no package but holds code."""
     usual = tuple(
@@ -159,7 +162,7 @@ def _project_name(manifests: _Manifests) -> str:
     return ""
 
 
-def _find_languages(repository: Repository, known: tuple[str, ...]) -> tuple[str, ...]:
+def _find_languages(repository: Repository, known: Names) -> Names:
     """Those of the root first, then by number of files; a stray file or two does not make a
     language."""
     counts: dict[str, int] = {}
@@ -216,7 +219,7 @@ def _find_packages(repository: Repository) -> Iterator[Package]:
 
 
 def _find_steps(
-    repository: Repository, manifests: _Manifests, languages: tuple[str, ...]
+    repository: Repository, manifests: _Manifests, languages: Names
 ) -> tuple[Step, ...]:
     general = {step.purpose: step for step in _read_targets(repository)}
     typed = repository.has("tsconfig.json") or "typescript" in languages
@@ -356,7 +359,7 @@ def _find_package_steps(repository: Repository, manifests: _Manifests) -> Iterat
             break
 
 
-def _find_ci(repository: Repository) -> tuple[str, ...]:
+def _find_ci(repository: Repository) -> Names:
     """Return the files that say what runs on every push."""
     paths = [".gitlab-ci.yml", ".circleci/config.yml", "Jenkinsfile"]
     folder = ".github/workflows"

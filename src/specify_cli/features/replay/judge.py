@@ -21,6 +21,7 @@ from specify_cli.features.replay.outcomes import (
     Code,
     Fields,
     Finding,
+    Findings,
     Get,
     Outcome,
     Point,
@@ -87,7 +88,7 @@ def _compare_numbers(one: object, two: object, epsilon: Decimal) -> tuple[bool, 
 # --- the router
 
 
-def judge_router(started: Fields, again: Fields, code: Code) -> list[Finding]:
+def judge_router(started: Fields, again: Fields, code: Code) -> Findings:
     """Return the recorded routing against the one that came out again; both give the same four
     fields."""
     differing = [name for name in again if started.get(name) != again[name]]
@@ -127,7 +128,7 @@ def execution_hash_of(started: Fields, request: str, profile: object, policy: ob
     )
 
 
-def judge_execution(started: Fields, again: str | None) -> list[Finding]:
+def judge_execution(started: Fields, again: str | None) -> Findings:
     """Return where the recorded execution hash is not that of the members the record states."""
     recorded = started.get("execution_hash")
     if again is None or recorded == again:
@@ -137,7 +138,7 @@ def judge_execution(started: Fields, again: str | None) -> list[Finding]:
     ]
 
 
-def judge_notes(integrity: Integrity, findings: Sequence[Finding]) -> list[Finding]:
+def judge_notes(integrity: Integrity, findings: Sequence[Finding]) -> Findings:
     """Return where verify found that lines contradict themselves or each other, and nothing else
     says that they do."""
     named = {item.seq for item in findings if item.severity == ERROR and item.seq is not None}
@@ -181,13 +182,13 @@ def recorded_outcome(retrieval: Retrieval, started: Fields) -> Outcome | None:
 
 def judge_retrieval(
     retrieval: Retrieval, expected: Outcome, actual: Outcome, epsilon: Decimal, code: Code | None
-) -> list[Finding]:
+) -> Findings:
     """Return two outcomes of one request.
 
     `code` is given where both saw the same inputs, so that only it can explain.
     """
     seq, where = retrieval.seq, f"retrieval {retrieval.request_id}"
-    findings: list[Finding] = []
+    findings: Findings = []
     unexplained: list[tuple[str, object, object]] = []
     if actual.failure is not None:
         unexplained.append(("it", "a result", actual.failure))
@@ -213,7 +214,7 @@ def judge_retrieval(
         if kept == now and recorded != computed:
             unexplained.append(("result_hash", recorded, computed))
     part = "context" if retrieval.is_context else "retrieval"
-    drifted: list[Finding] = []
+    drifted: Findings = []
     if code is not None:
         errors = dict.fromkeys(item.code for item in findings if item.severity == ERROR)
         differing = [*errors, *(name for name, _, _ in unexplained)]
@@ -233,9 +234,9 @@ def judge_retrieval(
 
 def _compare_hits(
     seq: int, where: str, expected: Outcome, actual: Outcome, epsilon: Decimal
-) -> list[Finding]:
+) -> Findings:
     then, now = expected.by_uri, actual.by_uri
-    findings: list[Finding] = []
+    findings: Findings = []
     apart: set[str] = set()
 
     def note(code: str, detail: str, one: object, two: object) -> None:
@@ -275,7 +276,7 @@ def _order(
     now: Mapping[str, Fields],
     apart: set[str],
     epsilon: Decimal,
-) -> list[Finding]:
+) -> Findings:
     """Return a change of order among the hits of both: a warning where epsilon explains it, for
     ties go by uri."""
     before, after = [uri for uri in then if uri in now], [uri for uri in now if uri in then]
@@ -297,7 +298,7 @@ def _order(
     return [item if explained else item._replace(severity=ERROR)]
 
 
-def _compare_filters(seq: int, where: str, expected: Outcome, actual: Outcome) -> list[Finding]:
+def _compare_filters(seq: int, where: str, expected: Outcome, actual: Outcome) -> Findings:
     then, now = (
         dict.fromkeys(
             tuple(str(applied.get(key)) for key in ("rule_id", "uri", "action"))
@@ -322,7 +323,7 @@ def _filter_maps(value: object) -> tuple[Fields, ...]:
 
 def _report_drift(
     part: str, code: Code, seq: int, differing: Sequence[str], where: str = ""
-) -> list[Finding]:
+) -> Findings:
     """Return the finding that the code behind a differing part is another one."""
     drift = code.drift(part)
     if not differing or not drift:
@@ -386,7 +387,7 @@ def ask_gate(
     return Asked(fields, "reproduced" if same else "differs", "", outcome, reason)
 
 
-def judge_gate(asked: Asked) -> list[Finding]:
+def judge_gate(asked: Asked) -> Findings:
     """Return where a gate decides otherwise."""
     if asked.status != "differs":
         return []
@@ -437,10 +438,10 @@ def capture_mode(fields: Fields, name: str, capture: Fields) -> str:
 # --- states
 
 
-def judge_states(lines: Iterable[Fields], code: Code) -> tuple[int, list[Finding]]:
+def judge_states(lines: Iterable[Fields], code: Code) -> tuple[int, Findings]:
     """Return how many recorded states were folded again, and where one is another."""
     folded, count = StateFold(), 0
-    findings: list[Finding] = []
+    findings: Findings = []
     for fields in lines:
         recorded = fields.get("state_hash")
         if fields.get("event") in ("checkpoint", "resumed") and isinstance(recorded, str):

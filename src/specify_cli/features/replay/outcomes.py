@@ -63,6 +63,9 @@ class Finding(NamedTuple):
     actual: object
 
 
+Findings = list[Finding]
+
+
 class Outcome(NamedTuple):
     """What a retrieval came to, recorded or again. `text_hash` is there for the governance context
     alone."""

@@ -46,7 +46,7 @@ from specify_cli.features.replay.opening import Opened, ReadOnceObjects, open_pa
 from specify_cli.features.replay.outcomes import (
     Code,
     Fields,
-    Finding,
+    Findings,
     Outcome,
     Point,
     Retrieval,
@@ -160,7 +160,7 @@ def replay_place(root: str, place: Place, options: Options) -> Replayed:
     )
 
 
-def _judge_binding(opened: Opened) -> list[Finding]:
+def _judge_binding(opened: Opened) -> Findings:
     """Compare the recorded execution hash with that of what was opened."""
     started, policy = opened.past.started, opened.past.references[0].get("policy_hash")
     bound = execution_hash_of(started, opened.request, opened.profile.digest, policy)
@@ -353,7 +353,7 @@ def outcome_of(context: CharterContextResult | str, retrieval: Retrieval) -> Out
     return Outcome(context.hits, context.filters_applied, context.error, context.query, text_hash)
 
 
-def _fold_states(opened: Opened) -> tuple[int, list[Finding]]:
+def _fold_states(opened: Opened) -> tuple[int, Findings]:
     """Fold the states of a run again: how many, and what differs.
 
     A state depends on every line before it, so behind a withheld one none can be folded again.

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 
+# A text with the name that it stands beside.
+Text = tuple[str, str | None]
 # How often each rule applies.
 Counts = Mapping[str, int]
 # Why a line or an annex is withheld.
@@ -184,7 +186,7 @@ class Search:
         """Return how often each rule applies to the texts of a JSON value; `named` reads each
         beside its name too."""
         counts: dict[str, int] = {}
-        unknown: list[tuple[str, str | None]] = []
+        unknown: list[Text] = []
         for one in _list_texts(value):
             found = self._named.get((*one, named))
             if found is None:
@@ -194,9 +196,7 @@ class Search:
         self._count_unknown(unknown, named, counts)
         return counts
 
-    def _count_unknown(
-        self, texts: Sequence[tuple[str, str | None]], named: bool, counts: dict[str, int]
-    ) -> None:
+    def _count_unknown(self, texts: Sequence[Text], named: bool, counts: dict[str, int]) -> None:
         # Most of a line holds no sign of a secret, and one look at all of it says so; else one at
         # each half.
         clear = len(texts) > 1 and self._are_clear(texts)
@@ -213,7 +213,7 @@ class Search:
             if found:
                 _add(counts, found)
 
-    def _are_clear(self, texts: Sequence[tuple[str, str | None]]) -> bool:
+    def _are_clear(self, texts: Sequence[Text]) -> bool:
         """Return whether no rule applies to any of these texts, nor to any beside its name if that
         is clear."""
         parts = [
@@ -307,9 +307,9 @@ def _remember(known: dict[K, V], key: K, value: V, text: str) -> V:
     return value
 
 
-def _list_texts(value: object) -> list[tuple[str, str | None]]:
+def _list_texts(value: object) -> list[Text]:
     """Return the texts of a JSON value, and its names, each text with the name it stands beside."""
-    texts: list[tuple[str, str | None]] = []
+    texts: list[Text] = []
     pending = [value]
     while pending:
         item = pending.pop()

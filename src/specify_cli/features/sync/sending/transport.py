@@ -31,6 +31,7 @@ ANSWER_SECONDS = 10.0
 MAX_ANSWER = 1024 * 1024
 MAX_RETRY_AFTER = 24 * 3600.0
 
+Headers = Mapping[str, str]
 Answer = tuple[int, bytes]
 """The status of an answer, or 0 for none, and its body."""
 _AGAIN = frozenset({408, 425, 429})
@@ -64,7 +65,7 @@ class PostVerdict(NamedTuple):
 
 def judge(
     status: int,
-    headers: Mapping[str, str],
+    headers: Headers,
     body: bytes,
     ids: Sequence[str],
     now: float,
@@ -163,7 +164,7 @@ def parse_answer(body: bytes) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
+def _retry_after(headers: Headers, now: float) -> float | None:
     """Seconds the endpoint asks for, as a number or a date (RFC 9110 §10.2.3), within a day."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit() and len(text) < 10:
@@ -247,7 +248,7 @@ def _request(
     method: str,
     url: str,
     content: bytes,
-    headers: Mapping[str, str],
+    headers: Headers,
     seconds: float,
 ) -> tuple[httpx.Response, bytes]:
     """Return the answer to one request with its body. Raises _NoAnswerError."""
@@ -277,9 +278,7 @@ def _request(
         raise _NoAnswerError(what) from error
 
 
-def open_client(
-    url: str, headers: Mapping[str, str], seconds: float = ANSWER_SECONDS
-) -> httpx.Client:
+def open_client(url: str, headers: Headers, seconds: float = ANSWER_SECONDS) -> httpx.Client:
     """Return a client for one endpoint, which follows no redirect and reaches this machine through
     no proxy."""
     host = urlsplit(url).hostname or ""
@@ -292,9 +291,7 @@ def open_client(
     )
 
 
-def post_json(
-    url: str, headers: Mapping[str, str], body: bytes, *, seconds: float = ANSWER_SECONDS
-) -> bytes:
+def post_json(url: str, headers: Headers, body: bytes, *, seconds: float = ANSWER_SECONDS) -> bytes:
     """Send one request once and return its answer. Raises EnvironmentFault DELIVERY_FAILED, which
     names no header."""
     typed = {"Content-Type": "application/json"}
@@ -309,7 +306,7 @@ def post_json(
     return answer
 
 
-def failed(url: str, why: str, headers: Mapping[str, str]) -> EnvironmentFault:
+def failed(url: str, why: str, headers: Headers) -> EnvironmentFault:
     """Return the error for a request that was not taken, without what its headers hold."""
     for secret in filter(
         None, (part for value in headers.values() for part in (value, value.rpartition(" ")[2]))
