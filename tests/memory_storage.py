@@ -48,7 +48,7 @@ from specify_cli.record.verifying.erasures import find_hold
 
 
 class MemoryStorage:
-    """The Protocol of `collector.storage` in memory."""
+    """What `SqlStorage` does, in memory."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -20,7 +20,7 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     [
         "specify_cli.cli.dispatch",
-        "specify_cli.features.collector.server.serve",
+        "specify_cli.features.collector.server.log",
         "specify_cli.features.collector.commands.serve",
         "psycopg",
     ]

@@ -17,7 +17,7 @@ from envelopes import completed, started
 from specify_cli.features.collector.engines.database import Database
 from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.ledger import open_database
-from specify_cli.features.collector.storage import CLOSED, Filter, Place, Storage
+from specify_cli.features.collector.storage import CLOSED, Filter, Place
 from specify_cli.libraries.wire.contract import canonical
 from support import FULL
 
@@ -89,13 +89,13 @@ def _pair_filters() -> list[tuple[str, Filter, Filter]]:
     ]
 
 
-def _time_page(storage: Storage, filters: Filter, after: Place | None) -> float:
+def _time_page(storage: SqlStorage, filters: Filter, after: Place | None) -> float:
     begun = time.perf_counter()
     storage.rows(filters, 51, after)
     return time.perf_counter() - begun
 
 
-def _time_ingest(storage: Storage) -> float:
+def _time_ingest(storage: SqlStorage) -> float:
     batches = [
         [make(at + n, project=f"10000000-0000-4000-8000-{at:012}") for n in range(50) for make in (started, completed)]
         for at in range(0, 1_000, 50)
@@ -110,7 +110,7 @@ def _time_ingest(storage: Storage) -> float:
 def test_a_page_costs_the_same_at_any_size(
     engine: str, tmp_path: Path, request: Any, say: Callable[[str], None]
 ) -> None:
-    storages: list[Storage] = []
+    storages: list[SqlStorage] = []
     for count in (SMALL, LARGE):
         address = str(tmp_path / f"{count}.db")
         if engine == "postgres":
@@ -118,7 +118,7 @@ def test_a_page_costs_the_same_at_any_size(
         database = open_database(address)
         _fill(database, engine, count)
         storages.append(SqlStorage(database))
-    pages: dict[str, list[tuple[Storage, Filter, Place | None]]] = {}
+    pages: dict[str, list[tuple[SqlStorage, Filter, Place | None]]] = {}
     for name, *both in _pair_filters():
         for page in ("", ", an older page"):
             ends = [Place(_name_id(count // 2), "z") if page else None for count in (SMALL, LARGE)]

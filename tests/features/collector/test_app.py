@@ -7,7 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message
 
 from envelopes import PROJECT, TOKEN, completed, id_of, started
 from memory_storage import MemoryStorage
+from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.reception import cursor_of, read_wanted
 from specify_cli.features.collector.server.app import build_app
 from specify_cli.features.collector.storage import Place, StorageError
@@ -26,7 +27,7 @@ NOW = "2026-11-21T12:00:00.000Z"
 
 
 def app_over(storage: MemoryStorage, **options: Any) -> ASGIApp:
-    return build_app(storage, {TOKEN: Token("1", "ada")}.get, clock=lambda: NOW, **options)
+    return build_app(cast(SqlStorage, storage), {TOKEN: Token("1", "ada")}.get, clock=lambda: NOW, **options)
 
 
 def ask(

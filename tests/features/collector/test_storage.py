@@ -50,7 +50,6 @@ from specify_cli.features.collector.storage import (
     Order,
     Place,
     Row,
-    Storage,
     StorageError,
     StorageUnusable,
     Totals,
@@ -68,6 +67,9 @@ pytestmark = pytest.mark.stress
 NOW, LATER = "2026-11-21T12:00:00.000Z", "2026-11-21T13:00:00.000Z"
 ALL = Filter()
 MANY = [f"00000000-0000-4000-8000-{number:012}" for number in range(64)]
+
+
+Storage = MemoryStorage | SqlStorage
 
 
 def open_file(path: Path | str) -> SqlStorage:

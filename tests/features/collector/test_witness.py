@@ -175,7 +175,7 @@ def test_a_witness_that_comes_back_has_its_key_and_its_memory(clone: Clone, tmp_
 def test_the_decision_needs_nothing_but_values(clone: Clone) -> None:
     checkpoint = clone.grow()
     request = parse_request(clone.request(0, checkpoint))
-    state = State(tuple(clone.keys), "ada", None)
+    state = State(tuple(clone.keys), None)
 
     assert judge(state, request) is None
     with pytest.raises(NoteError):

@@ -13,7 +13,7 @@ import pytest
 
 from replaying import Lines, lines_of, project_of, ran, reseal
 from specify_cli.features.programs.run import Run
-from specify_cli.features.replay.replay import replay
+from specify_cli.features.replay.replay import Options, replay
 from specify_cli.invocation.gates import RuleRegistry, Verdict
 from specify_cli.libraries.comparison.chains import run_chain
 from specify_cli.libraries.comparison.compare import ReplayResult, verify_replay
@@ -141,7 +141,7 @@ def test_what_can_be_compared_is_judged_rightly(chartered: Path) -> None:
         one, two, dice = twins(root, seed)
         same = compared(root, one, two)
         assert (same.match, same.details["mismatches"], same.warnings) == (True, [], ()), seed
-        again = replay(project_of(root), one, rules=RULES)
+        again = replay(project_of(root), one, Options(rules=RULES))
         assert (again.match, again.not_evaluated) == (True, ()), seed
 
         plant = dice.choice(plants)
@@ -235,7 +235,7 @@ def test_what_cannot_be_asked_again_is_never_a_match(chartered: Path) -> None:
         plant = NOT_EVALUATED[seed % len(NOT_EVALUATED)]
         at = change(root, one, plant, dice)
 
-        found = replay(project_of(root), one, rules=RULES)
+        found = replay(project_of(root), one, Options(rules=RULES))
 
         named = {item.seq for item in found.not_evaluated} | {fields["seq"] for fields, gaps in found.models if gaps}
         assert (found.match, at in named) == (None, True), (seed, plant, named, at)

@@ -39,7 +39,7 @@ from specify_cli.features.programs.run import Run, open_invocation
 from specify_cli.features.replay.judge import Replayed, capture_mode, judge_retrieval, parse_epsilon, plain
 from specify_cli.features.replay.outcomes import Code, Finding, Outcome, Retrieval
 from specify_cli.features.replay.quiet import NetworkDenied, network_denied
-from specify_cli.features.replay.replay import replay
+from specify_cli.features.replay.replay import Options, replay
 from specify_cli.features.replay.reports.page import first_screen, page_of
 from specify_cli.features.replay.reports.report import report_bytes, view_report
 from specify_cli.invocation import gates
@@ -57,7 +57,7 @@ CONTEXT = 3  # the seq of the response that gave the governance context
 
 
 def replayed(root: Path, invocation_id: str, **given: Any) -> Replayed:
-    return replay(project_of(root), invocation_id, **given)
+    return replay(project_of(root), invocation_id, Options(**given))
 
 
 def codes(found: Replayed) -> list[str]:

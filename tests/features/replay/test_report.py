@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 
 from replaying import Lines, invoked, lines_of, object_path, policy, project_of, ran, reseal, write
 from specify_cli.features.programs.run import Run
-from specify_cli.features.replay.replay import replay, write_report
+from specify_cli.features.replay.replay import Options, replay, write_report
 from specify_cli.features.replay.reports.page import first_screen, page_of
 from specify_cli.features.replay.reports.report import report_bytes, view_report
 from specify_cli.invocation.ends.opening import Terms
@@ -40,7 +40,7 @@ def work(run: Run) -> None:
 
 
 def value_of(root: Path, invocation_id: str, **given: Any) -> dict[str, Any]:
-    value: dict[str, Any] = as_lists(view_report(replay(project_of(root), invocation_id, **given)))
+    value: dict[str, Any] = as_lists(view_report(replay(project_of(root), invocation_id, Options(**given))))
     return value
 
 

@@ -18,7 +18,7 @@ from delivering import ENV, enable, endpoint, lines_of, project_of, push, run
 from envelopes import OTHER_PROJECT, TOKEN
 from specify_cli.features.collector.ledger import open_database
 from specify_cli.features.sync.sending.outbox import Outbox
-from specify_cli.features.sync.sending.records import deliver_records
+from specify_cli.features.sync.sending.records import Receiver, deliver_records
 from specify_cli.libraries.wire.contract import PHASES
 from specify_cli.project.config import load_project
 from specify_cli.record.findings import LEVELS
@@ -361,11 +361,11 @@ def test_an_answer_that_names_no_record_acknowledges_none(cli: Cli, enabled: Pat
     found = []
     for answer in (b"\x00<html>\xff", b"{}", b'{"status":"refused"}', b'{"status":"stored","missing":0}'):
 
-        def exchange(method: str, url: str, content: bytes, answer: bytes = answer) -> tuple[int, bytes]:
-            del method, content
-            return 200, b'{"size":2}' if "/logs/" in url else answer
+        def send(path: str, content: bytes, answer: bytes = answer) -> tuple[int, bytes]:
+            del content
+            return 200, b'{"size":2}' if path.startswith("logs/") else answer
 
-        done = deliver_records(project, outbox, "x", exchange, lambda *_: None, objects=True)
+        done = deliver_records(Receiver(project, outbox, send, lambda *_: None, True, True))
         left = outbox.counts(records=True, whole=True).records
         found.append((done.records, done.refused, left, done.why is not None))
     outbox.close()

@@ -82,7 +82,7 @@ def import_(values: Values) -> int:
     project, _ = load_project(shell.here(), shell.home())
     done = import_file(project, str(values["file"]))
     if values["json"]:
-        write_json(done.as_value())
+        write_json(done)
         return 0
     lines = [f"imported: {name}" for name in done.records] + [
         f"here already: {name}" for name in done.present

@@ -54,62 +54,51 @@ def synthesize(values: Values) -> int:
             "spec-kitty charter synthesize --defaults  (with --dry-run it only shows what it "
             "would write)",
         )
-    # 1. What the repository says, and what its people answer.
     root, _ = find_root(shell.here(), shell.home())
-    facts = detect_facts(root)
-    surveyed = survey(root, root_languages=facts.languages)
-    answers = (
-        proposals(surveyed) if person is None else _run_interview(person, proposals(surveyed), root)
-    )
-    # 2. The files, beside what is there.
-    files = plan(
-        surveyed, answers, shipped=ProfileRegistry(root).all(), existing=read_rule_files(root)
-    )
-    drafts, notes = plan_drafts(root, files, facts)
+    answers, drafts, notes = _plan(root, person)
     if not values["json"] or person is not None:
         _show_preview(drafts, to_people=bool(values["json"]))
-    # 3. What may be written is.
+    # What may be written is.
     chosen = set() if values["dry_run"] else _ask_which(drafts, person, force=bool(values["force"]))
     written, replaced = write_drafts(root, [draft for draft in drafts if draft.path in chosen])
     for note in replaced:
         write_note(f"note: {note}")
-    value = {
-        "dry_run": bool(values["dry_run"]),
-        "answers": {
-            **answers._asdict(),
-            "languages": list(answers.languages),
-            "forbidden": list(answers.forbidden),
-        },
-        "files": [_describe_draft(draft, written) for draft in drafts],
-        "notes": [*notes, *(draft.note for draft in drafts if draft.note)],
-    }
+    notes += [draft.note for draft in drafts if draft.note]
     if values["json"]:
-        write_json(value)
-        return 0
-    for note in (*notes, *(draft.note for draft in drafts if draft.note)):
-        write_note(f"note: {note}")
-    write_text(
-        _describe_outcome(
-            drafts,
-            written,
-            dry=bool(values["dry_run"]),
-            offer=person is None and not values["force"],
+        write_json(
+            {
+                "dry_run": bool(values["dry_run"]),
+                "answers": answers,
+                "files": [_describe_draft(draft, written) for draft in drafts],
+                "notes": notes,
+            }
         )
-    )
+        return 0
+    for note in notes:
+        write_note(f"note: {note}")
+    offer = person is None and not values["force"]
+    write_text(_describe_outcome(drafts, written, dry=bool(values["dry_run"]), offer=offer))
     return 0
+
+
+def _plan(root: str, person: Person | None) -> tuple[Answers, list[Draft], list[str]]:
+    """Return the answers of a person, or those that the repository suggests, the files that they
+    give beside what is there, and notes."""
+    facts = detect_facts(root)
+    surveyed = survey(root, root_languages=facts.languages)
+    answers = proposals(surveyed)
+    if person is not None:
+        answers = _run_interview(person, answers, root)
+    files = plan(
+        surveyed, answers, shipped=ProfileRegistry(root).all(), existing=read_rule_files(root)
+    )
+    return answers, *plan_drafts(root, files, facts)
 
 
 def plan_defaults(root: str) -> tuple[list[Draft], list[str]]:
     """Return the files that the repository suggests, without an interview, and notes."""
-    facts = detect_facts(root)
-    surveyed = survey(root, root_languages=facts.languages)
-    files = plan(
-        surveyed,
-        proposals(surveyed),
-        shipped=ProfileRegistry(root).all(),
-        existing=read_rule_files(root),
-    )
-    return plan_drafts(root, files, facts)
+    _, drafts, notes = _plan(root, None)
+    return drafts, notes
 
 
 def write_defaults(root: str) -> tuple[set[str], list[str]]:
@@ -190,25 +179,16 @@ def _run_interview(person: Person, answers: Answers, root: str) -> Answers:
             if line is None:
                 break
             word = line.strip()
-            reply = (
-                question.about
-                if word == "?"
-                else problem_of_answer(question, line)
-                if word != "<"
-                else ""
-            )
-            doubt = (
-                doubt_of_answer(question, line, has_program)
-                if not reply and word not in ("<", doubted)
-                else ""
-            )
+            if word == "<":
+                place = max(0, place - 1)
+                continue
+            reply = question.about if word == "?" else problem_of_answer(question, line)
+            doubt = "" if reply or word == doubted else doubt_of_answer(question, line, has_program)
             if reply:
                 _write_to_person(f"  {reply}\n")
             elif doubt:
                 doubted = word
                 _write_to_person(f"  {doubt} If you mean it, give it again.\n")
-            elif word == "<":
-                place = max(0, place - 1)
             else:
                 saved[question.field] = line
                 answers = take_answer(answers, question, line)
@@ -270,20 +250,15 @@ def _ask_which(drafts: Sequence[Draft], person: Person | None, *, force: bool) -
     """Return what is to be written: new files with one yes for all, each file that is there with a
     yes of its own."""
     new = {draft.path for draft in drafts if draft.state == "new"}
-    if (
-        person
-        and new
-        and not person.agrees(
-            f"Write {len(new)} new file{'s' if len(new) > 1 else ''}?", default=True
-        )
-    ):
+    question = f"Write {len(new)} new file{'s' if len(new) > 1 else ''}?"
+    if person and new and not person.agrees(question, default=True):
         new = set()
     different = [draft.path for draft in drafts if draft.state == "different"]
     if not force:
         different = [
-            p
-            for p in different
-            if person and person.agrees(f"Replace {p} as shown above?", default=False)
+            path
+            for path in different
+            if person and person.agrees(f"Replace {path} as shown above?", default=False)
         ]
     return new.union(different)
 

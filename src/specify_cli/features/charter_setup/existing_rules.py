@@ -71,7 +71,7 @@ def read_rule_files(root: str) -> tuple[RuleFile, ...]:
 
 def collect_sections(files: Iterable[RuleFile], said: str = "") -> tuple[RuleSection, ...]:
     """Return the sections of rule files for a first charter; `said` is what it says already."""
-    known = {_fold(line) for line in said.split("\n")}
+    known = {fold_line(line) for line in said.split("\n")}
     sections: list[RuleSection] = []
     for file in files:
         for title, lines in _split(file):
@@ -118,7 +118,7 @@ def _drop_known(lines: Sequence[str], known: set[str]) -> list[str]:
     fenced = False
     for line in lines:
         fenced ^= line.lstrip().startswith(("```", "~~~"))
-        folded = _fold(line)
+        folded = fold_line(line)
         # `@AGENTS.md` only brings in another file, which is read by itself.
         is_import = line.startswith("@") and " " not in line.strip()
         if is_import or (folded and not fenced and folded in known):
@@ -132,8 +132,9 @@ def _drop_known(lines: Sequence[str], known: set[str]) -> list[str]:
         kept = [*kept[:_MAX_LINES], "", f"({len(kept) - _MAX_LINES} more lines in the file)"]
     while kept and not kept[-1]:
         del kept[-1]
-    return kept if any(map(_fold, kept)) else []
+    return kept if any(map(fold_line, kept)) else []
 
 
-def _fold(line: str) -> str:
+def fold_line(line: str) -> str:
+    """Return the words of a line, by which it is known again."""
     return " ".join(re.findall(r"\w+", line.casefold()))

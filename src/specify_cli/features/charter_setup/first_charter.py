@@ -113,48 +113,36 @@ def _drop_unroutable(
         return files, []
     others = [p for p in ProfileRegistry(root).all() if p.profile_id != PROFILE_ID]
     # A sentinel is no agent: nothing is routed to it.
-    own = next(
-        (
-            p
-            for p in others
-            if p.origin == "project" and "IMPLEMENTER" in p.roles and not p.sentinel
-        ),
-        None,
-    )
     rest = tuple(file for file in files if file is not mine)
-    if own is not None:
-        return rest, [
-            f"no profile is written: the project has an implementer of its own, {own.profile_id}"
-        ]
+    for own in others:
+        if own.origin == "project" and "IMPLEMENTER" in own.roles and not own.sentinel:
+            said = f"the project has an implementer of its own, {own.profile_id}"
+            return rest, [f"no profile is written: {said}"]
     candidate = parse_profile(read_yaml(mine.data, name=PROFILE), digest="", origin="project")
     table = shipped_table()
     for request in _ROUTED:
         before = route(request, others, table, facts)
         after = route(request, [*others, candidate], table, facts)
         if isinstance(before, RouterDecision) and not isinstance(after, RouterDecision):
-            return rest, [
-                f'no profile is written: "{request}" would have two answers with one more '
-                "implementer"
-            ]
+            said = f'"{request}" would have two answers with one more implementer'
+            return rest, [f"no profile is written: {said}"]
     return files, []
 
 
 def _compare_with_file(root: str, file: PlannedFile) -> Draft:
     """Return a planned file and what stands in its place. Raises StoredDataError where that is no
     plain file."""
-    if file.path in _CHARTERS:
-        charter = next((path for path in _CHARTERS if os.path.lexists(f"{root}/{path}")), None)
-        if charter is not None:
-            if charter == file.path:
-                note = (
-                    f"{charter} is kept: a charter is never rewritten; move it away to begin anew"
-                )
-                return Draft(file.path, file.data, None, "kept", note)
-            note = (
-                f"{file.path} is left out: {charter} is there and stays the charter, which "
-                "is never rewritten"
-            )
-            return Draft(file.path, file.data, None, "left_out", note)
+    for charter in _CHARTERS if file.path in _CHARTERS else ():
+        if not os.path.lexists(f"{root}/{charter}"):
+            continue
+        if charter == file.path:
+            note = f"{charter} is kept: a charter is never rewritten; move it away to begin anew"
+            return Draft(file.path, file.data, None, "kept", note)
+        note = (
+            f"{file.path} is left out: {charter} is there and stays the charter, which "
+            "is never rewritten"
+        )
+        return Draft(file.path, file.data, None, "left_out", note)
     try:
         source = read_source(root, file.path, max_bytes=CHARTER_BYTES)
     except SourceError as error:
@@ -165,9 +153,8 @@ def _compare_with_file(root: str, file: PlannedFile) -> Draft:
         ) from error
     if source is None:
         return Draft(file.path, file.data, None, "new")
-    return Draft(
-        file.path, file.data, source.data, "unchanged" if source.data == file.data else "different"
-    )
+    state = "unchanged" if source.data == file.data else "different"
+    return Draft(file.path, file.data, source.data, state)
 
 
 def _keep_replaced(root: str, path: str, data: bytes) -> str:

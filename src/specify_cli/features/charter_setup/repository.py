@@ -81,6 +81,10 @@ class Repository:
                 return False
         return os.path.isfile(full)
 
+    def find_first(self, *paths: str) -> str:
+        """Return the first of some plain files that is there; empty where none is."""
+        return next(filter(self.has, paths), "")
+
     def text(self, path: str) -> str:
         """Return the text of a small file; empty where there is none that can be read."""
         try:

@@ -156,14 +156,11 @@ def _set_up(root: str, values: Values, agrees: Callable[..., bool]) -> _Done:
     warnings += [
         f"{harness.title}: {error.message}; {error.suggestion}" for harness, error in refused
     ]
-    warnings += (
-        []
-        if used
-        else [
+    if not used:
+        warnings.append(
             "no agent's harness is seen here, so no hook is installed; "
             "once one is: spec-kitty hooks install"
-        ]
-    )
+        )
     return _Done(config, sorted(written), done, refused, files, opening, warnings)
 
 

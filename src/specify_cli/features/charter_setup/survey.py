@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
+    Table = Mapping[str, Any]
+
 MAX_PACKAGES = 20
 _PLAIN = re.compile(r"[A-Za-z0-9_@+-][A-Za-z0-9_@+./-]{0,99}\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}\Z")
@@ -36,6 +38,9 @@ _MIGRATION_FOLDERS = ("migrations", "migrate")
 _NUMBERED = re.compile(r"[Vv]?\d+[_.-]")
 # Their migrations say themselves how they are undone.
 _UNDOING_TOOLS = ("alembic", "django", "rails", "knex")
+
+
+Names = tuple[str, ...]
 
 
 class Step(NamedTuple):
@@ -59,8 +64,8 @@ class Package(NamedTuple):
 class Data(NamedTuple):
     """Where schema changes live and how they are made here; an empty text is what is not known."""
 
-    folders: tuple[str, ...] = ()
-    scripts: tuple[str, ...] = ()
+    folders: Names = ()
+    scripts: Names = ()
     tool: str = ""
     dialect: str = ""
     naming: str = ""
@@ -71,13 +76,13 @@ class Survey(NamedTuple):
     """What a repository says about itself."""
 
     name: str = ""
-    languages: tuple[str, ...] = ()
-    root_languages: tuple[str, ...] = ()
-    frameworks: tuple[str, ...] = ()
+    languages: Names = ()
+    root_languages: Names = ()
+    frameworks: Names = ()
     steps: tuple[Step, ...] = ()
-    sources: tuple[str, ...] = ()
-    tests: tuple[str, ...] = ()
-    ci: tuple[str, ...] = ()
+    sources: Names = ()
+    tests: Names = ()
+    ci: Names = ()
     owners: str = ""
     changelog: str = ""
     data: Data | None = None
@@ -89,13 +94,12 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
     of."""
     repository = Repository.open(root, _KNOWN["skipped"].split())
     known = tuple(sorted(set(root_languages)))
-    python, package = _read_toml(repository, "pyproject.toml"), _read_package(repository)
-    needs = _collect_python_needs(repository, python) | _collect_package_needs(package)
-    needs |= set(_get_table(_read_toml(repository, "Cargo.toml"), "dependencies"))
+    manifests = _read_manifests(repository)
+    needs = manifests.needs | set(_get_table(_read_toml(repository, "Cargo.toml"), "dependencies"))
     languages = _find_languages(repository, known)
-    steps = _find_steps(repository, python, package, needs, languages)
+    steps = _find_steps(repository, manifests._replace(needs=needs), languages)
     return Survey(
-        name=_project_name(python, package),
+        name=_project_name(manifests),
         languages=languages,
         root_languages=known,
         frameworks=tuple(name for name in _KNOWN["frameworks"].split() if name in needs),
@@ -105,17 +109,8 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
             folder for folder in ("tests", "test", "spec", "e2e") if folder in repository.folders
         ),
         ci=_find_ci(repository),
-        owners=next(
-            (
-                p
-                for p in (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS")
-                if repository.has(p)
-            ),
-            "",
-        ),
-        changelog=next(
-            (p for p in ("CHANGELOG.md", "CHANGES.md", "CHANGELOG.rst") if repository.has(p)), ""
-        ),
+        owners=repository.find_first(".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"),
+        changelog=repository.find_first("CHANGELOG.md", "CHANGES.md", "CHANGELOG.rst"),
         data=_find_data(repository, needs),
         # One command that tests all stands for those of the packages.
         packages=()
@@ -133,7 +128,7 @@ def _is_aside(path: str) -> bool:
 # --- names and languages
 
 
-def _find_sources(repository: Repository) -> tuple[str, ...]:
+def _find_sources(repository: Repository) -> Names:
     """Return the folders of the project's code: the usual ones, else packages in the root, the
     largest first; "." is the root where it is no package but holds code."""
     usual = tuple(
@@ -158,18 +153,16 @@ def _find_sources(repository: Repository) -> tuple[str, ...]:
     return tuple(largest[:3])
 
 
-def _project_name(python: Mapping[str, Any], package: Mapping[str, Any]) -> str:
-    for value in (
-        _get_table(python, "project").get("name"),
-        _get_table(_get_table(python, "tool"), "poetry").get("name"),
-        package.get("name"),
-    ):
+def _project_name(manifests: _Manifests) -> str:
+    poetry = _get_table(_get_table(manifests.python, "tool"), "poetry")
+    for document in (_get_table(manifests.python, "project"), poetry, manifests.package):
+        value = document.get("name")
         if isinstance(value, str) and _NAME.match(value):
             return value
     return ""
 
 
-def _find_languages(repository: Repository, known: tuple[str, ...]) -> tuple[str, ...]:
+def _find_languages(repository: Repository, known: Names) -> Names:
     """Those of the root first, then by number of files; a stray file or two does not make a
     language."""
     counts: dict[str, int] = {}
@@ -216,30 +209,24 @@ def _find_packages(repository: Repository) -> Iterator[Package]:
             found.append(folder)
     for folder in found[:MAX_PACKAGES]:
         part = repository.below(folder)
-        python, package = _read_toml(part, "pyproject.toml"), _read_package(part)
-        needs = _collect_python_needs(part, python) | _collect_package_needs(package)
         languages = _find_languages(part, ())
-        steps = _find_steps(part, python, package, needs, languages)
-        test = next((step for step in steps if step.purpose == "test"), None)
-        language = (test.language if test else "") or next(iter(languages), "")
-        yield Package(folder, language, test.line if test else "")
+        steps = _find_steps(part, _read_manifests(part), languages)
+        test = next((step for step in steps if step.purpose == "test"), Step("test", ""))
+        yield Package(folder, test.language or next(iter(languages), ""), test.line)
 
 
 # --- commands
 
 
 def _find_steps(
-    repository: Repository,
-    python: Mapping[str, Any],
-    package: Mapping[str, Any],
-    needs: set[str],
-    languages: tuple[str, ...],
+    repository: Repository, manifests: _Manifests, languages: Names
 ) -> tuple[Step, ...]:
     general = {step.purpose: step for step in _read_targets(repository)}
-    steps = list(general.values())
+    typed = repository.has("tsconfig.json") or "typescript" in languages
+    script = "typescript" if typed else "javascript"
     by_language = [
-        *_find_python_steps(repository, python, needs),
-        *_find_package_steps(repository, package, needs, languages),
+        *(Step(*step, "python") for step in _find_python_steps(repository, manifests)),
+        *(Step(*step, script) for step in _find_package_steps(repository, manifests)),
     ]
     for name, language, lines in _KNOWN["files"]:
         if repository.has(name) and not any(step.language == language for step in by_language):
@@ -252,7 +239,7 @@ def _find_steps(
     # A target of the project's own stands for what it calls, and `lint` calls what checks without
     # running.
     covered = {*general, *(("format", "types") if "lint" in general else ())}
-    steps += [step for step in by_language if step.purpose not in covered]
+    steps = [*general.values(), *(step for step in by_language if step.purpose not in covered)]
     order = {"": -1, **{name: place for place, name in enumerate(languages)}}
     steps.sort(
         key=lambda step: (PURPOSES.index(step.purpose), order.get(step.language, len(order)))
@@ -273,55 +260,54 @@ def _read_targets(repository: Repository) -> Iterator[Step]:
             return
 
 
-def _find_python_steps(
-    repository: Repository, python: Mapping[str, Any], needs: set[str]
-) -> Iterator[Step]:
-    tools = _get_table(python, "tool")
+def _find_python_steps(repository: Repository, manifests: _Manifests) -> Iterator[tuple[str, str]]:
+    """Yield each purpose with the line to type."""
+    tools = _get_table(manifests.python, "tool")
     config = repository.text("setup.cfg")
     tested = [
         p
         for p in repository.files
         if re.search(r"(?:\A|/)(?:test_[^/]*|[^/]*_test|conftest)\.py\Z", p)
     ]
-    prefix = next(
-        (f"{name} run " for name in ("uv", "poetry", "pdm") if repository.has(f"{name}.lock")), ""
-    )
+    lock = repository.find_first("uv.lock", "poetry.lock", "pdm.lock")
+    prefix = f"{lock.removesuffix('.lock')} run " if lock else ""
 
     def uses(tool: str, *files: str) -> bool:
         section = f"[{tool}]" in config or f"[tool:{tool}]" in config
-        return tool in tools or tool in needs or section or any(map(repository.has, files))
+        named = tool in tools or tool in manifests.needs or section
+        return named or any(map(repository.has, files))
 
     if uses("pre-commit", ".pre-commit-config.yaml"):
-        yield Step("lint", f"{prefix}pre-commit run --all-files", "python")
+        yield "lint", f"{prefix}pre-commit run --all-files"
     elif uses("ruff", "ruff.toml", ".ruff.toml"):
         if "format" in _get_table(tools, "ruff"):
-            yield Step("format", f"{prefix}ruff format --check .", "python")
-        yield Step("lint", f"{prefix}ruff check .", "python")
+            yield "format", f"{prefix}ruff format --check ."
+        yield "lint", f"{prefix}ruff check ."
     elif uses("flake8", ".flake8"):
-        yield Step("lint", f"{prefix}flake8", "python")
+        yield "lint", f"{prefix}flake8"
     if uses("black"):
-        yield Step("format", f"{prefix}black --check .", "python")
+        yield "format", f"{prefix}black --check ."
     if uses("mypy", "mypy.ini"):
         named = "files" in _get_table(tools, "mypy") or "packages" in _get_table(tools, "mypy")
         command = "mypy" if named else _find_command(repository, "mypy")
         # Which files it is for is the project's to say: all of them may never have been clean.
         if command:
-            yield Step("types", f"{prefix}{command}", "python")
+            yield "types", f"{prefix}{command}"
     elif uses("pyright", "pyrightconfig.json"):
-        yield Step("types", f"{prefix}pyright", "python")
+        yield "types", f"{prefix}pyright"
     if repository.has("manage.py") and not uses("pytest", "pytest.ini"):
-        yield Step("test", f"{prefix}python manage.py test", "python")
+        yield "test", f"{prefix}python manage.py test"
     elif uses("pytest", "pytest.ini", "conftest.py") or (tested and _is_python_root(repository)):
-        yield Step("one test", f"{prefix}pytest -q PATH::NAME", "python")
-        yield Step("test", f"{prefix}pytest -q", "python")
+        yield "one test", f"{prefix}pytest -q PATH::NAME"
+        yield "test", f"{prefix}pytest -q"
     elif repository.has("tox.ini"):
-        yield Step("test", f"{prefix}tox", "python")
+        yield "test", f"{prefix}tox"
     if uses("mkdocs", "mkdocs.yml"):
-        yield Step("docs", f"{prefix}mkdocs build --strict", "python")
+        yield "docs", f"{prefix}mkdocs build --strict"
     elif repository.has("docs/conf.py"):
         own = repository.has("docs/Makefile")
         line = "make -C docs html" if own else f"{prefix}sphinx-build docs docs/_build"
-        yield Step("docs", line, "python")
+        yield "docs", line
 
 
 def _find_command(repository: Repository, program: str) -> str:
@@ -346,21 +332,13 @@ def _is_python_root(repository: Repository) -> bool:
     return any(manifest.fullmatch(name) for name in names)
 
 
-def _find_package_steps(
-    repository: Repository, package: Mapping[str, Any], needs: set[str], languages: tuple[str, ...]
-) -> Iterator[Step]:
-    if not package:
+def _find_package_steps(repository: Repository, manifests: _Manifests) -> Iterator[tuple[str, str]]:
+    """Yield each purpose with the line to type."""
+    if not manifests.package:
         return
-    scripts = _get_table(package, "scripts")
-    configured = repository.has("tsconfig.json")
-    language = "typescript" if configured or "typescript" in languages else "javascript"
-    locks = (
-        ("pnpm-lock.yaml", "pnpm"),
-        ("yarn.lock", "yarn"),
-        ("bun.lock", "bun"),
-        ("bun.lockb", "bun"),
-    )
-    runner = next((name for lock, name in locks if repository.has(lock)), "npm")
+    scripts, needs = _get_table(manifests.package, "scripts"), manifests.needs
+    lock = repository.find_first("pnpm-lock.yaml", "yarn.lock", "bun.lock", "bun.lockb")
+    runner = re.split("[-.]", lock)[0] or "npm"
     kinds: set[str] = set()
     for purpose, names in _KNOWN["scripts"].items():
         name = next((name for name in names.split() if isinstance(scripts.get(name), str)), None)
@@ -368,40 +346,33 @@ def _find_package_steps(
         if name is not None and "no test specified" not in scripts[name]:
             kinds.add(purpose)
             short = name == "test" and runner != "bun"
-            yield Step(purpose, f"{runner} {name}" if short else f"{runner} run {name}", language)
+            yield purpose, f"{runner} {name}" if short else f"{runner} run {name}"
     if "lint" not in kinds and "eslint" in needs:
-        yield Step("lint", "npx eslint .", language)
-    if "types" not in kinds and configured:
-        yield Step("types", "npx tsc --noEmit", language)
-    for name, line, one in (
-        ("vitest", "npx vitest run", "npx vitest run PATH -t NAME"),
-        ("jest", "npx jest", "npx jest PATH -t NAME"),
-    ):
+        yield "lint", "npx eslint ."
+    if "types" not in kinds and repository.has("tsconfig.json"):
+        yield "types", "npx tsc --noEmit"
+    for name, line in (("vitest", "npx vitest run"), ("jest", "npx jest")):
         if name in needs:
-            yield Step("one test", one, language)
+            yield "one test", f"{line} PATH -t NAME"
             if "test" not in kinds:
-                yield Step("test", line, language)
+                yield "test", line
             break
 
 
-def _find_ci(repository: Repository) -> tuple[str, ...]:
+def _find_ci(repository: Repository) -> Names:
     """Return the files that say what runs on every push."""
-    files = [
-        name
-        for name in (".gitlab-ci.yml", ".circleci/config.yml", "Jenkinsfile")
-        if repository.has(name)
-    ]
+    paths = [".gitlab-ci.yml", ".circleci/config.yml", "Jenkinsfile"]
     folder = ".github/workflows"
     try:
         names = sorted(os.listdir(f"{repository.root}/{folder}"))
     except OSError:
         names = []
-    paths = [
+    paths += [
         f"{folder}/{name}"
         for name in names
         if name.endswith((".yml", ".yaml")) and _PLAIN.match(name)
     ]
-    return tuple(files + [path for path in paths if repository.has(path)])[:6]
+    return tuple(filter(repository.has, paths))[:6]
 
 
 # --- data
@@ -417,23 +388,19 @@ def _find_data(repository: Repository, needs: set[str]) -> Data | None:
     }
     if not folders and not holding and not tool:
         return None
-    dialect = next(
-        (
-            name
-            for name, drivers in _KNOWN["drivers"].items()
-            if needs.intersection(drivers.split())
-        ),
-        "",
-    ) or _read_compose_file(repository)
+    drivers = _KNOWN["drivers"].items()
+    dialects = (name for name, listed in drivers if needs.intersection(listed.split()))
+    dialect = next(dialects, "") or _read_compose_file(repository)
     names = [name for folder in folders for name in repository.names(folder)]
-    within = {
+    below = tuple(f"{folder}/" for folder in folders)
+    scripts = [
         holder
-        for holder in holding
-        if any(f"{holder}/".startswith(f"{folder}/") for folder in folders)
-    }
+        for holder in sorted(holding)
+        if _PLAIN.match(holder) and not f"{holder}/".startswith(below)
+    ]
     return Data(
         folders=tuple(folders[:4]),
-        scripts=tuple(folder for folder in sorted(holding - within) if _PLAIN.match(folder))[:4],
+        scripts=tuple(scripts[:4]),
         tool=tool,
         dialect=dialect,
         naming=_describe_naming(names),
@@ -473,11 +440,8 @@ def _find_migration_folders(repository: Repository, tool: str) -> Iterator[str]:
         versions = parts[-1] == "versions" and "alembic" in "/".join(parts)
         if (parts[-1] in _MIGRATION_FOLDERS or versions) and _PLAIN.match(folder):
             shows = tool or name.endswith(".sql") or _NUMBERED.match(name)
-            if (
-                shows
-                and name.endswith((".sql", ".py", ".rb", ".ts", ".js"))
-                and name != "__init__.py"
-            ):
+            is_one = name.endswith((".sql", ".py", ".rb", ".ts", ".js")) and name != "__init__.py"
+            if shows and is_one:
                 yield folder
         elif (
             name == "migration.sql"
@@ -512,26 +476,38 @@ def _describe_naming(names: Iterable[str]) -> str:
     if len(digits) != 1:
         return ""
     width = digits.pop()
-    return (
-        "named by timestamp"
-        if width >= 12
-        else f"numbered with {width} digits"
-        if width > 1
-        else "numbered"
-    )
+    if width >= 12:
+        return "named by timestamp"
+    return f"numbered with {width} digits" if width > 1 else "numbered"
 
 
 # --- manifests
 
 
-def _read_toml(repository: Repository, path: str) -> Mapping[str, Any]:
+class _Manifests(NamedTuple):
+    """What pyproject.toml and package.json say, and the names of what both depend on."""
+
+    python: Table
+    package: Table
+    needs: set[str]
+
+
+def _read_manifests(repository: Repository) -> _Manifests:
+    python, package = _read_toml(repository, "pyproject.toml"), _read_package(repository)
+    needs = _collect_python_needs(repository, python)
+    for table in ("dependencies", "devDependencies"):
+        needs |= {name.lower() for name in _get_table(package, table)}
+    return _Manifests(python, package, needs)
+
+
+def _read_toml(repository: Repository, path: str) -> Table:
     try:
         return tomllib.loads(repository.text(path))
     except (tomllib.TOMLDecodeError, RecursionError):
         return {}
 
 
-def _read_package(repository: Repository) -> Mapping[str, Any]:
+def _read_package(repository: Repository) -> Table:
     try:
         document = json.loads(repository.text("package.json") or "{}")
     except (ValueError, RecursionError):
@@ -539,39 +515,26 @@ def _read_package(repository: Repository) -> Mapping[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _get_table(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def _get_table(document: Table, key: str) -> Table:
     value = document.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def _collect_python_needs(repository: Repository, python: Mapping[str, Any]) -> set[str]:
+def _collect_python_needs(repository: Repository, python: Table) -> set[str]:
     """Return the names of what a Python project depends on, groups and extras included."""
-    project, poetry = (
-        _get_table(python, "project"),
-        _get_table(_get_table(python, "tool"), "poetry"),
-    )
+    project = _get_table(python, "project")
+    poetry = _get_table(_get_table(python, "tool"), "poetry")
     listed: list[Any] = [project.get("dependencies")]
     listed += _get_table(project, "optional-dependencies").values()
     listed += _get_table(python, "dependency-groups").values()
-    lines = [
-        item
-        for items in listed
-        if isinstance(items, list)
-        for item in items
-        if isinstance(item, str)
-    ]
+    all_items = [item for items in listed if isinstance(items, list) for item in items]
+    lines = [item for item in all_items if isinstance(item, str)]
     for name in repository.names(""):
         if re.fullmatch(r"requirements[\w.-]*\.txt", name):
             lines += repository.text(name).split("\n")
     names = {match.group(1) for line in lines if (match := _REQUIREMENT.match(line))}
-    for table in (
-        poetry,
-        *(group for group in _get_table(poetry, "group").values() if isinstance(group, dict)),
-    ):
-        names |= set(_get_table(table, "dependencies")) | set(_get_table(table, "dev-dependencies"))
+    groups = _get_table(poetry, "group").values()
+    for table in (poetry, *(group for group in groups if isinstance(group, dict))):
+        names |= _get_table(table, "dependencies").keys()
+        names |= _get_table(table, "dev-dependencies").keys()
     return {name.lower().replace("_", "-") for name in names}
-
-
-def _collect_package_needs(package: Mapping[str, Any]) -> set[str]:
-    names = set(_get_table(package, "dependencies")) | set(_get_table(package, "devDependencies"))
-    return {name.lower() for name in names}

@@ -69,14 +69,10 @@ def foresee(root: str, skip: Sequence[object] = ()) -> Foreseen:
     if "skills" not in skip:
         skills = install_skills(root, [harness.name for harness in used], dry_run=True)
         files += [file.path for file in skills if file.state == "new"]
-    rules = _list_rule_files(root) if is_new else ()
+    # Of these files something stands in the first charter.
+    sections = collect_sections(read_rule_files(root)) if is_new else ()
+    rules = tuple(dict.fromkeys(section.source for section in sections))
     return Foreseen(tuple(harness.title for harness in used), rules, tuple(files))
-
-
-def _list_rule_files(root: str) -> tuple[str, ...]:
-    """Return the files of which something stands in the first charter."""
-    sections = collect_sections(read_rule_files(root))
-    return tuple(dict.fromkeys(section.source for section in sections))
 
 
 def render_foreseen(found: Foreseen) -> Iterator[str]:
@@ -178,8 +174,8 @@ def _read_note(root: str) -> _Known:
         value = json.loads(durable.read_below(root, f"{layout.LOCAL}/{_NOTE}", 1_048_576))
     except (OSError, ValueError, InvocationError):
         value = {}
-    files = value.get("files") if isinstance(value, dict) else None
-    hooks = value.get("hooks") if isinstance(value, dict) else None
+    known = value if isinstance(value, dict) else {}
+    files, hooks = known.get("files"), known.get("hooks")
     inside = {
         path: str(name)
         for path, name in (files.items() if isinstance(files, dict) else ())

@@ -4,7 +4,7 @@
     from specify_cli.features.collector.source import recognize
     recognize("events.db"), recognize("postgresql://db/events")
 
-Reading order: `storage.py` (the values, the rules, the Protocol), `engines/` (SQLite, PostgreSQL),
+Reading order: `storage.py` (the values, the rules), `engines/` (SQLite, PostgreSQL),
 `reception.py` (what a request says), `server/` (HTTP and pages), `holdings.py` and `levels.py`
 (whole records, and how far a project is proven), `tokens.py`, `witness.py`, `ledger.py`,
 `reading.py` and `source.py` (its database for commands), `commands/`.

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeGuard
 
 from doctrine.text import count
-from specify_cli.features.collector.reception import Problem, Refused, parse_object
+from specify_cli.features.collector.reception import Refused, parse_object
 from specify_cli.features.collector.storage import (
     HeldLog,
     LogPiece,
@@ -29,8 +29,6 @@ from specify_cli.features.witness.completeness import (
     Completeness,
     LogLine,
     LogView,
-    Missing,
-    Reached,
 )
 from specify_cli.features.witness.findings import finding
 from specify_cli.libraries.comparison.receipts import Chain, read_chain
@@ -84,11 +82,9 @@ class Gap(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What is proven of a project: the report over its records, how far that goes, what is
-    missing."""
+    """What is proven of a project: the report over its records, and what is missing."""
 
     report: SetReport
-    reached: Reached
     gaps: tuple[Gap, ...]
 
 
@@ -108,25 +104,19 @@ def read_record(body: bytes, invocation_id: str) -> RecordPiece:
         or not is_text_map(annexes)
     ):
         raise Refused(
-            Problem(
-                "bad-request",
-                "expected the name of this record, its lines, and annexes by their names",
-            )
+            "bad-request", "expected the name of this record, its lines, and annexes by their names"
         )
     kind, objects, withheld = (value.get(name) for name in _OBJECTS_TOLD)
-    if not all(_ANNEX.fullmatch(file) for file in annexes):
-        raise Refused(Problem("bad-request", "expected annexes by their names, a ULID and .jsonl"))
-    fit = (
+    if not all(map(_ANNEX.fullmatch, annexes)):
+        raise Refused("bad-request", "expected annexes by their names, a ULID and .jsonl")
+    if _OBJECTS_TOLD[0] in value and not (
         kind in KINDS
         and is_digests(objects)
         and is_text_map(withheld)
         and is_digests(list(withheld))
-    )
-    if _OBJECTS_TOLD[0] in value and not fit:
+    ):
         raise Refused(
-            Problem(
-                "bad-request", "expected a kind, digests of objects, and those withheld with why"
-            )
+            "bad-request", "expected a kind, digests of objects, and those withheld with why"
         )
     text = canonical(value)
     piece = RecordPiece(
@@ -134,21 +124,17 @@ def read_record(body: bytes, invocation_id: str) -> RecordPiece:
         text,
         check_record(text),
         str(kind or LIVE),
-        tuple(sorted(map(str, objects if isinstance(objects, list) else ()))),
+        tuple(sorted(objects)) if is_digests(objects) else (),
     )
-    wrong = next((item for item in piece.report.findings if item.severity == ERROR), None)
-    if wrong is not None or not piece.report.sealed:
-        why = (
-            "it carries no seals"
-            if wrong is None
-            else f"{wrong.code} at {wrong.place}: {wrong.message}"
-        )
-        raise Refused(Problem("invalid-record", why[:500]))
+    for item in piece.report.findings:
+        if item.severity == ERROR:
+            why = f"{item.code} at {item.place}: {item.message}"
+            raise Refused("invalid-record", why[:500])
+    if not piece.report.sealed:
+        raise Refused("invalid-record", "it carries no seals")
     first = open_line(lines.partition("\n")[0].encode()).fields or {}
     if not is_stand_in(first) and kind_of(first) != piece.kind:
-        raise Refused(
-            Problem("invalid-record", f"its first line says {kind_of(first)}, not {piece.kind}")
-        )
+        raise Refused("invalid-record", f"its first line says {kind_of(first)}, not {piece.kind}")
     return piece
 
 
@@ -162,9 +148,7 @@ def read_objects(body: bytes) -> dict[str, str]:
         except UnicodeEncodeError:
             actual = ""
         if actual != digest:
-            raise Refused(
-                Problem("invalid-object", f"{digest[:64]}: expected the text with this SHA-256")
-            )
+            raise Refused("invalid-object", f"{digest[:64]}: expected the text with this SHA-256")
     return {digest: str(text) for digest, text in value.items()}
 
 
@@ -248,7 +232,7 @@ def report_lost(body: str, why: str) -> RecordReport:
     )
 
 
-def is_digests(value: object) -> bool:
+def is_digests(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and all(isinstance(one, str) and is_digest(one) for one in value)
 
 
@@ -282,7 +266,7 @@ def read_log(body: bytes, name: str) -> LogPiece:
         if not any(signed_at(key, checkpoint) is not None for key in keys):
             raise NoteError("no key of this log signed the checkpoint")
     except (NoteError, LogDamagedError) as error:
-        raise Refused(Problem("invalid-record", str(error)[:500])) from error
+        raise Refused("invalid-record", str(error)[:500]) from error
     return LogPiece(name, start, leaves, str(value["keys"]), str(value["checkpoint"]))
 
 
@@ -359,7 +343,10 @@ def judge_trail(
             item for item in left.cited if not _holds(read_body(item.invocation_id), item.seal)
         ]
         for what, items in (("cited", cited), ("logged", left.logged), ("unlogged", left.owed)):
-            gaps.extend(_describe_gap(what, item) for item in items)
+            gaps.extend(
+                Gap(item.kind if what == "logged" else what, item.invocation_id, item.seal)
+                for item in items
+            )
         yield from watch.findings
         for log in logs:
             # A clone counts its logs: a later one took the place of one that was put back to an
@@ -378,9 +365,8 @@ def judge_trail(
     if watch.open:
         missing.append(f"that no line was cut off the end of {count(watch.open, 'open record')}")
     missing.append("who wrote them")
-    return Judged(
-        report._replace(level=reached.level, not_proven=tuple(missing)), reached, tuple(gaps)
-    )
+    report = report._replace(level=reached.level, not_proven=tuple(missing))
+    return Judged(report, tuple(gaps))
 
 
 def _holds(body: str | None, seal: str) -> bool:
@@ -401,17 +387,15 @@ def _say_unseen(logs: Sequence[HeldLog], seen: Seen, policy: Policy | None) -> s
     return f" ({seen.witness} has not cosigned all of it)"
 
 
-def _describe_gap(what: str, item: Missing) -> Gap:
-    return Gap(item.kind if what == "logged" else what, item.invocation_id, item.seal)
-
-
 def view_log(log: HeldLog, seen: Seen, policy: Policy | None = None) -> LogView:
     """Return a log with the states that its own keys signed: its clone's newest, and what a witness
     has of it."""
     keys = parse_keys(log.keys)
     own = parse_checkpoint(log.checkpoint.encode())
-    cosigned = [one for one in seen.cosigned if one.origin == own.origin and _is_signed(keys, one)]
-    forked = [one for one in seen.forked if one.origin == own.origin and _is_signed(keys, one)]
+    cosigned, forked = (
+        [one for one in group if one.origin == own.origin and _is_signed(keys, one)]
+        for group in (seen.cosigned, seen.forked)
+    )
     leaves = (parse_leaf(line.encode()) for line in log.leaves.split("\n")[:-1])
     lines = (
         LogLine(number, leaf.kind, leaf.invocation_id, leaf.seal)
@@ -421,19 +405,13 @@ def view_log(log: HeldLog, seen: Seen, policy: Policy | None = None) -> LogView:
     if policy is not None:
         witnessed = own.size if _is_cosigned(policy, own) else 0
     file = f"log {log.name}"
-    checkpoints = [(f"{file}, as cosigned", one) for one in cosigned] + [
-        (f"{file}, as forked", one) for one in forked
-    ]
-    return LogView(
-        log.name,
-        file,
-        False,
-        lines,
-        ((file, own), *checkpoints),
-        None,
-        own.size,
-        min(own.size, witnessed),
+    checkpoints = (
+        (file, own),
+        *((f"{file}, as cosigned", one) for one in cosigned),
+        *((f"{file}, as forked", one) for one in forked),
     )
+    held = own.size, min(own.size, witnessed)
+    return LogView(log.name, file, False, lines, checkpoints, None, *held)
 
 
 def _is_cosigned(policy: Policy, checkpoint: Checkpoint) -> bool:

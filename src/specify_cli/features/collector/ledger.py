@@ -1,12 +1,13 @@
 """What the address of a collector's database opens: its ledger, and the database itself for tokens
 and the witness."""
 
-from datetime import UTC, datetime
+import time
 from typing import NamedTuple
 
 from specify_cli.features.collector.engines.database import Database
 from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.engines.sqlite import SqliteDatabase
+from specify_cli.record.ids import rfc3339
 
 
 class Ledger(NamedTuple):
@@ -43,4 +44,4 @@ def open_database(address: str) -> Database:
 
 def read_now() -> str:
     """Return the time as what is received is marked with it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return rfc3339(time.time_ns() // 1_000_000)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.holdings import (
     LISTED,
     Judged,
@@ -19,12 +20,12 @@ from specify_cli.features.collector.holdings import (
     judge_trail,
     report_lost,
 )
+from specify_cli.features.collector.reception import Json
 from specify_cli.features.collector.storage import (
     HeldLog,
     LogConflict,
     Place,
     ProjectRow,
-    Storage,
     StorageError,
     read_state,
 )
@@ -34,13 +35,12 @@ from specify_cli.record.findings import ERROR, WARNING, RecordReport, finding
 from specify_cli.trail.log.leaves import LEAF_BYTES
 from specify_cli.trail.log.notes import NoteError, Policy, parse_checkpoint
 
-_PAGE = 2_000
 # So many projects are remembered; one that is forgotten is read again.
 _REMEMBERED = 10_000
 
 
 def verify_again(
-    storage: Storage,
+    storage: SqlStorage,
     engine: Engine = HERE,
     witness: Witness | None = None,
     policy: Policy | None = None,
@@ -50,32 +50,26 @@ def verify_again(
     The witness is the collector's own; with a policy its witnesses alone count. Raises
     StorageError, and EnvironmentFault where the engine does.
     """
-    after = ""
-    while rows := storage.projects(None, _PAGE, after):
-        for row in rows:
-            if row.records:
-                logs = storage.logs(row.project_uuid)
-                seen = read_seen(witness, (read_state(log.checkpoint).origin for log in logs))
-                reader = partial(_read_body, storage, row.project_uuid)
-                yield (
-                    row.project_uuid,
-                    judge_trail(_check_all(storage, row, engine), logs, reader, seen, policy),
-                )
-        after = rows[-1].project_uuid
+    for row in storage.iter_projects():
+        if row.records:
+            logs = storage.logs(row.project_uuid)
+            seen = read_seen(witness, (read_state(log.checkpoint).origin for log in logs))
+            reader = partial(_read_body, storage, row.project_uuid)
+            reports = _check_all(storage, row.project_uuid, engine)
+            yield row.project_uuid, judge_trail(reports, logs, reader, seen, policy)
 
 
-def _check_all(storage: Storage, row: ProjectRow, engine: Engine) -> Iterator[RecordReport]:
-    after = ""
+def _check_all(storage: SqlStorage, project: str, engine: Engine) -> Iterator[RecordReport]:
     known: dict[str, str | None] = {}
-    while page := storage.records(row.project_uuid, _PAGE, after, bodies=True):
-        reports = share_out(engine, check_bodies, [one.body for one in page], report_lost)
-        for one, report in zip(page, reports, strict=True):
-            yield _check_objects(storage, row.project_uuid, one.body, report, known)
-        after = page[-1].invocation_id
+    for page in storage.page_records(project, bodies=True):
+        bodies = [one.body for one in page]
+        reports = share_out(engine, check_bodies, bodies, report_lost)
+        for body, report in zip(bodies, reports, strict=True):
+            yield _check_objects(storage, project, body, report, known)
 
 
 def _check_objects(
-    storage: Storage, project: str, body: str, report: RecordReport, known: dict[str, str | None]
+    storage: SqlStorage, project: str, body: str, report: RecordReport, known: dict[str, str | None]
 ) -> RecordReport:
     """Return a report with what is wrong with the objects its sender listed; `known` remembers each
     that was read."""
@@ -87,14 +81,12 @@ def _check_objects(
             except StorageError:
                 known[digest] = "OBJECT_ALTERED"
     wrong = [
-        finding(code, report.file, None, 0, digest)
-        for digest in wanted
-        if (code := known[digest]) is not None
+        finding(code, report.file, None, 0, digest) for digest in wanted if (code := known[digest])
     ]
     return report._replace(findings=(*report.findings, *wrong))
 
 
-def _read_body(storage: Storage, project: str, invocation_id: str) -> str | None:
+def _read_body(storage: SqlStorage, project: str, invocation_id: str) -> str | None:
     place = Place(invocation_id, project)
     return storage.bodies([place]).get(place)
 
@@ -121,7 +113,7 @@ class _Known(NamedTuple):
     origins: frozenset[str]
     seen: Seen
     judged: Judged
-    logs: tuple[dict[str, object], ...]
+    logs: tuple[Json, ...]
     conflicts: tuple[LogConflict, ...]
 
 
@@ -129,26 +121,27 @@ class Levels:
     """The levels of a collector's projects. Methods may be called from several threads at once;
     raise StorageError."""
 
-    def __init__(self, storage: Storage, witness: Witness | None) -> None:
+    def __init__(self, storage: SqlStorage, witness: Witness | None) -> None:
         self._storage, self._witness = storage, witness
         self._lock = threading.Lock()
         self._known: dict[str, _Known] = {}
 
-    def judge(self, row: ProjectRow) -> Judged:
-        """Return what is proven of a project as of its row."""
-        return self._find(row).judged
-
     def _find(self, row: ProjectRow) -> _Known:
         known = self._known.get(row.project_uuid)
-        fresh = known is not None and known.revision == row.revision
-        if known is not None and fresh and read_seen(self._witness, known.origins) == known.seen:
+        if (
+            known is not None
+            and known.revision == row.revision
+            and read_seen(self._witness, known.origins) == known.seen
+        ):
             return known
         logs = self._storage.logs(row.project_uuid) if row.revision else []
         described = tuple(_describe_log(log) for log in logs)
         origins = frozenset(str(one["origin"]) for one in described)
         seen = read_seen(self._witness, origins)
         reader = partial(_read_body, self._storage, row.project_uuid)
-        judged = judge_trail(self._list_reports(row.project_uuid), logs, reader, seen)
+        pages = self._storage.page_records(row.project_uuid)
+        reports = (decode_report(one.report) for page in pages for one in page)
+        judged = judge_trail(reports, logs, reader, seen)
         conflicts = tuple(self._storage.log_conflicts(row.project_uuid)) if row.revision else ()
         with self._lock:
             if len(self._known) >= _REMEMBERED:
@@ -157,33 +150,36 @@ class Levels:
             self._known[row.project_uuid] = entry
         return entry
 
-    def _list_reports(self, project: str) -> Iterator[RecordReport]:
-        after = ""
-        while page := self._storage.records(project, _PAGE, after):
-            yield from (decode_report(one.report) for one in page)
-            after = page[-1].invocation_id
-
-    def describe(self, row: ProjectRow) -> dict[str, object]:
+    def describe(self, row: ProjectRow) -> Json:
         """Return a project as `GET /v1/projects` lists it."""
         known = self._find(row)
-        judged = known.judged
+        report = known.judged.report
         return {
             **row._asdict(),
-            "level": judged.report.level,
-            "verdict": judged.report.verdict if row.records else None,
-            "errors": judged.report.count(ERROR),
-            "warnings": judged.report.count(WARNING),
-            "gaps": len(judged.gaps),
+            "level": report.level,
+            "verdict": report.verdict if row.records else None,
+            "errors": report.count(ERROR),
+            "warnings": report.count(WARNING),
+            "gaps": len(known.judged.gaps),
             "not_held": row.invocations - row.open - row.whole,
-            "not_proven": list(judged.report.not_proven) if row.records else [],
+            "not_proven": report.not_proven if row.records else [],
             "logs": [
                 {**log, **_describe_seen(known.seen, str(log["origin"]))} for log in known.logs
             ],
-            "log_conflicts": [one._asdict() for one in known.conflicts[:LISTED]],
+            "log_conflicts": known.conflicts[:LISTED],
+        }
+
+    def describe_whole(self, row: ProjectRow) -> Json:
+        """Return the same with the findings and gaps, as `GET /v1/projects/{project}` shows it."""
+        judged = self._find(row).judged
+        return {
+            **self.describe(row),
+            "findings": [item.as_value() for item in judged.report.findings[:LISTED]],
+            "gaps": judged.gaps[:LISTED],
         }
 
 
-def _describe_seen(seen: Seen, origin: str) -> dict[str, object]:
+def _describe_seen(seen: Seen, origin: str) -> Json:
     """Return how far a witness has cosigned a log, under which name, and how often the log
     contradicted that."""
     own = seen.narrow(frozenset({origin}))
@@ -195,7 +191,7 @@ def _describe_seen(seen: Seen, origin: str) -> dict[str, object]:
     }
 
 
-def _describe_log(log: HeldLog) -> dict[str, object]:
+def _describe_log(log: HeldLog) -> Json:
     checkpoint = parse_checkpoint(log.checkpoint.encode())
     return {
         "name": log.name,

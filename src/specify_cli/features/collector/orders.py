@@ -15,8 +15,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from specify_cli.features.collector.holdings import check_record, is_digests, is_text_map
-from specify_cli.features.collector.reception import Problem, Refused, parse_object
-from specify_cli.features.collector.storage import Order, RecordPiece
+from specify_cli.features.collector.reception import Refused, parse_object
+from specify_cli.features.collector.storage import Event, Order, RecordPiece
 from specify_cli.libraries.wire.contract import EXTENSION, FIELDS, canonical
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.record import ULID_PATTERN
@@ -41,13 +41,13 @@ def read_order(body: bytes, invocation_id: str, file: str) -> Order:
         or not (objects is None or is_digests(objects))
     ):
         detail = "expected an annex by its name, lines by their seals, and digests or null"
-        raise Refused(Problem("bad-request", detail))
+        raise Refused("bad-request", detail)
     order = _decode(file, value)
-    if isinstance(objects, list):
-        order = order._replace(objects=tuple(map(str, objects)))
+    if objects is not None:
+        order = order._replace(objects=tuple(objects))
     problem = _find_fault(order, invocation_id)
     if problem is not None:
-        raise Refused(Problem("invalid-record", f"{file}: {problem}"))
+        raise Refused("invalid-record", f"{file}: {problem}")
     return order
 
 
@@ -105,7 +105,7 @@ def list_gone(orders: Sequence[Order]) -> dict[str, frozenset[str]]:
     return gone
 
 
-def erase_event(event: Mapping[str, object], orders: Sequence[Order]) -> dict[str, object]:
+def erase_event(event: Event, orders: Sequence[Order]) -> dict[str, object]:
     """Return an event without what orders erased of the line that it tells of."""
     extension = json.loads(str(event[EXTENSION]))
     members = list_gone(orders).get(str(extension.get("seal")), frozenset())

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.collector.engines.database import Database
+from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.engines.sqlite import SqliteDatabase
 from specify_cli.features.collector.holdings import decode_report
 from specify_cli.features.collector.ledger import Ledger, open_ledger
 from specify_cli.features.collector.levels import verify_again
 from specify_cli.features.collector.storage import Place as Where
-from specify_cli.features.collector.storage import ProjectRow, Storage, StorageError
+from specify_cli.features.collector.storage import (
+    StorageError,
+)
 from specify_cli.features.collector.witness import Witness
 from specify_cli.libraries.work.sharing import Engine
 from specify_cli.libraries.work.sources import (
@@ -33,8 +36,6 @@ from specify_cli.storage.store import Place
 from specify_cli.trail.log.leaves import START, parse_leaf
 from specify_cli.trail.log.notes import Policy, parse_checkpoint
 
-T = TypeVar("T")
-_PAGE = 1_000
 # So many records are opened with one connection.
 _AT_ONCE = 50
 
@@ -88,23 +89,8 @@ def list_held(address: str) -> list[Source]:
     """Return each project of which whole records are held, by its uuid. Raises StoredDataError."""
     holder = LedgerHolder(address)
     with opened_ledger(address) as ledger:
-        rows = list_projects(ledger.storage)
+        rows = ledger.storage.iter_projects()
         return [Source(row.project_uuid, address, holder=holder) for row in rows if row.records]
-
-
-def list_projects(storage: Storage) -> Iterator[ProjectRow]:
-    """Yield every project that a collector holds something of."""
-    return page_through(
-        lambda last: storage.projects(None, _PAGE, last), lambda row: row.project_uuid
-    )
-
-
-def page_through(read: Callable[[str], list[T]], name: Callable[[T], str]) -> Iterator[T]:
-    """Yield everything that pages hold, each asked for by the name of the last one before it."""
-    last = ""
-    while page := read(last):
-        yield from page
-        last = name(page[-1])
 
 
 class LedgerHolder(NamedTuple):
@@ -114,15 +100,11 @@ class LedgerHolder(NamedTuple):
 
     def list_items(self, source: Source) -> list[Item]:
         """Return the records of a project, so many at a time, in the order of their ids."""
-        items: list[Item] = []
-        after = ""
         with opened_ledger(self.address) as ledger:
-            while page := ledger.storage.records(source.name, _AT_ONCE, after):
-                items.append(
-                    Item(source, tuple(_find_place(decode_report(one.report)) for one in page))
-                )
-                after = page[-1].invocation_id
-        return items
+            return [
+                Item(source, tuple(_find_place(decode_report(one.report)) for one in page))
+                for page in ledger.storage.page_records(source.name, _AT_ONCE)
+            ]
 
     def iter_opened(self, item: Item) -> Iterator[Opened]:
         """Yield each record with the objects it leads to, laid out alone."""
@@ -163,12 +145,11 @@ def _find_place(report: RecordReport) -> Place:
 
 
 def _read_held(
-    storage: Storage, project: str, place: Place, known: Mapping[str, str]
+    storage: SqlStorage, project: str, place: Place, known: Mapping[str, str]
 ) -> tuple[HeldRecord, dict[str, str]]:
     """Return a record with its objects, and these by their digests. Raises StorageError."""
-    body = storage.bodies([Where(place.invocation_id, project)]).get(
-        Where(place.invocation_id, project)
-    )
+    where = Where(place.invocation_id, project)
+    body = storage.bodies([where]).get(where)
     if body is None:
         raise StorageError("it is not held any more")
     value = json.loads(body)

@@ -6,16 +6,15 @@ import datetime
 import json
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from specify_cli.features.collector.storage import (
     CLOSED,
     CONFLICT,
-    DUPLICATE,
     LONGEST,
     OPEN,
     OWNED,
-    STORED,
     Filter,
     Place,
 )
@@ -23,6 +22,8 @@ from specify_cli.libraries.wire.contract import CONTENT_TYPE, MAX_EVENTS
 from specify_cli.libraries.wire.validation import Fault, faults
 from specify_cli.record.ids import new_ulid
 
+Json = dict[str, object]
+Query = Sequence[tuple[str, str]]
 ONE_EVENT = "application/cloudevents+json"
 MAX_LIMIT, DEFAULT_LIMIT = 200, 50
 _LISTED = 50  # faults named in one problem
@@ -72,8 +73,8 @@ class Problem(NamedTuple):
     def title(self) -> str:
         return _TITLES[self.kind][1]
 
-    def as_value(self) -> dict[str, object]:
-        value: dict[str, object] = {
+    def as_value(self) -> Json:
+        value: Json = {
             "type": f"urn:spec-kitty:problem:{self.kind}",
             "title": self.title,
             "status": self.status,
@@ -83,11 +84,17 @@ class Problem(NamedTuple):
 
 
 class Refused(Exception):
-    """The request ends with this problem."""
+    """The request ends with a problem, which is made of the same values."""
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.detail)
-        self.problem = problem
+    def __init__(
+        self,
+        kind: str,
+        detail: str,
+        errors: tuple[dict[str, str], ...] = (),
+        retry_after: int = 0,
+    ) -> None:
+        super().__init__(detail)
+        self.problem = Problem(kind, detail, errors, retry_after)
 
 
 class Wanted(NamedTuple):
@@ -102,7 +109,7 @@ class Received(NamedTuple):
     """One event of a batch: its id, if it has one, and what is wrong with it."""
 
     id: str | None
-    event: dict[str, object]
+    event: Json
     problem: Problem | None
 
 
@@ -114,16 +121,14 @@ def read_events(body: bytes, content_type: str) -> list[Received]:
     batch of events."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind not in (CONTENT_TYPE, ONE_EVENT):
-        raise Refused(Problem("wrong-type", f"expected Content-Type {CONTENT_TYPE} or {ONE_EVENT}"))
+        raise Refused("wrong-type", f"expected Content-Type {CONTENT_TYPE} or {ONE_EVENT}")
     value = _parse(body)
     if kind == ONE_EVENT:
         value = [value]
     if not isinstance(value, list) or not 1 <= len(value) <= MAX_EVENTS:
         found = f"{len(value)} events" if isinstance(value, list) else "no array"
         raise Refused(
-            Problem(
-                "bad-request", f"expected a JSON array of 1 to {MAX_EVENTS} events, found {found}"
-            )
+            "bad-request", f"expected a JSON array of 1 to {MAX_EVENTS} events, found {found}"
         )
     return [_read_item(item) for item in value]
 
@@ -140,9 +145,7 @@ def _check_values(body: bytes) -> None:
     for number, _ in enumerate(_VALUE.finditer(body)):
         if number >= _MAX_VALUES:
             raise Refused(
-                Problem(
-                    "bad-request", f"expected at most {_MAX_VALUES} values in a body, found more"
-                )
+                "bad-request", f"expected at most {_MAX_VALUES} values in a body, found more"
             )
 
 
@@ -159,23 +162,19 @@ def _parse(body: bytes) -> Any:
             body.decode("utf-8"), object_pairs_hook=_read_members, parse_constant=_refuse_constant
         )
     except UnicodeDecodeError as error:
-        raise Refused(
-            Problem("bad-request", f"the body is not UTF-8 at byte {error.start}")
-        ) from error
+        raise Refused("bad-request", f"the body is not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
         raise Refused(
-            Problem("bad-request", f"the body is not JSON at character {error.pos}: {error.msg}")
+            "bad-request", f"the body is not JSON at character {error.pos}: {error.msg}"
         ) from error
     except RecursionError as error:
-        raise Refused(Problem("bad-request", "the body is nested too deeply")) from error
+        raise Refused("bad-request", "the body is nested too deeply") from error
     except ValueError as error:
         # An integer of more digits than Python reads.
-        raise Refused(Problem("bad-request", "the body holds a number that is too long")) from error
+        raise Refused("bad-request", "the body holds a number that is too long") from error
 
 
-def parse_object(
-    body: bytes, names: Sequence[str] | None, more: Sequence[str] = ()
-) -> dict[str, object]:
+def parse_object(body: bytes, names: Sequence[str] | None, more: Sequence[str] = ()) -> Json:
     """Return the JSON object of a body, which has these members, all of `more` or none, and no
     other. Raises Refused.
 
@@ -186,22 +185,20 @@ def parse_object(
         names is not None and value.keys() not in (set(names), {*names, *more})
     ):
         raise Refused(
-            Problem(
-                "bad-request", f"expected a JSON object of {', '.join(names or ('any members',))}"
-            )
+            "bad-request", f"expected a JSON object of {', '.join(names or ('any members',))}"
         )
     return value
 
 
-def _read_members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _read_members(pairs: list[tuple[str, object]]) -> Json:
     stored = dict(pairs)
     if len(stored) != len(pairs):
-        raise Refused(Problem("bad-request", "an object in the body names a member twice"))
+        raise Refused("bad-request", "an object in the body names a member twice")
     return stored
 
 
 def _refuse_constant(name: str) -> object:
-    raise Refused(Problem("bad-request", f"the body holds {name}, which JSON does not have"))
+    raise Refused("bad-request", f"the body holds {name}, which JSON does not have")
 
 
 def _read_item(item: object) -> Received:
@@ -229,13 +226,13 @@ def _invalid(faults_found: Sequence[Fault]) -> Problem:
 
 def results(
     received: Sequence[Received], verdicts: Sequence[str]
-) -> list[tuple[dict[str, object], Problem | None]]:
+) -> list[tuple[Json, Problem | None]]:
     """Return what became of each event, in the order of the request.
 
     `verdicts` are the storage's for the events without a fault.
     """
     remaining = iter(verdicts)
-    answers: list[tuple[dict[str, object], Problem | None]] = []
+    answers: list[tuple[Json, Problem | None]] = []
     for one in received:
         problem = one.problem
         verdict = next(remaining) if problem is None else None
@@ -247,21 +244,17 @@ def results(
             problem = Problem(
                 "owned", "another client sent this invocation first, and it alone may add to it"
             )
-        if problem is None:
-            answers.append(
-                ({"id": one.id, "status": STORED if verdict == STORED else DUPLICATE}, None)
-            )
-        else:
-            answers.append(
-                ({"id": one.id, "status": "refused", "problem": problem.as_value()}, problem)
-            )
+        value: Json = {"id": one.id, "status": verdict}
+        if problem is not None:
+            value |= {"status": "refused", "problem": problem.as_value()}
+        answers.append((value, problem))
     return answers
 
 
 # --- lists
 
 
-def read_wanted(parameters: Sequence[tuple[str, str]]) -> Wanted:
+def read_wanted(parameters: Query) -> Wanted:
     """Filters, limit and cursor from a query; an empty value is none. Raises Refused naming every
     bad parameter."""
     query: dict[str, str] = {}
@@ -277,7 +270,7 @@ def read_wanted(parameters: Sequence[tuple[str, str]]) -> Wanted:
             fault(name, "is given twice")
         elif value:
             query[name] = value
-    read: dict[str, object] = {}
+    read: Json = {}
     for name, value in query.items():
         try:
             read[name] = PARAMETERS[name](value)
@@ -285,7 +278,7 @@ def read_wanted(parameters: Sequence[tuple[str, str]]) -> Wanted:
             fault(name, str(error))
     if wrong:
         detail = "; ".join(f"{one['parameter']}: {one['detail']}" for one in wrong)
-        raise Refused(Problem("bad-parameter", detail[:500], tuple(wrong[:_LISTED])))
+        raise Refused("bad-parameter", detail[:500], tuple(wrong[:_LISTED]))
     limit, after = read.pop("limit", DEFAULT_LIMIT), read.pop("cursor", None)
     assert isinstance(limit, int)
     project = read.pop("project", None)
@@ -330,50 +323,43 @@ def _parse_text(value: str) -> str:
     return value
 
 
-def _match_one_of(*values: str) -> Callable[[str], str]:
-    def read(value: str) -> str:
-        if value not in values:
-            raise ValueError(f"expected one of {', '.join(values)}")
-        return value
-
-    return read
+def _parse_choice(values: tuple[str, ...], value: str) -> str:
+    if value not in values:
+        raise ValueError(f"expected one of {', '.join(values)}")
+    return value
 
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}(T|$)", re.ASCII)
 
 
-def _match_bound(*, end_of_day: bool) -> Callable[[str], str]:
+def _parse_bound(value: str, *, end_of_day: bool) -> str:
     """Return the least invocation id of a time; of a day its beginning, or the beginning of the
     next."""
-
-    def read(value: str) -> str:
-        try:
-            if _DAY.match(value) is None:
-                raise ValueError(value)
-            moment = datetime.datetime.fromisoformat(value)
-            if moment.tzinfo is None:
-                moment = moment.replace(tzinfo=datetime.UTC)
-            millis = (moment - _EPOCH) // datetime.timedelta(milliseconds=1)
-            if len(value) == 10 and end_of_day:
-                millis += 24 * 3600 * 1000
-        except (ValueError, OverflowError) as error:
-            raise ValueError(
-                "expected a day or an RFC 3339 time, as 2026-11-21 or 2026-11-21T09:00:00Z"
-            ) from error
-        return new_ulid(max(0, millis), bytes(10))
-
-    return read
+    try:
+        if _DAY.match(value) is None:
+            raise ValueError(value)
+        moment = datetime.datetime.fromisoformat(value)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=datetime.UTC)
+        millis = (moment - _EPOCH) // datetime.timedelta(milliseconds=1)
+        if len(value) == 10 and end_of_day:
+            millis += 24 * 3600 * 1000
+    except (ValueError, OverflowError) as error:
+        raise ValueError(
+            "expected a day or an RFC 3339 time, as 2026-11-21 or 2026-11-21T09:00:00Z"
+        ) from error
+    return new_ulid(max(0, millis), bytes(10))
 
 
 PARAMETERS: dict[str, Callable[[str], object]] = {
     "project": project_uuid,
     "profile": _parse_text,
     "action": _parse_text,
-    "outcome": _match_one_of("done", "failed", "abandoned"),
-    "status": _match_one_of(OPEN, CLOSED),
+    "outcome": partial(_parse_choice, ("done", "failed", "abandoned")),
+    "status": partial(_parse_choice, (OPEN, CLOSED)),
     "actor": _parse_text,
-    "since": _match_bound(end_of_day=False),
-    "until": _match_bound(end_of_day=True),
+    "since": partial(_parse_bound, end_of_day=False),
+    "until": partial(_parse_bound, end_of_day=True),
     "limit": _parse_limit,
     "cursor": _parse_cursor,
 }

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from specify_cli.cli.schemas.shapes import Shape
 from specify_cli.features.exports.shapes import LeftOut
 
 
-class CollectorListening(BaseModel):
+class CollectorListening(Shape):
     """collector serve: the one line it prints once it listens."""
-
-    model_config = ConfigDict(extra="forbid")
 
     url: str
     host: str
@@ -32,14 +28,12 @@ class LedgerExported(Shape):
     left_out: list[LeftOut]
 
 
-class CollectorToken(BaseModel):
+class CollectorToken(Shape):
     """collector token list: one token, without its secret; `projects` null is all, `rate` requests
     a minute.
 
     `last_used_at` is true to the hour.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     id: str
     name: str

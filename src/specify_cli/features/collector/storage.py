@@ -1,16 +1,15 @@
-"""What a collector keeps: every phase as received, for ever, once. The values, the rules, and a
-Protocol of engines.
+"""What a collector keeps: every phase as received, for ever, once. The values and the rules.
 
-An engine promises three things: `accept` gives its verdicts only when what they say is durable; a
-key (project, invocation, phase) is stored at most once whatever arrives at the same time; what
-arrived first stays. One contract suite (tests/features/collector/test_storage.py) holds every
-engine to that. `sql_storage.py` is the engine on a database.
+`engines/sql_storage.py` keeps them in a database. It promises three things: `accept` gives its
+verdicts only when what they say is durable; a key (project, invocation, phase) is stored at most
+once whatever arrives at the same time; what arrived first stays. One contract suite
+(tests/features/collector/test_storage.py) holds it to that on each database.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from specify_cli.libraries.wire.contract import (
     COMPLETED,
@@ -64,6 +63,8 @@ class Place(NamedTuple):
     project_uuid: str
 
 
+Event = Mapping[str, object]
+"""A CloudEvent, or a part of one, as its JSON."""
 Projects = frozenset[str] | None
 """The projects something is asked of; None is all of them."""
 
@@ -129,6 +130,13 @@ class Conflict(NamedTuple):
     last_at: str
     times: int
     client: str = ""
+
+
+def make_conflict(
+    place: Place, phase: str, held: str, sent: str, now: str, client: str
+) -> Conflict:
+    """Return a conflict that is seen for the first time."""
+    return Conflict(place.project_uuid, place.invocation_id, phase, held, sent, now, now, 1, client)
 
 
 class Totals(NamedTuple):
@@ -247,95 +255,7 @@ class HeldRecord(NamedTuple):
     body: str = ""
 
 
-class Storage(Protocol):
-    """Where a collector keeps events. Methods may be called from several threads at once."""
-
-    def accept(
-        self, events: Sequence[Mapping[str, object]], now: str, client: str = ""
-    ) -> list[str]:
-        """Store a batch of faultless events in one step; a verdict for each, durably.
-
-        The client that first sent a phase of an invocation owns it: what another one adds is OWNED,
-        and not stored.
-        """
-
-    def rows(self, filters: Filter, limit: int, after: Place | None = None) -> list[Row]:
-        """At most `limit` invocations, newest first, those after a place if one is given."""
-
-    def phases(self, invocation_id: str, projects: Projects = None) -> dict[str, list[StoredEvent]]:
-        """Return what is held of an invocation, Started first, by the project's uuid."""
-
-    def conflicts(
-        self, limit: int, projects: Projects = None, invocation_id: str | None = None
-    ) -> list[Conflict]:
-        """Return the conflicts seen last, newest first; of one invocation where it is named."""
-
-    def totals(self, projects: Projects = None) -> Totals:
-        """Return how much there is."""
-
-    def keep_record(
-        self, project: str, piece: RecordPiece, now: str, client: str
-    ) -> tuple[str, list[str]]:
-        """Store a whole record beside its events, durably; STORED, DUPLICATE, CONFLICT, OWNED or
-        UNKNOWN.
-
-        A record that came before is replaced where the new one adds lines or annexes to it. The
-        digests are those of the objects it leads to that are not held yet, sorted.
-        """
-
-    def keep_order(
-        self, project: str, invocation_id: str, order: Order, now: str, client: str
-    ) -> tuple[str, bool]:
-        """Keep an order and carry it out on everything that is held of a record, durably; STORED,
-        DUPLICATE, CONFLICT or HELD, and whether nothing of what was erased is left in the tables.
-
-        It counts for whatever is sent of the record later.
-        """
-
-    def orders(self, project: str, invocation_id: str) -> list[Order]:
-        """Return the orders of a record, the first one first."""
-
-    def keep_objects(self, project: str, objects: Mapping[str, str]) -> int:
-        """Store objects that records of the project name and that are missing, durably; how many
-        were."""
-
-    def objects(self, project: str, digests: Sequence[str]) -> dict[str, str]:
-        """Return those of some objects that are held. Raises StorageError where one is not what its
-        name says."""
-
-    def keep_leaves(self, project: str, piece: LogPiece, now: str, client: str) -> tuple[str, int]:
-        """Store leaves that follow those held, durably; a verdict, APART where they do not follow,
-        and how many are.
-
-        What contradicts the log that is held is kept as a LogConflict.
-        """
-
-    def log_conflicts(self, project: str) -> list[LogConflict]:
-        """Return the states that contradicted the logs of a project, the first one first."""
-
-    def projects(self, projects: Projects, limit: int, after: str = "") -> list[ProjectRow]:
-        """Return at most `limit` projects by their uuids, those after one if one is given."""
-
-    def records(
-        self, project: str, limit: int, after: str = "", *, bodies: bool = False
-    ) -> list[HeldRecord]:
-        """Return at most `limit` whole records of a project by their ids, those after one if one is
-        given."""
-
-    def bodies(self, places: Sequence[Place]) -> dict[Place, str]:
-        """Return the whole records that are held of some invocations, as they were sent."""
-
-    def logs(self, project: str) -> list[HeldLog]:
-        """Return the logs of a project by their names."""
-
-    def probe(self) -> None:
-        """Return once something could be made durable. Raises StorageError."""
-
-    def close(self) -> None:
-        """Let go of what the engine holds."""
-
-
-def project_of(event: Mapping[str, object]) -> str:
+def project_of(event: Event) -> str:
     """Return the project's uuid of a faultless event."""
     return str(_get_member(event, "data")["project_uuid"])
 
@@ -366,14 +286,14 @@ def row_of(started: StoredEvent | None, completed: StoredEvent | None) -> Row:
     )
 
 
-def _get_member(value: Mapping[str, object], *path: str) -> Mapping[str, object]:
+def _get_member(value: Event, *path: str) -> Event:
     for name in path:
         inner = value.get(name)
         value = inner if isinstance(inner, dict) else {}
     return value
 
 
-def _get_extension(event: Mapping[str, object]) -> Mapping[str, object]:
+def _get_extension(event: Event) -> Event:
     stored: dict[str, object] = json.loads(str(event[EXTENSION]))
     return stored
 
@@ -387,9 +307,7 @@ def compute_digest(body: str) -> str:
     return hashlib.sha256(body.encode("utf-8")).hexdigest()
 
 
-def judge(
-    phases: Mapping[str, StoredEvent], phase: str, event: Mapping[str, object], client: str
-) -> str:
+def judge(phases: Mapping[str, StoredEvent], phase: str, event: Event, client: str) -> str:
     """Return the verdict on an event beside what is held of its invocation."""
     if phase in phases:
         return DUPLICATE if same_content(phases[phase].event, event) else CONFLICT
@@ -546,7 +464,7 @@ class Changes(NamedTuple):
 
 
 def decide(
-    events: Sequence[Mapping[str, object]],
+    events: Sequence[Event],
     stored: Mapping[Place, Mapping[str, StoredEvent]],
     now: str,
     client: str,
@@ -567,11 +485,7 @@ def decide(
             changed[place] = None
         elif verdict != DUPLICATE:
             digest, sent = get_digest(phases.get(phase)), compute_digest(canonical(event))
-            changes.conflicts.append(
-                Conflict(
-                    place.project_uuid, invocation_id, phase, digest, sent, now, now, 1, client
-                )
-            )
+            changes.conflicts.append(make_conflict(place, phase, digest, sent, now, client))
     for place in changed:
         before = stored.get(place)
         row = row_of(after[place].get(STARTED), after[place].get(COMPLETED))

@@ -14,9 +14,10 @@ import hmac
 import secrets
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
-from specify_cli.features.collector.engines.database import Database, Transaction
+from specify_cli.features.collector.engines.database import Database
 from specify_cli.features.collector.storage import Projects, StorageError
 
 SEND, READ, WITNESS, ERASE = "send", "read", "witness", "erase"
@@ -54,13 +55,9 @@ class Token(NamedTuple):
 
     def narrow(self, projects: Projects) -> Projects:
         """Return the projects of a question that this token may ask of."""
-        return (
-            projects
-            if self.projects is None
-            else self.projects
-            if projects is None
-            else self.projects & projects
-        )
+        if self.projects is None:
+            return projects
+        return self.projects if projects is None else self.projects & projects
 
 
 class Tokens:
@@ -114,13 +111,8 @@ class Tokens:
     def revoke(self, token_id: str, now: str) -> Token | None:
         """End a token and return it; None where there is none of this id."""
 
-        def end(transaction: Transaction) -> None:
-            transaction.run(
-                "UPDATE token SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL",
-                (now, token_id),
-            )
-
-        self._database.write(end)
+        end = "UPDATE token SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL"
+        self._database.write(lambda transaction: transaction.run(end, (now, token_id)))
         return next((token for token, _ in self._read("id = ?", token_id)), None)
 
     def find(self, secret: str, now: str = "") -> Token | None:
@@ -144,39 +136,21 @@ class Tokens:
         if now and token.expires_at is not None and token.expires_at <= now:
             return None
         if now and (token.last_used_at or "")[:_HOUR] != now[:_HOUR]:
-            self._note_use(token.id, now)
+            used = "UPDATE token SET last_used_at = ? WHERE id = ?"
+            # Where that cannot be written the request is answered all the same.
+            with suppress(StorageError):
+                self._database.write(lambda transaction: transaction.run(used, (now, token.id)))
         return token
 
-    def _note_use(self, token_id: str, now: str) -> None:
-        """Keep when a token was used. Where that cannot be written the request is answered all the
-        same."""
-        used = "UPDATE token SET last_used_at = ? WHERE id = ?"
-        try:
-            self._database.write(lambda transaction: transaction.run(used, (now, token_id)))
-        except StorageError:
-            pass
-
     def _read(self, where: str, *values: str) -> "list[tuple[Token, str]]":
-        rows = self._database.read(
-            lambda transaction: transaction.run(
-                f"SELECT {_COLUMNS} FROM token WHERE {where}", values
-            )
-        )
-        return [
-            (
-                Token(
-                    token_id,
-                    name,
-                    frozenset(scopes.split()),
-                    None if projects == "*" else frozenset(projects.split()),
-                    rate,
-                    created_at,
-                    *times,
-                ),
-                digest,
-            )
-            for token_id, digest, name, scopes, projects, rate, created_at, *times in rows
-        ]
+        statement = f"SELECT {_COLUMNS} FROM token WHERE {where}"
+        found = []
+        for token_id, digest, name, scopes, projects, *rest in self._database.read(
+            lambda transaction: transaction.run(statement, values)
+        ):
+            named = None if projects == "*" else frozenset(projects.split())
+            found.append((Token(token_id, name, frozenset(scopes.split()), named, *rest), digest))
+        return found
 
 
 class RateLimit:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from specify_cli.features.collector.engines.database import Database, Transaction
+from specify_cli.features.collector.engines.database import Database, Rows, Transaction
 from specify_cli.features.collector.storage import Projects
 from specify_cli.trail.log.merkle import verify_consistency
 from specify_cli.trail.log.notes import (
@@ -54,11 +54,9 @@ class Answer(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a witness knows of one log: its keys, who registered them, and the newest checkpoint it
-    cosigned."""
+    """What a witness knows of one log: its keys and the newest checkpoint it cosigned."""
 
     keys: tuple[VerifierKey, ...]
-    owner: str
     checkpoint: Checkpoint | None
 
 
@@ -206,14 +204,15 @@ class Witness:
             transaction.run("UPDATE logs SET owner = owner WHERE origin = ?", (new.origin,))
             state = _read_state(transaction, new.origin)
             refused = judge(state, request)
+            old = None if state is None else state.checkpoint
             if refused is None:
                 transaction.run("UPDATE logs SET note = ? WHERE origin = ?", (str(new), new.origin))
-            elif (
-                state is not None
-                and state.checkpoint is not None
-                and self._contradicts(refused, state, request)
+            # A log that was signed twice: one size with two roots, or no continuation.
+            elif old is not None and (
+                refused.status == 422
+                or (refused.status == 409 and old.size == new.size and old.root != new.root)
             ):
-                evidence = (new.origin, str(state.checkpoint), str(new), seconds)
+                evidence = (new.origin, str(old), str(new), seconds)
                 transaction.run(
                     "INSERT INTO forks VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", evidence
                 )
@@ -261,24 +260,14 @@ class Witness:
                 f"{statement} origin IN ({', '.join('?' * len(part))}) ORDER BY origin", part
             )
 
-    def _run(self, statement: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    def _run(self, statement: str, values: tuple[str, ...]) -> Rows:
         return self._database.read(lambda transaction: transaction.run(statement, values))
-
-    @staticmethod
-    def _contradicts(refused: Answer, state: State, request: Request) -> bool:
-        """Return whether a refusal shows a log that was signed twice: one size with two roots, or
-        no continuation."""
-        old, new = state.checkpoint, request.checkpoint
-        assert old is not None
-        return refused.status == 422 or (
-            refused.status == 409 and old.size == new.size and old.root != new.root
-        )
 
 
 def _read_state(transaction: Transaction, origin: str) -> State | None:
-    rows = transaction.run("SELECT keys, owner, note FROM logs WHERE origin = ?", (origin,))
+    rows = transaction.run("SELECT keys, note FROM logs WHERE origin = ?", (origin,))
     if not rows:
         return None
-    keys, owner, note = rows[0]
+    keys, note = rows[0]
     checkpoint = None if note is None else parse_checkpoint(note.encode())
-    return State(tuple(map(VerifierKey.parse, keys.split())), owner, checkpoint)
+    return State(tuple(map(VerifierKey.parse, keys.split())), checkpoint)

@@ -99,11 +99,8 @@ def _describe_contributor(run: Run) -> dict[str, object]:
     may run a program."""
     actor = run.started.get("actor")
     provider = actor.get("provider") if isinstance(actor, dict) else None
-    if run.model is None and not run.started.get("session") and not _is_agent(actor):
+    is_agent = isinstance(actor, dict) and actor.get("actor_type") == "llm"
+    if run.model is None and not run.started.get("session") and not is_agent:
         return {"type": "unknown"}
     model = "/".join(say(part) for part in (provider, run.model) if part) if run.model else ""
     return {"type": "ai", **({"model_id": model[:_MAX_MODEL]} if model else {})}
-
-
-def _is_agent(actor: object) -> bool:
-    return isinstance(actor, dict) and actor.get("actor_type") == "llm"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from specify_cli.room import Feature, Form, option
 
+_EXPORT = ("invocations", "export")
 _TRACES = "trace_commands:export_trace"
 
 FEATURE = Feature(
@@ -14,7 +15,7 @@ FEATURE = Feature(
     libraries=("archive", "timeline"),
     forms=(
         Form(
-            ("invocations", "export"),
+            _EXPORT,
             ("parquet",),
             "table_commands:export_tables",
             (
@@ -29,14 +30,14 @@ FEATURE = Feature(
             rank=60,
         ),
         Form(
-            ("invocations", "export"),
+            _EXPORT,
             ("format=otlp",),
             _TRACES,
             about="OpenTelemetry.",
             rank=30,
         ),
         Form(
-            ("invocations", "export"),
+            _EXPORT,
             ("format=perfetto",),
             _TRACES,
             about="for ui.perfetto.dev.",
@@ -44,14 +45,14 @@ FEATURE = Feature(
             rank=40,
         ),
         Form(
-            ("invocations", "export"),
+            _EXPORT,
             ("format=agent-trace",),
             _TRACES,
             about="which lines one record wrote.",
             rank=50,
         ),
         Form(
-            ("invocations", "export"),
+            _EXPORT,
             ("endpoint",),
             _TRACES,
             (

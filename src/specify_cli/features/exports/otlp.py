@@ -11,6 +11,7 @@ around it. The same record gives the same ids, so what is sent twice is one trac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 
@@ -18,6 +19,8 @@ from doctrine.text import say
 from specify_cli import VERSION
 from specify_cli.libraries.timeline.run import LEFT_BEHIND, Run, Span, read_captured, sum_tokens
 
+Json = dict[str, object]
+Fields = Mapping[str, object]
 CONVENTIONS = "1.41.0"
 SCHEMA = f"https://opentelemetry.io/schemas/{CONVENTIONS}"
 NOT_CARRIED = (
@@ -36,30 +39,22 @@ _TOKENS = {
     "cache_write": "gen_ai.usage.cache_creation.input_tokens",
     "thinking": "gen_ai.usage.reasoning.output_tokens",
 }
-# Members of the envelope, and those that have a name in the conventions or a place in the span.
-_PLACED = {
-    "v",
-    "salt",
-    "prev",
-    "~",
-    "event",
-    "invocation_id",
-    "at",
-    "started_at",
-    "completed_at",
-    "duration_ms",
-    "tokens",
+# What a line says of itself, and when it was.
+ENVELOPE = {
+    *("v", "salt", "prev", "~", "event", "invocation_id"),
+    *("at", "started_at", "completed_at", "duration_ms"),
 }
 _ROOT = {"started", "completed"}
+_TRACE_ID = re.compile("(?!0{32})[0-9a-f]{32}")
 _MAX_INTEGER = 2**63 - 1
 
 
-def make_otlp(runs: Iterable[Run]) -> dict[str, object]:
+def make_otlp(runs: Iterable[Run]) -> Json:
     """Return the request that holds these runs, each a trace of its own resource."""
     return {"resourceSpans": [_describe_run(run) for run in runs]}
 
 
-def _describe_run(run: Run) -> dict[str, object]:
+def _describe_run(run: Run) -> Json:
     resource = {
         "service.name": "spec-kitty",
         "service.version": VERSION,
@@ -81,15 +76,13 @@ def _describe_run(run: Run) -> dict[str, object]:
     }
 
 
-def _make_spans(run: Run) -> Iterator[dict[str, object]]:
+def _make_spans(run: Run) -> Iterator[Json]:
     """Yield the span of the run, then one of each call, step and model call."""
-    named = run.started.get("trace_id")
-    trace = (
-        named if isinstance(named, str) and _is_hex(named, 32) else _derive(run.invocation_id, 32)
-    )
+    named = str(run.started.get("trace_id"))
+    trace = named if _TRACE_ID.fullmatch(named) else _derive(run.invocation_id, 32)
     root = _derive(f"{run.invocation_id} root", 16)
     ids = [_derive(f"{run.invocation_id} {place}", 16) for place in range(len(run.spans))]
-    events: dict[str, list[dict[str, object]]] = {}
+    events: dict[str, list[Json]] = {}
     spans = []
     for place, span in enumerate(run.spans):
         entry = span.entry
@@ -97,11 +90,8 @@ def _make_spans(run: Run) -> Iterator[dict[str, object]]:
         if entry.kind in _SPANS:
             spans.append((ids[place], parent, span))
         elif entry.kind not in _ROOT:
-            common = {
-                "spec_kitty.seq": entry.seq,
-                **_tell_rest(entry.fields),
-                **_tell_tokens(entry.fields),
-            }
+            fields = entry.fields
+            common = {"spec_kitty.seq": entry.seq, **_tell_rest(fields), **_tell_tokens(fields)}
             events.setdefault(parent, []).append(
                 {
                     "timeUnixNano": str(span.begin),
@@ -138,7 +128,7 @@ def _make_spans(run: Run) -> Iterator[dict[str, object]]:
         }
 
 
-def _describe_root(run: Run) -> tuple[str, dict[str, object]]:
+def _describe_root(run: Run) -> tuple[str, Json]:
     session = run.started.get("session")
     profile = say(run.started.get("profile_id") or "agent")
     return f"invoke_agent {say(profile)}", {
@@ -158,7 +148,7 @@ def _describe_root(run: Run) -> tuple[str, dict[str, object]]:
     }
 
 
-def _describe_span(run: Run, span: Span) -> tuple[str, int, dict[str, object]]:
+def _describe_span(run: Run, span: Span) -> tuple[str, int, Json]:
     entry = span.entry
     fields = {**entry.fields, **entry.end_fields}
     attributes = {
@@ -196,7 +186,7 @@ def _get_provider(run: Run) -> object:
     return actor.get("provider") if isinstance(actor, dict) else None
 
 
-def _tell_tokens(fields: Mapping[str, object]) -> dict[str, object]:
+def _tell_tokens(fields: Fields) -> Json:
     tokens = fields.get("tokens")
     counts = dict(tokens) if isinstance(tokens, dict) else {}
     # The conventions count what came from a cache, and went into it, as input too.
@@ -208,23 +198,21 @@ def _tell_tokens(fields: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _tell_rest(fields: Mapping[str, object], placed: Iterable[str] = ()) -> dict[str, object]:
+def _tell_rest(fields: Fields, placed: Iterable[str] = ()) -> Json:
     """Return every other member of a line under a name of ours; captured values as the text the
     line holds."""
-    attributes: dict[str, object] = {}
+    attributes: Json = {}
     for key, value in fields.items():
-        if key in _PLACED or key in placed or value is None:
+        if key in ENVELOPE or key == "tokens" or key in placed or value is None:
             continue
-        text = read_captured(value)
-        attributes[f"spec_kitty.{key}"] = (
-            value if text is None or not isinstance(value, dict) else text
-        )
+        text = read_captured(value) if isinstance(value, dict) else None
+        attributes[f"spec_kitty.{key}"] = value if text is None else text
         if text is not None and isinstance(value, dict) and value.get("tail"):
             attributes[f"spec_kitty.{key}.size"] = value.get("size")
     return attributes
 
 
-def _list_attributes(values: Mapping[str, object]) -> list[dict[str, object]]:
+def _list_attributes(values: Fields) -> list[Json]:
     return [
         {"key": say(key), "value": _wrap(value)}
         for key, value in values.items()
@@ -232,7 +220,7 @@ def _list_attributes(values: Mapping[str, object]) -> list[dict[str, object]]:
     ]
 
 
-def _wrap(value: object) -> dict[str, object]:
+def _wrap(value: object) -> Json:
     """Return a value as OTLP writes it: what has no type there is its JSON."""
     if isinstance(value, bool):
         return {"boolValue": value}
@@ -245,7 +233,3 @@ def _wrap(value: object) -> dict[str, object]:
 
 def _derive(text: str, digits: int) -> str:
     return sha256(text.encode("utf-8", "replace")).hexdigest()[:digits]
-
-
-def _is_hex(text: str, digits: int) -> bool:
-    return len(text) == digits and set(text) <= set("0123456789abcdef") and set(text) != {"0"}

@@ -11,39 +11,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from doctrine.text import say
+from specify_cli.features.exports.otlp import ENVELOPE, Json
 from specify_cli.libraries.timeline.run import LEFT_BEHIND, Run, Span, read_captured
 
 NOT_CARRIED = (
     *LEFT_BEHIND,
     "times below a microsecond, and who approved what: such entries are marks",
 )
-_ENVELOPE = {
-    "v",
-    "salt",
-    "prev",
-    "~",
-    "event",
-    "invocation_id",
-    "call_id",
-    "at",
-    "started_at",
-    "completed_at",
-    "duration_ms",
-}
 
 
-def make_perfetto(runs: Iterable[Run]) -> dict[str, object]:
+def make_perfetto(runs: Iterable[Run]) -> Json:
     """Return the trace that holds these runs, each a process."""
-    events: list[dict[str, object]] = []
+    events: list[Json] = []
     records = []
     for pid, run in enumerate(runs, 1):
         events += _make_events(run, pid)
-        unseen, tip = list(run.not_seen), run.tip
         records.append(
             {
                 "invocation_id": run.invocation_id,
-                "tip": tip,
-                "not_seen": unseen,
+                "tip": run.tip,
+                "not_seen": list(run.not_seen),
                 "withheld": run.withheld,
             }
         )
@@ -58,7 +45,7 @@ def make_perfetto(runs: Iterable[Run]) -> dict[str, object]:
     }
 
 
-def _make_events(run: Run, pid: int) -> Iterator[dict[str, object]]:
+def _make_events(run: Run, pid: int) -> Iterator[Json]:
     titles = (run.started.get("profile_id"), run.started.get("action"), run.invocation_id)
     yield _name("process_name", pid, 0, " · ".join(say(part) for part in titles if part))
     # The run itself is the outermost slice of its own row; where it is the only one, the first
@@ -73,11 +60,10 @@ def _make_events(run: Run, pid: int) -> Iterator[dict[str, object]]:
         "args": _tell(run.started) | _tell(run.completed),
     }
     yield _name("thread_name", pid, 0, "request")
-    lasting = sorted(
-        (span for span in run.spans if span.lasts), key=lambda span: (span.begin, -span.end)
-    )
     rows = _Rows()
-    for span in lasting:
+    for span in sorted(run.spans, key=lambda span: (span.begin, -span.end)):
+        if not span.lasts:
+            continue
         yield {
             **_at(pid, rows.find(span), span.begin),
             "ph": "X",
@@ -88,16 +74,12 @@ def _make_events(run: Run, pid: int) -> Iterator[dict[str, object]]:
         }
     for span in run.spans:
         if not span.lasts and span.entry.kind not in ("started", "completed"):
-            row = rows.get_first(span.entry.agent)
-            common = {
-                "name": f"{say(span.entry.kind)} {say(span.entry.about)}"[:200],
-                "cat": say(span.entry.kind),
-            }
             yield {
-                **_at(pid, row, span.begin),
+                **_at(pid, rows.get_first(span.entry.agent), span.begin),
                 "ph": "i",
                 "s": "t",
-                **common,
+                "name": f"{say(span.entry.kind)} {say(span.entry.about)}"[:200],
+                "cat": say(span.entry.kind),
                 "args": _describe(span),
             }
     for row, title in rows.titles():
@@ -141,11 +123,11 @@ class _Rows:
             yield row, f"agent {say(agent)}" if agent else "work"
 
 
-def _at(pid: int, row: int, nanos: int) -> dict[str, object]:
+def _at(pid: int, row: int, nanos: int) -> Json:
     return {"pid": pid, "tid": pid * 1000 + row, "ts": nanos / 1000}
 
 
-def _name(kind: str, pid: int, row: int, title: str) -> dict[str, object]:
+def _name(kind: str, pid: int, row: int, title: str) -> Json:
     return {
         "ph": "M",
         "name": kind,
@@ -166,8 +148,9 @@ def _describe(span: Span) -> dict[str, str]:
 
 def _tell(fields: Mapping[str, object]) -> dict[str, str]:
     """Return the members of a line as texts, captured values as far as the line holds them."""
+    placed = {*ENVELOPE, "call_id"}
     members = {
-        key: value for key, value in fields.items() if key not in _ENVELOPE and value is not None
+        key: value for key, value in fields.items() if key not in placed and value is not None
     }
     return {say(key): say(captured if (captured := read_captured(value)) is not None else value)
             for key, value in members.items()}  # fmt: skip

@@ -85,10 +85,7 @@ def export_tables(values: Values) -> int:
     project, ids = open_export(values, "parquet", of_all=True, in_clear=True)
     folder = str(values["parquet"])
     index = Index(project.root)
-    if ids:
-        places: Iterable[Place] = {index.resolve(text) for text in ids}
-    else:
-        places = index.places()
+    places: Iterable[Place] = {index.resolve(text) for text in ids} or index.places()
     left_out: list[dict[str, str]] = []
     counts = dict.fromkeys(TABLES, 0)
     with ParquetFolder(folder) as parquet, ExitStack() as stack:
@@ -128,7 +125,8 @@ def _read_tables(project: Project, place: Place) -> dict[str, list[Row]]:
     """Return the rows of a record that verifies. Raises InvocationError for another."""
     require_whole(verify_place(project, place), place)
     record = read_file(FileRecordStore(project.root).hold(place))
-    lines = [] if record is None else [entry.fields for entry in record.entries]
+    entries = [] if record is None else record.entries
+    lines = [entry.fields for entry in entries]
     annexes = annex_events(project.root, place.invocation_id)
-    tip = None if record is None or not record.entries else record.entries[-1].seal
-    return make_tables(read_run(lines, annexes, tip), [*lines, *annexes])
+    run = read_run(lines, annexes, entries[-1].seal if entries else None)
+    return make_tables(run, [*lines, *annexes])

@@ -12,24 +12,22 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from specify_cli.libraries.timeline.run import Run
 
+Fields = Mapping[str, object]
 TEXT, NUMBER, FRACTION, FLAG = "text", "number", "fraction", "flag"
 Row = dict[str, object]
 # Each table with its columns. Every table but `runs` names its run by `invocation_id`.
 TABLES: dict[str, dict[str, str]] = {
     "runs": {
         **dict.fromkeys(
-            ("invocation_id", "parent_invocation_id", "profile_id", "action", "verb", "run_kind"),
+            (
+                *("invocation_id", "parent_invocation_id", "profile_id", "action", "verb"),
+                *("run_kind", "request_text", "match_reason", "router_confidence", "actor_id"),
+                *("actor_type", "model", "session", "trace_id", "governance_context_hash"),
+                *("execution_hash", "started_at", "completed_at", "outcome", "closed_by", "tip"),
+                *("mission", "work_package", "opened_by", "imported_at", "not_seen"),
+            ),
             TEXT,
         ),
-        **dict.fromkeys(
-            ("request_text", "match_reason", "router_confidence", "actor_id", "actor_type"), TEXT
-        ),
-        **dict.fromkeys(
-            ("model", "session", "trace_id", "governance_context_hash", "execution_hash"), TEXT
-        ),
-        **dict.fromkeys(("started_at", "completed_at", "outcome", "closed_by", "tip"), TEXT),
-        **dict.fromkeys(("mission", "work_package"), TEXT),
-        **dict.fromkeys(("opened_by", "imported_at", "not_seen"), TEXT),
         "lines": NUMBER,
     },
     "events": {"invocation_id": TEXT, "seq": NUMBER, "event": TEXT, "at": TEXT, "line": TEXT},
@@ -59,12 +57,19 @@ TABLES: dict[str, dict[str, str]] = {
 }
 
 
-def make_tables(run: Run, lines: Iterable[Mapping[str, object]]) -> dict[str, list[Row]]:
+def make_tables(run: Run, lines: Iterable[Fields]) -> dict[str, list[Row]]:
     """Return the rows of a run in each table; `lines` are the record's and its annexes'."""
     all_lines = list(lines)
     tables: dict[str, list[Row]] = {
         "runs": [_make_run(run, len(all_lines))],
-        "events": [{**line, "at": _get_time(line), "line": _write(line)} for line in all_lines],
+        "events": [
+            {
+                **line,
+                "at": line.get("at") or line.get("started_at") or line.get("completed_at"),
+                "line": _write(line),
+            }
+            for line in all_lines
+        ],
         "hits": list(_list_hits(all_lines)),
         "gates": [{**line} for line in all_lines if line.get("event") == "gate_decision"],
         "calls": [
@@ -85,26 +90,20 @@ def make_tables(run: Run, lines: Iterable[Mapping[str, object]]) -> dict[str, li
 
 
 def _make_run(run: Run, lines: int) -> Row:
-    actor = run.started.get("actor")
-    closing = {name: run.completed.get(name) for name in ("completed_at", "outcome", "closed_by")}
-    asked = dict(actor) if isinstance(actor, dict) else {}
-    imported = run.started.get("imported")
-    row = {
-        "imported_at": imported.get("at") if isinstance(imported, dict) else None,
-        "not_seen": ", ".join(run.not_seen),
-    }
+    actor, imported = run.started.get("actor"), run.started.get("imported")
     return {
         **run.started,
-        **asked,
-        **closing,
-        **row,
+        **(actor if isinstance(actor, dict) else {}),
+        **{name: run.completed.get(name) for name in ("completed_at", "outcome", "closed_by")},
+        "imported_at": imported.get("at") if isinstance(imported, dict) else None,
+        "not_seen": ", ".join(run.not_seen),
         "model": run.model,
         "tip": run.tip,
         "lines": lines,
     }
 
 
-def _list_hits(lines: Iterable[Mapping[str, object]]) -> Iterator[Row]:
+def _list_hits(lines: Iterable[Fields]) -> Iterator[Row]:
     for line in lines:
         hits = line.get("hits") if line.get("event") == "retrieval_response" else None
         for hit in hits if isinstance(hits, list) else ():
@@ -112,7 +111,7 @@ def _list_hits(lines: Iterable[Mapping[str, object]]) -> Iterator[Row]:
                 yield {**hit, "seq": line.get("seq"), "request_id": line.get("request_id")}
 
 
-def _list_tokens(lines: Iterable[Mapping[str, object]]) -> Iterator[Row]:
+def _list_tokens(lines: Iterable[Fields]) -> Iterator[Row]:
     for line in lines:
         tokens = line.get("tokens")
         if line.get("event") in ("turn", "model_call") and isinstance(tokens, dict):
@@ -120,11 +119,7 @@ def _list_tokens(lines: Iterable[Mapping[str, object]]) -> Iterator[Row]:
                 yield {**line, "kind": kind, "tokens": number}
 
 
-def _get_time(line: Mapping[str, object]) -> object:
-    return line.get("at") or line.get("started_at") or line.get("completed_at")
-
-
-def _write(line: Mapping[str, object]) -> str:
+def _write(line: Fields) -> str:
     return json.dumps(line, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 

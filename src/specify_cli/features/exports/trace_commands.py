@@ -65,6 +65,7 @@ def export_trace(values: Values) -> int:
         shell.note_decision(project.git_dir, f"export to {endpoint}")
     else:
         archive.create_file(str(output), data)
+    withheld = sum(run.withheld for run in runs)
     value = {
         "format": form,
         "path": output,
@@ -72,9 +73,9 @@ def export_trace(values: Values) -> int:
         "invocation_ids": [run.invocation_id for run in runs],
         "size": len(data),
         "sha256": hashlib.sha256(data).hexdigest(),
-        "not_carried": list(_NOT_CARRIED[form]),
-        "not_seen": {run.invocation_id: list(run.not_seen) for run in runs},
-        "withheld_lines": sum(run.withheld for run in runs),
+        "not_carried": _NOT_CARRIED[form],
+        "not_seen": {run.invocation_id: run.not_seen for run in runs},
+        "withheld_lines": withheld,
     }
     if values["json"]:
         write_json(value)
@@ -87,8 +88,8 @@ def export_trace(values: Values) -> int:
         for run in runs
         if run.not_seen
     ]
-    if value["withheld_lines"]:
-        lines.append(f"withheld: {count(sum(run.withheld for run in runs), 'line')}")
+    if withheld:
+        lines.append(f"withheld: {count(withheld, 'line')}")
     write_lines(lines)
     return 0
 
@@ -103,8 +104,8 @@ def _read(project: Project, place: Place, *, safe: bool) -> Run:
         data = b"".join(withhold_lines(data, Search(project.config.redaction), Withheld()))
         annexes = []
     record = fold(data)
-    lines = [] if record is None else [entry.fields for entry in record.entries]
-    tip = None if record is None or not record.entries else record.entries[-1].seal
+    entries = [] if record is None else record.entries
+    lines, tip = [entry.fields for entry in entries], entries[-1].seal if entries else None
     return read_run(lines, annexes, tip, sum(1 for _ in stand_ins(data)))
 
 
@@ -148,11 +149,7 @@ def _find_revision(root: str, files: dict[str, bytes]) -> str | None:
     top = find_worktree(root)
     try:
         revision = None if top is None else ask_git(top, "rev-parse", "--verify", "HEAD")
-        listed = (
-            None
-            if top is None or revision is None
-            else ask_git(top, "ls-tree", "-r", "-z", "--full-tree", "HEAD")
-        )
+        listed = top and ask_git(top, "ls-tree", "-r", "-z", "--full-tree", "HEAD")
     except OSError:
         return None
     if top is None or revision is None or listed is None:

@@ -75,9 +75,8 @@ def _write(judged: Judged, values: Values) -> None:
 
 def show_rules(values: Values) -> int:
     """Print the defaults as a file to begin with."""
-    write_json({"text": render_defaults()}) if values["json"] else write_text(
-        render_defaults().removesuffix("\n")
-    )
+    text = render_defaults()
+    write_json({"text": text}) if values["json"] else write_text(text.removesuffix("\n"))
     return 0
 
 
@@ -86,7 +85,7 @@ def waive(values: Values) -> int:
     project, _ = load_project(shell.here(), shell.home())
     rule, subject = str(values["rule"]), str(values["subject"])
     if rule not in Rules.model_fields:
-        names = ", ".join(name for name in Rules.model_fields)
+        names = ", ".join(Rules.model_fields)
         raise CallerError("INVALID_VALUE", f"there is no rule {rule!r}", f"one of {names}")
     if not is_invocation_id(subject):
         top = find_top(project)

@@ -76,7 +76,6 @@ class _Base(NamedTuple):
     """What the base says: its rules, its config and whom it trusts."""
 
     tip: str
-    prefix: str
     gate: GateFile
     has_file: bool
     config: Config
@@ -95,19 +94,28 @@ def judge_project(project: Project, index: SearchIndex, asked: GateRange, today:
     prefix = find_prefix(project.root, asked.top)
     with _read_base(asked.top, tip, prefix) as base:
         changes = drop_evidence(read_range(asked.top, f"{tip}...{asked.head}"), prefix)
-        evidence = _gather_evidence(project, index, asked, base, changes)
+        evidence = _gather_evidence(_Branch(project, asked.top, prefix, base, changes), index)
         waivers = list(read_waivers(asked.top, changes, prefix))
         return apply_waivers(judge_range(evidence), waivers, base.signers, today)
 
 
-def _gather_evidence(
-    project: Project, index: SearchIndex, asked: GateRange, base: _Base, changes: ChangeRange
-) -> Evidence:
+class _Branch(NamedTuple):
+    """A branch that is judged: its project, which lies below `prefix` in the worktree, and what it
+    changes on top of its base."""
+
+    project: Project
+    top: str
+    prefix: str
+    base: _Base
+    changes: ChangeRange
+
+
+def _gather_evidence(branch: _Branch, index: SearchIndex) -> Evidence:
     """Return what the rules look at."""
-    top, prefix = asked.top, base.prefix
+    base, changes = branch.base, branch.changes
     reading = Reading(base.commands, base.signers)
-    origin = trace_range(project, index, changes, top, reading)
-    absent = _count_absent(top, changes, prefix)
+    origin = trace_range(branch.project, index, changes, branch.top, reading)
+    absent = _count_absent(branch)
     if absent:
         said = f"{absent} records of {changes.head[:10]} are not checked out: git switch --detach"
         origin = origin._replace(not_known=(*origin.not_known, said))
@@ -116,12 +124,12 @@ def _gather_evidence(
         base.has_file,
         base.tip,
         origin,
-        _prove_records(project, top, origin, base),
+        _prove_records(branch, origin),
         base.policy is not None or base.signers is not None,
-        _list_older(top, base.tip, prefix),
-        tuple(_list_untold(project, top, changes)),
+        _list_older(branch),
+        tuple(_list_untold(branch)),
         tuple(_find_secrets(changes.files, base.config.redaction)),
-        _find_weakening(project, top, base, changes, prefix),
+        _find_weakening(branch),
         {make_encodable(file.path): file.blob for file in changes.files},
         dict(_ask_custom(base.gate, origin)),
     )
@@ -148,12 +156,13 @@ def _read_base(top: str, tip: str, prefix: str) -> Iterator[_Base]:
     with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
         paths: list[str | None] = []
         for name in (gate.keys.allowed_signers, gate.keys.revoked):
-            paths.append(None if name is None else f"{folder}/{len(paths)}")
-            if name is not None:
-                with open(f"{folder}/{len(paths) - 1}", "wb") as file:
+            path = None if name is None else f"{folder}/{len(paths)}"
+            paths.append(path)
+            if name is not None and path is not None:
+                with open(path, "wb") as file:
                     file.write(read.require(name))
         signers = None if paths[0] is None else Signers(paths[0], paths[1])
-        yield _Base(tip, prefix, gate, data is not None, config, commands, policy, signers)
+        yield _Base(tip, gate, data is not None, config, commands, policy, signers)
 
 
 class _Reader(NamedTuple):
@@ -191,8 +200,9 @@ def _parse_config(data: bytes | None) -> Config:
 # --- records
 
 
-def _prove_records(project: Project, top: str, origin: Origin, base: _Base) -> Mapping[str, str]:
+def _prove_records(branch: _Branch, origin: Origin) -> Mapping[str, str]:
     """Return how far the record of each writer is proven under the keys of the base."""
+    project, base = branch.project, branch.base
     proofs = {writer.invocation_id: writer.proof for writer in origin.writers}
     sealed = [name for name, proof in proofs.items() if proof == "sealed"]
     if not sealed or (base.policy is None and base.signers is None):
@@ -208,7 +218,7 @@ def _prove_records(project: Project, top: str, origin: Origin, base: _Base) -> M
     }
     ranks = watch.rank_records([name for name in sealed if name not in imported], judged)
     for name in imported.keys() & sealed:
-        if base.policy is not None and _is_logged(top, name, imported[name], base.policy):
+        if base.policy is not None and _is_logged(branch.top, name, imported[name], base.policy):
             ranks[name] = "logged"
     return proofs | {name: rank.replace("intact", "sealed") for name, rank in ranks.items()}
 
@@ -231,41 +241,43 @@ def _is_logged(top: str, invocation_id: str, tip: str | None, policy: Policy) ->
     return False
 
 
-def _count_absent(top: str, changes: ChangeRange, prefix: str) -> int:
+def _count_absent(branch: _Branch) -> int:
     """Return how many published records of the head do not lie in the work tree, where records are
     read."""
-    trail = f"{prefix}{layout.TRAIL}/"
+    trail = f"{branch.prefix}{layout.TRAIL}/"
     return sum(
-        not os.path.lexists(os.path.join(top, path))
-        for path in changes.paths
+        not os.path.lexists(os.path.join(branch.top, path))
+        for path in branch.changes.paths
         if path.startswith(trail) and layout.parse_record_name(path.rpartition("/")[2]) is not None
     )
 
 
-def _list_older(top: str, tip: str, prefix: str) -> frozenset[str]:
+def _list_older(branch: _Branch) -> frozenset[str]:
     """Return the invocations whose records the base has already."""
-    listed = read_git(top, "ls-tree", "-r", "-z", "--name-only", tip, f"{prefix}{layout.TRAIL}/")
+    trail, tree = f"{branch.prefix}{layout.TRAIL}/", branch.base.tip
+    listed = read_git(branch.top, "ls-tree", "-r", "-z", "--name-only", tree, trail)
     names = (os.fsdecode(name).rpartition("/")[2] for name in (listed or b"").split(b"\0"))
     return frozenset(ids[1] for name in names if (ids := layout.parse_record_name(name)))
 
 
-def _list_untold(project: Project, top: str, changes: ChangeRange) -> Iterator[str]:
+def _list_untold(branch: _Branch) -> Iterator[str]:
     """Yield the invocations between the base and the head of which only the fact is recorded."""
-    moments = [
-        int(text) * 1000
-        for commit in (changes.base, changes.head)
-        if (text := (read_git(top, "log", "-1", "--format=%ct", commit, "--") or b"").strip())
-    ]
+    ends = (
+        read_git(branch.top, "log", "-1", "--format=%ct", commit, "--")
+        for commit in (branch.changes.base, branch.changes.head)
+    )
+    moments = [int(text) * 1000 for end in ends if (text := (end or b"").strip())]
     if len(moments) < 2:
         return
-    index = Index(project.root)
+    root = branch.project.root
+    index = Index(root)
     for key in islice(index.newest(), _MOST_LOOKED_AT):
         begun = millis_of(key.invocation_id)
         if begun < moments[0]:
             return
         place = index.place(key) if begun < moments[1] + 1_000 else None
         try:
-            record = None if place is None else read_record(project.root, place)
+            record = None if place is None else read_record(root, place)
         except (OSError, InvocationError):
             continue  # `origin` and verify name what cannot be read
         if record is not None and record.started.get("tombstone") is True:
@@ -288,12 +300,12 @@ def _find_secrets(files: Sequence[ChangedFile], rules: RuleSet) -> Iterator[Secr
                 yield Secret(make_encodable(file.path), at + 1, rule_id)
 
 
-def _find_weakening(
-    project: Project, top: str, base: _Base, changes: ChangeRange, prefix: str
-) -> Weakening:
+def _find_weakening(branch: _Branch) -> Weakening:
     """Return what the branch changes of the rules that it is under."""
-    touched = [file for file in changes.files if file.path.startswith(f"{prefix}.kittify/")]
-    names = {file.path.removeprefix(f"{prefix}.kittify/") for file in touched}
+    _, top, prefix, base, changes = branch
+    below = f"{prefix}.kittify/"
+    paths = [file.path for file in changes.files if file.path.startswith(below)]
+    names = {path.removeprefix(below) for path in paths}
     head = _Reader(top, changes.head, prefix)
     rules: list[str] = []
     if "gate.yaml" in names:
@@ -311,8 +323,7 @@ def _find_weakening(
         rules += _find_lost_packs(_Reader(top, base.tip, prefix), head, names)
     if not any(name.startswith(_DECIDING) for name in names):
         return Weakening(tuple(rules))
-    allowed, not_asked = _ask_again(project, top, changes, prefix)
-    return Weakening(tuple(rules), allowed, not_asked)
+    return Weakening(tuple(rules), *_ask_again(branch))
 
 
 def _find_respelled(paths: Iterable[str], prefix: str) -> Iterator[str]:
@@ -379,35 +390,35 @@ def _find_lost_hooks(top: str, changes: ChangeRange) -> Iterator[str]:
             yield f"hooks: {make_encodable(file.path)} runs {after} of {before} handlers"
 
 
-def _ask_again(
-    project: Project, top: str, changes: ChangeRange, prefix: str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _ask_again(branch: _Branch) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Make past decisions again under the branch's rules: what would be allowed now, and what could
     not be asked."""
     with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
-        _lay_out(top, changes, prefix, folder)
+        _lay_out(branch, folder)
         sights = Sights(read_project(folder))
         load_rules(None)
-        index = Index(project.root)
+        root = branch.project.root
+        index = Index(root)
         keys = list(islice(index.newest(), _MOST_ASKED + 1))
         allowed: dict[str, list[str]] = {}
         not_asked = ["older records were not asked"] * (len(keys) > _MOST_ASKED)
         for key in keys[:_MOST_ASKED]:
             place = index.place(key)
-            answer = None if place is None else judge_place(project.root, place, sights)
-            for item in () if answer is None else answer.found:
+            answer = None if place is None else judge_place(root, place, sights)
+            if answer is None:
+                continue
+            for item in answer.found:
                 if item.kind in ("deny->allow", "redact->allow"):
                     allowed.setdefault(f"{item.name} ({item.kind})", []).append(key.invocation_id)
-            for skipped in () if answer is None else answer.skipped:
-                not_asked.append(f"{skipped.invocation_id}: {skipped.reason}")
+            not_asked += [f"{item.invocation_id}: {item.reason}" for item in answer.skipped]
     said = (f"{name}, in {len(ids)} of {len(keys)} records, first {min(ids)}"
             for name, ids in sorted(allowed.items()))  # fmt: skip
     return tuple(said), tuple(not_asked[:20])
 
 
-def _lay_out(top: str, changes: ChangeRange, prefix: str, folder: str) -> None:
+def _lay_out(branch: _Branch, folder: str) -> None:
     """Write the branch's rules into a folder, to be read as those of a project."""
-    below = f"{prefix}.kittify/"
+    changes, below = branch.changes, f"{branch.prefix}.kittify/"
     paths = [
         path
         for path in sorted(changes.paths)
@@ -416,12 +427,12 @@ def _lay_out(top: str, changes: ChangeRange, prefix: str, folder: str) -> None:
         and "\n" not in path
         and ".." not in path.split("/")
     ]
-    data = read_blobs(top, (f"{changes.head}:{path}" for path in paths))
+    data = read_blobs(branch.top, (f"{changes.head}:{path}" for path in paths))
     for path in paths:
         content = data[f"{changes.head}:{path}"]
         if content is None:
             continue
-        target = os.path.join(folder, path.removeprefix(prefix))
+        target = os.path.join(folder, path.removeprefix(branch.prefix))
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "xb") as file:
             file.write(content)

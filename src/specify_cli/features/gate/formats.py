@@ -15,22 +15,20 @@ from specify_cli.features.gate.findings import KINDS, GateFinding
 from specify_cli.features.gate.judging import Judged
 from specify_cli.features.gate.rules import Rules
 
+Json = dict[str, object]
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"fail": "error", "warn": "warning"}
 # XML 1.0, section 2.2: what no document may hold.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def make_sarif(judged: Judged) -> dict[str, object]:
+def make_sarif(judged: Judged) -> Json:
     """Return the findings as one SARIF run; those that somebody answers for are suppressed."""
     codes = sorted({item.code for item in judged.findings})
+    kinds = ((code, KINDS[code]) for code in codes)
     rules = [
-        {
-            "id": code,
-            "shortDescription": {"text": KINDS[code].meaning},
-            "help": {"text": KINDS[code].next},
-        }
-        for code in codes
+        {"id": code, "shortDescription": {"text": kind.meaning}, "help": {"text": kind.next}}
+        for code, kind in kinds
     ]
     driver = {"name": "spec-kitty gate", "semanticVersion": VERSION, "rules": rules}
     run = {
@@ -41,8 +39,8 @@ def make_sarif(judged: Judged) -> dict[str, object]:
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _make_result(item: GateFinding, codes: list[str]) -> dict[str, object]:
-    result: dict[str, object] = {
+def _make_result(item: GateFinding, codes: list[str]) -> Json:
+    result: Json = {
         "ruleId": item.code,
         "ruleIndex": codes.index(item.code),
         "level": _LEVELS[item.level],
@@ -55,11 +53,11 @@ def _make_result(item: GateFinding, codes: list[str]) -> dict[str, object]:
     return result
 
 
-def _make_location(item: GateFinding) -> dict[str, object]:
+def _make_location(item: GateFinding) -> Json:
     if item.path is None:
         return {"logicalLocations": [{"fullyQualifiedName": item.place}]}
     address = quote(item.path.encode("utf-8", "surrogateescape"))
-    place: dict[str, object] = {"artifactLocation": {"uri": address}}
+    place: Json = {"artifactLocation": {"uri": address}}
     if item.first is not None:
         place["region"] = {"startLine": item.first, "endLine": item.last or item.first}
     return {"physicalLocation": place}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from doctrine import os
@@ -53,12 +53,9 @@ def compose_file(kind: str, package: str | None = None) -> bytes:
     text = text.replace("@PACKAGE@", json.dumps(package or DEFAULT_PACKAGE))
     for part in ("judge", "comment"):
         steps = (_TEMPLATES / f"{part}.sh").read_text(encoding="utf-8")
-        text = text.replace(f"@{part.upper()}@\n", "".join(_indent(steps)))
+        indented = "".join(f"{_INDENT}{line}" for line in steps.splitlines(keepends=True))
+        text = text.replace(f"@{part.upper()}@\n", indented)
     return text.encode()
-
-
-def _indent(text: str) -> Iterator[str]:
-    return (f"{_INDENT}{line}" for line in text.splitlines(keepends=True))
 
 
 def _find_place(top: str, kind: str) -> str:

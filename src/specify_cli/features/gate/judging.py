@@ -6,7 +6,7 @@ print(judged.verdict)        # pass, fail or damaged
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from doctrine.text import count
@@ -15,6 +15,10 @@ from specify_cli.features.gate.rules import GateFile, Rule
 from specify_cli.features.origin.report import Origin, Stretch, TracedFile
 from specify_cli.features.origin.writers import Writer
 
+Findings = Iterator[GateFinding]
+# A place in a range: path, first and last line, invocation.
+_Place = tuple[str | None, int | None, int | None, str | None]
+_NOWHERE: _Place = (None, None, None, None)
 # From nothing to all: a claim is what a transcript, or a record without seals, says.
 PROOFS = ("damaged", "claimed", "sealed", "linked", "logged", "witnessed")
 
@@ -178,25 +182,25 @@ class _Finder:
 
     def find_in_lines(
         self, code: str, rule: Rule, file: TracedFile, part: Stretch | None, detail: str = ""
-    ) -> Iterator[GateFinding]:
+    ) -> Findings:
         """Yield a finding of some lines of a file, where the rule counts."""
         first, last = (None, None) if part is None else (part.first, part.last)
         subject = f"{file.path}@{self.evidence.blobs.get(file.path, '')}"
         yield from _make(code, rule, subject, (file.path, first, last, None), detail)
 
-    def find_of(self, code: str, rule: Rule, writer: Writer, detail: str) -> Iterator[GateFinding]:
-        """Yield a finding of an invocation, where the rule counts."""
-        name = writer.invocation_id
-        yield from _make(code, rule, name, (None, None, None, name), detail)
+
+def _find_of(code: str, rule: Rule, name: str, detail: str) -> Findings:
+    """Yield a finding of an invocation, where the rule counts."""
+    yield from _make(code, rule, name, (None, None, None, name), detail)
 
 
 def _make(
     code: str,
     rule: Rule,
     subject: str,
-    place: tuple[str | None, int | None, int | None, str | None],
+    place: _Place,
     detail: str,
-) -> Iterator[GateFinding]:
+) -> Findings:
     kind = KINDS[code]
     level = rule.get_level(known=kind.known)
     if level != "off":
@@ -205,7 +209,7 @@ def _make(
         yield GateFinding(code, kind.rule, level, kind.known, *place, *said)
 
 
-def _judge_records(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_records(finder: _Finder) -> Findings:
     """Every line that an agent wrote has a record."""
     rule = finder.rules.records
     for file in finder.origin.files:
@@ -217,51 +221,53 @@ def _judge_records(finder: _Finder) -> Iterator[GateFinding]:
         commit = finder.commits.get(part.commit or "")
         if commit is not None and commit.agents:
             said = f"commit {commit.sha[:8]} names {commit.agents[0]}"
-            yield from finder.find_in_lines("LINES_UNRECORDED", rule, file, part, said)
         elif rule.of == "all":
             said = "every line has to have a record here"
-            yield from finder.find_in_lines("LINES_UNRECORDED", rule, file, part, said)
-    left_out = [text for text in finder.origin.not_known if "were not looked at" in text]
-    for text in left_out:
-        place = (None, None, None, None)
-        yield from _make("LINES_NOT_KNOWN", rule, "the range", place, text)
+        else:
+            continue
+        yield from finder.find_in_lines("LINES_UNRECORDED", rule, file, part, said)
+    for text in finder.origin.not_known:
+        if "were not looked at" in text:
+            yield from _make("LINES_NOT_KNOWN", rule, "the range", _NOWHERE, text)
 
 
-def _judge_tests(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_tests(finder: _Finder) -> Findings:
     """Tests ran green after the last edit of each invocation."""
     rule = finder.rules.tests
     for writer in finder.list_writers(rule):
         state, command = writer.tests.state, writer.tests.command
         if writer.invocation_id in finder.evidence.older:
             said = "its record is older than this range, so its tests ran on another state"
-            yield from finder.find_of("TESTS_NOT_KNOWN", rule, writer, said)
+            yield from _find_of("TESTS_NOT_KNOWN", rule, writer.invocation_id, said)
         elif state == "not known":
-            yield from finder.find_of("TESTS_NOT_KNOWN", rule, writer, command or "not kept")
+            yield from _find_of(
+                "TESTS_NOT_KNOWN", rule, writer.invocation_id, command or "not kept"
+            )
         elif state in ("failed", "not run"):
             said = f"{state} ({command})" if command else state
-            yield from finder.find_of("TESTS_NOT_GREEN", rule, writer, said)
+            yield from _find_of("TESTS_NOT_GREEN", rule, writer.invocation_id, said)
 
 
-def _judge_ends(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_ends(finder: _Finder) -> Findings:
     """No invocation of the range is open or ended as failed."""
     rule = finder.rules.ended
     for writer in finder.list_writers(rule):
         if writer.outcome == "open":
-            yield from finder.find_of("INVOCATION_OPEN", rule, writer, writer.request or "")
+            yield from _find_of("INVOCATION_OPEN", rule, writer.invocation_id, writer.request or "")
         elif writer.outcome != "done":
-            yield from finder.find_of(
-                "INVOCATION_FAILED", rule, writer, f"ended as {writer.outcome}"
+            yield from _find_of(
+                "INVOCATION_FAILED", rule, writer.invocation_id, f"ended as {writer.outcome}"
             )
 
 
-def _judge_approvals(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_approvals(finder: _Finder) -> Findings:
     """Somebody else than who asked has approved each invocation, for all files or for some."""
     for rule in finder.rules.approval:
         for writer in finder.list_writers(rule):
             asked = {writer.asked_by or ""} | finder.authors.get(writer.invocation_id, set())
             said = _find_fault(writer, rule.by, asked)
             if said is not None:
-                yield from finder.find_of("APPROVAL_MISSING", rule, writer, said)
+                yield from _find_of("APPROVAL_MISSING", rule, writer.invocation_id, said)
         for file, part in finder.iter_stretches():
             if not part.invocation_ids and rule.covers(file.path):
                 yield from finder.find_in_lines("APPROVAL_NOT_KNOWN", rule, file, part)
@@ -284,7 +290,7 @@ def _find_fault(writer: Writer, by: Sequence[str], asked: set[str]) -> str | Non
     return said
 
 
-def _judge_unseen(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_unseen(finder: _Finder) -> Findings:
     """No file of the range changed while no recorded tool ran."""
     rule = finder.rules.unseen
     files = {file.path: file for file in finder.origin.files}
@@ -298,33 +304,33 @@ def _judge_unseen(finder: _Finder) -> Iterator[GateFinding]:
                 yield from finder.find_in_lines("CHANGE_UNSEEN", rule, files[path], None, said)
 
 
-def _judge_proofs(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_proofs(finder: _Finder) -> Findings:
     """Each record is whole, and reaches a level of proof."""
     rule = finder.rules.proof
     damaged = Rule(level="fail")
     for name in _list_writers(finder.origin):
         if name not in finder.writers:
             said = f"that of {name} cannot be read"
-            yield from _make("RECORD_DAMAGED", damaged, name, (None, None, None, name), said)
+            yield from _find_of("RECORD_DAMAGED", damaged, name, said)
     for writer in finder.origin.writers:
         proof = finder.evidence.proofs.get(writer.invocation_id, "claimed")
         if proof == "damaged":
             said = ", ".join(writer.findings)
-            yield from finder.find_of("RECORD_DAMAGED", damaged, writer, said)
+            yield from _find_of("RECORD_DAMAGED", damaged, writer.invocation_id, said)
         elif PROOFS.index(proof) < PROOFS.index(rule.reach) and any(
             map(rule.covers, finder.paths.get(writer.invocation_id, ()))
         ):
             said = f"{proof}, where {rule.reach} is asked"
-            yield from finder.find_of("PROOF_TOO_LOW", rule, writer, said)
+            yield from _find_of("PROOF_TOO_LOW", rule, writer.invocation_id, said)
 
 
-def _judge_trail(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_trail(finder: _Finder) -> Findings:
     """No record of the time of the range was made without a trail."""
     for name in finder.evidence.untold:
-        yield from _make("NO_TRAIL", finder.rules.trail, name, (None, None, None, name), "")
+        yield from _find_of("NO_TRAIL", finder.rules.trail, name, "")
 
 
-def _judge_secrets(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_secrets(finder: _Finder) -> Findings:
     """Nothing that is masked as a secret was written into a file."""
     rule = finder.rules.secrets
     for item in finder.evidence.secrets:
@@ -334,7 +340,7 @@ def _judge_secrets(finder: _Finder) -> Iterator[GateFinding]:
             yield from _make("SECRET_WRITTEN", rule, subject, place, item.rule_id)
 
 
-def _judge_weakening(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_weakening(finder: _Finder) -> Findings:
     """No rule became weaker: of the gate, and of what past invocations were denied."""
     rule, found = finder.rules.weakened, finder.evidence.weakening
     place = (".kittify/gate.yaml", None, None, None)
@@ -344,10 +350,10 @@ def _judge_weakening(finder: _Finder) -> Iterator[GateFinding]:
         ("DENY_BECAME_ALLOW", found.allowed), ("WEAKENING_NOT_KNOWN", found.not_asked),
     ):  # fmt: skip
         for text in texts:
-            yield from _make(code, rule, text, (None, None, None, None), text)
+            yield from _make(code, rule, text, _NOWHERE, text)
 
 
-def _judge_allowed(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_allowed(finder: _Finder) -> Findings:
     """Only allowed harnesses, models and profiles wrote a file."""
     for rule in finder.rules.allowed:
         for writer in finder.list_writers(rule):
@@ -358,29 +364,29 @@ def _judge_allowed(finder: _Finder) -> Iterator[GateFinding]:
             ):
                 if allowed and own not in allowed:
                     said = f"{what} {own or 'unknown'}, where {', '.join(allowed)} may"
-                    yield from finder.find_of("NOT_ALLOWED", rule, writer, said)
+                    yield from _find_of("NOT_ALLOWED", rule, writer.invocation_id, said)
 
 
-def _judge_custom(finder: _Finder) -> Iterator[GateFinding]:
+def _judge_custom(finder: _Finder) -> Findings:
     """What the rules of other packages say."""
     for name, rule in sorted(finder.rules.custom.items()):
         found = finder.evidence.custom.get(name)
         if found is None:
-            place = (None, None, None, None)
-            yield from _make("CUSTOM_NOT_KNOWN", rule, name, place, f"{name}: it is not installed")
+            said = f"{name}: it is not installed"
+            yield from _make("CUSTOM_NOT_KNOWN", rule, name, _NOWHERE, said)
             continue
         for item in found:
             path, line = item.get("path"), item.get("line")
-            where = str(path) if isinstance(path, str) else None
+            where = path if isinstance(path, str) else None
             number = line if isinstance(line, int) and where is not None else None
             owner = item.get("invocation_id")
-            of = str(owner) if isinstance(owner, str) else None
+            of = owner if isinstance(owner, str) else None
             subject = of or f"{where}@{finder.evidence.blobs.get(where or '', '')}"
             said = f"{name}: {item.get('message', '')}"
             yield from _make("CUSTOM_RULE", rule, subject, (where, number, number, of), said)
 
 
-_JUDGES: tuple[Callable[[_Finder], Iterable[GateFinding]], ...] = (
+_JUDGES: tuple[Callable[[_Finder], Findings], ...] = (
     _judge_records,
     _judge_tests,
     _judge_ends,

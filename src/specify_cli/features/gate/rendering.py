@@ -29,11 +29,10 @@ MARK = "<!-- spec-kitty gate -->"
 
 def say_verdict(judged: Judged) -> str:
     """Return the verdict as one sentence."""
-    said = _SAID[judged.verdict]
     warned = judged.count("warn")
     if judged.verdict == "pass" and warned:
         return f"PASS, with {count(warned, 'warning')}"
-    return said
+    return _SAID[judged.verdict]
 
 
 def render_gate(judged: Judged) -> Iterator[str]:
@@ -95,8 +94,9 @@ def make_comment(judged: Judged) -> str:
 def _compose_comment(judged: Judged, most: int) -> str:
     signs = {"pass": "✅", "fail": "❌", "damaged": "❌"}
     lines = [MARK, f"### {signs[judged.verdict]} spec-kitty gate: {say_verdict(judged)}", ""]
-    lines += ["What the records of AI agents' work say of this change:", ""]
     lines += [
+        "What the records of AI agents' work say of this change:",
+        "",
         f"- {escape_markdown(say_lines(judged.origin.lines))}",
         f"- {escape_markdown(judged.claims)}",
         "",
@@ -106,18 +106,14 @@ def _compose_comment(judged: Judged, most: int) -> str:
         lines += ["| | what | where | what to do |", "|---|---|---|---|"]
         lines += [_make_row(judged, group) for group in groups]
         lines.append("")
-    rest = [item for group in groups for item in group[_MOST_SHOWN:]]
-    lines += _fold(
-        f"{count(len(rest), 'more place')}",
-        [f"- {item.code} {_say_place(judged, item, 200)}" for item in rest],
-        most,
-    )
-    writers = judged.origin.writers
-    lines += _fold(
-        f"{count(len(writers), 'invocation')} of this range",
-        [_tell_work(writer) for writer in writers],
-        most,
-    )
+    rest = [
+        f"- {item.code} {_say_place(judged, item, 200)}"
+        for group in groups
+        for item in group[_MOST_SHOWN:]
+    ]
+    lines += _fold(count(len(rest), "more place"), rest, most)
+    told = [_tell_work(writer) for writer in judged.origin.writers]
+    lines += _fold(f"{count(len(told), 'invocation')} of this range", told, most)
     waived = [
         f"- {escape_markdown(f'{used.rule}, {used.findings}: {used.reason}')} "
         f"({escape_markdown(used.by)}, until {used.until})"

@@ -78,8 +78,7 @@ def read_waivers(top: str, changes: ChangeRange, prefix: str) -> Iterator[Waiver
     names = [f"{changes.head}:{path}" for path in paths[:_MAX_FILES]]
     for data in read_blobs(top, names, _MAX_FILE).values():
         try:
-            value = json.loads(data or b"")
-            waiver = Waiver(**value)
+            waiver = Waiver(**json.loads(data or b""))
         except (ValueError, TypeError, RecursionError):
             continue
         if all(isinstance(member, str) for member in waiver) and _DATE.fullmatch(waiver.until):
@@ -137,9 +136,8 @@ def _judge_waiver(waiver: Waiver, signers: Signers | None, today: str) -> tuple[
 
 def _has_asked(judged: Judged, subject: str, by: str) -> bool:
     """Return whether the signer asked for the invocation, or made a commit of its lines."""
-    names = {
-        writer.asked_by or "" for writer in judged.origin.writers if writer.invocation_id == subject
-    }
+    writers = judged.origin.writers
+    names = {writer.asked_by or "" for writer in writers if writer.invocation_id == subject}
     path = subject.partition("@")[0]
     shas = {
         part.commit

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+Json = dict[str, object]
 CHAT, MESSAGES = "/chat/completions", "/messages"
 # Anthropic's form has to say how long an answer may be; what the record does not say is this.
 MAX_TOKENS = 4096
@@ -93,9 +94,7 @@ def read_question(prompt: object) -> Question:
         raise UnknownFormError("its prompt is no text and no list of messages")
     system = _read_blocks("system", body["system"]) if body.get("system") else ()
     messages = (*system, *(message for item in parts for message in _read_message(item)))
-    options: dict[str, object] = {
-        name: body[name] for name in ("max_tokens", "temperature") if name in body
-    }
+    options: Json = {name: body[name] for name in ("max_tokens", "temperature") if name in body}
     return Question(tuple(messages), tuple(map(_read_tool, body.get("tools") or ())), options)
 
 
@@ -152,10 +151,10 @@ def read_error(value: object) -> str | None:
     return str(error.get("message") or error) if isinstance(error, dict) else str(error)
 
 
-def write_question(question: Question, model: str, dialect: str) -> dict[str, object]:
+def write_question(question: Question, model: str, dialect: str) -> Json:
     """Return the body of a request."""
     messages = list(_write_chat(question) if dialect == CHAT else _write_messages(question))
-    body: dict[str, object] = {"model": model, "messages": messages, **question.options}
+    body: Json = {"model": model, "messages": messages, **question.options}
     if dialect == MESSAGES:
         body["max_tokens"] = question.options.get("max_tokens", MAX_TOKENS)
         system = "\n\n".join(
@@ -263,9 +262,9 @@ def _read_tokens(value: object) -> dict[str, int]:
     return {name: count for name, count in counts.items() if type(count) is int and count >= 0}
 
 
-def _write_chat(question: Question) -> Iterator[dict[str, object]]:
+def _write_chat(question: Question) -> Iterator[Json]:
     for message in question.messages:
-        written: dict[str, object] = {"role": message.role, "content": message.text}
+        written: Json = {"role": message.role, "content": message.text}
         if message.role == "tool":
             written["tool_call_id"] = message.answers
         if message.calls:
@@ -284,9 +283,9 @@ def _spell(args: object) -> str:
     return args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
 
 
-def _write_messages(question: Question) -> Iterator[dict[str, object]]:
+def _write_messages(question: Question) -> Iterator[Json]:
     """Yield user and assistant in turn: what one of them says in a row is one message."""
-    due: list[dict[str, object]] = []
+    due: list[Json] = []
     speaker = ""
     for message in question.messages:
         if message.role == "system":
@@ -310,13 +309,13 @@ def _write_messages(question: Question) -> Iterator[dict[str, object]]:
         yield {"role": speaker, "content": due}
 
 
-def _write_tool(tool: Tool, dialect: str) -> dict[str, object]:
-    function: dict[str, object] = {"name": tool.name, "description": tool.description}
+def _write_tool(tool: Tool, dialect: str) -> Json:
+    function: Json = {"name": tool.name, "description": tool.description}
     if dialect == MESSAGES:
         return function | {"input_schema": tool.schema}
     return {"type": "function", "function": function | {"parameters": tool.schema}}
 
 
-def list_calls(calls: Sequence[ToolUse]) -> list[dict[str, object]]:
+def list_calls(calls: Sequence[ToolUse]) -> list[Json]:
     """Return calls as they are compared: names and arguments, without the ids of one answer."""
     return [{"name": call.name, "args": call.args} for call in calls]

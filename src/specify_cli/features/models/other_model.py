@@ -44,7 +44,6 @@ from specify_cli.redaction.json_values import foreign_text, parse_foreign
 from specify_cli.redaction.redact import RuleSet, redact
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.store import FileRecordStore
 
 SAME, DIFFERS, NOT_EVALUATED = "same", "differs", "not_evaluated"
 _DIFF_LINES = 200
@@ -116,39 +115,40 @@ def ask_other_model(
     # 1. Where it may go, and what is asked.
     dialect = _find_dialect(project, endpoint)
     place = Index(project.root).resolve(invocation_id)
-    _, record = read_intact(FileRecordStore(project.root).hold(place), place.path)
-    lines = _select_calls(record, events, place.invocation_id)
+    _, record = read_intact(project.root, place)
     history, rules = History((), FileObjectStore(project.root).get), project.config.redaction
     run: Run | None = None
     compared: list[AnswerCompared] = []
     stopped = ""
     # 2. One question after another; the child begins with the first that can be asked.
-    for fields in lines:
+    for fields in _select_calls(record, events, place.invocation_id):
         seq, name = int(str(fields.get("seq"))), str(fields.get("model"))
         due = stopped or _prepare(fields, history, model, dialect, rules)
         if isinstance(due, str):
             compared.append(AnswerCompared(seq, name, NOT_EVALUATED, due, None, None))
             continue
         if run is None:
-            opened = open_child(
-                project.root, record.started, place.invocation_id, caller=caller, home=home
-            )
-            run = Run(*opened)
+            asked = project.root, record.started, place.invocation_id
+            run = Run(*open_child(*asked, caller=caller, home=home))
         began = time.monotonic()
-        try:
-            answer, masked = _read_sent(send(due.body), rules)
-        except (InvocationError, UnknownFormError) as error:
-            message = error.message if isinstance(error, InvocationError) else str(error)
-            why = redact(message, rules).text
-            compared.append(AnswerCompared(seq, name, NOT_EVALUATED, why, None, None))
+        answered = _ask(due, send, rules)
+        if isinstance(answered, str):
+            compared.append(AnswerCompared(seq, name, NOT_EVALUATED, answered, None, None))
             stopped = f"not asked, for the endpoint failed at seq {seq}"
             continue
+        answer, masked = answered
         tokens = dict(answer.tokens)
         payload = {"model": name, "prompt": due.prompt, "response": masked, "tokens": tokens}
         other = name_other_model(masked, model)
         child_seq = _record(run, payload, f"{other or model} at {endpoint}", began)
-        judged = _judge(due, answer, other, rules)
-        compared.append(judged._replace(seq=seq, model=name, child_seq=child_seq))
+        if other is not None:
+            named = redact(other[:200], rules).text
+            why = f"the answer names another model than the one asked: {named}"
+            compared.append(AnswerCompared(seq, name, NOT_EVALUATED, why, child_seq, None))
+            continue
+        diff = compare_answers(due.recorded, answer)
+        verdict = SAME if diff is None else DIFFERS
+        compared.append(AnswerCompared(seq, name, verdict, None, child_seq, diff))
     # 3. What all of it comes to.
     if run is not None:
         run.close("failed" if stopped else "done")
@@ -159,21 +159,7 @@ def ask_other_model(
 
 def _judge_match(verdicts: set[str]) -> bool | None:
     """Return whether all answers are the same; None where that is not known of each."""
-    if DIFFERS in verdicts:
-        return False
-    return None if NOT_EVALUATED in verdicts or not verdicts else True
-
-
-def _judge(due: _Due, answer: Answer, other: str | None, rules: RuleSet) -> AnswerCompared:
-    """Return what an answer comes to, without its place; `other` is a model it names that was not
-    asked."""
-    if other is not None:
-        why = (
-            f"the answer names another model than the one asked: {redact(other[:200], rules).text}"
-        )
-        return AnswerCompared(0, "", NOT_EVALUATED, why, None, None)
-    diff = compare_answers(due.recorded, answer)
-    return AnswerCompared(0, "", SAME if diff is None else DIFFERS, None, None, diff)
+    return False if DIFFERS in verdicts else True if verdicts == {SAME} else None
 
 
 def compare_answers(recorded: Answer, answered: Answer) -> AnswerDiff | None:
@@ -253,20 +239,23 @@ def _prepare(
     return _Due(prompt, body.text.encode(), recorded)
 
 
-def _read_sent(data: bytes, rules: RuleSet) -> tuple[Answer, object]:
-    """Return an endpoint's answer, masked, and its body. Raises UnknownFormError."""
+def _ask(due: _Due, send: Send, rules: RuleSet) -> tuple[Answer, object] | str:
+    """Return an endpoint's answer, masked, and its body; or why there is none."""
     try:
-        masked: Any = parse_foreign(foreign_text(json.loads(data), rules).text)
+        masked: Any = parse_foreign(foreign_text(json.loads(send(due.body)), rules).text)
         if (error := read_error(masked)) is not None:
-            raise UnknownFormError(f"the endpoint answered with an error: {error[:400]}")
-        if not isinstance(masked, dict):
-            raise UnknownFormError("the endpoint answered with no message")
-        return read_answer(masked), masked
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-        known = isinstance(error, UnknownFormError)
-        raise UnknownFormError(
-            str(error) if known else "the endpoint answered with no message of a known form"
-        ) from error
+            why = f"the endpoint answered with an error: {error[:400]}"
+        elif not isinstance(masked, dict):
+            why = "the endpoint answered with no message"
+        else:
+            return read_answer(masked), masked
+    except InvocationError as fault:
+        why = fault.message
+    except UnknownFormError as fault:
+        why = str(fault)
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        why = "the endpoint answered with no message of a known form"
+    return redact(why, rules).text
 
 
 def _record(run: Run, payload: dict[str, object], answered_by: str, began: float) -> int:

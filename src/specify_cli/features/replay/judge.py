@@ -21,11 +21,13 @@ from specify_cli.features.replay.outcomes import (
     Code,
     Fields,
     Finding,
+    Findings,
     Get,
     Outcome,
     Point,
     Retrieval,
     SortedRecord,
+    get_object,
     get_seq,
     make_finding,
     shorten,
@@ -86,7 +88,7 @@ def _compare_numbers(one: object, two: object, epsilon: Decimal) -> tuple[bool, 
 # --- the router
 
 
-def judge_router(started: Fields, again: Mapping[str, object], code: Code) -> list[Finding]:
+def judge_router(started: Fields, again: Fields, code: Code) -> Findings:
     """Return the recorded routing against the one that came out again; both give the same four
     fields."""
     differing = [name for name in again if started.get(name) != again[name]]
@@ -126,7 +128,7 @@ def execution_hash_of(started: Fields, request: str, profile: object, policy: ob
     )
 
 
-def judge_execution(started: Fields, again: str | None) -> list[Finding]:
+def judge_execution(started: Fields, again: str | None) -> Findings:
     """Return where the recorded execution hash is not that of the members the record states."""
     recorded = started.get("execution_hash")
     if again is None or recorded == again:
@@ -136,7 +138,7 @@ def judge_execution(started: Fields, again: str | None) -> list[Finding]:
     ]
 
 
-def judge_notes(integrity: Integrity, findings: Sequence[Finding]) -> list[Finding]:
+def judge_notes(integrity: Integrity, findings: Sequence[Finding]) -> Findings:
     """Return where verify found that lines contradict themselves or each other, and nothing else
     says that they do."""
     named = {item.seq for item in findings if item.severity == ERROR and item.seq is not None}
@@ -165,9 +167,9 @@ def recorded_outcome(retrieval: Retrieval, started: Fields) -> Outcome | None:
     error = response.get("error")
     # A charter that could not be read is said beside the result and is no part of it.
     problem = None if error is None or str(error).startswith("charter unreadable") else str(error)
-    text_hash = started.get("governance_context_hash") if retrieval.is_context else None
-    printed = started.get("printed") if retrieval.is_context else None
-    printed_hash = printed.get("hash") if isinstance(printed, Mapping) else None
+    told = started if retrieval.is_context else {}
+    text_hash = told.get("governance_context_hash")
+    printed_hash = get_object(told, "printed").get("hash")
     return Outcome(
         _filter_maps(response.get("hits")),
         _filter_maps(response.get("filters_applied")),
@@ -180,13 +182,13 @@ def recorded_outcome(retrieval: Retrieval, started: Fields) -> Outcome | None:
 
 def judge_retrieval(
     retrieval: Retrieval, expected: Outcome, actual: Outcome, epsilon: Decimal, code: Code | None
-) -> list[Finding]:
+) -> Findings:
     """Return two outcomes of one request.
 
     `code` is given where both saw the same inputs, so that only it can explain.
     """
     seq, where = retrieval.seq, f"retrieval {retrieval.request_id}"
-    findings: list[Finding] = []
+    findings: Findings = []
     unexplained: list[tuple[str, object, object]] = []
     if actual.failure is not None:
         unexplained.append(("it", "a result", actual.failure))
@@ -212,7 +214,7 @@ def judge_retrieval(
         if kept == now and recorded != computed:
             unexplained.append(("result_hash", recorded, computed))
     part = "context" if retrieval.is_context else "retrieval"
-    drifted: list[Finding] = []
+    drifted: Findings = []
     if code is not None:
         errors = dict.fromkeys(item.code for item in findings if item.severity == ERROR)
         differing = [*errors, *(name for name, _, _ in unexplained)]
@@ -232,10 +234,9 @@ def judge_retrieval(
 
 def _compare_hits(
     seq: int, where: str, expected: Outcome, actual: Outcome, epsilon: Decimal
-) -> list[Finding]:
-    then = {str(hit.get("uri")): hit for hit in expected.hits}
-    now = {str(hit.get("uri")): hit for hit in actual.hits}
-    findings: list[Finding] = []
+) -> Findings:
+    then, now = expected.by_uri, actual.by_uri
+    findings: Findings = []
     apart: set[str] = set()
 
     def note(code: str, detail: str, one: object, two: object) -> None:
@@ -254,10 +255,7 @@ def _compare_hits(
             apart.add(uri)
             how_far = "" if by is None else f", {by} apart"
             note("SCORE_MISMATCH", f"{uri}: {say(one)} then, {say(two)} now{how_far}", one, two)
-        old, new = (
-            value if isinstance(value, Mapping) else {}
-            for value in (hit.get("explain"), again.get("explain"))
-        )
+        old, new = (get_object(side, "explain") for side in (hit, again))
         for name in (*_COMPONENTS, *sorted({*old, *new} - set(_COMPONENTS))):
             if _compare_numbers(old.get(name), new.get(name), epsilon)[0]:
                 note("EXPLAIN_MISMATCH", f"{uri}: {name}", old.get(name), new.get(name))
@@ -278,7 +276,7 @@ def _order(
     now: Mapping[str, Fields],
     apart: set[str],
     epsilon: Decimal,
-) -> list[Finding]:
+) -> Findings:
     """Return a change of order among the hits of both: a warning where epsilon explains it, for
     ties go by uri."""
     before, after = [uri for uri in then if uri in now], [uri for uri in now if uri in then]
@@ -300,9 +298,13 @@ def _order(
     return [item if explained else item._replace(severity=ERROR)]
 
 
-def _compare_filters(seq: int, where: str, expected: Outcome, actual: Outcome) -> list[Finding]:
+def _compare_filters(seq: int, where: str, expected: Outcome, actual: Outcome) -> Findings:
     then, now = (
-        dict.fromkeys(map(_filter_key, outcome.filters_applied)) for outcome in (expected, actual)
+        dict.fromkeys(
+            tuple(str(applied.get(key)) for key in ("rule_id", "uri", "action"))
+            for applied in outcome.filters_applied
+        )
+        for outcome in (expected, actual)
     )
     gone = [(key, True) for key in then if key not in now]
     added = [(key, False) for key in now if key not in then]
@@ -314,10 +316,6 @@ def _compare_filters(seq: int, where: str, expected: Outcome, actual: Outcome) -
     return findings
 
 
-def _filter_key(applied: Fields) -> tuple[str, str, str]:
-    return str(applied.get("rule_id")), str(applied.get("uri")), str(applied.get("action"))
-
-
 def _filter_maps(value: object) -> tuple[Fields, ...]:
     items = value if isinstance(value, list) else ()
     return tuple(item for item in items if isinstance(item, Mapping))
@@ -325,7 +323,7 @@ def _filter_maps(value: object) -> tuple[Fields, ...]:
 
 def _report_drift(
     part: str, code: Code, seq: int, differing: Sequence[str], where: str = ""
-) -> list[Finding]:
+) -> Findings:
     """Return the finding that the code behind a differing part is another one."""
     drift = code.drift(part)
     if not differing or not drift:
@@ -389,7 +387,7 @@ def ask_gate(
     return Asked(fields, "reproduced" if same else "differs", "", outcome, reason)
 
 
-def judge_gate(asked: Asked) -> list[Finding]:
+def judge_gate(asked: Asked) -> Findings:
     """Return where a gate decides otherwise."""
     if asked.status != "differs":
         return []
@@ -405,7 +403,7 @@ def judge_gate(asked: Asked) -> list[Finding]:
 # --- what was captured
 
 
-def model_gaps(fields: Fields, capture: Mapping[str, object], get: Get) -> list[dict[str, object]]:
+def model_gaps(fields: Fields, capture: Fields, get: Get) -> list[dict[str, object]]:
     """Return why a model step cannot be reconstructed exactly: one entry for each side that is not
     whole."""
     gaps: list[dict[str, object]] = []
@@ -424,7 +422,7 @@ def model_gaps(fields: Fields, capture: Mapping[str, object], get: Get) -> list[
     return gaps
 
 
-def capture_mode(fields: Fields, name: str, capture: Mapping[str, object]) -> str:
+def capture_mode(fields: Fields, name: str, capture: Fields) -> str:
     """Return the mode a captured value was kept in, as the line shows it; the record's own where it
     shows nothing."""
     captured = fields.get(name)
@@ -440,10 +438,10 @@ def capture_mode(fields: Fields, name: str, capture: Mapping[str, object]) -> st
 # --- states
 
 
-def judge_states(lines: Iterable[Fields], code: Code) -> tuple[int, list[Finding]]:
+def judge_states(lines: Iterable[Fields], code: Code) -> tuple[int, Findings]:
     """Return how many recorded states were folded again, and where one is another."""
     folded, count = StateFold(), 0
-    findings: list[Finding] = []
+    findings: Findings = []
     for fields in lines:
         recorded = fields.get("state_hash")
         if fields.get("event") in ("checkpoint", "resumed") and isinstance(recorded, str):

@@ -12,14 +12,12 @@ from functools import partial
 from typing import NamedTuple
 
 from specify_cli.errors import InvocationError
-from specify_cli.features.replay.judge import DEFAULT_EPSILON
 from specify_cli.features.replay.quiet import spare_running_threads
-from specify_cli.features.replay.replay import replay_bytes
+from specify_cli.features.replay.replay import Options, replay_place
 from specify_cli.features.replay.reports.report import describe_verdict
 from specify_cli.libraries.work.sharing import HERE, Engine, share_out
 from specify_cli.libraries.work.sources import Item, Source, iter_opened, list_items
-from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.store import FileRecordStore, Place
+from specify_cli.storage.store import Place
 
 MATCH, DIFFERS, NOT_EVALUATED, REFUSED = VERDICTS = ("match", "differs", "not_evaluated", "refused")
 
@@ -40,33 +38,26 @@ class Again(NamedTuple):
     message: str
 
 
-class _Terms(NamedTuple):
-    """How each record is replayed; on a cluster its workers' own threads need the network."""
-
-    epsilon: str
-    rules: str | None
-    on_cluster: bool
-
-
 def replay_again(
     sources: Sequence[Source],
     engine: Engine = HERE,
-    *,
-    epsilon: str = DEFAULT_EPSILON,
-    rules: str | None = None,
+    options: Options = Options(),
 ) -> Iterator[Again]:
     """Yield how each record of these sources came out, in their order; nothing is written.
 
     Raises EnvironmentFault where the engine does, CallerError INVALID_VALUE, RULES_NOT_FOUND.
     """
     items = [item for source in sources for item in list_items(source)]
-    terms = _Terms(epsilon, rules, engine.scheduler is not None)
-    for rows in share_out(engine, partial(_replay_items, terms), items, _lose):
+    # On a cluster its workers' own threads need the network.
+    work = partial(_replay_items, options, engine.scheduler is not None)
+    for rows in share_out(engine, work, items, _lose):
         yield from rows
 
 
-def _replay_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Again]]:
-    if terms.on_cluster:
+def _replay_items(
+    options: Options, on_cluster: bool, items: Iterable[Item]
+) -> Iterator[list[Again]]:
+    if on_cluster:
         spare_running_threads()
     for item in items:
         rows: list[Again] = []
@@ -74,19 +65,16 @@ def _replay_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Again]]
             if failure is not None:
                 rows += _refuse(Item(item.source, places), *failure)
             else:
-                rows += [_replay_one(item.source, root, place, terms) for place in places]
+                rows += [_replay_one(item.source, root, place, options) for place in places]
         yield rows
 
 
-def _replay_one(source: Source, root: str, place: Place, terms: _Terms) -> Again:
+def _replay_one(source: Source, root: str, place: Place, options: Options) -> Again:
     def row(verdict: str, message: str, code: str | None = None) -> Again:
         return Again(source.name, place.invocation_id, place.path, verdict, code, message)
 
     try:
-        record, objects = FileRecordStore(root).hold(place), FileObjectStore(root)
-        replayed = replay_bytes(
-            record, place.path, objects, epsilon=terms.epsilon, rules_module=terms.rules
-        )
+        replayed = replay_place(root, place, options)
     except InvocationError as error:
         if error.code in ("INVALID_VALUE", "RULES_NOT_FOUND"):
             raise

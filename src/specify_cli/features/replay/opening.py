@@ -1,6 +1,6 @@
 """Open a record that can be replayed: verify it, refuse what cannot be decided again.
 
-    opened = open_past(data, file, FileObjectStore(root, trail))
+    opened = open_past(root, place)
     opened.past.started, opened.frozen.profiles
 
 Each object is read once, so what was verified is what is used (`ReadOnceObjects`).
@@ -17,7 +17,7 @@ from doctrine.load import ParseCache, parse_bundle
 from doctrine.text import say, spell
 from specify_cli.errors import StoredDataError
 from specify_cli.features.replay.judge import Integrity
-from specify_cli.features.replay.outcomes import Code, Fields, SortedRecord, read_past
+from specify_cli.features.replay.outcomes import Code, Fields, SortedRecord, get_object, read_past
 from specify_cli.invocation.ends.opening import build_digest
 from specify_cli.record import layout, snapshot
 from specify_cli.record.findings import ERROR, OF_THE_LINES, RecordReport
@@ -31,11 +31,11 @@ from specify_cli.storage.frozen import (
     mapping_of,
     policy_hash_of,
 )
+from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach, Reached
-from specify_cli.storage.store import ObjectStore
+from specify_cli.storage.store import FileRecordStore, ObjectStore, Place
 
 if TYPE_CHECKING:
-    from specify_cli.record.record import Source
     from specify_cli.storage.store import Blobs
 
 # Outputs of the run: a replay makes them again or does without.
@@ -74,7 +74,7 @@ class Opened(NamedTuple):
     past: SortedRecord
     request: str
     objects: ReadOnceObjects
-    manifest: Mapping[str, object]
+    manifest: Fields
     frozen: Frozen
     profile: AgentProfile
     integrity: Integrity
@@ -83,8 +83,8 @@ class Opened(NamedTuple):
     @property
     def code(self) -> Code:
         """Return the code that decided and the code that decides now."""
-        recorded = self.manifest.get("code")
-        return Code(recorded if isinstance(recorded, dict) else {}, current_code())
+        current = {**snapshot.CODE_VERSIONS, "build": build_digest()}
+        return Code(get_object(self.manifest, "code"), current)
 
     @property
     def corpus(self) -> str:
@@ -92,29 +92,19 @@ class Opened(NamedTuple):
         return str(self.manifest["corpus"])
 
 
-def current_code() -> dict[str, object]:
-    """Return the versions of the code that runs now, as a snapshot holds them."""
-    return {**snapshot.CODE_VERSIONS, "build": build_digest()}
-
-
 def open_past(
-    data: Source,
-    file: str,
-    objects: ObjectStore,
-    *,
-    against: bool = False,
-    cache: ParseCache | None = None,
+    root: str, place: Place, *, against: bool = False, cache: ParseCache | None = None
 ) -> Opened:
     """Return a record that verifies and whose snapshot is whole, with what it names.
 
     Raises StoredDataError unreplayable.tampered, nested_replay (only `against` today),
     missing_policy_snapshot, invalid_snapshot, missing_input: in this order.
     """
-    store = ReadOnceObjects(objects)
+    store = ReadOnceObjects(FileObjectStore(root))
     # 1. Nothing of it may have been changed.
-    report, record = read_intact(data, file)
+    report, record = read_intact(root, place)
     reached = list(Reach(store).of(report.objects))
-    _check_unaltered(reached, file)
+    _check_unaltered(reached, place.path)
     past = read_past(fields_of(record))
     # 2. A replay is not replayed against today; its origin is.
     if against:
@@ -131,13 +121,12 @@ def open_past(
         frozen = frozen_decision(store, manifest)
         inputs_of_corpus(store, str(manifest["corpus"]), cache=cache)
     except StoredDataError as error:
-        code = "missing_input" if error.code == "OBJECT_MISSING" else "invalid_snapshot"
-        raise refusal(code, error.message) from error
+        raise refuse_input(error) from error
     profile_id = past.started.get("profile_id")
     profile = next((item for item in frozen.profiles if item.profile_id == profile_id), None)
     if profile is None:
         why = f"snapshot {named}: profiles: expected {profile_id} among them"
-        raise refusal("invalid_snapshot", why)
+        raise _invalid(why)
     notes = [(item.code, item.severity, item.seq, item.message) for item in report.findings]
     notes += [
         ("OBJECT_MISSING", "warning", item.seq, f"{item.field} {item.digest}")
@@ -233,20 +222,18 @@ def _require_snapshot(past: SortedRecord, missing: Mapping[str, Reached]) -> str
     return named
 
 
-def _read_manifest(
-    named: str, reached: Sequence[Reached], store: ReadOnceObjects
-) -> Mapping[str, object]:
+def _read_manifest(named: str, reached: Sequence[Reached], store: ReadOnceObjects) -> Fields:
     """Return what a snapshot lists. Raises StoredDataError unreplayable.invalid_snapshot."""
     wrong = next((item for item in reached if item.code == "SNAPSHOT_INVALID"), None)
     if wrong is not None:
-        raise refusal("invalid_snapshot", f"{wrong.field} {wrong.digest} does not have its form")
+        raise _invalid(f"{wrong.field} {wrong.digest} does not have its form")
     try:
         return mapping_of(store.get(named), f"snapshot {named}")
     except StoredDataError as error:
-        raise refusal("invalid_snapshot", error.message) from error
+        raise _invalid(error.message) from error
 
 
-def read_intact(data: Source, file: str) -> tuple[RecordReport, Record]:
+def read_intact(root: str, place: Place) -> tuple[RecordReport, Record]:
     """Read a record whose lines are as they were written. Raises StoredDataError
     unreplayable.tampered, missing_input.
 
@@ -254,11 +241,10 @@ def read_intact(data: Source, file: str) -> tuple[RecordReport, Record]:
     an open record is a crash and no line: nothing was answered for it. Behind a closing line no
     writer of ours leaves one.
     """
-    folder, _, name = file.rpartition("/")
-    name_ids = layout.parse_record_name(name)
-    report = verify_record(
-        whole_lines(data), file=file, name_ids=name_ids, withheld=folder == layout.IMPORTED
-    )
+    data, file = FileRecordStore(root).hold(place), place.path
+    name_ids = layout.parse_record_name(place.name)
+    may_lack = place.folder == layout.IMPORTED
+    report = verify_record(whole_lines(data), file=file, name_ids=name_ids, withheld=may_lack)
     erased = [line for line in report.erased if line.members]
     for item in report.findings:
         if item.code == "ERASURE_UNPROVEN":
@@ -283,39 +269,34 @@ def read_intact(data: Source, file: str) -> tuple[RecordReport, Record]:
     return report, record
 
 
-def _check_snapshot(
-    past: SortedRecord, manifest: Mapping[str, object], objects: ReadOnceObjects
-) -> None:
+def _check_snapshot(past: SortedRecord, manifest: Fields, objects: ReadOnceObjects) -> None:
     """Everything is there; the policy of snapshot, references and corpus is one and loads as they
     say."""
     if "policy" not in manifest or "policy_state" not in manifest:
         raise refusal("missing_policy_snapshot", "the snapshot never captured a policy")
     if manifest.get("v") != snapshot.MANIFEST_VERSION:
-        raise refusal(
-            "invalid_snapshot",
+        raise _invalid(
             f"v: expected {snapshot.MANIFEST_VERSION}, found {say(manifest.get('v'))}",
         )
     absent = [name for name in _MEMBERS if name not in manifest]
     if absent:
-        raise refusal("invalid_snapshot", f"the snapshot never captured {', '.join(absent)}")
+        raise _invalid(f"the snapshot never captured {', '.join(absent)}")
     policy, state = manifest["policy"], manifest["policy_state"]
     if state not in ("none", "present", "unreadable") or (state == "present") > (
         policy is not None
     ):
-        raise refusal("invalid_snapshot", f"policy_state {spell(state)} with policy {say(policy)}")
+        raise _invalid(f"policy_state {spell(state)} with policy {say(policy)}")
     if state == "none" and policy is not None:
-        raise refusal("invalid_snapshot", f'policy_state "none" with policy {say(policy)}')
+        raise _invalid(f'policy_state "none" with policy {say(policy)}')
     for reference in past.references:
         _check_reference(reference, objects)
     first = past.references[0]
     if first.get("bundle") != policy:
-        raise refusal(
-            "invalid_snapshot",
+        raise _invalid(
             f"policy: the snapshot has {say(policy)}, the record {say(first.get('bundle'))}",
         )
     if (first.get("policy_hash") is not None) != (state == "present"):
-        raise refusal(
-            "invalid_snapshot",
+        raise _invalid(
             f"policy_state {spell(state)} with policy_hash {say(first.get('policy_hash'))}",
         )
     try:
@@ -326,15 +307,12 @@ def _check_snapshot(
         parse_bundle(bundle)
         files = mapping_of(corpus, "corpus").get("files")
     except StoredDataError as error:
-        raise refusal("invalid_snapshot", error.message) from error
+        raise _invalid(error.message) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise refusal(
-            "invalid_snapshot", f"shipped {manifest['shipped']} is no bundle: {error}"
-        ) from error
+        raise _invalid(f"shipped {manifest['shipped']} is no bundle: {error}") from error
     in_corpus = files.get(POLICY_PATH) if isinstance(files, dict) else None
     if in_corpus != policy:
-        raise refusal(
-            "invalid_snapshot",
+        raise _invalid(
             f"policy: the snapshot has {say(policy)}, its corpus {say(in_corpus)}",
         )
 
@@ -346,17 +324,25 @@ def _check_reference(reference: Fields, objects: ReadOnceObjects) -> None:
     )
     where = f"policy reference at seq {reference.get('seq')}"
     if (bundle is None) != (named is None) or (bundle is None and parsed is not None):
-        raise refusal("invalid_snapshot", f"{where} is half null: {described}")
+        raise _invalid(f"{where} is half null: {described}")
     if bundle != named:
-        raise refusal("invalid_snapshot", f"{where}: bundle and bundle_hash differ: {described}")
+        raise _invalid(f"{where}: bundle and bundle_hash differ: {described}")
     if parsed is not None:
         actual = policy_hash_of(objects.get(str(bundle)))
         if actual is None:
-            raise refusal("invalid_snapshot", f"{where}: policy {bundle} does not load")
+            raise _invalid(f"{where}: policy {bundle} does not load")
         if actual != parsed:
-            raise refusal(
-                "invalid_snapshot", f"{where}: policy {bundle} hashes to {actual}, not to {parsed}"
-            )
+            raise _invalid(f"{where}: policy {bundle} hashes to {actual}, not to {parsed}")
+
+
+def _invalid(why: str) -> StoredDataError:
+    return refusal("invalid_snapshot", why)
+
+
+def refuse_input(error: StoredDataError) -> StoredDataError:
+    """Return the refusal for an input that cannot be read."""
+    code = "missing_input" if error.code == "OBJECT_MISSING" else "invalid_snapshot"
+    return refusal(code, error.message)
 
 
 def refusal(

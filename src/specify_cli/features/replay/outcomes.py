@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading.views import View, pick
@@ -20,24 +20,25 @@ Get = Callable[[str], bytes]
 ERROR, WARNING = "error", "warning"
 
 
+_MEANINGS = {
+    "HIT_MISSING": "an artifact that was found is not found again",
+    "HIT_EXTRA": "an artifact is found that was not found before",
+    "HIT_CHANGED": "an artifact is found again with other bytes",
+    "SCORE_MISMATCH": "a score differs by more than epsilon",
+    "ORDER_CHANGED": "hits whose scores are within epsilon of each other changed places",
+    "EXPLAIN_MISMATCH": "the explanation of a score differs",
+    "DECISION_MISMATCH": "the router, the policy or a gate decides otherwise",
+    "PATCH_MISMATCH": "a recorded change does not give the recorded file",
+    "PATCH_GAP": "a file was not, before a change, what the recorded change before it had left",
+    "CONTEXT_MISMATCH": "on another corpus the governance context is another",
+    "NOT_REPRODUCED": "the same code gives another result on the same inputs",
+    "CODE_DRIFT": "other code gives another result on the same inputs",
+    "CONTRADICTED": "the record contradicts itself",
+}
 # code → (severity, what it means); docs/replay.md holds the same table and a test compares them.
 FINDINGS: Mapping[str, tuple[str, str]] = {
-    "HIT_MISSING": (ERROR, "an artifact that was found is not found again"),
-    "HIT_EXTRA": (ERROR, "an artifact is found that was not found before"),
-    "HIT_CHANGED": (ERROR, "an artifact is found again with other bytes"),
-    "SCORE_MISMATCH": (ERROR, "a score differs by more than epsilon"),
-    "ORDER_CHANGED": (WARNING, "hits whose scores are within epsilon of each other changed places"),
-    "EXPLAIN_MISMATCH": (ERROR, "the explanation of a score differs"),
-    "DECISION_MISMATCH": (ERROR, "the router, the policy or a gate decides otherwise"),
-    "PATCH_MISMATCH": (ERROR, "a recorded change does not give the recorded file"),
-    "PATCH_GAP": (
-        WARNING,
-        "a file was not, before a change, what the recorded change before it had left",
-    ),
-    "CONTEXT_MISMATCH": (ERROR, "on another corpus the governance context is another"),
-    "NOT_REPRODUCED": (ERROR, "the same code gives another result on the same inputs"),
-    "CODE_DRIFT": (ERROR, "other code gives another result on the same inputs"),
-    "CONTRADICTED": (ERROR, "the record contradicts itself"),
+    code: (WARNING if code in ("ORDER_CHANGED", "PATCH_GAP") else ERROR, meaning)
+    for code, meaning in _MEANINGS.items()
 }
 
 
@@ -62,6 +63,9 @@ class Finding(NamedTuple):
     actual: object
 
 
+Findings = list[Finding]
+
+
 class Outcome(NamedTuple):
     """What a retrieval came to, recorded or again. `text_hash` is there for the governance context
     alone."""
@@ -73,6 +77,11 @@ class Outcome(NamedTuple):
     text_hash: str | None = None
     failure: str | None = None
     printed_hash: str | None = None
+
+    @property
+    def by_uri(self) -> dict[str, Fields]:
+        """Return the hits by what they are of."""
+        return {str(hit.get("uri")): hit for hit in self.hits}
 
 
 class Code(NamedTuple):
@@ -187,7 +196,9 @@ def read_past(lines: Sequence[Fields]) -> SortedRecord:
         elif event == "stage_transition":
             stage = str(fields.get("to"))
         elif event == "checkpoint":
-            points.append(_read_point(fields, None if fields.get("manual") is True else stage))
+            label = None if fields.get("label") is None else str(fields["label"])
+            begins = None if fields.get("manual") is True else stage
+            points.append(Point(get_seq(fields), label, str(fields.get("corpus")), begins))
 
     def of(event: str) -> Sequence[Fields]:
         return pick(lines, places.get(event, ()))
@@ -239,18 +250,17 @@ class _Pairs:
         )
 
 
-def _read_point(fields: Fields, stage: str | None) -> Point:
-    label = fields.get("label")
-    return Point(
-        get_seq(fields), None if label is None else str(label), str(fields.get("corpus")), stage
-    )
-
-
 def make_finding(
     code: str, seq: int | None, part: str, detail: str, expected: object, actual: object
 ) -> Finding:
     severity, meaning = FINDINGS[code]
     return Finding(code, severity, seq, part, f"{meaning}: {detail}", expected, actual)
+
+
+def get_object(fields: Fields, name: str) -> dict[str, Any]:
+    """Return a member that is an object; an empty one where it is none."""
+    value = fields.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def get_seq(fields: Fields) -> int:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from doctrine.text import say
 from specify_cli.features.replay.outcomes import (
     Fields,
-    Finding,
+    Findings,
     Get,
     get_seq,
     make_finding,
@@ -117,7 +117,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def judge_patch(applied: Applied) -> list[Finding]:
+def judge_patch(applied: Applied) -> Findings:
     """Return where a change made again gives another file, and where it was made of another than
     was left."""
     fields, where = applied.fields, f"patch {say(applied.fields.get('path'))}"

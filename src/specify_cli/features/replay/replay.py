@@ -12,9 +12,9 @@ from __future__ import annotations
 import importlib
 import itertools
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from charter.context import CharterContextResult, assemble_context, choose_room
 from charter.inputs import ContextInputs
@@ -27,7 +27,6 @@ from specify_cli.cli.tables.points import call_fill, list_fills
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.features.replay.judge import (
     DEFAULT_EPSILON,
-    Asked,
     Replayed,
     Rerun,
     ask_gate,
@@ -43,14 +42,15 @@ from specify_cli.features.replay.judge import (
     parse_epsilon,
     recorded_outcome,
 )
-from specify_cli.features.replay.opening import Opened, ReadOnceObjects, open_past, refusal
+from specify_cli.features.replay.opening import Opened, ReadOnceObjects, open_past, refuse_input
 from specify_cli.features.replay.outcomes import (
     Code,
     Fields,
-    Finding,
+    Findings,
     Outcome,
     Point,
     Retrieval,
+    get_object,
     read_past,
 )
 from specify_cli.features.replay.patches import apply_patches, judge_patch
@@ -70,11 +70,8 @@ from specify_cli.storage.frozen import inputs_of_corpus, limit_hits
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import read_record
-from specify_cli.storage.store import FileRecordStore, ObjectStore, Place, digest
+from specify_cli.storage.store import FileRecordStore, Place, digest
 from specify_cli.trail.log.entries import write_annex
-
-if TYPE_CHECKING:
-    from specify_cli.record.record import Source
 
 REPORT_PAGE = "replay_report.md"
 REPORT_JSON = "replay_report.json"
@@ -82,65 +79,56 @@ ROUTED = ("profile_id", "action", "router_confidence", "match_reason")
 _CLOSED_IT = "it closed the record: its result came behind the last line"
 
 
-def replay(
-    project: Project,
-    invocation_id: str,
-    *,
-    as_of: str | None = None,
-    compare_to: str | None = None,
-    until: str | None = None,
-    epsilon: str = DEFAULT_EPSILON,
-    rules: gates.RuleRegistry | None = None,
-    rules_module: str | None = None,
-) -> Replayed:
+class Options(NamedTuple):
+    """What of a record is replayed, on which corpus, and held against what: checkpoints by their
+    names. `rules_module` is imported for its gate rules; gates are asked by `rules`, else by all
+    that are registered."""
+
+    as_of: str | None = None
+    compare_to: str | None = None
+    until: str | None = None
+    epsilon: str = DEFAULT_EPSILON
+    rules_module: str | None = None
+    rules: gates.RuleRegistry | None = None
+
+
+def replay(project: Project, invocation_id: str, options: Options = Options()) -> Replayed:
     """Decide again from what a record kept, and compare. Writes nothing.
 
     Raises CallerError INVOCATION_NOT_FOUND, CHECKPOINT_NOT_FOUND, INVALID_VALUE, RULES_NOT_FOUND
     and StoredDataError unreplayable.*.
     """
-    place = Index(project.root).resolve(invocation_id)
-    objects = FileObjectStore(project.root, project.config.trail)
-    return replay_bytes(
-        FileRecordStore(project.root).hold(place),
-        place.path,
-        objects,
-        as_of=as_of,
-        compare_to=compare_to,
-        until=until,
-        epsilon=epsilon,
-        rules=rules,
-        rules_module=rules_module,
-    )
+    return replay_place(project.root, Index(project.root).resolve(invocation_id), options)
 
 
-def replay_bytes(
-    data: Source,
-    file: str,
-    objects: ObjectStore,
-    *,
-    as_of: str | None = None,
-    compare_to: str | None = None,
-    until: str | None = None,
-    epsilon: str = DEFAULT_EPSILON,
-    rules: gates.RuleRegistry | None = None,
-    rules_module: str | None = None,
-) -> Replayed:
-    """As `replay`, for the bytes of a record named `file` and any store of objects."""
+def replay_place(root: str, place: Place, options: Options) -> Replayed:
+    """As `replay`, for a record at its place."""
     with network_denied():
         # 1. Refuse what cannot be replayed, before anything is run.
-        opened = open_past(data, file, objects)
-        opened, start, end, last = _find_points(opened, as_of, compare_to, until)
+        opened = open_past(root, place)
+        start, end, last = (
+            None if text is None else _find_point(opened, text) for text in options[:3]
+        )
+        opened = opened if last is None else _cut_after(opened, last)
         past = opened.past
-        units = _parse_epsilon(epsilon)
-        load_rules(rules_module)
+        try:
+            units = parse_epsilon(options.epsilon)
+        except ValueError as error:
+            raise CallerError("INVALID_VALUE", f"--epsilon: {error}", "--epsilon 1e-9") from error
+        load_rules(options.rules_module)
         # 2. Run again what is pure, on frozen inputs.
-        code, (recorded, again) = opened.code, _route(opened)
+        code, get = opened.code, opened.objects.get
+        recorded, again = _route(opened)
         corpora: dict[str, ContextInputs] = {}
         reruns = tuple(
             _rerun(opened, item, start, end, units, code, corpora) for item in past.retrievals
         )
-        asked = _ask_gates(opened, gates.RULES if rules is None else rules)
-        applied = apply_patches(past.patches, opened.objects.get)
+        registry = gates.RULES if options.rules is None else options.rules
+        asked = tuple(
+            ask_gate(fields, registry.find(str(fields.get("rule_ref"))), get)
+            for fields in past.gates
+        )
+        applied = apply_patches(past.patches, get)
         states, of_states = _fold_states(opened)
     # 3. Hold everything against what is recorded.
     findings = [*judge_router(recorded, again, code), *_judge_binding(opened), *of_states]
@@ -167,45 +155,33 @@ def replay_bytes(
         models=models,
         states=states,
         findings=tuple(findings),
-        not_evaluated=list_not_evaluated(past, reruns, asked, applied, tools, opened.objects.get),
+        not_evaluated=list_not_evaluated(past, reruns, asked, applied, tools, get),
         held=opened.held,
     )
 
 
-def _judge_binding(opened: Opened) -> list[Finding]:
+def _judge_binding(opened: Opened) -> Findings:
     """Compare the recorded execution hash with that of what was opened."""
     started, policy = opened.past.started, opened.past.references[0].get("policy_hash")
     bound = execution_hash_of(started, opened.request, opened.profile.digest, policy)
     return judge_execution(started, bound)
 
 
-def _find_points(
-    opened: Opened, as_of: str | None, compare_to: str | None, until: str | None
-) -> tuple[Opened, Point | None, Point | None, Point | None]:
-    """Return a record cut after the checkpoint `until` names, and the three checkpoints."""
-    start, end, last = (
-        None if text is None else _find_point(opened, text) for text in (as_of, compare_to, until)
-    )
-    return opened if last is None else _cut_after(opened, last), start, end, last
-
-
 def _find_point(opened: Opened, text: str) -> Point:
     """Return the checkpoint a text names. Raises CallerError CHECKPOINT_NOT_FOUND."""
     past = opened.past
     named_point = past.point(text, opened.corpus)
-    if named_point is None:
-        known = [{"name": "start", "seq": 0}]
-        known += [
-            {"name": point.label or str(point.seq), "seq": point.seq} for point in past.points
-        ]
-        raise CallerError(
-            "CHECKPOINT_NOT_FOUND",
-            f"{past.invocation_id} has no checkpoint {text!r}; expected a label, a stage, a "
-            "seq, ID:SEQ or start",
-            f"spec-kitty invocations show {past.invocation_id}",
-            candidates=known,
-        )
-    return named_point
+    if named_point is not None:
+        return named_point
+    known = [{"name": "start", "seq": 0}]
+    known += [{"name": point.label or str(point.seq), "seq": point.seq} for point in past.points]
+    raise CallerError(
+        "CHECKPOINT_NOT_FOUND",
+        f"{past.invocation_id} has no checkpoint {text!r}; expected a label, a stage, a "
+        "seq, ID:SEQ or start",
+        f"spec-kitty invocations show {past.invocation_id}",
+        candidates=known,
+    )
 
 
 def _cut_after(opened: Opened, point: Point) -> Opened:
@@ -218,13 +194,6 @@ def _cut_after(opened: Opened, point: Point) -> Opened:
         lines, find_places(lines, lambda fields: int(str(fields.get("seq"))) <= last)
     )
     return opened._replace(past=read_past(first_lines)._replace(completed=opened.past.completed))
-
-
-def _parse_epsilon(text: str) -> Decimal:
-    try:
-        return parse_epsilon(text)
-    except ValueError as error:
-        raise CallerError("INVALID_VALUE", f"--epsilon: {error}", "--epsilon 1e-9") from error
 
 
 def load_rules(name: str | None) -> None:
@@ -258,24 +227,22 @@ def _route(opened: Opened) -> tuple[Fields, Fields]:
     """Return the recorded routing and the one the frozen inputs give, as the same four fields."""
     started = opened.past.started
     recorded = {key: started.get(key) for key in ROUTED}
-    decision = routed_again(opened)
+    decision = route_again(opened)
     if isinstance(decision, str):
         return recorded, {**dict.fromkeys(recorded), "match_reason": decision}
     return recorded, routing_of(decision)
 
 
-def routed_again(opened: Opened) -> RouterDecision | str:
-    """Return the decision the frozen inputs give now, or why there is none."""
-    return routed_among(opened, opened.frozen.profiles)
-
-
-def routed_among(opened: Opened, profiles: tuple[AgentProfile, ...]) -> RouterDecision | str:
-    """Return the decision the frozen table and facts give among these profiles, or why there is
-    none."""
+def route_again(
+    opened: Opened, profiles: tuple[AgentProfile, ...] | None = None
+) -> RouterDecision | str:
+    """Return the decision that the frozen table and facts give now, or why there is none; without
+    profiles among the frozen ones."""
     hint, frozen = opened.past.started.get("requested_profile"), opened.frozen
     asked = None if hint is None else str(hint)
+    among = frozen.profiles if profiles is None else profiles
     try:
-        decision = route(opened.request, profiles, frozen.table, frozen.facts, asked)
+        decision = route(opened.request, among, frozen.table, frozen.facts, asked)
     except Exception as error:  # a table of another version may lack what this code asks it for
         return f"failed: {type(error).__name__}: {error}"
     if isinstance(decision, RouterAmbiguityError):
@@ -306,7 +273,10 @@ def _rerun(
 
     def outcome(corpus: str) -> Outcome:
         if corpus not in corpora:
-            corpora[corpus] = _load_inputs(opened.objects, corpus)
+            try:
+                corpora[corpus] = inputs_of_corpus(opened.objects, corpus)
+            except StoredDataError as error:
+                raise refuse_input(error) from error
         context = assembled(opened, corpora[corpus], retrieval)
         made = outcome_of(context, retrieval)
         held = read_held(opened.past.started.get("printed")) if retrieval.is_context else None
@@ -328,14 +298,6 @@ def _rerun(
     return Rerun(retrieval, (against, corpus), expected, actual, tuple(findings))
 
 
-def _load_inputs(objects: ReadOnceObjects, corpus: str) -> ContextInputs:
-    try:
-        return inputs_of_corpus(objects, corpus)
-    except StoredDataError as error:
-        code = "missing_input" if error.code == "OBJECT_MISSING" else "invalid_snapshot"
-        raise refusal(code, error.message) from error
-
-
 def assembled(
     opened: Opened,
     inputs: ContextInputs,
@@ -343,7 +305,7 @@ def assembled(
     *,
     profile: AgentProfile | None = None,
     action: str | None = None,
-    settings: Mapping[str, object] | None = None,
+    settings: Fields | None = None,
 ) -> CharterContextResult | str:
     """Return what a recorded request finds in these inputs with its recorded config, or why that
     failed.
@@ -373,9 +335,7 @@ def assembled(
         return f"{type(error).__name__}: {error}"
 
 
-def config_under(
-    retrieval: Retrieval, settings: Mapping[str, object] | None, started: Fields
-) -> object:
+def config_under(retrieval: Retrieval, settings: Fields | None, started: Fields) -> object:
     """Return the recorded config of a search, with these settings in place of its own."""
     config = retrieval.request.get("config")
     if settings is None or not isinstance(config, dict):
@@ -393,15 +353,7 @@ def outcome_of(context: CharterContextResult | str, retrieval: Retrieval) -> Out
     return Outcome(context.hits, context.filters_applied, context.error, context.query, text_hash)
 
 
-def _ask_gates(opened: Opened, registry: gates.RuleRegistry) -> tuple[Asked, ...]:
-    """Ask every gate of a record again, by the rules of a registry."""
-    rules_of = (
-        (fields, registry.find(str(fields.get("rule_ref")))) for fields in opened.past.gates
-    )
-    return tuple(ask_gate(fields, rule, opened.objects.get) for fields, rule in rules_of)
-
-
-def _fold_states(opened: Opened) -> tuple[int, list[Finding]]:
+def _fold_states(opened: Opened) -> tuple[int, Findings]:
     """Fold the states of a run again: how many, and what differs.
 
     A state depends on every line before it, so behind a withheld one none can be folded again.
@@ -435,8 +387,7 @@ def _closes_record(call: Fields) -> bool:
 
 def _look_at_models(opened: Opened) -> Sequence[tuple[Fields, Sequence[dict[str, object]]]]:
     """Return each question to a model, and why it cannot be reconstructed exactly."""
-    models, capture = opened.past.models, opened.past.started.get("capture")
-    modes = capture if isinstance(capture, dict) else {}
+    models, modes = opened.past.models, get_object(opened.past.started, "capture")
     gaps = [tuple(model_gaps(fields, modes, opened.objects.get)) for fields in models]
     return View(len(gaps), lambda at: (models[at], gaps[at]))
 

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from specify_cli.cli.schemas.shapes import Shape, derived, one_of, shape_of
 from specify_cli.features.replay import citation
-from specify_cli.features.replay.outcomes import FINDINGS, Finding
+from specify_cli.features.replay.judge import NotEvaluated
+from specify_cli.features.replay.outcomes import FINDINGS, Finding, Point
 from specify_cli.record.event_models import FilterApplied
 
 
@@ -36,13 +37,9 @@ class ReplayedInvocation(Shape):
     outcome: str | None
 
 
-class ReplayPoint(Shape):
+@derived(Point)
+class ReplayPoint:
     """A checkpoint."""
-
-    seq: int
-    label: str | None
-    corpus: str
-    stage: str | None
 
 
 class ReplayNote(Shape):
@@ -195,12 +192,9 @@ class ModelSteps(Shape):
     not_reconstructable: list[ModelStep]
 
 
-class NotReevaluated(Shape):
+@derived(NotEvaluated)
+class NotReevaluated:
     """Something that was not asked again, and why."""
-
-    seq: int | None
-    what: str
-    reason: str
 
 
 class Reference(Shape):

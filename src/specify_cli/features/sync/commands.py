@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from specify_cli.cli.terminal.render import progress_at_terminal
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.features.sync import consent as consents
 from specify_cli.features.sync.offer import Offer, accept, make_offer
-from specify_cli.features.sync.sending.outbox import Outbox
+from specify_cli.features.sync.sending.outbox import Members, Outbox
 from specify_cli.features.sync.status import SyncStatus, token_state, waiting
 from specify_cli.features.sync.status import status as standing
 from specify_cli.features.sync.trigger import is_running, sync_folder
@@ -97,7 +98,7 @@ def enable(values: Values) -> int:
                 "preview_is_real": offer.real,
                 "preview_record": offer.lines,
                 "preview_objects": offer.objects,
-                "gaps": [gap._asdict() for gap in GAPS],
+                "gaps": GAPS,
             }
         )
         return 0
@@ -106,10 +107,10 @@ def enable(values: Values) -> int:
         "it at once"
     )
     if state in ("missing", "unusable"):
-        where = (
+        write_note(
+            f"warning: the token is {state}, so nothing can be delivered yet; set "
             f"{consents.TOKEN_VARIABLE}, or keep one: spec-kitty sync enable … --token-file FILE"
         )
-        write_note(f"warning: the token is {state}, so nothing can be delivered yet; set {where}")
     return 0
 
 
@@ -153,19 +154,15 @@ def push(values: Values) -> int:
                     "events": events,
                 }
             )
-        else:
-            lines = [
-                f"{len(events)} envelopes would go to {consent.endpoint} next; {counts.pending} "
-                "are pending"
-            ]
-            if counts.records is not None:
-                lines.append(
-                    f"{count(counts.records, 'whole record')} would follow, with the objects "
-                    "they lead to"
-                )
-            for event in events:
-                lines += ["", *_render_event(event)]
-            write_lines(lines)
+            return 0
+        going = f"{len(events)} envelopes would go to {consent.endpoint} next"
+        lines = [f"{going}; {counts.pending} are pending"]
+        if counts.records is not None:
+            whole = count(counts.records, "whole record")
+            lines.append(f"{whole} would follow, with the objects they lead to")
+        for event in events:
+            lines += ["", *_render_event(event)]
+        write_lines(lines)
         return 0
     return _push(project, values)
 
@@ -174,11 +171,8 @@ def retry(values: Values) -> int:
     """Make what was refused due again, then push."""
     project = _project()
     folder, consent = _load_sender().agreed(project)
-    outbox = Outbox(project, folder, consent.endpoint)
-    try:
+    with closing(Outbox(project, folder, consent.endpoint)) as outbox:
         again = outbox.retry_refused()
-    finally:
-        outbox.close()
     if not values["json"]:
         write_note(f"{again} refused envelopes are tried again")
     return _push(project, values)
@@ -191,17 +185,14 @@ def _push(project: Project, values: Values) -> int:
     with progress_at_terminal("delivering", quiet=bool(values["json"])) as progress:
         done = sender.push(project, os.environ, progress=progress)
     if values["json"]:
-        write_json({**done._asdict(), "left": done.left._asdict()})
+        write_json(done)
     else:
         write_text(_describe_push(done))
-    if (
-        done.state == "delivered"
-        and not done.left.refused
-        and not (done.records and done.records.refused)
-        and not (done.orders and (done.orders.refused or done.orders.unpurged))
-    ):
-        return 0
-    if done.state != "delivered" and not values["json"]:
+    refused = done.left.refused or (done.records and done.records.refused)
+    orders = done.orders and (done.orders.refused or done.orders.unpurged)
+    if done.state == "delivered":
+        return 1 if refused or orders else 0
+    if not values["json"]:
         write_error(
             EnvironmentFault(
                 "DELIVERY_FAILED",
@@ -217,7 +208,7 @@ def _describe_push(done: Pushed) -> str:
     line = f"{done.delivered} delivered, {done.refused} refused, {done.left.pending} left"
     blocked = done.left.held
     line += f", {blocked} wait behind a refused Started" if blocked else ""
-    line = line if done.witness is None else f"{line}\nlog: {done.witness}"
+    line += "" if done.witness is None else f"\nlog: {done.witness}"
     if done.orders is not None and done.orders.delivered + done.orders.refused:
         orders = done.orders
         line += (
@@ -247,13 +238,11 @@ def _load_sender() -> ModuleType:
 
 def _read_token_file(path: str) -> str:
     if path == "-":
-        data = shell.stdin_bytes(64 * 1024)
+        data, where = shell.stdin_bytes(64 * 1024), "stdin"
     else:
         with open(path, "rb") as file:
-            data = file.read(64 * 1024)
-    return consents.checked_token(
-        data.decode("ascii", "replace").strip(), "stdin" if path == "-" else path
-    )
+            data, where = file.read(64 * 1024), path
+    return consents.checked_token(data.decode("ascii", "replace").strip(), where)
 
 
 def _describe_credential(offer: Offer, where: str) -> str:
@@ -280,13 +269,8 @@ def _describe_credential(offer: Offer, where: str) -> str:
 
 def _describe_offer(offer: Offer) -> str:
     """Return the page a person decides by: where to, what leaves, what stays."""
-    withheld = [field.path for field in FIELDS if offer.level not in field.levels]
-    stays = sorted(set(withheld) - {field.path for field in FIELDS if offer.level in field.levels})
-    example = (
-        "what would leave for your newest record:"
-        if offer.real
-        else "no record yet; what would leave for one such as this:"
-    )
+    leaves = {field.path for field in FIELDS if offer.level in field.levels}
+    stays = sorted({field.path for field in FIELDS} - leaves)
     lines = [
         f"endpoint: {offer.endpoint}",
         f"level: {offer.level}",
@@ -296,14 +280,11 @@ def _describe_offer(offer: Offer) -> str:
         "the log: where the endpoint is a witness, the log's public keys and its state (name, "
         "number of leaves, root "
         "hash), for a cosignature",
-        *(
-            ["orders: erasures and holds of records, with who ordered them and why"]
-            if offer.level != LEVELS[0]
-            else []
-        ),
-        "",
-        example,
     ]
+    if offer.level != LEVELS[0]:
+        lines.append("orders: erasures and holds of records, with who ordered them and why")
+    example = "no record yet; what would leave for one such as this:"
+    lines += ["", "what would leave for your newest record:" if offer.real else example]
     for event in offer.events:
         lines += ["", *_render_event(event)]
     lines += _describe_records(offer)
@@ -359,7 +340,7 @@ def _describe_records(offer: Offer) -> Iterator[str]:
         yield from _describe_object(item)
 
 
-def _describe_object(item: dict[str, object]) -> Iterator[str]:
+def _describe_object(item: Members) -> Iterator[str]:
     """Yield an object as its members, or as its lines where it is no JSON object, each by its
     beginning."""
     title, text = f"object {item['digest']}: {one_line(item['field'])}", item["text"]
@@ -371,24 +352,19 @@ def _describe_object(item: dict[str, object]) -> Iterator[str]:
         value = parse_foreign(text)
     except ForeignError:
         value = None
-    members = (
-        list(value.items())
-        if isinstance(value, dict)
-        else [(None, line) for line in text.splitlines()]
-    )
-    for name, inner in members[:_MEMBERS_SHOWN]:
-        rendered = json.dumps(inner, ensure_ascii=False) if name is not None else str(inner)
-        begin = (
-            rendered
-            if len(rendered) <= _SHOWN
-            else f"{rendered[:_SHOWN]}… ({len(rendered)} characters)"
-        )
-        yield f"  {one_line(begin if name is None else f'{name} = {begin}')}"
+    members = [("", line) for line in text.splitlines()]
+    if isinstance(value, dict):
+        members = [
+            (f"{name} = ", json.dumps(inner, ensure_ascii=False)) for name, inner in value.items()
+        ]
+    for label, shown in members[:_MEMBERS_SHOWN]:
+        rest = f"… ({len(shown)} characters)" if len(shown) > _SHOWN else ""
+        yield f"  {one_line(f'{label}{shown[:_SHOWN]}{rest}')}"
     if len(members) > _MEMBERS_SHOWN:
         yield f"  and {len(members) - _MEMBERS_SHOWN} more"
 
 
-def _render_event(event: dict[str, object]) -> Iterator[str]:
+def _render_event(event: Members) -> Iterator[str]:
     """Yield one event as the members it is made of, a line each."""
     yield f"{event['type']}"
     for path, value in flat(event).items():
@@ -418,24 +394,17 @@ def _render_status(state: SyncStatus) -> str:
             )
         return "\n".join(lines)
     left_out = ", ".join(f"{number} {why}" for why, number in (state.excluded or {}).items())
+    oldest = f", oldest {state.oldest_pending}" if state.oldest_pending else ""
+    see = f", see {state.propagation_errors}" if state.refused else ""
+    whole = f"{state.records} pending, with their objects"
     rows = [
         ("endpoint", f"{state.endpoint} at level {state.level}, agreed {state.consented_at}"),
         ("token", state.token),
-        (
-            "pending",
-            f"{state.pending}"
-            + (f", oldest {state.oldest_pending}" if state.oldest_pending else ""),
-        ),
-        (
-            "whole records",
-            None if state.records is None else f"{state.records} pending, with their objects",
-        ),
+        ("pending", f"{state.pending}{oldest}"),
+        ("whole records", None if state.records is None else whole),
         ("not agreed", _describe_uncovered(state)),
         ("delivered", state.delivered),
-        (
-            "refused",
-            f"{state.refused}" + (f", see {state.propagation_errors}" if state.refused else ""),
-        ),
+        ("refused", f"{state.refused}{see}"),
         ("held", f"{state.held} behind a refused Started" if state.held else None),
         ("excluded", left_out or "0"),
         ("last success", state.last_success or "never"),

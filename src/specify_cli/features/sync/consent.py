@@ -30,6 +30,7 @@ TOKEN, SECRET = "token", "secret"
 BINDINGS = "token-endpoints.json"
 ERRORS = "propagation-errors.jsonl"
 
+Environment = Mapping[str, str]
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*\.?")
 _MAX = 64 * 1024
 # Members that consents of before lack.
@@ -78,11 +79,8 @@ def project_uuid(project: Project) -> str:
     try:
         return str(uuid.UUID(stated or ""))
     except ValueError as error:
-        what = (
-            "has no project.uuid"
-            if stated is None
-            else f"has the project.uuid {stated!r}, which is no UUID"
-        )
+        what = f"has the project.uuid {stated!r}, which is no UUID"
+        what = "has no project.uuid" if stated is None else what
         raise CallerError(
             "PROJECT_UNNAMED",
             f".kittify/config.yaml {what}; a receiver tells projects apart by it",
@@ -135,10 +133,9 @@ def _bad_endpoint(text: str, why: str) -> CallerError:
 def proposal(project: Project) -> Mapping[str, str]:
     """Return what the committed config proposes: endpoint and level, as text, unchecked."""
     section = project.config.document.get("sync")
-    if not isinstance(section, dict):
-        return {}
+    stated = section if isinstance(section, dict) else {}
     return {
-        name: section[name] for name in ("endpoint", "level") if isinstance(section.get(name), str)
+        name: stated[name] for name in ("endpoint", "level") if isinstance(stated.get(name), str)
     }
 
 
@@ -209,7 +206,7 @@ def withdraw(folder: str) -> bool:
     return True
 
 
-def read_token(folder: str, environment: Mapping[str, str]) -> str:
+def read_token(folder: str, environment: Environment) -> str:
     """Return the bearer token. Raises CallerError TOKEN_MISSING, StoredDataError TOKEN_INVALID;
     neither quotes it."""
     token = _read_secret_text(folder, TOKEN, TOKEN_VARIABLE, environment)
@@ -231,13 +228,10 @@ def endpoints_of(folder: str, token: str) -> tuple[str, ...]:
 def bind_token(folder: str, token: str, endpoint: str) -> None:
     """Remember that a token may go to an endpoint; only digests of tokens are kept. Raises as
     `endpoints_of`."""
-    bindings = _read_bindings(folder)
-    agreed = dict.fromkeys((*bindings.get(_compute_digest(token), ()), endpoint))
-    write_private(
-        folder,
-        BINDINGS,
-        json.dumps({**bindings, _compute_digest(token): list(agreed)}, indent=2).encode() + b"\n",
-    )
+    bindings, name = _read_bindings(folder), _compute_digest(token)
+    agreed = tuple(dict.fromkeys((*bindings.get(name, ()), endpoint)))
+    text = json.dumps({**bindings, name: agreed}, indent=2)
+    write_private(folder, BINDINGS, text.encode() + b"\n")
 
 
 def check_binding(folder: str, token: str, endpoint: str) -> None:
@@ -319,7 +313,7 @@ def check_listener(consent: Consent) -> None:
         )
 
 
-def read_secret(folder: str, environment: Mapping[str, str]) -> str | None:
+def read_secret(folder: str, environment: Environment) -> str | None:
     """Return the Standard Webhooks secret, if there is one. Raises StoredDataError
     TOKEN_INVALID."""
     secret = _read_secret_text(folder, SECRET, SECRET_VARIABLE, environment)
@@ -333,17 +327,15 @@ def read_secret(folder: str, environment: Mapping[str, str]) -> str | None:
 
 
 def _read_secret_text(
-    folder: str, name: str, variable: str, environment: Mapping[str, str]
+    folder: str, name: str, variable: str, environment: Environment
 ) -> str | None:
     secret = environment.get(variable)
     if secret is not None:
         return checked_token(secret.strip(), variable)
     data = _read(folder, name)
-    return (
-        None
-        if data is None
-        else checked_token(data.decode("ascii", "replace").strip(), f"{folder}/{name}")
-    )
+    if data is None:
+        return None
+    return checked_token(data.decode("ascii", "replace").strip(), f"{folder}/{name}")
 
 
 def checked_token(text: str, where: str) -> str:

@@ -9,7 +9,6 @@ An offer is only looked at; `accept` is the one place that writes consent and bi
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from doctrine import os
@@ -17,6 +16,7 @@ from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.sync import consent as consents
 from specify_cli.features.sync.consent import Consent
+from specify_cli.features.sync.sending.outbox import Members
 from specify_cli.features.sync.status import preview
 from specify_cli.features.sync.trigger import unpause
 from specify_cli.libraries.wire.contract import DEFAULT_LEVEL, LEVELS, RECORDS
@@ -38,20 +38,20 @@ class Offer(NamedTuple):
     endpoint: str
     level: str
     project_uuid: str
-    events: list[dict[str, object]]
+    events: list[Members]
     real: bool
     records: int
     token: str | None
     new_token: bool
     bound_to: tuple[str, ...]
     listener: str
-    lines: list[dict[str, object]]
-    objects: list[dict[str, object]]
+    lines: list[Members]
+    objects: list[Members]
 
 
 def make_offer(
     project: Project,
-    environment: Mapping[str, str],
+    environment: consents.Environment,
     *,
     endpoint: str | None,
     level: str | None,
@@ -69,11 +69,8 @@ def make_offer(
     level = str(level or (proposal.get("level") if endpoint is None else None) or DEFAULT_LEVEL)
     endpoint = endpoint or proposal.get("endpoint")
     if endpoint is None:
-        what = (
-            "the project's config proposes none"
-            if proposed
-            else "--yes agrees to nothing the project proposes"
-        )
+        what = "--yes agrees to nothing the project proposes"
+        what = "the project's config proposes none" if proposed else what
         raise CallerError(
             "ENDPOINT_INVALID",
             f"--endpoint: expected a URL, found nothing; {what}",
@@ -89,7 +86,13 @@ def make_offer(
     sent = token if token is not None else _find_known_token(folder, environment)
     agreed_for = () if sent is None else consents.endpoints_of(folder, sent)
     events, real = preview(project, uuid, level)
-    lines, led_to = _preview_record(project) if level == RECORDS else ([], [])
+    lines: list[Members] = []
+    led_to: list[Members] = []
+    if level == RECORDS:
+        # Loads what a safe export needs, which no other level does.
+        from specify_cli.features.sync.sending.records import preview_record
+
+        lines, led_to = preview_record(project)
     return Offer(
         folder=folder,
         endpoint=checked,
@@ -107,13 +110,6 @@ def make_offer(
     )
 
 
-def _preview_record(project: Project) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-    # Loads what a safe export needs, which no other level does.
-    from specify_cli.features.sync.sending.records import preview_record
-
-    return preview_record(project)
-
-
 def accept(offer: Offer) -> Consent:
     """Remember the yes: the token's endpoint, a new token, the consent; and let the next command
     deliver."""
@@ -124,22 +120,14 @@ def accept(offer: Offer) -> Consent:
     agreed_at = rfc3339(durable.read_clock(time.time_ns))
     whole = "objects" if offer.level == RECORDS else ""
     orders = "" if offer.level == LEVELS[0] else "orders"
-    consent = Consent(
-        offer.endpoint,
-        offer.level,
-        offer.project_uuid,
-        agreed_at,
-        offer.listener,
-        "state",
-        whole,
-        orders,
-    )
+    agreed = offer.endpoint, offer.level, offer.project_uuid, agreed_at
+    consent = Consent(*agreed, offer.listener, "state", whole, orders)
     consents.write_consent(offer.folder, consent)
     unpause(offer.folder)
     return consent
 
 
-def _find_known_token(folder: str, environment: Mapping[str, str]) -> str | None:
+def _find_known_token(folder: str, environment: consents.Environment) -> str | None:
     try:
         return consents.read_token(folder, environment)
     except InvocationError:

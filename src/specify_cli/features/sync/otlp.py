@@ -4,12 +4,11 @@ answer."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
 from specify_cli.errors import CallerError
 from specify_cli.features.sync.consent import checked_endpoint
-from specify_cli.features.sync.sending.transport import failed, post_json
+from specify_cli.features.sync.sending.transport import Headers, failed, post_json
 
 _TRACES = "/v1/traces"
 
@@ -46,7 +45,7 @@ def read_headers(text: str) -> dict[str, str]:
     return headers
 
 
-def send_otlp(url: str, headers: Mapping[str, str], body: bytes) -> None:
+def send_otlp(url: str, headers: Headers, body: bytes) -> None:
     """Send one request once. Raises EnvironmentFault DELIVERY_FAILED where it was not taken
     whole."""
     answer = post_json(url, headers, body)

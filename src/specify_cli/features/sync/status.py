@@ -4,16 +4,17 @@ nothing."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from typing import Literal, NamedTuple
 
 from doctrine.text import count
 from specify_cli.errors import InvocationError
 from specify_cli.features.sync import consent as consents
-from specify_cli.features.sync.sending.outbox import Counts, Outbox, envelope, look_at
+from specify_cli.features.sync.sending.outbox import Counts, Members, Outbox, envelope, look_at
 from specify_cli.features.sync.trigger import CONSENT, PAUSE, is_running, paused_until, sync_folder
-from specify_cli.libraries.wire.contract import PHASES, RECORDS, compose
+from specify_cli.libraries.wire.contract import PHASES, compose
 from specify_cli.project.checks import Finding
 from specify_cli.project.config import Project
 from specify_cli.record.findings import ERROR, INFO, WARNING
@@ -23,7 +24,7 @@ from specify_cli.storage.index import Index
 
 _LOOKED_AT = 50
 # What `enable` shows where no record is yet.
-_EXAMPLE: dict[str, object] = {
+_EXAMPLE: Members = {
     "invocation_id": "01J00000000000000000000000",
     "seq": 0,
     "started_at": "2026-01-01T00:00:00.000Z",
@@ -41,7 +42,7 @@ _EXAMPLE: dict[str, object] = {
     "verb": "do",
     "~": "0" * 64,
 }
-_EXAMPLE_CLOSED: dict[str, object] = {
+_EXAMPLE_CLOSED: Members = {
     "seq": 4,
     "completed_at": "2026-01-01T00:05:00.000Z",
     "outcome": "done",
@@ -85,7 +86,7 @@ class SyncStatus(NamedTuple):
     propagation_errors: str | None = None
 
 
-def status(project: Project, environment: Mapping[str, str]) -> SyncStatus:
+def status(project: Project, environment: consents.Environment) -> SyncStatus:
     """Return how delivery stands. Raises InvocationError."""
     uuid = project.config.project_uuid
     proposed = dict(consents.proposal(project)) or None
@@ -94,13 +95,9 @@ def status(project: Project, environment: Mapping[str, str]) -> SyncStatus:
     consent = None if folder is None else consents.read_consent(folder)
     if folder is None or consent is None:
         return none
-    outbox = Outbox(project, folder, consent.endpoint)
-    try:
+    with closing(Outbox(project, folder, consent.endpoint)) as outbox:
         outbox.scan()
-        counts = outbox.counts(records=consent.level == RECORDS, whole=bool(consent.whole))
-        facts = outbox.facts()
-    finally:
-        outbox.close()
+        counts, facts = outbox.count_left(consent), outbox.facts()
     until, why = _pause(folder)
     errors = f"{folder}/{consents.ERRORS}"
     return none._replace(
@@ -118,7 +115,7 @@ def status(project: Project, environment: Mapping[str, str]) -> SyncStatus:
     )
 
 
-def token_state(folder: str, environment: Mapping[str, str]) -> TokenState:
+def token_state(folder: str, environment: consents.Environment) -> TokenState:
     """Return where a usable token is found: environment or file; else missing or unusable."""
     try:
         consents.read_token(folder, environment)
@@ -138,22 +135,18 @@ def _pause(folder: str) -> tuple[str | None, str | None]:
         return None, None
 
 
-def preview(project: Project, uuid: str, level: str) -> tuple[list[dict[str, object]], bool]:
+def preview(project: Project, uuid: str, level: str) -> tuple[list[Members], bool]:
     """Return the events that would leave for one record, and whether it is a real one of this
     project.
 
     The newest that would be sent is taken, a closed one if one is near.
     """
     index = Index(project.root)
-    best: list[dict[str, object]] | None = None
+    best: list[Members] | None = None
     for key in islice(index.newest(), _LOOKED_AT):
         place = index.place(key)
         seen = None if place is None else look_at(project.root, place)
-        if (
-            seen is None
-            or seen.excluded is not None
-            or (best is not None and seen.completed is None)
-        ):
+        if seen is None or seen.excluded is not None or (best and seen.completed is None):
             continue
         assert seen.started is not None
         try:
@@ -173,30 +166,28 @@ def preview(project: Project, uuid: str, level: str) -> tuple[list[dict[str, obj
 
 def waiting(
     project: Project, folder: str, consent: consents.Consent, limit: int
-) -> tuple[list[dict[str, object]], Counts]:
+) -> tuple[list[Members], Counts]:
     """Return the events that are due now, in the order they would leave, and how much is pending in
     all.
 
     A Completed follows once its Started is held.
     """
-    outbox = Outbox(project, folder, consent.endpoint)
-    try:
+    with closing(Outbox(project, folder, consent.endpoint)) as outbox:
         outbox.scan()
-        events = []
-        for due in outbox.due(limit):
-            event = outbox.event(due, consent.project_uuid, consent.level)
-            if event is not None:
-                events.append(event)
-        return events, outbox.counts(records=consent.level == RECORDS, whole=bool(consent.whole))
-    finally:
-        outbox.close()
+        found = (
+            outbox.event(due, consent.project_uuid, consent.level) for due in outbox.due(limit)
+        )
+        events = [event for event in found if event is not None]
+        return events, outbox.count_left(consent)
 
 
-def find_problems(project: Project, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield what is wrong with the delivery that was agreed to."""
-    folder = consents.folder_of(project)
+def check_delivery(project: Project, _: str | None) -> Iterator[Finding]:
+    """Yield what is wrong with delivery, where somebody agreed to one."""
+    folder = sync_folder(project.root)
+    if folder is None or not os.path.exists(f"{folder}/{CONSENT}"):
+        return
     try:
-        now = status(project, environment)
+        now = status(project, os.environ)
     except InvocationError as error:
         yield Finding(error.code, ERROR, folder, error.message, error.suggestion)
         return
@@ -207,13 +198,8 @@ def find_problems(project: Project, environment: Mapping[str, str]) -> Iterator[
         yield Finding("SYNC_CONSENT", ERROR, folder, what, "spec-kitty sync enable")
     if now.token in ("missing", "unusable"):
         what = f"the token is {now.token}: nothing can be delivered from here"
-        yield Finding(
-            "SYNC_TOKEN",
-            WARNING,
-            f"{folder}/{consents.TOKEN}",
-            what,
-            "spec-kitty sync enable --token-file FILE",
-        )
+        place, repair = f"{folder}/{consents.TOKEN}", "spec-kitty sync enable --token-file FILE"
+        yield Finding("SYNC_TOKEN", WARNING, place, what, repair)
     if now.refused:
         what = (
             f"the endpoint refused {count(now.refused, 'envelope')}; "
@@ -230,10 +216,3 @@ def find_problems(project: Project, environment: Mapping[str, str]) -> Iterator[
     if doubtful:
         what = f"{doubtful} records are damaged or cannot be read and are not sent"
         yield Finding("SYNC_EXCLUDED", INFO, folder, what, "spec-kitty invocations verify --all")
-
-
-def check_delivery(project: Project, _: str | None) -> Iterator[Finding]:
-    """Yield what is wrong with delivery, where somebody agreed to one."""
-    folder = sync_folder(project.root)
-    if folder is not None and os.path.exists(f"{folder}/{CONSENT}"):
-        yield from find_problems(project, os.environ)

@@ -29,7 +29,7 @@ from specify_cli.features.replay.replay import (
     config_under,
     load_rules,
     outcome_of,
-    routed_among,
+    route_again,
 )
 from specify_cli.features.what_if.candidates import Candidate, Sights
 from specify_cli.invocation import gates
@@ -46,8 +46,7 @@ from specify_cli.libraries.work.sources import (
 )
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.ids import millis_of
-from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.store import FileRecordStore, Place
+from specify_cli.storage.store import Place
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import START
 from specify_cli.trail.log.notes import encode
@@ -131,10 +130,14 @@ class Answer(NamedTuple):
     `failure` is why nothing can be said of its whole source.
     """
 
-    found: tuple[Transition, ...]
-    skipped: tuple[Skipped, ...]
+    found: tuple[Transition, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
     asked: bool = True
     failure: Failure | None = None
+
+    def __or__(self, other: Answer) -> Answer:
+        """Return what was found of both parts of one record."""
+        return Answer((*self.found, *other.found), (*self.skipped, *other.skipped))
 
 
 # --- one record
@@ -142,13 +145,9 @@ class Answer(NamedTuple):
 
 def judge_record(opened: Opened, sights: Sights, rules: gates.RuleRegistry) -> Answer:
     """Return what would have come out otherwise for one record."""
-    transitions = list(_judge_route(opened, sights.candidate))
-    retrieved = judge_retrievals(opened, sights, opened.past.retrievals)
-    decided = judge_gates(opened, rules)
-    return Answer(
-        tuple(dict.fromkeys((*transitions, *retrieved.found, *decided.found))),
-        (*retrieved.skipped, *decided.skipped),
-    )
+    routed = _judge_route(opened, sights.candidate)
+    others = judge_retrievals(opened, sights, opened.past.retrievals) | judge_gates(opened, rules)
+    return others._replace(found=tuple(dict.fromkeys((*routed, *others.found))))
 
 
 def judge_retrievals(opened: Opened, sights: Sights, retrievals: Iterable[Retrieval]) -> Answer:
@@ -196,15 +195,8 @@ def _judge_route(opened: Opened, candidate: Candidate) -> Iterator[Transition]:
     if candidate.profiles is not None:
         now = _route(opened, _choose_profiles(opened, candidate))
     if now != then:
-        kind = "refused" if ":" in now else "route"
-        yield Transition(
-            opened.past.invocation_id,
-            kind,
-            "router",
-            then,
-            now,
-            "code" if now == frozen else "profiles",
-        )
+        kind, cause = "refused" if ":" in now else "route", "code" if now == frozen else "profiles"
+        yield Transition(opened.past.invocation_id, kind, "router", then, now, cause)
 
 
 def _choose_profiles(opened: Opened, candidate: Candidate) -> tuple[AgentProfile, ...]:
@@ -217,7 +209,7 @@ def _choose_profiles(opened: Opened, candidate: Candidate) -> tuple[AgentProfile
 
 def _route(opened: Opened, profiles: tuple[AgentProfile, ...]) -> str:
     """Return profile and action, or the refusal with its code before a colon."""
-    decision = routed_among(opened, tuple(sorted(profiles, key=lambda item: item.profile_id)))
+    decision = route_again(opened, tuple(sorted(profiles, key=lambda item: item.profile_id)))
     return decision if isinstance(decision, str) else f"{decision.profile_id} {decision.action}"
 
 
@@ -226,14 +218,8 @@ def _judge_retrieval(
 ) -> Iterator[Transition]:
     corpus = str(retrieval.request.get("corpus"))
     frozen, inputs = sights.of(opened, corpus)
-    profile = next(
-        (
-            item
-            for item in _choose_profiles(opened, sights.candidate)
-            if item.profile_id == opened.profile.profile_id
-        ),
-        opened.profile,
-    )
+    chosen = {item.profile_id: item for item in _choose_profiles(opened, sights.candidate)}
+    profile = chosen.get(opened.profile.profile_id, opened.profile)
     settings = sights.candidate.settings
     recorded = retrieval.request.get("config")
     is_other_config = config_under(retrieval, settings, opened.past.started) != recorded
@@ -257,13 +243,12 @@ def _judge_retrieval(
                 name, f"{earlier.action}->{later.action}", uri, earlier.action, later.action, cause
             )
         elif before.get(uri) != after.get(uri):
-            kind = _name_change(uri in before, uri in after)
-            ours = unchanged.get(uri) == after.get(uri)
-            cause = (
-                "code"
-                if ours
-                else _find_cause(uri, (frozen, inputs), (opened.profile, profile), is_other_config)
-            )
+            change = "gained" if uri not in before else "changed" if uri in after else "lost"
+            kind = f"rule {change}"
+            cause = "code"
+            if unchanged.get(uri) != after.get(uri):
+                profiles = (opened.profile, profile)
+                cause = _find_cause(uri, (frozen, inputs), profiles, is_other_config)
             diff = sights.show_change(opened, corpus, uri) if kind == "rule changed" else ()
             yield Transition(name, kind, uri, before.get(uri), after.get(uri), cause, diff)
         elif uri in after and earlier is not None and later is not None and earlier != later:
@@ -280,12 +265,6 @@ def _judge_retrieval(
         yield Transition(
             name, "context changed", retrieval.request_id, *pair, "config", show_difference(*texts)
         )
-
-
-def _name_change(was_there: bool, is_there: bool) -> str:
-    if not was_there:
-        return "rule gained"
-    return "rule changed" if is_there else "rule lost"
 
 
 def _list_rules(outcome: Outcome) -> dict[str, str]:
@@ -419,18 +398,13 @@ def backtest_sources(
         yield Asked(source.name, _make_report(answers, *log))
 
 
-def tabulate(reports: Iterable[Backtest]) -> tuple[Row, ...]:
-    """Return the table of several reports as one."""
-    return tuple(_tabulate([item for report in reports for item in report.transitions]))
-
-
 def _make_report(answers: Sequence[Answer], log: LogState | None, unsigned: str | None) -> Backtest:
-    transitions = [item for answer in answers for item in answer.found]
+    transitions = tuple(item for answer in answers for item in answer.found)
     return Backtest(
         records=sum(answer.asked for answer in answers),
         unchanged=sum(answer.asked and not answer.found for answer in answers),
-        table=tuple(_tabulate(transitions)),
-        transitions=tuple(transitions),
+        table=tuple(tabulate(transitions)),
+        transitions=transitions,
         not_evaluated=tuple(item for answer in answers for item in answer.skipped),
         log=log,
         unsigned=unsigned,
@@ -444,12 +418,16 @@ def _is_wanted(item: Item, since: int | None) -> bool:
 
 def _lose(item: Item, why: str) -> list[Answer]:
     if not item.places:
-        return [Answer((), (), False, Failure("NOT_CHECKED", why))]
+        return [_fail(Failure("NOT_CHECKED", why))]
     return [_skip(place, f"NOT_CHECKED: {why}") for place in item.places]
 
 
 def _skip(place: Place, reason: str) -> Answer:
-    return Answer((), (Skipped(place.invocation_id, reason),), False)
+    return Answer(skipped=(Skipped(place.invocation_id, reason),), asked=False)
+
+
+def _fail(failure: Failure) -> Answer:
+    return Answer(asked=False, failure=failure)
 
 
 def _judge_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Answer]]:
@@ -464,20 +442,17 @@ def _judge_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Answer]]
             answers: list[Answer | None] = []
             try:
                 for root, places, failure in iter_opened(item):
-                    due = [
-                        place
-                        for place in places
-                        if _is_wanted(item._replace(places=(place,)), terms.since)
-                    ]
-                    if failure is None:
-                        answers += [judge_place(root, place, sights) for place in due]
-                    elif places:
-                        reason = f"{failure.code}: {failure.message}"
-                        answers += [_skip(place, reason) for place in due]
-                    else:
-                        answers.append(Answer((), (), False, failure))
+                    if failure is not None and not places:
+                        answers.append(_fail(failure))
+                    for place in places:
+                        if not _is_wanted(item._replace(places=(place,)), terms.since):
+                            continue
+                        if failure is None:
+                            answers.append(judge_place(root, place, sights))
+                        else:
+                            answers.append(_skip(place, f"{failure.code}: {failure.message}"))
             except InvocationError as error:
-                answers = [Answer((), (), False, Failure(error.code, error.message))]
+                answers = [_fail(Failure(error.code, error.message))]
             yield [answer for answer in answers if answer is not None]
 
 
@@ -486,12 +461,7 @@ def judge_place(root: str, place: Place, sights: Sights) -> Answer | None:
     again."""
     try:
         with network_denied():
-            opened = open_past(
-                FileRecordStore(root).hold(place),
-                place.path,
-                FileObjectStore(root),
-                cache=sights.cache,
-            )
+            opened = open_past(root, place, cache=sights.cache)
             if str(opened.past.started.get("run_kind") or "live") != "live":
                 return None
             return judge_record(opened, sights, gates.RULES)
@@ -501,8 +471,8 @@ def judge_place(root: str, place: Place, sights: Sights) -> Answer | None:
         return _skip(place, str(error))
 
 
-def _tabulate(transitions: Sequence[Transition]) -> Iterable[Row]:
-    """Return a row for each kind and cause, what was kept back and would be shown before all
+def tabulate(transitions: Iterable[Transition]) -> Iterator[Row]:
+    """Yield a row for each kind and cause, what was kept back and would be shown before all
     others."""
     groups: dict[tuple[str, str], list[Transition]] = {}
     for item in transitions:

@@ -29,8 +29,6 @@ from specify_cli.project.config import Project
 from specify_cli.project.root import require_worktree
 from specify_cli.record.ids import millis_of
 from specify_cli.storage.index import Index
-from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.store import FileRecordStore
 
 _FOLDERS = (
     ".kittify/charter",
@@ -40,6 +38,8 @@ _FOLDERS = (
     PACKS_FOLDER,
     *PROJECT_FOLDERS,
 )
+# (path below the project, blob) of each file.
+Files = frozenset[tuple[str, str]]
 _NOTHING = Candidate({}, (), None)
 
 
@@ -74,10 +74,9 @@ def find_culprit(project: Project, invocation_id: str) -> Culprit:
     unreplayable.*."""
     top = require_worktree(project.root, "there are no commits to ask")
     place = Index(project.root).resolve(invocation_id)
-    objects = FileObjectStore(project.root, project.config.trail)
     with network_denied():
         load_rules(None)
-        opened = open_past(FileRecordStore(project.root).hold(place), place.path, objects)
+        opened = open_past(project.root, place)
         ours = judge_record(opened, Sights(_NOTHING), gates.RULES).found
     culprit = Culprit(opened.past.invocation_id, "code", None, None, 0, ours, opened.code.changes)
     return culprit if ours else _ask_commits(project.root, top, opened, culprit)
@@ -86,7 +85,7 @@ def find_culprit(project: Project, invocation_id: str) -> Culprit:
 def _ask_commits(root: str, top: str, opened: Opened, culprit: Culprit) -> Culprit:
     """Ask each commit after the last that is older than the record and decides as it does."""
     began, parsed = millis_of(opened.past.invocation_id) // 1000, ParseCache(None)
-    answers: dict[frozenset[tuple[str, str]], tuple[Transition, ...]] = {}
+    answers: dict[Files, tuple[Transition, ...]] = {}
     asked: list[tuple[int, Commit, tuple[Transition, ...]]] = []
     for commit, seconds in _list_commits(root, top):
         files = frozenset(_list_files(root, top, str(commit.sha)))
@@ -147,9 +146,7 @@ def _list_files(root: str, top: str, sha: str) -> Iterator[tuple[str, str]]:
             yield os.path.relpath(f"{top}/{path}", root), fields.split(" ")[2]
 
 
-def _ask(
-    top: str, files: frozenset[tuple[str, str]], opened: Opened, parsed: ParseCache
-) -> tuple[Transition, ...]:
+def _ask(top: str, files: Files, opened: Opened, parsed: ParseCache) -> tuple[Transition, ...]:
     """Return what would have come out otherwise with these files: they are laid out anew, so they
     are read as ever."""
     with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:

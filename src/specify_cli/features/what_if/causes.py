@@ -9,7 +9,7 @@ from typing import NamedTuple
 from charter.context import CharterContextResult
 from charter.inputs import ContextInputs, complete_settings
 from specify_cli.features.replay.opening import Opened
-from specify_cli.features.replay.outcomes import Outcome
+from specify_cli.features.replay.outcomes import Fields, Outcome, get_object
 from specify_cli.features.replay.replay import routing_of
 from specify_cli.invocation.ends.opening import Routed
 from specify_cli.project.config import Project
@@ -18,6 +18,8 @@ from specify_cli.redaction.capture import MODES, narrower
 from specify_cli.routing.router import RouterDecision
 from specify_cli.storage.frozen import inputs_of_corpus
 
+# What is another today: `what`, `name`, `original` and `today`; or why it matters.
+Change = dict[str, object]
 _APPLIED = "the {} is another one today; the recorded one was applied"
 
 
@@ -32,14 +34,12 @@ class Today(NamedTuple):
     inputs: ContextInputs
 
 
-def read_config_then(opened: Opened) -> Mapping[str, object]:
-    config = opened.manifest.get("config")
-    return config if isinstance(config, dict) else {}
+def read_config_then(opened: Opened) -> Fields:
+    return get_object(opened.manifest, "config")
 
 
-def read_settings_then(opened: Opened) -> Mapping[str, object]:
-    settings = read_config_then(opened).get("settings")
-    return settings if isinstance(settings, dict) else {}
+def read_settings_then(opened: Opened) -> Fields:
+    return get_object(read_config_then(opened), "settings")
 
 
 def find_causes(
@@ -47,16 +47,16 @@ def find_causes(
     opened: Opened,
     outcomes: tuple[Outcome, Outcome, Today],
     then: RouterDecision | str,
-) -> list[dict[str, object]]:
+) -> list[Change]:
     """Return why the answer differs, and what was held fixed though it differs today."""
     recorded, first, today = outcomes
     started = opened.past.started
     routing_then = {key: started.get(key) for key in routing_of(today.routed.decision)}
     routing_first = {"refused": then} if isinstance(then, str) else routing_of(then)
     routing_now = routing_of(today.routed.decision)
-    causes: list[dict[str, object]] = []
+    causes: list[Change] = []
 
-    def note(cause: str, applied: bool, message: str, *changed: dict[str, object]) -> None:
+    def note(cause: str, applied: bool, message: str, *changed: Change) -> None:
         causes.append(
             {"cause": cause, "applied": applied, "message": message, "changed": list(changed)}
         )
@@ -96,23 +96,21 @@ def _is_same(one: Outcome, two: Outcome) -> bool:
     return first == second
 
 
-def _describe_change(what: str, name: str, original: object, today: object) -> dict[str, object]:
+def _describe_change(what: str, name: str, original: object, today: object) -> Change:
     values = [None if value is None else str(value) for value in (original, today)]
     return {"what": what, "name": name, "original": values[0], "today": values[1]}
 
 
-def _list_changes(
-    what: str, then: Mapping[str, object], now: Mapping[str, object]
-) -> Iterable[dict[str, object]]:
+def _list_changes(what: str, then: Fields, now: Fields) -> Iterable[Change]:
     for name in sorted({*then, *now}):
         if then.get(name) != now.get(name):
             yield _describe_change(what, name, then.get(name), now.get(name))
 
 
-def _compare_hits(then: Outcome, now: Outcome) -> list[dict[str, object]]:
+def _compare_hits(then: Outcome, now: Outcome) -> list[Change]:
     """Return the ranks and scores that differ, where both found the same entries: else those say
     enough."""
-    one, two = ({str(hit.get("uri")): hit for hit in side.hits} for side in (then, now))
+    one, two = then.by_uri, now.by_uri
     if one.keys() != two.keys():
         return []
     return [
@@ -124,7 +122,7 @@ def _compare_hits(then: Outcome, now: Outcome) -> list[dict[str, object]]:
     ]
 
 
-def _compare_data(opened: Opened, today: Today) -> list[dict[str, object]]:
+def _compare_data(opened: Opened, today: Today) -> list[Change]:
     inputs, routed = today.context.inputs, today.routed
     frozen = inputs_of_corpus(opened.objects, opened.corpus)
     profiles = {item.profile_id: item.digest for item in opened.frozen.profiles}
@@ -152,7 +150,7 @@ def _compare_data(opened: Opened, today: Today) -> list[dict[str, object]]:
     ]
 
 
-def _compare_policy(opened: Opened, live: ContextInputs) -> list[dict[str, object]]:
+def _compare_policy(opened: Opened, live: ContextInputs) -> list[Change]:
     """Return how the policy differs today; one that was only laid out anew is the same."""
     first = opened.past.references[0]
     then = (opened.manifest.get("policy_state"), first.get("policy_hash"))
@@ -170,9 +168,7 @@ def _compare_policy(opened: Opened, live: ContextInputs) -> list[dict[str, objec
     ]
 
 
-def _compare_config(
-    project: Project, opened: Opened, live: ContextInputs
-) -> list[dict[str, object]]:
+def _compare_config(project: Project, opened: Opened, live: ContextInputs) -> list[Change]:
     """Return where the config of today would have recorded or retrieved otherwise."""
     then = read_config_then(opened)
     settings = _flatten(complete_settings(read_settings_then(opened)))
@@ -182,9 +178,9 @@ def _compare_config(
     same_code = opened.code.recorded == opened.code.current
     if then.get("redaction") != rules and (same_code or "redaction" in project.config.document):
         changes.append(_describe_change("redaction", "rules", then.get("redaction"), rules))
-    capture = then.get("capture")
+    capture = get_object(then, "capture")
     for side, ceiling in sorted(project.config.capture_ceiling.items()):
-        mode = capture.get(side) if isinstance(capture, dict) else None
+        mode = capture.get(side)
         # A run may have asked for less than the config allows; only what it would not be allowed
         # today is drift.
         if mode in MODES and narrower(str(mode), ceiling) != mode:
@@ -192,7 +188,7 @@ def _compare_config(
     return changes
 
 
-def _flatten(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+def _flatten(value: Fields, prefix: str = "") -> dict[str, object]:
     flat: dict[str, object] = {}
     for key, item in value.items():
         if isinstance(item, Mapping):

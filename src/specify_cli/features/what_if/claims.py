@@ -31,21 +31,17 @@ class Child(NamedTuple):
         return layout.record_name(self.profile_id, self.invocation_id)
 
 
-class _Claim(NamedTuple):
-    """An idempotency key that was given before: the child's record, and the answer that was
-    given."""
-
-    child: Child
-    envelope: dict[str, Any]
+# The answer, as it is printed.
+Envelope = dict[str, Any]
+# The child's record, and the answer that was given.
+_Claim = tuple[Child, Envelope]
 
 
 def _claim_name(original: str, key: str) -> str:
     return hashlib.sha256(f"{original}\n{key}".encode("utf-8", "replace")).hexdigest()
 
 
-def claim(
-    project: Project, original: str, key: str, child: Child, envelope: dict[str, Any]
-) -> _Claim:
+def claim(project: Project, original: str, key: str, child: Child, envelope: Envelope) -> _Claim:
     """Take the key for this child, or give the claim of whoever took it before.
 
     The file is created whole and holds everything the record is made of, so whoever finds it can
@@ -64,11 +60,11 @@ def claim(
             data = json.dumps(value, ensure_ascii=False).encode("utf-8")
             durable.create_exclusive(fd, _claim_name(original, key), data, durable.PRIVATE)
     except FileExistsError:
-        claim = claimed(project, original, key)
-        if claim is None:
+        taken = claimed(project, original, key)
+        if taken is None:
             raise
-        return claim
-    return _Claim(child, envelope)
+        return taken
+    return child, envelope
 
 
 def claimed(project: Project, original: str, key: str) -> _Claim | None:
@@ -110,4 +106,4 @@ def claimed(project: Project, original: str, key: str) -> _Claim | None:
             f"{path} does not hold a replay of {original}: {error}",
             f"remove {path}, then ask again",
         ) from error
-    return _Claim(child, envelope)
+    return child, envelope

@@ -57,7 +57,7 @@ def _backtest_sources(
     sources = list_sources(values, "")
     results = list(backtest_sources(sources, candidate, since=since, rules=rules, engine=engine))
     reports = [one.report for one in results if one.report is not None]
-    table = tabulate(reports)
+    table = tuple(tabulate(item for report in reports for item in report.transitions))
     if values["json"]:
         write_json({"sources": results, "table": table})
     else:
@@ -69,22 +69,21 @@ def _backtest_sources(
                     f"{one_line(one.failure and f'{one.failure.code}: {one.failure.message}')}"
                 )
             else:
-                changed = f"{report.records - report.unchanged} would have come out otherwise"
-                unasked = (
-                    f", not asked: {len(report.not_evaluated)}" if report.not_evaluated else ""
-                )
-                write_text(
-                    f"{name}: {count(report.records, 'record')} asked again, {changed}{unasked}"
-                )
+                left = len(report.not_evaluated)
+                write_text(f"{name}: {_sum_up(report)}{f', not asked: {left}' if left else ''}")
         write_lines(_render_table(table))
     return (
         1 if len(reports) < len(results) or any(_fails(report, values) for report in reports) else 0
     )
 
 
-def _render(report: Backtest) -> Iterator[str]:
+def _sum_up(report: Backtest) -> str:
     changed = report.records - report.unchanged
-    yield f"{count(report.records, 'record')} asked again, {changed} would have come out otherwise"
+    return f"{count(report.records, 'record')} asked again, {changed} would have come out otherwise"
+
+
+def _render(report: Backtest) -> Iterator[str]:
+    yield _sum_up(report)
     yield from _render_table(report.table)
     if report.not_evaluated:
         yield ""
@@ -121,21 +120,19 @@ def _render_table(table: Sequence[Row]) -> Iterator[str]:
         yield ""
         yield f"{'transition':18} {'cause':10} {'times':>6} {'records':>8}  first example"
     for row in table:
+        first = row.first
         line = (
             f"{row.kind:18} {row.cause:10} {row.transitions:>6} {row.records:>8}  "
-            f"{_name(row.first)}"
+            f"{first.invocation_id[-6:]} {_compare(first)}"
         )
         yield paint(line, "failed") if row.kind.endswith("->allow") else line
-        yield from (f"    {one_line(shown)}" for shown in row.first.diff)
+        yield from (f"    {one_line(shown)}" for shown in first.diff)
         more = f" and {row.records - _SHOWN} more" if row.records > _SHOWN else ""
         yield f"    in {', '.join(name[-6:] for name in row.invocation_ids[:_SHOWN])}{more}"
 
 
-def _name(item: Transition) -> str:
-    return (
-        f"{item.invocation_id[-6:]} {one_line(item.name)}: {_shorten(item.then)} -> "
-        f"{_shorten(item.now)}"
-    )
+def _compare(item: Transition) -> str:
+    return f"{one_line(item.name)}: {_shorten(item.then)} -> {_shorten(item.now)}"
 
 
 def _shorten(value: str | None) -> str:
@@ -172,10 +169,7 @@ def _render_culprit(culprit: bisecting.Culprit) -> Iterator[str]:
         yield f"{culprit.commit.sha} {culprit.commit.at} {one_line(str(culprit.commit.author))}"
         yield f"  {one_line(str(culprit.commit.subject))}"
     for item in culprit.transitions[:_SHOWN]:
-        yield (
-            f"  {item.kind} ({item.cause}): {one_line(item.name)}: {_shorten(item.then)} -> "
-            f"{_shorten(item.now)}"
-        )
+        yield f"  {item.kind} ({item.cause}): {_compare(item)}"
         yield from (f"    {one_line(shown)}" for shown in item.diff)
     if len(culprit.transitions) > _SHOWN:
         yield f"  and {len(culprit.transitions) - _SHOWN} more: --json lists them"

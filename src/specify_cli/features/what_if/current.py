@@ -11,7 +11,7 @@ and one answer, whoever asks and however often (docs/replay.md).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from charter.inputs import POLICY_PATH, ContextInputs, load_inputs
@@ -19,18 +19,19 @@ from doctrine.load import ParseCache
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.replay.judge import recorded_outcome
 from specify_cli.features.replay.opening import Opened, open_past, read_intact, refusal
-from specify_cli.features.replay.outcomes import Outcome, Retrieval
+from specify_cli.features.replay.outcomes import Outcome, Retrieval, get_object
 from specify_cli.features.replay.quiet import network_denied
-from specify_cli.features.replay.replay import assembled, load_rules, outcome_of, routed_again
+from specify_cli.features.replay.replay import assembled, load_rules, outcome_of, route_again
 from specify_cli.features.what_if.backtest import Answer, judge_gates, judge_retrievals
 from specify_cli.features.what_if.candidates import Candidate, Sights, show_rule_change
 from specify_cli.features.what_if.causes import (
+    Change,
     Today,
     find_causes,
     read_config_then,
     read_settings_then,
 )
-from specify_cli.features.what_if.claims import Child, claim, claimed
+from specify_cli.features.what_if.claims import Child, Envelope, claim, claimed
 from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.ends.closing import make_projections
@@ -75,7 +76,7 @@ def replay_against(
     from_root: bool = False,
     rules_module: str | None = None,
     trail: bool = True,
-) -> dict[str, Any]:
+) -> Envelope:
     """Return the envelope of design §8, and the child record it speaks of; no record where the
     trail is off.
 
@@ -89,11 +90,11 @@ def replay_against(
         place = _find_root(project, place)
     objects = FileObjectStore(project.root, project.config.trail)
     records = FileRecordStore(project.root, project.config.trail)
-    opened = _open_original(records, objects, place)
+    opened = _open_original(project.root, place)
     # 2. What was answered before under this key is the answer.
     known = None if key is None or not trail else claimed(project, opened.past.invocation_id, key)
     if known is not None:
-        return _write_child(project, records, objects, known.child, known.envelope)
+        return _write_child(project, records, objects, *known)
     # 3. Two runs, and what differs between them and the record.
     with network_denied():
         load_rules(rules_module)
@@ -107,42 +108,31 @@ def replay_against(
         return {**envelope, "reason": "SPEC_KITTY_TRAIL is off: nothing is recorded"}
     # 4. The child: objects, then the claim where there is a key, then the record, each durable
     # before the next.
-    child = _draw_child(
-        project.root,
-        lambda name, millis: _compose_child(opened, retrieval, today, name, millis, caller),
-        clock,
-        entropy,
-    )
+    for _ in range(_DRAWS):
+        millis = clock() // 1_000_000
+        child = _compose_child(opened, retrieval, today, caller, millis, entropy(10))
+        # Under an id that no record has yet, as far as that can be told.
+        if not os.path.lexists(f"{project.root}/{layout.RECORDS}/{child.name}"):
+            break
     answer = {**envelope, "replay_invocation_id": child.invocation_id, "recorded": True}
     try:
         prepare(records)
         objects.put(child.members, child.roots)
         if key is not None:
-            taken = claim(project, opened.past.invocation_id, key, child, answer)
-            child, answer = taken.child, taken.envelope
+            child, answer = claim(project, opened.past.invocation_id, key, child, answer)
     except (InvocationError, OSError) as error:
         return {**envelope, "reason": _explain_error(error)}
     return _write_child(project, records, objects, child, answer)
 
 
-def _open_original(records: FileRecordStore, objects: FileObjectStore, place: Place) -> Opened:
+def _open_original(root: str, place: Place) -> Opened:
     """Return a record that can be replayed against today. Raises StoredDataError unreplayable.*."""
-    opened = open_past(records.hold(place), place.path, objects, against=True)
+    opened = open_past(root, place, against=True)
     if str(opened.past.started.get("verb")) not in tiers.MODE_OF_VERB:
         raise refusal(
             "invalid_snapshot", f"started: verb: expected {', '.join(tiers.MODE_OF_VERB)}"
         )
     return opened
-
-
-def _show_changed(
-    opened: Opened, today: Today, entries: Iterable[Mapping[str, str]]
-) -> list[dict[str, object]]:
-    """Return the lines by which each rule in front of the agent differs today, as agents are shown
-    it."""
-    then = inputs_of_corpus(opened.objects, opened.corpus)
-    uris = [entry["uri"] for entry in entries]
-    return [{"uri": uri, "diff": list(show_rule_change(then, today.inputs, uri))} for uri in uris]
 
 
 def _explain_error(error: Exception) -> str:
@@ -158,7 +148,7 @@ def _find_root(project: Project, place: Place) -> Place:
     unreplayable.tampered."""
     seen: set[str] = set()
     while True:
-        _, record = read_intact(FileRecordStore(project.root).hold(place), place.path)
+        _, record = read_intact(project.root, place)
         parent = record.started.get("parent_invocation_id")
         if parent is None or str(record.started.get("run_kind") or "live") == "live":
             return place
@@ -188,7 +178,7 @@ def _read_recorded(opened: Opened) -> tuple[Retrieval, Outcome]:
 def _run_frozen(opened: Opened, retrieval: Retrieval) -> tuple[RouterDecision | str, Outcome]:
     """Run R1: frozen inputs, today's code."""
     started = opened.past.started
-    decision = routed_again(opened)
+    decision = route_again(opened)
     profile, action = opened.profile, str(started.get("action"))
     if not isinstance(decision, str):
         profile = next(
@@ -223,8 +213,7 @@ def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: R
     context = assembled(opened, inputs, retrieval, profile=profile, action=decision.action)
     if isinstance(context, str):
         raise refusal("invalid_snapshot", f"the recorded config cannot be used: {context}")
-    masks = started.get("redactions")
-    redacted = Redacted(opened.request, dict(masks) if isinstance(masks, dict) else {})
+    redacted = Redacted(opened.request, get_object(started, "redactions"))
     routed = Routed(project, cache, registry, profiles, table, facts, redacted, decision)
     return Today(routed, context, outcome_of(context, retrieval), live, inputs)
 
@@ -244,8 +233,7 @@ def _ask_others(opened: Opened, today: Today) -> Answer:
     then = inputs_of_corpus(opened.objects, opened.corpus)
     replaced = tuple({path for path in (*then.files, *then.unreadable) if path != POLICY_PATH})
     live = Candidate(files, replaced, today.routed.profiles, today.live.bundle)
-    retrieved = judge_retrievals(opened, Sights(live), others)
-    return Answer((*retrieved.found, *decided.found), (*retrieved.skipped, *decided.skipped))
+    return judge_retrievals(opened, Sights(live), others) | decided
 
 
 def under_policy(
@@ -274,7 +262,7 @@ def diff_of(original: Outcome, replay: Outcome) -> dict[str, Any]:
     """Return what changed between two contexts: entries by uri, filters by (rule_id, uri, action),
     all sorted."""
     then, now = (
-        {str(hit.get("uri")): hit.get("digest") for hit in side.hits} for side in (original, replay)
+        {uri: hit.get("digest") for uri, hit in side.by_uri.items()} for side in (original, replay)
     )
     filters_then, filters_now = (
         {tuple(str(item.get(key)) for key in _FILTER) for item in side.filters_applied}
@@ -287,12 +275,10 @@ def diff_of(original: Outcome, replay: Outcome) -> dict[str, Any]:
             "changed": original.text_hash != replay.text_hash,
         },
         "selected_entries": {
-            **{
-                what: [
-                    {"uri": uri, "digest": one[uri]} for uri in sorted(one.keys() - other.keys())
-                ]
-                for what, one, other in (("added", now, then), ("removed", then, now))
-            },
+            "added": [{"uri": uri, "digest": now[uri]} for uri in sorted(now.keys() - then.keys())],
+            "removed": [
+                {"uri": uri, "digest": then[uri]} for uri in sorted(then.keys() - now.keys())
+            ],
             "changed": [
                 {"uri": uri, "original": then[uri], "replay": now[uri]}
                 for uri in sorted(then.keys() & now.keys())
@@ -301,23 +287,26 @@ def diff_of(original: Outcome, replay: Outcome) -> dict[str, Any]:
             "common": len(then.keys() & now.keys()),
         },
         "filters_applied": {
-            what: [dict(zip(_FILTER, item, strict=True)) for item in sorted(items)]
-            for what, items in (
-                ("added", filters_now - filters_then),
-                ("removed", filters_then - filters_now),
-            )
+            "added": _list_filters(filters_now - filters_then),
+            "removed": _list_filters(filters_then - filters_now),
         },
     }
+
+
+def _list_filters(filters: set[tuple[str, ...]]) -> list[dict[str, str]]:
+    return [dict(zip(_FILTER, item, strict=True)) for item in sorted(filters)]
 
 
 def _compose_envelope(
     opened: Opened,
     today: Today,
     diff: dict[str, Any],
-    causes: list[dict[str, object]],
+    causes: list[Change],
     others: Answer,
-) -> dict[str, Any]:
+) -> Envelope:
     """Return the answer as it is before a child was recorded."""
+    then = inputs_of_corpus(opened.objects, opened.corpus)
+    uris = [entry["uri"] for entry in diff["selected_entries"]["changed"]]
     return {
         "original_invocation_id": opened.past.invocation_id,
         "replay_invocation_id": None,
@@ -325,7 +314,9 @@ def _compose_envelope(
         "reason": None,
         "diff": diff,
         "causes": causes,
-        "changed_rules": _show_changed(opened, today, diff["selected_entries"]["changed"]),
+        "changed_rules": [
+            {"uri": uri, "diff": list(show_rule_change(then, today.inputs, uri))} for uri in uris
+        ],
         "transitions": [item._asdict() for item in others.found],
         "not_evaluated": [item._asdict() for item in others.skipped],
     }
@@ -334,45 +325,29 @@ def _compose_envelope(
 # --- the child
 
 
-def _draw_child(
-    root: str,
-    compose: Callable[[str, int], Child],
-    clock: Callable[[], int],
-    entropy: Callable[[int], bytes],
-) -> Child:
-    """Return the child under an id that no record has yet, as far as that can be told."""
-    for _ in range(_DRAWS):
-        millis = clock() // 1_000_000
-        child = compose(new_ulid(millis, entropy(10)), millis)
-        if not os.path.lexists(f"{root}/{layout.RECORDS}/{child.name}"):
-            break
-    return child
-
-
 def _compose_child(
     opened: Opened,
     retrieval: Retrieval,
     today: Today,
-    invocation_id: str,
-    millis: int,
     caller: Caller,
+    millis: int,
+    chance: bytes,
 ) -> Child:
+    invocation_id = new_ulid(millis, chance)
     started, routed, context = opened.past.started, today.routed, today.context
     config = {**read_config_then(opened), "retrieval": retrieval.request.get("config")}
     frozen = snapshot_of(routed, context.inputs, config)
-    limits, tools, capture = (started.get(key) for key in ("limits", "tools", "capture"))
-    program, hint = started.get("program"), started.get("requested_profile")
+    limits, program = started.get("limits"), started.get("program")
     terms = Terms(
-        limits=dict(limits) if isinstance(limits, dict) else None,
-        tools=dict(tools) if isinstance(tools, dict) else {},
+        limits=limits if isinstance(limits, dict) else None,
+        tools=get_object(started, "tools"),
         program=_get_text(program),
         run_kind="as_of_replay",
         parent=opened.past.invocation_id,
     )
-    modes = dict(capture) if isinstance(capture, dict) else {}
-    asked = Asked(
-        invocation_id, millis, str(started.get("verb")), _get_text(hint), caller, terms, modes
-    )
+    verb, modes = str(started.get("verb")), get_object(started, "capture")
+    hint = _get_text(started.get("requested_profile"))
+    asked = Asked(invocation_id, millis, verb, hint, caller, terms, modes)
     bodies = compose_opening(routed, context, frozen, asked)
     # A child cites the record it replays and nothing else, so that whoever makes it again makes the
     # same bytes.
@@ -405,8 +380,8 @@ def _write_child(
     records: FileRecordStore,
     objects: FileObjectStore,
     child: Child,
-    answer: dict[str, Any],
-) -> dict[str, Any]:
+    answer: Envelope,
+) -> Envelope:
     """Return the answer once the child is on disk: made now, or by whoever came first with the same
     bytes."""
     place = Place(layout.RECORDS, child.name, child.invocation_id, child.profile_id)

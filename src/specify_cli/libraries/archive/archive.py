@@ -13,6 +13,7 @@ import hashlib
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,12 +36,16 @@ from specify_cli.libraries.archive.withholding import (
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.event_table import ORDERS
-from specify_cli.record.findings import ERROR, FINDINGS, OF_THE_LINES, NamedObject, RecordReport
-from specify_cli.record.reading.views import json_pieces
-from specify_cli.record.record import (
-    reader_of,
-    whole_lines,
+from specify_cli.record.findings import (
+    ERROR,
+    FINDINGS,
+    OF_THE_LINES,
+    Finding,
+    NamedObject,
+    RecordReport,
 )
+from specify_cli.record.reading.views import json_pieces
+from specify_cli.record.record import reader_of, whole_lines
 from specify_cli.record.seal import open_line, seal_at_end
 from specify_cli.record.verify import verify_record
 from specify_cli.record.verifying.annexes import verify_annex
@@ -53,6 +58,7 @@ from specify_cli.storage.store import FileRecordStore, HeldFile, Place
 if TYPE_CHECKING:
     from specify_cli.record.record import ReadAt
 
+Row = dict[str, object]
 MANIFEST = "EXPORT.json"
 # An export with proofs has members that readers of version 1 do not know.
 MANIFEST_VERSION, WITH_PROOFS = 1, 2
@@ -60,6 +66,8 @@ MAX_MEMBER = 1 << 30
 MAX_EXPORT = 8 << 30
 BLOCK = tarfile.BLOCKSIZE
 PIECE = 1 << 20
+# What redaction says of objects is remembered for so many.
+_JUDGED = 50_000
 
 
 class Exported(NamedTuple):
@@ -69,11 +77,11 @@ class Exported(NamedTuple):
     safe: bool
     sha256: str
     size: int
-    records: tuple[dict[str, object], ...]
+    records: tuple[Row, ...]
     objects: int
-    withheld_objects: tuple[dict[str, object], ...]
+    withheld_objects: tuple[Row, ...]
 
-    def as_value(self) -> dict[str, object]:
+    def as_value(self) -> Row:
         """Return the JSON shape `docs/schemas/exported.json`, for `json_pieces`."""
         return {
             **self._asdict(),
@@ -97,7 +105,7 @@ class Part(NamedTuple):
     data: Held
     annexes: dict[str, bytes]
     named: tuple[NamedObject, ...]
-    row: dict[str, object]
+    row: Row
     made: frozenset[str] = frozenset()
     sealed: Mapping[str, bytes] = MappingProxyType({})
 
@@ -119,19 +127,16 @@ def export(
     annexes by their seals, as members of the archive.
     """
     # 1. Read and check every record; the order they were asked for in says nothing.
-    objects = FileObjectStore(project.root)
-    index, reach = Index(project.root), Reach(objects)
+    safe = safe or project.config.is_sealed
+    index, leaving = Index(project.root), Leaving(project, safe=safe)
     chosen = sorted(
         {index.resolve(text) for text in invocation_ids},
         key=lambda place: (place.invocation_id, place),
     )
-    safe = safe or project.config.is_sealed
-    search = Search(project.config.redaction) if safe else None
-    policies = () if search is None else read_policies(project)
-    parts = [compose_part(project, place, reach, search) for place in chosen]
+    parts = [leaving.compose_part(place) for place in chosen]
     # 2. Their objects, each judged by itself; then those that only a withheld one leads to stay
     # behind too.
-    contents, left_out = gather_objects(objects, parts, reach, search, policies, {})
+    contents, left_out = leaving.gather_objects(parts)
     # 3. One file, created whole.
     files: dict[str, bytes | Held] = {}
     for part in parts:
@@ -148,9 +153,7 @@ def export(
         }
         files |= prove({place.invocation_id for place in chosen}, annexed)
     rows = [part.row for part in parts]
-    ordered: list[dict[str, object]] = [
-        {"digest": name, "why": why} for name, why in sorted(left_out.items())
-    ]
+    ordered: list[Row] = [{"digest": name, "why": why} for name, why in sorted(left_out.items())]
     manifest = {"v": WITH_PROOFS if prove else MANIFEST_VERSION, "safe": safe, "records": rows}
     files[MANIFEST] = _spool(encode_manifest({**manifest, "withheld_objects": ordered}))
     hashed, size = hashlib.sha256(), 0
@@ -168,128 +171,151 @@ def export(
     )
 
 
-def read_policies(project: Project) -> tuple[Policy, ...]:
-    """Return the policies of today that a safe export asks beside those of its records."""
-    return (load_inputs(project.root, ParseCache(project.parse_cache_path)).policy,)
+class Leaving:
+    """What leaves a project, whole or under the rules of a safe export: records as parts, and the
+    objects that they lead to.
 
+        leaving = Leaving(project, safe=True)
+        part = leaving.compose_part(place)
+        contents, left_out = leaving.gather_objects([part])
 
-def gather_objects(
-    objects: FileObjectStore,
-    parts: Sequence[Part],
-    reach: Reach,
-    search: Search | None,
-    policies: Sequence[Policy],
-    judged: dict[str, str | None],
-) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Return the objects that leave, and why each other one does not; `judged` remembers what the
-    rules say of each."""
-    gathered, left_out, by_policy = MemoryObjectStore(), dict[str, str](), dict[str, str]()
-    for part in parts:
-        gathered.objects.update(part.sealed)
-        reached = tuple(reach.of(part.named))
-        if search is not None:
-            by_policy |= policy_withholds(objects, reached, policies)
-        for item in reached:
-            if item.digest in gathered.objects or item.digest in left_out:
-                continue
-            why = item.why or (FINDINGS[item.code][1] if item.code is not None else None)
-            data = objects.get(item.digest) if item.code is None else b""
-            if why is None and search is not None:
-                if item.digest not in judged:
-                    judged[item.digest] = search.judge_object(data)
-                why = judged[item.digest]
-            if why is None:
-                gathered.objects[item.digest] = data
-            else:
-                left_out[item.digest] = why
-    for name in gathered.objects.keys() & by_policy.keys():
-        del gathered.objects[name]
-        left_out[name] = by_policy[name]
-    follow = Reach(gathered)
-    led_to = {item.digest for part in parts for item in follow.of(part.named) if item.code is None}
-    left_out |= dict.fromkeys(gathered.objects.keys() - led_to, "only what is withheld leads to it")
-    return {name: gathered.objects[name] for name in led_to}, left_out
+    What the rules say of an object is remembered.
+    """
 
+    def __init__(self, project: Project, *, safe: bool) -> None:
+        self._project, self._objects = project, FileObjectStore(project.root)
+        self.reach = Reach(self._objects)
+        self._search = Search(project.config.redaction) if safe else None
+        self._judged: dict[str, str | None] = {}
 
-def compose_part(project: Project, place: Place, reach: Reach, search: Search | None) -> Part:
-    """Return a record as it leaves, under the rules of a safe export or whole. Raises
-    StoredDataError."""
-    checked = verify_place(project, place, None, reach)
-    require_whole(checked, place)
-    if search is not None and not checked.sealed:
-        raise StoredDataError(
-            "RECORD_UNSEALED",
-            f"{place.path} is not exported: its lines carry no seals, so none of them can be "
-            "withheld",
-            "export it without --safe, once you have read it",
+    @cached_property
+    def _policies(self) -> tuple[Policy, ...]:
+        """Return the policies of today that a safe export asks beside those of its records."""
+        cache = ParseCache(self._project.parse_cache_path)
+        return (load_inputs(self._project.root, cache).policy,)
+
+    def gather_objects(self, parts: Sequence[Part]) -> tuple[dict[str, bytes], dict[str, str]]:
+        """Return the objects that leave, and why each other one does not."""
+        search, judged = self._search, self._judged
+        if len(judged) > _JUDGED:
+            judged.clear()
+        gathered, left_out, by_policy = MemoryObjectStore(), dict[str, str](), dict[str, str]()
+        for part in parts:
+            gathered.objects.update(part.sealed)
+            reached = tuple(self.reach.of(part.named))
+            if search is not None:
+                by_policy |= policy_withholds(self._objects, reached, self._policies)
+            for item in reached:
+                if item.digest in gathered.objects or item.digest in left_out:
+                    continue
+                why = item.why or (FINDINGS[item.code][1] if item.code is not None else None)
+                data = self._objects.get(item.digest) if item.code is None else b""
+                if why is None and search is not None:
+                    if item.digest not in judged:
+                        judged[item.digest] = search.judge_object(data)
+                    why = judged[item.digest]
+                if why is None:
+                    gathered.objects[item.digest] = data
+                else:
+                    left_out[item.digest] = why
+        for name in gathered.objects.keys() & by_policy.keys():
+            del gathered.objects[name]
+            left_out[name] = by_policy[name]
+        follow = Reach(gathered)
+        led_to = {
+            item.digest for part in parts for item in follow.of(part.named) if item.code is None
+        }
+        left_out |= dict.fromkeys(
+            gathered.objects.keys() - led_to, "only what is withheld leads to it"
         )
-    data = _hold(FileRecordStore(project.root).hold(place))
-    annexes = {
-        path: content
-        for path, content in annex_files(project.root, place.invocation_id)
-        if isinstance(content, bytes)
-    }
-    made, sealed = frozenset[str](), dict[str, bytes]()
-    if search is not None and project.config.is_sealed:
+        return {name: gathered.objects[name] for name in led_to}, left_out
+
+    def _read(
+        self, place: Place
+    ) -> tuple[Held, dict[str, bytes], frozenset[str], dict[str, bytes]]:
+        """Return the lines and annexes of a record, or of its sealed copy with the annexes that
+        were made for it, and the objects these name."""
+        project = self._project
+        data = _hold(FileRecordStore(project.root).hold(place))
+        annexes = {
+            path: content
+            for path, content in annex_files(project.root, place.invocation_id)
+            if isinstance(content, bytes)
+        }
+        if self._search is None or not project.config.is_sealed:
+            return data, annexes, frozenset(), {}
         whole, keys = data.read(0, data.size), Keys(project.git_dir)
-        copy = seal_copy(place, whole, annexes, FileObjectStore(project.root), keys)
-        data = Held(reader_of(copy.data), len(copy.data))
-        annexes, made, sealed = copy.annexes, copy.made, copy.objects
-    withheld = Withheld()
-    if search is not None:
-        data = _spool(withhold_lines(data.read, search, withheld))
-    else:
-        for seq, reason in stand_ins(data.read):
-            withheld.add(seq, "withheld", reason)
-    path = f"{layout.IMPORTED}/{place.name}"
-    name_ids = layout.parse_record_name(place.name)
-    lines = whole_lines(data.read)
-    report = verify_record(lines, file=path, name_ids=name_ids, withheld=True, list_withheld=False)
-    # What leaves has to verify where it arrives, whatever was taken out of it.
-    # What was erased is known by its annexes, and the record was checked with them.
-    wrong = next(
-        (i for i in report.findings if i.severity == ERROR and i.code != "ERASURE_UNPROVEN"), None
-    )
-    if wrong is not None:
-        raise _not_exported(place, f"{wrong.code} at {wrong.place}: {wrong.message}")
-    named = list(report.objects)
-    for name, content in list(annexes.items()):
-        closing = report.tip if report.status == "closed" else None
-        line = open_line(content.rstrip(b"\n"))
-        why, counts = (None, {}) if search is None else search.judge_line(line.fields or {})
-        if why is None and closing is None and (line.fields or {}).get("event") not in ORDERS:
-            why = CLOSING  # without its closing line nobody could check it
-        if why is not None:
-            del annexes[name]
-            fields = line.fields or {}
-            withheld.add(seq_of(fields), fields.get("event"), why, counts, name)
-            continue
-        _, objects = verify_annex(
-            content, file=name, invocation_id=place.invocation_id, tip=closing
+        copy = seal_copy(place, whole, annexes, self._objects, keys)
+        lines = Held(reader_of(copy.data), len(copy.data))
+        return lines, copy.annexes, copy.made, copy.objects
+
+    def compose_part(self, place: Place) -> Part:
+        """Return a record as it leaves, under the rules of a safe export or whole. Raises
+        StoredDataError."""
+        project, search = self._project, self._search
+        checked = verify_place(project, place, None, self.reach)
+        require_whole(checked, place)
+        if search is not None and not checked.sealed:
+            raise StoredDataError(
+                "RECORD_UNSEALED",
+                f"{place.path} is not exported: its lines carry no seals, so none of them can be "
+                "withheld",
+                "export it without --safe, once you have read it",
+            )
+        data, annexes, made, sealed = self._read(place)
+        withheld = Withheld()
+        if search is not None:
+            data = _spool(withhold_lines(data.read, search, withheld))
+        else:
+            for seq, reason in stand_ins(data.read):
+                withheld.add(seq, "withheld", reason)
+        path, name_ids = f"{layout.IMPORTED}/{place.name}", layout.parse_record_name(place.name)
+        lines = whole_lines(data.read)
+        report = verify_record(
+            lines, file=path, name_ids=name_ids, withheld=True, list_withheld=False
         )
-        named += objects
-    row: dict[str, object] = {
-        "invocation_id": place.invocation_id,
-        "file": place.name,
-        "lines": report.lines,
-        "tip": report.tip,
-        "status": checked.status,
-        "withheld": withheld.rows,
-    }
-    return Part(path, data, annexes, tuple(named), row, made, sealed)
+        # What leaves has to verify where it arrives, whatever was taken out of it. What was erased
+        # is known by its annexes, and the record was checked with them.
+        for item in report.findings:
+            if item.severity == ERROR and item.code != "ERASURE_UNPROVEN":
+                raise _not_exported(place, item)
+        named = list(report.objects)
+        closing = report.tip if report.status == "closed" else None
+        for name, content in list(annexes.items()):
+            fields = open_line(content.rstrip(b"\n")).fields or {}
+            why, counts = (None, {}) if search is None else search.judge_line(fields)
+            if why is None and closing is None and fields.get("event") not in ORDERS:
+                why = CLOSING  # without its closing line nobody could check it
+            if why is not None:
+                del annexes[name]
+                withheld.add(seq_of(fields), fields.get("event"), why, counts, name)
+                continue
+            _, objects = verify_annex(
+                content, file=name, invocation_id=place.invocation_id, tip=closing
+            )
+            named += objects
+        row: Row = {
+            "invocation_id": place.invocation_id,
+            "file": place.name,
+            "lines": report.lines,
+            "tip": report.tip,
+            "status": checked.status,
+            "withheld": withheld.rows,
+        }
+        return Part(path, data, annexes, tuple(named), row, made, sealed)
 
 
 def require_whole(report: RecordReport, place: Place) -> None:
     """Raise StoredDataError RECORD_DAMAGED where the lines or annexes of a record do not verify."""
     for item in report.findings:
         if item.severity == ERROR and item.code in OF_THE_LINES | {"ANNEX_MISMATCH"}:
-            raise _not_exported(place, f"{item.code} at {item.place}: {item.message}")
+            raise _not_exported(place, item)
 
 
-def _not_exported(place: Place, why: str) -> StoredDataError:
+def _not_exported(place: Place, item: Finding) -> StoredDataError:
     return StoredDataError(
         "RECORD_DAMAGED",
-        f"{place.path} is not exported: {why}",
+        f"{place.path} is not exported: {item.code} at {item.place}: {item.message}",
         f"spec-kitty invocations verify {place.invocation_id}",
     )
 

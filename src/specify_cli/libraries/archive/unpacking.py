@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from doctrine import os
 from specify_cli import durable
@@ -45,10 +45,6 @@ from specify_cli.storage.publishing import prepare
 from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import FileRecordStore, HeldFile, Place, places
 
-if TYPE_CHECKING:
-    pass
-
-
 _RECORD = re.compile(rf"{re.escape(layout.IMPORTED)}/([^/]+)")
 _OBJECT = re.compile(rf"{re.escape(layout.OBJECTS)}/([0-9a-f]{{2}})/([0-9a-f]{{62}})")
 _ANNEX = re.compile(rf"{re.escape(layout.ANNEXES)}/({ULID_PATTERN})/{ULID_PATTERN}\.jsonl")
@@ -58,19 +54,11 @@ _PROOF = re.compile(
 
 
 class Imported(NamedTuple):
-    """What an import brought in, and what was there already."""
+    """What an import brought in, and what was there already (`docs/schemas/imported.json`)."""
 
     records: tuple[str, ...]
     present: tuple[str, ...]
     objects: int
-
-    def as_value(self) -> dict[str, object]:
-        """Return the JSON shape `docs/schemas/imported.json`."""
-        return {
-            "records": list(self.records),
-            "present": list(self.present),
-            "objects": self.objects,
-        }
 
 
 class Contents(NamedTuple):
@@ -107,9 +95,7 @@ def _open_archive(path: str) -> Iterator[BinaryIO]:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
-        raise EnvironmentFault(
-            "ACCESS_FAILED", f"cannot read {path}: {error.strerror}", "ls -l"
-        ) from error
+        raise _unreadable(path, error) from error
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise StoredDataError(
@@ -210,9 +196,7 @@ def _iter_members(path: str) -> Iterator[tuple[str, Iterator[bytes]]]:
                     pass  # nobody wanted it
             rest = file.read(tarfile.RECORDSIZE + 1)
         except OSError as error:
-            raise EnvironmentFault(
-                "ACCESS_FAILED", f"cannot read {path}: {error.strerror}", "ls -l"
-            ) from error
+            raise _unreadable(path, error) from error
     if before is None:
         raise _invalid(path, f"it has no {MANIFEST}")
     # A second empty block, then zeros up to a whole tar record: from one block to twenty in all.
@@ -233,9 +217,7 @@ def _iter_pieces(path: str, file: BinaryIO, size: int) -> Iterator[bytes]:
         if file.read(-size % BLOCK) != bytes(-size % BLOCK):
             raise _invalid(path, "it is cut short")
     except OSError as error:
-        raise EnvironmentFault(
-            "ACCESS_FAILED", f"cannot read {path}: {error.strerror}", "ls -l"
-        ) from error
+        raise _unreadable(path, error) from error
 
 
 def is_member(name: str) -> bool:
@@ -252,6 +234,10 @@ def _invalid(path: str, why: str) -> StoredDataError:
         f"{path} is not a complete export: {why}",
         "ask its sender to export it again",
     )
+
+
+def _unreadable(path: str, error: OSError) -> EnvironmentFault:
+    return EnvironmentFault("ACCESS_FAILED", f"cannot read {path}: {error.strerror}", "ls -l")
 
 
 def _read_manifest(file: str) -> tuple[Any, bool]:
@@ -409,11 +395,9 @@ def verify_contents(
             contents.project, place, group, reach, anchors, list_withheld=list_withheld
         )
         led_to |= {item.digest for item in reach.of(report.objects)}
-        findings = list(report.findings)
-        findings += _compare_with_manifest(
-            report, FileRecordStore(root).hold(place), contents.records[place.name]
-        )
-        yield report._replace(findings=tuple(findings))
+        held = FileRecordStore(root).hold(place)
+        compared = _compare_with_manifest(report, held, contents.records[place.name])
+        yield report._replace(findings=(*report.findings, *compared))
     for name in contents.names:
         object_match = _OBJECT.fullmatch(name)
         if object_match is not None and object_match[1] + object_match[2] not in led_to:
@@ -461,13 +445,14 @@ def import_file(project: Project, path: str) -> Imported:
         contents = contents._replace(names=names)
         # 1. Everything is checked where it cannot do harm.
         for report in verify_contents(contents, list_withheld=False):
-            wrong = next((item for item in report.findings if item.severity == ERROR), None)
-            if wrong is not None:
-                raise StoredDataError(
-                    "EXPORT_INVALID",
-                    f"{path}: {wrong.code} in {wrong.file}: {wrong.message}; nothing was imported",
-                    "ask its sender to export it again",
-                )
+            for wrong in report.findings:
+                if wrong.severity == ERROR:
+                    raise StoredDataError(
+                        "EXPORT_INVALID",
+                        f"{path}: {wrong.code} in {wrong.file}: {wrong.message}; "
+                        "nothing was imported",
+                        "ask its sender to export it again",
+                    )
         return _write_contents(project, contents)
 
 
@@ -484,11 +469,7 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
     for name in annexes:
         _require_same_or_absent(project.root, name, member(name))
     for file, row in contents.records.items():
-        here = [
-            place
-            for key in index.lookup(row["invocation_id"])
-            if (place := index.place(key)) is not None
-        ]
+        here = list(filter(None, map(index.place, index.lookup(row["invocation_id"]))))
         if not here:
             fresh.append(file)
             continue
@@ -504,9 +485,9 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
     # 2. Objects first, then annexes, then records: a record that is there leads to all it names.
     store = FileRecordStore(project.root, project.config.trail)
     prepare(store)
-    object_match = FileObjectStore(project.root, project.config.trail)
-    object_match.withhold(contents.withheld, tracked=False)
-    object_match.put_each(map(member, objects))
+    object_store = FileObjectStore(project.root, project.config.trail)
+    object_store.withhold(contents.withheld, tracked=False)
+    object_store.put_each(map(member, objects))
     store.hide_folder(layout.IMPORTED)
     for name in annexes:
         if not os.path.lexists(f"{project.root}/{name}"):

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 
+# A text with the name that it stands beside.
+Text = tuple[str, str | None]
+# How often each rule applies.
+Counts = Mapping[str, int]
 # Why a line or an annex is withheld.
 REDACTION, IN_FULL, RECOVERED, CLOSING = (
     "redaction",
@@ -71,7 +75,7 @@ class Withheld:
         seq: int,
         event: object,
         why: str,
-        rules: Mapping[str, int] | None = None,
+        rules: Counts | None = None,
         file: str | None = None,
     ) -> None:
         """Note a line, or with `file` an annex; an event that is none of ours is called unknown."""
@@ -155,11 +159,11 @@ class Search:
         self._rules = sieved(rules)
         # What was found of texts in which something could be, by the names beside them; and inside
         # of texts.
-        self._named: dict[tuple[str, str | None, bool], Mapping[str, int]] = {}
-        self._inside: dict[str, Mapping[str, int]] = {}
-        self._names: dict[str, tuple[bool, Mapping[str, int]]] = {}
+        self._named: dict[tuple[str, str | None, bool], Counts] = {}
+        self._inside: dict[str, Counts] = {}
+        self._names: dict[str, tuple[bool, Counts]] = {}
 
-    def judge_line(self, fields: Mapping[str, object]) -> tuple[str | None, Mapping[str, int]]:
+    def judge_line(self, fields: Mapping[str, object]) -> tuple[str | None, Counts]:
         """Return why a line must not leave, with the rules that say so; None where it may.
 
         What was captured in full stays whatever it holds, so it is not searched.
@@ -182,7 +186,7 @@ class Search:
         """Return how often each rule applies to the texts of a JSON value; `named` reads each
         beside its name too."""
         counts: dict[str, int] = {}
-        unknown: list[tuple[str, str | None]] = []
+        unknown: list[Text] = []
         for one in _list_texts(value):
             found = self._named.get((*one, named))
             if found is None:
@@ -192,9 +196,7 @@ class Search:
         self._count_unknown(unknown, named, counts)
         return counts
 
-    def _count_unknown(
-        self, texts: Sequence[tuple[str, str | None]], named: bool, counts: dict[str, int]
-    ) -> None:
+    def _count_unknown(self, texts: Sequence[Text], named: bool, counts: dict[str, int]) -> None:
         # Most of a line holds no sign of a secret, and one look at all of it says so; else one at
         # each half.
         clear = len(texts) > 1 and self._are_clear(texts)
@@ -211,7 +213,7 @@ class Search:
             if found:
                 _add(counts, found)
 
-    def _are_clear(self, texts: Sequence[tuple[str, str | None]]) -> bool:
+    def _are_clear(self, texts: Sequence[Text]) -> bool:
         """Return whether no rule applies to any of these texts, nor to any beside its name if that
         is clear."""
         parts = [
@@ -222,7 +224,7 @@ class Search:
         # Lines have to begin and end where they did.
         return is_clear("\n".join(parts) if "\n" in together else together, self._rules)
 
-    def _count_clear(self, text: str, name: str | None, named: bool) -> Mapping[str, int] | None:
+    def _count_clear(self, text: str, name: str | None, named: bool) -> Counts | None:
         """As `_count_in_text` of a text that is clear by itself; None where it takes the closer
         look."""
         deep = _is_deep(text)
@@ -238,10 +240,10 @@ class Search:
         _raise_to(most, self._look_inside(text) if deep else {})
         return most
 
-    def _look(self, text: str) -> Mapping[str, int]:
+    def _look(self, text: str) -> Counts:
         return redact(text, self._rules).counts
 
-    def _look_at_name(self, name: str) -> tuple[bool, Mapping[str, int]]:
+    def _look_at_name(self, name: str) -> tuple[bool, Counts]:
         """Return whether a name is clear, and how often each rule applies to it."""
         found = self._names.get(name)
         if found is None:
@@ -249,7 +251,7 @@ class Search:
             found = _remember(self._names, name, (clear, {} if clear else self._look(name)), name)
         return found
 
-    def _count_in_text(self, text: str, name: str | None, named: bool = True) -> Mapping[str, int]:
+    def _count_in_text(self, text: str, name: str | None, named: bool = True) -> Counts:
         """Return how often each rule applies to a text: as it stands and as what it stands for, and
         the most of it."""
         most: dict[str, int] = {}
@@ -265,7 +267,7 @@ class Search:
         _raise_to(most, self._look_inside(text))
         return most
 
-    def _look_inside(self, text: str) -> Mapping[str, int]:
+    def _look_inside(self, text: str) -> Counts:
         found = self._inside.get(text)
         return (
             found
@@ -273,7 +275,7 @@ class Search:
             else _remember(self._inside, text, self._count_inside(text), text)
         )
 
-    def _count_inside(self, text: str) -> Mapping[str, int]:
+    def _count_inside(self, text: str) -> Counts:
         """Return how often each rule applies to what a text stands for.
 
         A captured value stands in its line as JSON text, where an escape hides from a rule what is
@@ -305,9 +307,9 @@ def _remember(known: dict[K, V], key: K, value: V, text: str) -> V:
     return value
 
 
-def _list_texts(value: object) -> list[tuple[str, str | None]]:
+def _list_texts(value: object) -> list[Text]:
     """Return the texts of a JSON value, and its names, each text with the name it stands beside."""
-    texts: list[tuple[str, str | None]] = []
+    texts: list[Text] = []
     pending = [value]
     while pending:
         item = pending.pop()
@@ -350,11 +352,11 @@ def _decode_character(match: re.Match[str]) -> str:
     return chr(int(name[1:], 16)) if len(name) == 5 else _SHORT_ESCAPES.get(name, name)
 
 
-def _add(counts: dict[str, int], more: Mapping[str, int]) -> None:
+def _add(counts: dict[str, int], more: Counts) -> None:
     for rule, count in more.items():
         counts[rule] = counts.get(rule, 0) + count
 
 
-def _raise_to(counts: dict[str, int], other: Mapping[str, int]) -> None:
+def _raise_to(counts: dict[str, int], other: Counts) -> None:
     for rule, count in other.items():
         counts[rule] = max(counts.get(rule, 0), count)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import zip_longest
 from typing import NamedTuple
 
 from doctrine.text import say
@@ -67,13 +68,10 @@ def _describe_mismatch(item: Mismatch, told: Difference | None) -> tuple[str, tu
     its texts differ."""
     place = "" if item["step"] is None else f" at step {item['step']}"
     what = "" if told is None else f": {told.what}"
+    sentence = f"{item['code']}{place}{what}"
     if told is not None and told.diff:
-        return f"{item['code']}{place}{what}", told.diff
-    return (
-        f"{item['code']}{place}{what}: expected {say(item['expected'])}, found "
-        f"{say(item['actual'])}",
-        (),
-    )
+        return sentence, told.diff
+    return f"{sentence}: expected {say(item['expected'])}, found {say(item['actual'])}", ()
 
 
 def _align(
@@ -81,20 +79,12 @@ def _align(
 ) -> Iterator[tuple[str, Span | None, Span | None]]:
     """Yield pairs of entries that say the same, and those that only one run has."""
     one, two = one[:_COMPARED], two[:_COMPARED]
-    keys = [
+    ours, theirs = (
         [(span.entry.kind, span.entry.name, span.entry.about) for span in side]
         for side in (one, two)
-    ]
-    for tag, i1, i2, j1, j2 in SequenceMatcher(
-        None, keys[0], keys[1], autojunk=False
-    ).get_opcodes():
-        for place in range(max(i2 - i1, j2 - j1)):
-            left = one[i1 + place] if place < i2 - i1 else None
-            right = two[j1 + place] if place < j2 - j1 else None
-            same = (
-                tag == "equal"
-                and left is not None
-                and right is not None
-                and left.entry.status == right.entry.status
-            )
+    )
+    matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        for left, right in zip_longest(one[i1:i2], two[j1:j2]):
+            same = tag == "equal" and left.entry.status == right.entry.status
             yield "same" if same else "differs", left, right

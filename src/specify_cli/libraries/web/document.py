@@ -44,8 +44,8 @@ _SHELL = (
 
 def read_policy() -> str:
     """Return the policy that every page states in its head."""
-    css = (_HERE / "page.css").read_text(encoding="utf-8")
-    return _POLICY.format(script=_policy_digest(read_script()[0]), style=_policy_digest(css))
+    script, style = _policy_digest(read_script()[0]), _policy_digest(_read("page.css"))
+    return _POLICY.format(script=script, style=style)
 
 
 def make_page(
@@ -60,8 +60,7 @@ def make_page(
     tell it."""
     lines, annexes, facts = list(lines), list(annexes), dict(facts)
     story = facts.pop("story", None) or tell_story(number_lines(_parse(lines), _parse(annexes)))
-    css = (_HERE / "page.css").read_text(encoding="utf-8")
-    script, _ = read_script()
+    css, (script, _) = _read("page.css"), read_script()
     content = {
         "lines": "\n".join(lines),
         "annexes": "\n".join(annexes),
@@ -112,14 +111,17 @@ def _parse(lines: Iterable[str]) -> list[Mapping[str, object]]:
 @cache
 def read_script() -> tuple[str, str]:
     """Return the script with the digest of the shell it belongs into, and its own digest."""
-    css = (_HERE / "page.css").read_text(encoding="utf-8")
+    css = _read("page.css")
     empty = dict.fromkeys(
         ("lines", "annexes", "objects", "proofs", "story", "said", "js", "script"), ""
     )
     shell = _SHELL.format(style=_policy_digest(css), css=css, **empty)
-    text = (_HERE / "page.js").read_text(encoding="utf-8")
-    script = text.replace("@SHELL@", hashlib.sha256(shell.encode()).hexdigest())
+    script = _read("page.js").replace("@SHELL@", hashlib.sha256(shell.encode()).hexdigest())
     return script, hashlib.sha256(script.encode()).hexdigest()
+
+
+def _read(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
 
 
 def _policy_digest(text: str) -> str:

@@ -36,17 +36,13 @@ def draw_overview(
     rows = [(begun or "", profile or "?", outcome or "open") for begun, profile, outcome in runs]
     days = count_by((begun[:10], outcome) for begun, _, outcome in rows)
     profiles = sorted(count_by((profile, outcome) for _, profile, outcome in rows).items())
+    ended = draw_parts(profiles, f"outcomes of {len(rows)} invocations by profile")
     rules = [(uri.partition("://")[2], {"share": number}) for uri, number in shares]
+    shown = draw_parts(rules, f"in how many of {whole} invocations each rule was", whole)
     return [
         ("Over time", draw_days(days, today)),
-        (
-            "Outcomes by profile",
-            draw_parts(profiles, f"outcomes of {len(rows)} invocations by profile"),
-        ),
-        (
-            "Rules in front of agents",
-            draw_parts(rules, f"in how many of {whole} invocations each rule was", whole),
-        ),
+        ("Outcomes by profile", ended),
+        ("Rules in front of agents", shown),
     ]
 
 
@@ -66,45 +62,35 @@ def draw_waterfall(run: Run) -> Markup:
     for number, span in enumerate(drawn):
         begin = _LEFT + room * (span.begin - run.begin) / whole
         width = max(2.0, room * (span.end - span.begin) / whole)
-        kind = (
-            "bad" if span.entry.bad else "open" if span.entry.status == "open" else span.entry.kind
-        )
-        rows.append(_draw_row(number, span, begin, width, kind))
+        rows.append(_draw_row(number, span, begin, width))
     rest = f"and {len(spans) - len(drawn)} more, below" if len(spans) > len(drawn) else ""
     title = f"{count(len(spans), 'entry', 'entries')} over {say_span(whole)} {rest}".strip()
     return _frame(title, len(drawn) * _ROW, Markup("").join(rows), _WIDTH)
 
 
-def _draw_row(number: int, span: Span, begin: float, width: float, kind: str) -> Markup:
+def _draw_row(number: int, span: Span, begin: float, width: float) -> Markup:
     entry, top = span.entry, number * _ROW
-    indent = 14 if entry.within is not None else 2
+    kind = "bad" if entry.bad else "open" if entry.status == "open" else entry.kind
+    indent, room = (2, 34) if entry.within is None else (14, 32)
     took = say_span(span.end - span.begin)
-    name = shown_plain(
-        f"{'✗ ' if entry.bad else ''}{entry.name} {entry.about}", 34 if entry.within is None else 32
-    )
+    name = shown_plain(f"{'✗ ' if entry.bad else ''}{entry.name} {entry.about}", room)
     end = begin + width + 4
     mark = "after" if end < _WIDTH - 66 else "before"
     at = end if mark == "after" else begin - 4
-    labels = (
-        shown_plain(f"{entry.name} {entry.about}", 300),
-        shown_plain(entry.status or entry.kind, 40),
-        took,
-    )
-    title = Markup("<title>{} · {} · {}</title>").format(*labels)
+    named = shown_plain(f"{entry.name} {entry.about}", 300)
+    ended = shown_plain(entry.status or entry.kind, 40)
+    title = Markup("<title>{} · {} · {}</title>").format(named, ended, took)
     label = Markup('<text x="{}" y="{}">{}</text>').format(indent, top + 14, name)
     after = Markup('<text class="took {}" x="{:.1f}" y="{}">{}</text>').format(
         mark, at, top + 14, took
     )
-    return Markup("<g>{}{}{}{}</g>").format(
-        title, label, _draw_bar(kind, begin, top + 4, width), after
-    )
+    bar = _draw_bar(kind, begin, top + 4, width)
+    return Markup("<g>{}{}{}{}</g>").format(title, label, bar, after)
 
 
 def _draw_bar(kind: str, x: float, y: float, width: float, height: float = 12) -> Markup:
-    bar = kind, x, y, width, height
-    return Markup(
-        '<rect class="bar {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>'
-    ).format(*bar)
+    form = '<rect class="bar {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>'
+    return Markup(form).format(kind, x, y, width, height)
 
 
 def draw_days(counts: Mapping[str, Mapping[str, int]], last: date, days: int = 30) -> Markup:
@@ -116,18 +102,14 @@ def draw_days(counts: Mapping[str, Mapping[str, int]], last: date, days: int = 3
     width, height, bars = _SMALL / days, 120, []
     for place, day in enumerate(named):
         top, parts = float(height), counts.get(day, {})
-        summary = (
-            ", ".join(f"{parts[kind]} {kind}" for kind in OUTCOMES if parts.get(kind)) or "none"
-        )
-        drawn = []
-        for kind in OUTCOMES:
-            size = height * parts.get(kind, 0) / most
+        there = [kind for kind in OUTCOMES if parts.get(kind)]
+        summary = ", ".join(f"{parts[kind]} {kind}" for kind in there) or "none"
+        drawn = Markup("")
+        for kind in there:
+            size = height * parts[kind] / most
             top -= size
-            if size:
-                drawn.append(_draw_bar(kind, place * width + 2, top, width - 4, size))
-        bars.append(
-            Markup("<g><title>{}: {}</title>{}</g>").format(day, summary, Markup("").join(drawn))
-        )
+            drawn += _draw_bar(kind, place * width + 2, top, width - 4, size)
+        bars.append(Markup("<g><title>{}: {}</title>{}</g>").format(day, summary, drawn))
     feet = [
         Markup('<text class="foot {}" x="{:.0f}" y="{}">{}</text>').format(
             side, x, height + 16, named[place]
@@ -155,18 +137,17 @@ def draw_parts(
     for row, (label, parts) in enumerate(rows):
         begin, top = float(_LABEL), row * _ROW
         counts = ", ".join(f"{number} {kind}" for kind, number in parts.items() if number)
-        number_text = (
-            f"{100 * sum(parts.values()) / most:.0f} %" if whole else str(sum(parts.values()))
-        )
-        bars = []
+        total = sum(parts.values())
+        number_text = f"{100 * total / most:.0f} %" if whole else str(total)
+        bars = Markup("")
         for kind, part in parts.items():
             size = room * part / most
-            bars.append(_draw_bar(kind, begin, top + 4, size))
+            bars += _draw_bar(kind, begin, top + 4, size)
             begin += size
         title_of = Markup("<title>{}: {}</title>").format(shown_plain(label, 300), counts)
         text = Markup('<text x="2" y="{}">{}</text>').format(top + 14, shown_plain(label, 29))
         after = Markup('<text x="{:.1f}" y="{}">{}</text>').format(begin + 6, top + 14, number_text)
-        drawn.append(Markup("<g>{}{}{}{}</g>").format(title_of, text, Markup("").join(bars), after))
+        drawn.append(Markup("<g>{}{}{}{}</g>").format(title_of, text, bars, after))
     return _frame(title, len(rows) * _ROW, Markup("").join(drawn))
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from typing import Literal, NamedTuple
 
-from doctrine.yaml_reader import YamlError, locate_yaml
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,65 +14,50 @@ if TYPE_CHECKING:
 
 ERROR: Literal["error"] = "error"
 ADVICE: Literal["advice"] = "advice"
-# Every code: how bad, and what it says.
-CODES: Mapping[str, tuple[Literal["error", "advice"], str]] = {
-    "CHARTER_BROKEN": (ERROR, "A charter file cannot be read."),
-    "POLICY_BROKEN": (ERROR, "The policy cannot be read, so agents are shown nothing."),
-    "DOCTRINE_BROKEN": (ERROR, "A doctrine file cannot be used, or its id is taken."),
-    "PROFILE_INVALID": (ERROR, "A profile cannot be used, or its id is taken."),
-    "CONFIG_BROKEN": (ERROR, "A value in config.yaml cannot be used."),
-    "SECRET": (
-        ERROR,
-        "Something that looks like a key or token; agents are shown it, records keep it.",
-    ),
-    "HIDDEN_TEXT": (
-        ERROR,
-        "Characters that nobody sees and agents read: controls, reordering marks, tags.",
-    ),
-    "NO_CHARTER": (ADVICE, "There is no charter: agents receive no governance context."),
+# What each code says: of a file that cannot be used or shared, and of one that is used.
+_ERRORS = {
+    "CHARTER_BROKEN": "A charter file cannot be read.",
+    "POLICY_BROKEN": "The policy cannot be read, so agents are shown nothing.",
+    "DOCTRINE_BROKEN": "A doctrine file cannot be used, or its id is taken.",
+    "PROFILE_INVALID": "A profile cannot be used, or its id is taken.",
+    "CONFIG_BROKEN": "A value in config.yaml cannot be used.",
+    "SECRET": "Something that looks like a key or token; agents are shown it, records keep it.",
+    "HIDDEN_TEXT": "Characters that nobody sees and agents read: controls, reordering marks, tags.",
+}
+_ADVICE = {
+    "NO_CHARTER": "There is no charter: agents receive no governance context.",
     "NO_POLICY_SUMMARY": (
-        ADVICE,
-        "charter.md has no section `## Policy Summary`, the one an agent is shown first.",
+        "charter.md has no section `## Policy Summary`, the one an agent is shown first."
     ),
-    "EMPTY_SECTION": (ADVICE, "A charter section has a heading and nothing below it."),
-    "SECTION_TWICE": (ADVICE, "Two charter sections have the same heading."),
+    "EMPTY_SECTION": "A charter section has a heading and nothing below it.",
+    "SECTION_TWICE": "Two charter sections have the same heading.",
     "CHARTER_TOO_LONG": (
-        ADVICE,
-        "What every context begins with is longer than its share; the rest of it will be cut.",
+        "What every context begins with is longer than its share; the rest of it will be cut."
     ),
     "ALWAYS_SHOWN": (
-        ADVICE,
-        "A rule or section is marked to be shown whole always; the message says its tokens.",
+        "A rule or section is marked to be shown whole always; the message says its tokens."
     ),
-    "APPLIES_UNREAD": (ADVICE, "`applies_to` of a rule holds something that nothing reads."),
-    "SAID_TWICE": (ADVICE, "A directive id or a list stands in charter.yaml twice; both are used."),
-    "POLICY_EMPTY": (ADVICE, "policy.yaml is there and has no rules, so it withholds nothing."),
+    "APPLIES_UNREAD": "`applies_to` of a rule holds something that nothing reads.",
+    "SAID_TWICE": "A directive id or a list stands in charter.yaml twice; both are used.",
+    "POLICY_EMPTY": "policy.yaml is there and has no rules, so it withholds nothing.",
     "ALL_DENIED": (
-        ADVICE,
-        "The policy denies all of the charter, or all doctrine: agents are told that, and no more.",
+        "The policy denies all of the charter, or all doctrine: agents are told that, and no more."
     ),
-    "RULE_MATCHES_NOTHING": (ADVICE, "A policy rule fits nothing there is."),
-    "RULE_SHADOWED": (ADVICE, "An earlier policy rule decides on everything this one fits."),
-    "UNKNOWN_DOCTRINE": (ADVICE, "A name for a doctrine artifact that nobody defines."),
-    "UNKNOWN_PROFILE": (ADVICE, "The graph names a profile that nobody defines."),
-    "UNKNOWN_ACTION": (ADVICE, "The graph names an action no request is routed to."),
-    "UNKNOWN_KIND": (
-        ADVICE,
-        "An artifact is of a kind of its own; it is used, and may be a misspelling.",
-    ),
-    "UNKNOWN_SETTING": (ADVICE, "config.yaml has a key that nothing reads."),
-    "UNREAD_FILE": (
-        ADVICE,
-        "A file lies among charter, profiles or doctrine and nothing reads it.",
-    ),
-    "UNKNOWN_NODE": (
-        ADVICE,
-        "The graph names something that is neither action, role, profile nor artifact.",
-    ),
-    "PROFILE_SHADOWED": (
-        ADVICE,
-        "A profile of the same id in `.kittify/profiles/` is used instead.",
-    ),
+    "RULE_MATCHES_NOTHING": "A policy rule fits nothing there is.",
+    "RULE_SHADOWED": "An earlier policy rule decides on everything this one fits.",
+    "UNKNOWN_DOCTRINE": "A name for a doctrine artifact that nobody defines.",
+    "UNKNOWN_PROFILE": "The graph names a profile that nobody defines.",
+    "UNKNOWN_ACTION": "The graph names an action no request is routed to.",
+    "UNKNOWN_KIND": "An artifact is of a kind of its own; it is used, and may be a misspelling.",
+    "UNKNOWN_SETTING": "config.yaml has a key that nothing reads.",
+    "UNREAD_FILE": "A file lies among charter, profiles or doctrine and nothing reads it.",
+    "UNKNOWN_NODE": "The graph names something that is neither action, role, profile nor artifact.",
+    "PROFILE_SHADOWED": "A profile of the same id in `.kittify/profiles/` is used instead.",
+}
+# Every code: how bad, and what it says.
+CODES: Mapping[str, tuple[Literal["error", "advice"], str]] = {
+    **{code: (ERROR, text) for code, text in _ERRORS.items()},
+    **{code: (ADVICE, text) for code, text in _ADVICE.items()},
 }
 
 
@@ -100,14 +83,6 @@ class LintReport(NamedTuple):
 
 def finding(code: str, path: str, line: int | None, problem: str, repair: str) -> Finding:
     return Finding(CODES[code][0], code, path, line, problem, repair)
-
-
-def read_lines(files: Mapping[str, bytes], path: str) -> Lines:
-    """Return where each node of a YAML file starts; empty where it is none."""
-    try:
-        return locate_yaml(files.get(path, b""), name=path, max_bytes=1 << 20)
-    except YamlError:
-        return {}
 
 
 def suggest(word: str, known: Sequence[str], otherwise: str, prefix: str = "") -> str:

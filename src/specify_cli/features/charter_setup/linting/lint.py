@@ -40,12 +40,12 @@ from doctrine.load import (
 )
 from doctrine.packs import LOCK_PATH, PACKS_FOLDER
 from doctrine.text import UNSEEN, match_glob
-from doctrine.yaml_reader import YamlError, read_yaml
+from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
+from specify_cli.features.charter_setup.existing_rules import fold_line
 from specify_cli.features.charter_setup.linting.findings import (
     Finding,
     find_line_of_item,
     finding,
-    read_lines,
     suggest,
 )
 from specify_cli.features.charter_setup.linting.unread import (
@@ -58,9 +58,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from charter.model import PolicyRule
+    from charter.model import Policy, PolicyRule
     from doctrine.load import Problem, SecretFinder
 
+    Findings = Iterator[Finding]
     Lines = Mapping[tuple[str | int, ...], int]
 
 # Joiners side by side join nothing; a private character has no meaning that a reader could know.
@@ -76,6 +77,23 @@ class ProfileFiles(NamedTuple):
     files: tuple[SourceFile, ...]
     profiles: tuple[AgentProfile, ...]
     problems: tuple[Problem, ...]
+
+
+class _Rules(NamedTuple):
+    """What is linted: the inputs of a context, the profiles, the bytes of every file, and each
+    artifact there is by its uri."""
+
+    inputs: ContextInputs
+    profiles: ProfileFiles
+    files: Mapping[str, bytes]
+    artifacts: Mapping[str, Artifact]
+
+    def read_lines(self, path: str) -> Lines:
+        """Return where each node of a YAML file starts; empty where it is none."""
+        try:
+            return locate_yaml(self.files.get(path, b""), name=path, max_bytes=1 << 20)
+        except YamlError:
+            return {}
 
 
 def lint_project(
@@ -118,12 +136,15 @@ def lint(
     files.update((file.path, file.data) for file in profiles.files)
     if config is not None:
         files[config.path] = config.data
+    # The project's artifacts shadow the shipped ones.
+    artifacts = (*shipped_artifacts(inputs.bundle), *inputs.artifacts)
+    rules = _Rules(inputs, profiles, files, {artifact.uri: artifact for artifact in artifacts})
     findings = [
         *_check_hidden(files),
-        *_report_broken((*inputs.problems, *profiles.problems), files),
-        *_check_charter(inputs, files),
-        *_check_policy(inputs, files),
-        *_check_references(inputs, profiles, files),
+        *(_report_broken(one, rules) for one in (*inputs.problems, *profiles.problems)),
+        *_check_charter(rules),
+        *_check_policy(rules),
+        *_check_references(rules),
         *check_settings(config),
         *(report_unread(path) for path in unread),
     ]
@@ -139,15 +160,11 @@ def _sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 # --- what cannot be used
 
 
-def _report_broken(problems: Iterable[Problem], files: Mapping[str, bytes]) -> Iterator[Finding]:
-    for problem in problems:
-        yield finding(
-            _find_code(problem.path),
-            problem.path,
-            _find_line(problem, files),
-            problem.reason,
-            _repair_of(problem),
-        )
+def _report_broken(problem: Problem, rules: _Rules) -> Finding:
+    path, line = problem.path, _find_line(problem, rules)
+    # Elsewhere the repair sends people here; here it would send them in a circle.
+    repair = "correct this line" if "charter lint" in problem.repair else problem.repair
+    return finding(_find_code(path), path, line, problem.reason, repair)
 
 
 def _find_code(path: str) -> str:
@@ -164,12 +181,12 @@ def _find_code(path: str) -> str:
     return "DOCTRINE_BROKEN" if path.startswith(DOCTRINE_FOLDER) else "CHARTER_BROKEN"
 
 
-def _find_line(problem: Problem, files: Mapping[str, bytes]) -> int | None:
+def _find_line(problem: Problem, rules: _Rules) -> int | None:
     """Return the line of a problem: its own, that of the key its reason begins with or of the id,
     else the first."""
-    if problem.line is not None or problem.path not in files:
+    if problem.line is not None or problem.path not in rules.files:
         return problem.line
-    lines = read_lines(files, problem.path)
+    lines = rules.read_lines(problem.path)
     way = tuple(problem.reason.split(" ", 1)[0].split("."))
     keys = (
         [way[:end] for end in range(len(way), 0, -1)]
@@ -179,15 +196,11 @@ def _find_line(problem: Problem, files: Mapping[str, bytes]) -> int | None:
     return next((lines[key] for key in keys if key in lines), 1)
 
 
-def _repair_of(problem: Problem) -> str:
-    # Elsewhere the repair sends people here; here it would send them in a circle.
-    return "correct this line" if "charter lint" in problem.repair else problem.repair
-
-
 # --- the charter
 
 
-def _check_charter(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator[Finding]:
+def _check_charter(rules: _Rules) -> Findings:
+    inputs, files = rules.inputs, rules.files
     if inputs.charter_state == "missing":
         problem = "there is no charter, so agents receive no governance context"
         yield finding(
@@ -201,14 +214,12 @@ def _check_charter(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterato
         if text is not None:
             yield from _check_prose(text)
     for remark in inputs.charter.remarks:
-        lines = read_lines(files, CHARTER_YAML)
-        yield finding(
-            "SAID_TWICE", CHARTER_YAML, lines.get(remark.path, 1), remark.what, remark.repair
-        )
+        line = rules.read_lines(CHARTER_YAML).get(remark.path, 1)
+        yield finding("SAID_TWICE", CHARTER_YAML, line, remark.what, remark.repair)
     yield from _check_cost(inputs)
 
 
-def _check_cost(inputs: ContextInputs) -> Iterator[Finding]:
+def _check_cost(inputs: ContextInputs) -> Findings:
     """What every context begins with: what is too long for it, and what is always shown whole."""
     room = inputs.settings["always_tokens"] - _OPENING_TOKENS
     size = measure_charter(inputs)
@@ -230,13 +241,13 @@ def _check_cost(inputs: ContextInputs) -> Iterator[Finding]:
         yield finding("ALWAYS_SHOWN", artifact.path or path, 1, problem, repair)
 
 
-def _check_prose(text: str) -> Iterator[Finding]:
+def _check_prose(text: str) -> Findings:
     """Headings that say nothing or the same twice, and the one an agent is shown first."""
     lines = text.replace("\r\n", "\n").split("\n")
     headings = headings_of(lines)
     level = 2 if any(depth == 2 for _, depth, _ in headings) else 1 if len(headings) > 1 else 2
     sections = [(line, title) for line, depth, title in headings if depth == level]
-    if not any(_fold_title(title).startswith("policy summary") for _, title in sections):
+    if not any(fold_line(title).startswith("policy summary") for _, title in sections):
         repair = "begin with `## Policy Summary` and the three to six rules an agent must not miss"
         yield finding(
             "NO_POLICY_SUMMARY", CHARTER_MARKDOWN, 1, "no section `## Policy Summary`", repair
@@ -247,14 +258,9 @@ def _check_prose(text: str) -> Iterator[Finding]:
         body = _strip_comments("\n".join(lines[line + 1 : end]))
         if not any(part.strip() and not part.lstrip().startswith("#") for part in body.split("\n")):
             repair = "write what the heading promises, or remove it"
-            yield finding(
-                "EMPTY_SECTION",
-                CHARTER_MARKDOWN,
-                line + 1,
-                f"nothing under {title or 'this'!r}",
-                repair,
-            )
-        first = seen.setdefault(_fold_title(title), line + 1)
+            problem = f"nothing under {title or 'this'!r}"
+            yield finding("EMPTY_SECTION", CHARTER_MARKDOWN, line + 1, problem, repair)
+        first = seen.setdefault(fold_line(title), line + 1)
         if first != line + 1:
             problem = f"{title!r} is also the heading of line {first}"
             yield finding(
@@ -272,7 +278,7 @@ def _strip_comments(text: str) -> str:
     return "".join((*parts, text[at:]))
 
 
-def _check_hidden(files: Mapping[str, bytes]) -> Iterator[Finding]:
+def _check_hidden(files: Mapping[str, bytes]) -> Findings:
     """Yield a finding for each line that holds characters a reader does not see and an agent
     does."""
     for path, data in files.items():
@@ -284,23 +290,15 @@ def _check_hidden(files: Mapping[str, bytes]) -> Iterator[Finding]:
                     f"a character that nobody sees (U+{ord(match.group()[0]):04X}) at "
                     f"column {match.start() + 1}"
                 )
-                yield finding(
-                    "HIDDEN_TEXT",
-                    path,
-                    number,
-                    problem,
-                    "remove it: agents read what reviewers cannot see",
-                )
-
-
-def _fold_title(title: str) -> str:
-    return " ".join(re.findall(r"\w+", title.casefold()))
+                repair = "remove it: agents read what reviewers cannot see"
+                yield finding("HIDDEN_TEXT", path, number, problem, repair)
 
 
 # --- the policy
 
 
-def _check_policy(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator[Finding]:
+def _check_policy(linted: _Rules) -> Findings:
+    inputs = linted.inputs
     rules = [rule for rule in inputs.policy.rules if not rule.pack]
     if not rules:
         if inputs.policy_state == "present":
@@ -309,9 +307,9 @@ def _check_policy(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator
                 "POLICY_EMPTY", POLICY_PATH, 1, "no rules: everything may be shown", repair
             )
         return
-    artifacts = [*inputs.charter.sections, *_index_known(inputs).values()]
-    lines = read_lines(files, POLICY_PATH)
-    yield from _check_all_denied(inputs, artifacts, lines)
+    artifacts = [*inputs.charter.sections, *linted.artifacts.values()]
+    lines = linted.read_lines(POLICY_PATH)
+    yield from _check_all_denied(inputs.policy, rules, artifacts, lines)
     decided: set[str] = set()
     for position, rule in enumerate(rules):
         line = lines.get(("rules", position), 1)
@@ -321,28 +319,20 @@ def _check_policy(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator
         )
         if whole is not None or (fitting and fitting <= decided):
             by = f"rule {whole!r} decides" if whole is not None else "earlier rules decide"
+            problem = f"{by} on everything rule {rule.id!r} fits"
             repair = "move it up if it is meant to win, else remove it"
-            yield finding(
-                "RULE_SHADOWED",
-                POLICY_PATH,
-                line,
-                f"{by} on everything rule {rule.id!r} fits",
-                repair,
-            )
+            yield finding("RULE_SHADOWED", POLICY_PATH, line, problem, repair)
         elif not fitting:
             yield from _check_idle_rule(rule, line, artifacts)
         decided |= fitting
 
 
 def _check_all_denied(
-    inputs: ContextInputs, artifacts: Sequence[Artifact], lines: Lines
-) -> Iterator[Finding]:
-    rules = [rule for rule in inputs.policy.rules if not rule.pack]
+    policy: Policy, rules: Sequence[PolicyRule], artifacts: Sequence[Artifact], lines: Lines
+) -> Findings:
     for what, ours in (("the charter", True), ("the doctrine", False)):
         deciders = [
-            deciding(inputs.policy, item)
-            for item in artifacts
-            if (item.origin == "charter") is ours
+            deciding(policy, item) for item in artifacts if (item.origin == "charter") is ours
         ]
         denying = [
             rules.index(rule) if rule in rules else 0
@@ -358,22 +348,15 @@ def _check_all_denied(
             yield finding("ALL_DENIED", POLICY_PATH, line, f"all of {what} is denied", repair)
 
 
-def _check_idle_rule(
-    rule: PolicyRule, line: int, artifacts: Sequence[Artifact]
-) -> Iterator[Finding]:
+def _check_idle_rule(rule: PolicyRule, line: int, artifacts: Sequence[Artifact]) -> Findings:
     """Yield a rule that fits nothing. One by tag alone speaks of what is yet to be tagged, unless
     it is misspelt."""
     repair = (
         "correct its match, or remove it; `spec-kitty charter context --explain` shows the uris"
     )
     if rule.uris or rule.kinds:
-        yield finding(
-            "RULE_MATCHES_NOTHING",
-            POLICY_PATH,
-            line,
-            f"rule {rule.id!r} fits nothing there is",
-            repair,
-        )
+        problem = f"rule {rule.id!r} fits nothing there is"
+        yield finding("RULE_MATCHES_NOTHING", POLICY_PATH, line, problem, repair)
         return
     tags = sorted({tag for artifact in artifacts for tag in artifact.tags})
     for tag in rule.tags:
@@ -411,19 +394,9 @@ def _is_wider(patterns: Sequence[str], narrower: Sequence[str]) -> bool:
 # --- names that lead nowhere
 
 
-def _index_known(inputs: ContextInputs) -> dict[str, Artifact]:
-    """Return every artifact by uri; the project's shadow the shipped ones."""
-    artifacts = {artifact.uri: artifact for artifact in shipped_artifacts(inputs.bundle)}
-    artifacts.update((artifact.uri, artifact) for artifact in inputs.artifacts)
-    return artifacts
-
-
-def _check_references(
-    inputs: ContextInputs, profiles: ProfileFiles, files: Mapping[str, bytes]
-) -> Iterator[Finding]:
-    artifacts = _index_known(inputs)
-    known, profile_ids = set(artifacts), {profile.profile_id for profile in profiles.profiles}
-    of_ours = {*KINDS, *(artifact.kind for artifact in artifacts.values())}
+def _check_references(rules: _Rules) -> Findings:
+    inputs, profiles = rules.inputs, rules.profiles
+    of_ours = {*KINDS, *(artifact.kind for artifact in rules.artifacts.values())}
     for prefix, lists in (
         ("activated", inputs.charter.activated),
         ("selected", inputs.charter.selected),
@@ -431,52 +404,43 @@ def _check_references(
         # Charters in the field list other kinds too (tools, paradigms); they are not for us to
         # judge.
         for kind in sorted(of_ours.intersection(lists)):
-            for place, identifier in enumerate(lists[kind]):
-                if f"doctrine://{kind}/{identifier}" not in known:
-                    line = find_line_of_item(
-                        read_lines(files, CHARTER_YAML), f"{prefix}-{kind}s", place
-                    )
-                    yield _report_unknown(CHARTER_YAML, line, kind, identifier, known)
+            listed = (f"{prefix}-{kind}s", kind, lists[kind])
+            yield from _check_list(rules, CHARTER_YAML, *listed)
     used = {profile.digest: profile for profile in profiles.profiles if profile.origin == "project"}
     reported = {problem.path for problem in profiles.problems}
     for file in profiles.files:
         profile = used.get(file.digest)
         if profile is not None:
-            yield from _check_profile(file, profile, known, files)
+            for kind, references in (
+                ("directive", profile.directive_references),
+                ("tactic", profile.tactic_references),
+            ):
+                listed = (f"{kind}-references", kind, references)
+                yield from _check_list(rules, file.path, *listed)
         elif file.path not in reported:
-            yield finding(
-                "PROFILE_SHADOWED",
-                file.path,
-                1,
-                "this profile is not used",
-                "remove it, or give it an id",
-            )
-    ours = {
-        artifact.digest: artifact for artifact in inputs.artifacts if artifact.kind not in KINDS
-    }
+            repair = "remove it, or give it an id"
+            yield finding("PROFILE_SHADOWED", file.path, 1, "this profile is not used", repair)
+    kinds = {item.digest: item.kind for item in inputs.artifacts if item.kind not in KINDS}
     for path, digest in inputs.files.items():
-        if digest in ours:
-            kind = ours[digest].kind
+        if digest in kinds:
+            kind = kinds[digest]
             repair = suggest(kind, KINDS, f"write one of {', '.join(KINDS)}, if one of them fits")
-            line = next(
-                (n for key, n in read_lines(files, path).items() if key in (("kind",), ("type",))),
-                1,
-            )
-            yield finding(
-                "UNKNOWN_KIND", path, line, f"{kind!r} is no kind that doctrine ships with", repair
-            )
+            lines = rules.read_lines(path)
+            line = next((lines[key] for key in lines if key in (("kind",), ("type",))), 1)
+            problem = f"{kind!r} is no kind that doctrine ships with"
+            yield finding("UNKNOWN_KIND", path, line, problem, repair)
     for artifact in inputs.artifacts:
-        yield from _check_applies(artifact, files)
+        yield from _check_applies(rules, artifact)
     for path in GRAPH_PATHS:
-        if path in files:
-            yield from _check_graph(inputs, path, files, known, profile_ids)
+        if path in rules.files:
+            yield from _check_graph(rules, path)
 
 
-def _check_applies(artifact: Artifact, files: Mapping[str, bytes]) -> Iterator[Finding]:
+def _check_applies(rules: _Rules, artifact: Artifact) -> Findings:
     """What of `applies_to` nothing reads: another member, or a kind of work there is none of."""
-    document = _read_yaml(artifact.path, files)
+    document = _read_yaml(artifact.path, rules.files)
     applies = document.get("applies_to") if isinstance(document, dict) else None
-    lines = read_lines(files, artifact.path) if isinstance(applies, dict) else {}
+    lines = rules.read_lines(artifact.path) if isinstance(applies, dict) else {}
     for key in applies if isinstance(applies, dict) else ():
         if key not in Applies._fields:
             repair = suggest(str(key), Applies._fields, f"known are {', '.join(Applies._fields)}")
@@ -501,27 +465,20 @@ def _read_yaml(path: str, files: Mapping[str, bytes]) -> object:
         return None
 
 
-def _check_profile(
-    file: SourceFile, profile: AgentProfile, known: set[str], files: Mapping[str, bytes]
-) -> Iterator[Finding]:
-    for kind, references in (
-        ("directive", profile.directive_references),
-        ("tactic", profile.tactic_references),
-    ):
-        for place, identifier in enumerate(references):
-            if f"doctrine://{kind}/{identifier}" not in known:
-                line = find_line_of_item(read_lines(files, file.path), f"{kind}-references", place)
-                yield _report_unknown(file.path, line, kind, identifier, known)
+def _check_list(
+    rules: _Rules, path: str, key: str, kind: str, identifiers: Sequence[str]
+) -> Findings:
+    """Yield what a list at a key of a file names and nobody defines."""
+    for place, identifier in enumerate(identifiers):
+        if f"doctrine://{kind}/{identifier}" not in rules.artifacts:
+            line = find_line_of_item(rules.read_lines(path), key, place)
+            yield _report_unknown(rules, path, line, kind, identifier)
 
 
-def _check_graph(
-    inputs: ContextInputs,
-    path: str,
-    files: Mapping[str, bytes],
-    known: set[str],
-    profile_ids: set[str],
-) -> Iterator[Finding]:
-    text = files[path].decode("utf-8", "replace")
+def _check_graph(rules: _Rules, path: str) -> Findings:
+    inputs = rules.inputs
+    profile_ids = {profile.profile_id for profile in rules.profiles.profiles}
+    text = rules.files[path].decode("utf-8", "replace")
     for node in dict.fromkeys(node for edge in inputs.edges for node in (edge.source, edge.target)):
         match = re.search(rf"(?<![\w/:.-]){re.escape(node)}(?![\w/:-]|\.\w)", text)
         if match is None:
@@ -529,16 +486,12 @@ def _check_graph(
             continue
         line = text.count("\n", 0, match.start()) + 1
         prefix, _, rest = node.partition(":")
-        if prefix == "doctrine" and node not in known:
+        if prefix == "doctrine" and node not in rules.artifacts:
             kind, _, identifier = rest.removeprefix("//").partition("/")
-            yield _report_unknown(path, line, kind, identifier, known)
+            yield _report_unknown(rules, path, line, kind, identifier)
         elif prefix == "profile" and rest not in profile_ids:
-            repair = suggest(
-                rest,
-                sorted(profile_ids),
-                "`spec-kitty profiles list` shows those there are",
-                "profile:",
-            )
+            otherwise = "`spec-kitty profiles list` shows those there are"
+            repair = suggest(rest, sorted(profile_ids), otherwise, "profile:")
             yield finding("UNKNOWN_PROFILE", path, line, f"no profile has the id {rest!r}", repair)
         elif prefix == "action" and rest not in (actions := _list_actions(inputs)):
             repair = suggest(rest, actions, f"write one of {', '.join(actions)}", "action:")
@@ -558,13 +511,10 @@ def _list_actions(inputs: ContextInputs) -> list[str]:
     )
 
 
-def _report_unknown(path: str, line: int, kind: str, identifier: str, known: set[str]) -> Finding:
+def _report_unknown(rules: _Rules, path: str, line: int, kind: str, identifier: str) -> Finding:
     prefix = f"doctrine://{kind}/"
-    ids = sorted(uri.removeprefix(prefix) for uri in known if uri.startswith(prefix))
+    ids = sorted(uri.removeprefix(prefix) for uri in rules.artifacts if uri.startswith(prefix))
     near = difflib.get_close_matches(identifier, ids, 1)
-    repair = (
-        f"did you mean {near[0]!r}?"
-        if near
-        else f"write it as a {kind} under {DOCTRINE_FOLDER}/, or remove it"
-    )
+    repair = f"write it as a {kind} under {DOCTRINE_FOLDER}/, or remove it"
+    repair = f"did you mean {near[0]!r}?" if near else repair
     return finding("UNKNOWN_DOCTRINE", path, line, f"there is no {kind} {identifier!r}", repair)

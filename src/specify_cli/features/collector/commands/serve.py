@@ -15,13 +15,14 @@ from specify_cli.cli.terminal.output import write_json_lines, write_note, write_
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.features.collector.engines.database import Database
 from specify_cli.features.collector.engines.sqlite import SqliteDatabase
-from specify_cli.features.collector.ledger import Ledger, open_ledger
+from specify_cli.features.collector.ledger import Ledger, open_ledger, read_now
 from specify_cli.features.collector.reading import explained
-from specify_cli.features.collector.server import serve as collector
+from specify_cli.features.collector.server.app import build_app
+from specify_cli.features.collector.server.log import log_to_stderr
 from specify_cli.features.collector.storage import StorageError, StorageUnreachable
 from specify_cli.features.collector.tokens import Tokens
 from specify_cli.features.collector.witness import Witness
-from specify_cli.libraries.web.server import Listening, bind
+from specify_cli.libraries.web.server import Listening, Server, bind
 from specify_cli.libraries.wire.contract import is_signing_secret
 from specify_cli.room import Values
 
@@ -35,13 +36,8 @@ def serve(values: Values) -> int:
     """Serve until told to stop. Raises CallerError, StoredDataError, EnvironmentFault before it
     listens."""
     host, port = _parse_address(str(values["listen"]), anywhere=bool(values["behind_tls_proxy"]))
-    secret = (
-        None
-        if values["secret_file"] is None
-        else _read_secret(str(values["secret_file"]), "--secret-file")
-    )
-    if secret is not None:
-        _check_signing_secret(secret)
+    secret_file = shell.get_text(values, "secret_file")
+    secret = None if secret_file is None else _read_secret(secret_file)
     max_body = values["max_body"]
     assert isinstance(max_body, int)
     if max_body < 1024:
@@ -62,16 +58,20 @@ def serve(values: Values) -> int:
         )
     witness = _open_witness(home, address, shell.get_text(values, "witness"))
     try:
-        collector.serve(
+        bound = _bind(host, port, str(values["listen"]))
+        log_to_stderr()
+        app = build_app(
             storage,
-            tokens,
-            _bind(host, port, str(values["listen"])),
-            partial(_announce, as_json=as_json),
+            lambda secret: tokens.find(secret, read_now()),
             secret=secret,
             max_body=max_body,
+            clock=read_now,
             witness=witness,
-            drain_seconds=drain_seconds,
+            is_draining=lambda: server.is_draining,
         )
+        announce = partial(_announce, as_json=as_json)
+        server = Server(app, bound, announce, drain_seconds)
+        server.answer()
     finally:
         storage.close()
         if witness is not None:
@@ -170,64 +170,44 @@ def _parse_address(text: str, *, anywhere: bool) -> tuple[str, int]:
     return str(address), int(port)
 
 
-def _read_secret(path: str, option: str) -> str:
-    """Return the one word in a file that its owner alone can read. What is wrong is said without
-    the text."""
-    text = _read_private_text(path, option, _LARGEST_SECRET_FILE).strip()
-    if not _SHORTEST <= len(text) < _LARGEST_SECRET_FILE or " " in text or "\n" in text:
-        raise CallerError(
-            "INVALID_VALUE",
-            f"{option} {path}: expected one word of at least {_SHORTEST} printable ASCII "
-            "characters",
-            f"(umask 077; openssl rand -hex 32 > {path})",
-        )
-    return text
-
-
-def _read_private_text(path: str, option: str, limit: int) -> str:
-    """Return the printable ASCII text of a file that its owner alone can read."""
+def _read_secret(path: str) -> str:
+    """Return the signing secret in a file that its owner alone can read. What is wrong is said
+    without the text."""
+    make_one = f"(umask 077; openssl rand -hex 32 > {path})"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise CallerError(
-            "INVALID_VALUE",
-            f"{option} {path}: {error.strerror}",
-            f"(umask 077; openssl rand -hex 32 > {path})",
-        ) from error
+        raise _refuse_secret(f" {path}: {error.strerror}", make_one) from error
     try:
-        stats = os.fstat(descriptor)
-        if not stat.S_ISREG(stats.st_mode):
-            raise CallerError(
-                "INVALID_VALUE", f"{option} {path}: expected a regular file", "name a file"
-            )
-        if stat.S_IMODE(stats.st_mode) & 0o077:
-            raise CallerError(
-                "INVALID_VALUE",
-                f"{option} {path}: expected a file only its owner can read, found mode "
-                f"{stat.S_IMODE(stats.st_mode):o}",
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise _refuse_secret(f" {path}: expected a regular file", "name a file")
+        if stat.S_IMODE(mode) & 0o077:
+            raise _refuse_secret(
+                f" {path}: expected a file only its owner can read, found mode "
+                f"{stat.S_IMODE(mode):o}",
                 f"chmod 600 {path}",
             )
-        data = os.read(descriptor, limit + 1)
+        text = os.read(descriptor, _LARGEST_SECRET_FILE + 1).decode("ascii", "replace").strip()
     finally:
         os.close(descriptor)
-    text = data.decode("ascii", "replace")
     if (
-        len(data) > limit
+        not _SHORTEST <= len(text) < _LARGEST_SECRET_FILE
         or not text.isascii()
-        or not text.replace("\n", "").replace("\r", "").isprintable()
+        or not text.isprintable()
+        or " " in text
     ):
-        raise CallerError(
-            "INVALID_VALUE",
-            f"{option} {path}: expected words of at least {_SHORTEST} printable ASCII characters",
-            f"(umask 077; openssl rand -hex 32 > {path})",
+        raise _refuse_secret(
+            f" {path}: expected one word of at least {_SHORTEST} printable ASCII characters",
+            make_one,
+        )
+    if not is_signing_secret(text):
+        raise _refuse_secret(
+            ": expected a Standard Webhooks secret, whsec_ and base64",
+            "printf 'whsec_%s' \"$(openssl rand -base64 32)\" > FILE",
         )
     return text
 
 
-def _check_signing_secret(secret: str) -> None:
-    if not is_signing_secret(secret):
-        raise CallerError(
-            "INVALID_VALUE",
-            "--secret-file: expected a Standard Webhooks secret, whsec_ and base64",
-            "printf 'whsec_%s' \"$(openssl rand -base64 32)\" > FILE",
-        )
+def _refuse_secret(why: str, suggestion: str) -> CallerError:
+    return CallerError("INVALID_VALUE", f"--secret-file{why}", suggestion)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import chain, groupby
 
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.errors import InvocationError
-from specify_cli.features.collector.reading import list_projects, opened_ledger, page_through
-from specify_cli.features.collector.storage import Filter, Storage
+from specify_cli.features.collector.engines.sql_storage import SqlStorage
+from specify_cli.features.collector.reading import opened_ledger
+from specify_cli.features.collector.storage import (
+    Filter,
+    HeldRecord,
+)
 from specify_cli.features.collector.storage import Row as LedgerRow
 from specify_cli.features.exports.table_commands import ParquetFolder
 from specify_cli.features.exports.tables import TABLES, TEXT, Row, make_tables
@@ -28,7 +32,7 @@ def export_ledger(values: Values) -> int:
     """Write the invocations that a collector holds, a file for each day and project. Raises as
     `ParquetFolder`."""
 
-    def list_rows(storage: Storage) -> Iterator[LedgerRow]:
+    def list_rows(storage: SqlStorage) -> Iterator[LedgerRow]:
         after = None
         while page := storage.rows(Filter(), _PAGE, after):
             yield from page
@@ -38,13 +42,10 @@ def export_ledger(values: Values) -> int:
     rows = files = 0
     with opened_ledger(str(values["db"])) as ledger, ParquetFolder(folder) as parquet:
         # Newest first, so a day's rows come together and no more than a day is held.
-        for day, group in groupby(
-            list_rows(ledger.storage), lambda row: rfc3339(millis_of(row.invocation_id))[:10]
-        ):
+        for day, group in groupby(list_rows(ledger.storage), _get_day):
             projects: dict[str, list[Row]] = {}
             for row in group:
-                name = hashlib.sha256(row.project_uuid.encode()).hexdigest()[:12]
-                projects.setdefault(name, []).append(row._asdict())
+                projects.setdefault(_name_project(row.project_uuid), []).append(row._asdict())
             for name, whole in projects.items():
                 with parquet.open(f"day={day}/project={name}/invocations.parquet", columns) as file:
                     file.write_table(parquet.build(whole, columns))
@@ -69,20 +70,25 @@ def export_ledger(values: Values) -> int:
     return 1 if left_out else 0
 
 
-def _write_held(storage: Storage, parquet: ParquetFolder) -> tuple[int, int, list[dict[str, str]]]:
+def _get_day(item: LedgerRow | HeldRecord) -> str:
+    return rfc3339(millis_of(item.invocation_id))[:10]
+
+
+def _name_project(uuid: str) -> str:
+    return hashlib.sha256(uuid.encode()).hexdigest()[:12]
+
+
+def _write_held(
+    storage: SqlStorage, parquet: ParquetFolder
+) -> tuple[int, int, list[dict[str, str]]]:
     """Write the tables of whole records, a file for each day, project and table; how many, in how
     many files."""
     records = files = 0
     left_out: list[dict[str, str]] = []
-    for project in list_projects(storage):
-        pages = page_through(
-            lambda last, uuid=project.project_uuid: storage.records(uuid, _PAGE, last, bodies=True),  # type: ignore[misc]
-            lambda record: record.invocation_id,
-        )
-        name = hashlib.sha256(project.project_uuid.encode()).hexdigest()[:12]
-        for day, of_day in groupby(
-            pages, lambda record: rfc3339(millis_of(record.invocation_id))[:10]
-        ):
+    for project in storage.iter_projects():
+        pages = storage.page_records(project.project_uuid, bodies=True)
+        name = _name_project(project.project_uuid)
+        for day, of_day in groupby(chain.from_iterable(pages), _get_day):
             tables: dict[str, list[Row]] = {}
             for record in of_day:
                 try:

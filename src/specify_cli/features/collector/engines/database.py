@@ -13,16 +13,21 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
+Rows = list[tuple[Any, ...]]
 
 
 class Transaction(Protocol):
     """Statements that count together or not at all."""
 
-    def run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def run(self, statement: str, values: Sequence[object] = ()) -> Rows:
         """Run one statement and return its rows."""
 
     def run_many(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
         """Run one statement for each row of values."""
+
+
+Act = Callable[[Transaction], T]
+"""What is run as one transaction."""
 
 
 class Database(Protocol):
@@ -33,11 +38,11 @@ class Database(Protocol):
     """Whether rows of a list are found by the table `word` (`words.py`), or by indexes of pairs of
     columns."""
 
-    def write(self, act: Callable[[Transaction], T]) -> T:
+    def write(self, act: Act[T]) -> T:
         """Run an act as one transaction and return its result once that is durable; it may run more
         than once."""
 
-    def read(self, act: Callable[[Transaction], T]) -> T:
+    def read(self, act: Act[T]) -> T:
         """Run an act that changes nothing."""
 
     def purge(self) -> bool:

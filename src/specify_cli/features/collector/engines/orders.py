@@ -10,7 +10,6 @@ what was refused.
 import json
 import secrets
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from specify_cli.features.collector.engines.database import Transaction
 from specify_cli.features.collector.engines.rows import (
@@ -18,6 +17,7 @@ from specify_cli.features.collector.engines.rows import (
     count_conflict,
     find_objects,
     read_phases,
+    read_record,
     write_record,
     write_rows,
     write_words,
@@ -35,11 +35,11 @@ from specify_cli.features.collector.storage import (
     ERASURE,
     HELD,
     STORED,
-    Conflict,
     Order,
     Place,
     RecordPiece,
     compute_digest,
+    make_conflict,
     row_of,
 )
 from specify_cli.libraries.wire.contract import canonical
@@ -64,10 +64,9 @@ def read_orders(
     return orders
 
 
-def read_orders_of(transaction: Transaction, project: str, invocation_id: str) -> list[Order]:
+def read_orders_of(transaction: Transaction, place: Place) -> list[Order]:
     """Return the orders of one invocation, the first one first."""
-    found = read_orders(transaction, [(invocation_id, project)])
-    return found.get(Place(invocation_id, project), [])
+    return read_orders(transaction, [place]).get(place, [])
 
 
 def apply_order(
@@ -77,26 +76,17 @@ def apply_order(
 
     `words` says whether the list is found by its words.
     """
-    known = read_orders_of(transaction, place.project_uuid, place.invocation_id)
+    known = read_orders_of(transaction, place)
     before = {one.file: one.annex for one in known}
     if order.file in before:
         return DUPLICATE if before[order.file] == order.annex else CONFLICT
     if order.event == "erased" and find_hold([one.fields for one in known]) is not None:
-        tried = Conflict(
-            place.project_uuid,
-            place.invocation_id,
-            ERASURE,
-            "",
-            compute_digest(order.annex),
-            now,
-            now,
-            1,
-            client,
-        )
+        tried = make_conflict(place, ERASURE, "", compute_digest(order.annex), now, client)
         count_conflict(transaction, tried)
         return HELD
-    held = _read_record(transaction, place)
-    order = name_gone(order, () if held is None else held.piece.objects)
+    held, _ = read_record(transaction, place)
+    named = () if held is None else tuple(json.loads(held.body).get("objects", ()))
+    order = name_gone(order, named)
     transaction.run(
         "INSERT INTO record_order (project_uuid, invocation_id, file, received_at, client, body)"
         " VALUES (?, ?, ?, ?, ?, ?)",
@@ -106,9 +96,11 @@ def apply_order(
     if order.event == "erased":
         _erase_phases(transaction, place, orders, words=words)
     if held is not None:
-        left = erase_record(held.piece, orders)
+        report = decode_report(held.report)
+        piece = RecordPiece(place.invocation_id, held.body, report, "", named)
+        left = erase_record(piece, orders)
         write_record(transaction, place.project_uuid, left, held.received_at, held.client)
-        _drop_objects(transaction, place, set(held.piece.objects) - set(left.objects))
+        _drop_objects(transaction, place, set(named) - set(left.objects))
     return STORED
 
 
@@ -145,24 +137,6 @@ def _erase_phases(
             " AND phase = ? AND sent_sha256 = ?",
             (secrets.token_hex(32), *place, phase, sent),
         )
-
-
-class _Held(NamedTuple):
-    piece: RecordPiece
-    received_at: str
-    client: str
-
-
-def _read_record(transaction: Transaction, place: Place) -> _Held | None:
-    for received_at, client, report, body in transaction.run(
-        "SELECT received_at, client, report, body FROM record"
-        " WHERE project_uuid = ? AND invocation_id = ?",
-        (place.project_uuid, place.invocation_id),
-    ):
-        named = tuple(json.loads(body).get("objects", ()))
-        piece = RecordPiece(place.invocation_id, body, decode_report(report), "", named)
-        return _Held(piece, received_at, client)
-    return None
 
 
 def _drop_objects(transaction: Transaction, place: Place, candidates: set[str]) -> None:

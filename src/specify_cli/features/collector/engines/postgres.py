@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from specify_cli.features.collector.engines.database import Transaction, read_steps
+from specify_cli.features.collector.engines.database import Act, Rows, Transaction, read_steps
 from specify_cli.features.collector.storage import StorageError, StorageUnreachable, StorageUnusable
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class _Statements:
     def __init__(self, connection: "psycopg.Connection[Any]") -> None:
         self._connection = connection
 
-    def run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def run(self, statement: str, values: Sequence[object] = ()) -> Rows:
         escaped = [_escape(value) for value in values]
         cursor = self._connection.execute(_translate(statement), escaped)
         if cursor.description is None:
@@ -116,7 +116,7 @@ class PostgresDatabase:
         connection.execute("SET statement_timeout = '30s'")
         return connection
 
-    def write(self, act: Callable[[Transaction], T]) -> T:
+    def write(self, act: Act[T]) -> T:
         def run(connection: "psycopg.Connection[Any]") -> T:
             # Ends with COMMIT, after which the result counts.
             with connection.transaction():
@@ -124,7 +124,7 @@ class PostgresDatabase:
 
         return self._run(run)
 
-    def read(self, act: Callable[[Transaction], T]) -> T:
+    def read(self, act: Act[T]) -> T:
         return self._run(lambda connection: act(_Statements(connection)))
 
     def _run(self, run: Callable[["psycopg.Connection[Any]"], T]) -> T:

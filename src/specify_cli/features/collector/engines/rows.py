@@ -16,6 +16,7 @@ from specify_cli.features.collector.storage import (
     OPEN,
     Changes,
     Conflict,
+    HeldRecord,
     LogConflict,
     Place,
     RecordPiece,
@@ -180,6 +181,17 @@ def write_record(
             compute_digest(piece.body),
         ),
     )
+
+
+def read_record(transaction: Transaction, place: Place) -> tuple[HeldRecord | None, str]:
+    """Return the whole record that is held of an invocation, and the digest it was written with."""
+    for *row, digest in transaction.run(
+        f"SELECT {', '.join(HeldRecord._fields)}, digest FROM record"
+        " WHERE invocation_id = ? AND project_uuid = ?",
+        place,
+    ):
+        return HeldRecord(*row), digest
+    return None, ""
 
 
 def expect_objects(transaction: Transaction, project: str, digests: Sequence[str]) -> list[str]:

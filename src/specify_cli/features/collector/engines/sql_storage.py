@@ -7,11 +7,11 @@ after another, and what a batch sees of its keys stays as it is until the batch 
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
-from specify_cli.features.collector.engines.database import Database, Transaction
+from specify_cli.features.collector.engines.database import Database, Rows, Transaction
 from specify_cli.features.collector.engines.orders import (
     apply_order,
     read_orders,
@@ -25,6 +25,7 @@ from specify_cli.features.collector.engines.rows import (
     find_objects,
     read_leaves,
     read_phases,
+    read_record,
     write_changes,
     write_log_conflict,
     write_record,
@@ -47,6 +48,7 @@ from specify_cli.features.collector.storage import (
     RECORD,
     STORED,
     Conflict,
+    Event,
     Filter,
     HeldLog,
     HeldRecord,
@@ -69,6 +71,7 @@ from specify_cli.features.collector.storage import (
     is_whole,
     judge_leaves,
     judge_record,
+    make_conflict,
     project_of,
     read_state,
 )
@@ -80,25 +83,28 @@ _ACTORS = 64
 # A page is merged from at most so many lists, each read from an index; so many, and values, go into
 # one statement.
 _LISTS, _LISTS_AT_ONCE, _VALUES_AT_ONCE = 4_000, 400, 30_000
+_PAGE = 1_000
 _LOCK = (
     "INSERT INTO totals (project_uuid, invocations, open, events, conflicts) VALUES (?, 0, 0, 0, 0)"
     " ON CONFLICT (project_uuid) DO UPDATE SET open = totals.open"
 )
 _COLUMNS = ", ".join(Row._fields)
-_Conditions = tuple[list[str], list[str]]
 
 
 class SqlStorage:
-    """The Protocol of `collector.storage` on a Database."""
+    """Where a collector keeps events. Methods may be called from several threads at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def _select(self, statement: str, values: Sequence[object] = ()) -> Rows:
+        return self._database.read(lambda transaction: transaction.run(statement, values))
 
     def require_whole(self, address: str) -> None:
         """Refuse a database of an older version some of whose projects lie in others. Raises
         StorageUnusable."""
         apart = "SELECT count(*) FROM placement WHERE shard NOT IN (SELECT name FROM shard)"
-        [(number,)] = self._database.read(lambda transaction: transaction.run(apart))
+        [(number,)] = self._select(apart)
         if number:
             raise StorageUnusable(
                 f"{address}: {number} of its projects lie in other databases (shards), which "
@@ -116,9 +122,12 @@ class SqlStorage:
 
         self._database.write(rewrite)
 
-    def accept(
-        self, events: Sequence[Mapping[str, object]], now: str, client: str = ""
-    ) -> list[str]:
+    def accept(self, events: Sequence[Event], now: str, client: str = "") -> list[str]:
+        """Store a batch of faultless events in one step; a verdict for each, durably.
+
+        The client that first sent a phase of an invocation owns it: what another one adds is OWNED,
+        and not stored.
+        """
         if not events:
             return []
         projects = sorted({project_of(event) for event in events})
@@ -152,6 +161,8 @@ class SqlStorage:
         return self._database.write(store)
 
     def rows(self, filters: Filter, limit: int, after: Place | None = None) -> list[Row]:
+        """At most `limit` invocations, newest first, those after a place if one is given."""
+
         def read(transaction: Transaction) -> list[Row]:
             actors: list[str] | None = None
             if filters.actor is not None:
@@ -163,20 +174,16 @@ class SqlStorage:
             wanted = _list_wanted(filters, actors)
             if not all(wanted.values()):
                 return []
+            many = actors is not None and "actor_id" not in wanted
+            page = _Page(filters, wanted, many, limit, after)
             if self._database.HAS_WORDS and (match := compose_match(wanted)):
-                return _read_found(transaction, match, *_plan_found(filters, actors, after), limit)
-            order, where, values, lists = _plan_page(filters, actors, after)
-            rows: list[Row] = []
-            at_once = max(1, min(_LISTS_AT_ONCE, _VALUES_AT_ONCE // (len(values) + 4)))
-            for first in range(0, len(lists), at_once):
-                rows += _read_lists(
-                    transaction, order, where, values, lists[first : first + at_once], limit
-                )
-            return sorted(rows, key=lambda row: row.place, reverse=True)[:limit]
+                return _read_found(transaction, page, match)
+            return _read_merged(transaction, page)
 
         return self._database.read(read)
 
     def phases(self, invocation_id: str, projects: Projects = None) -> dict[str, list[StoredEvent]]:
+        """Return what is held of an invocation, Started first, by the project's uuid."""
         where, values = _restrict(projects, ["invocation_id = ?"], [invocation_id])
         stored_phases = self._database.read(
             lambda transaction: read_phases(transaction, where, values)
@@ -186,43 +193,44 @@ class SqlStorage:
     def conflicts(
         self, limit: int, projects: Projects = None, invocation_id: str | None = None
     ) -> list[Conflict]:
+        """Return the conflicts seen last, newest first; of one invocation where it is named."""
         named = ([], []) if invocation_id is None else (["invocation_id = ?"], [invocation_id])
         where, values = _restrict(projects, *named)
-        rows = self._database.read(
-            lambda transaction: transaction.run(
-                f"SELECT {', '.join(Conflict._fields)} FROM conflict WHERE {where}"
-                " ORDER BY last_at DESC, invocation_id DESC, project_uuid DESC, phase DESC, "
-                "sent_sha256 DESC LIMIT ?",
-                (*values, limit),
-            )
+        rows = self._select(
+            f"SELECT {', '.join(Conflict._fields)} FROM conflict WHERE {where}"
+            " ORDER BY last_at DESC, invocation_id DESC, project_uuid DESC, phase DESC, "
+            "sent_sha256 DESC LIMIT ?",
+            (*values, limit),
         )
         return [Conflict(*item) for item in rows]
 
     def totals(self, projects: Projects = None) -> Totals:
+        """Return how much there is."""
         where, values = _restrict(projects)
         sums = ", ".join(f"coalesce(sum({name}), 0)" for name in Totals._fields)
-        [row] = self._database.read(
-            lambda transaction: transaction.run(f"SELECT {sums} FROM totals WHERE {where}", values)
-        )
+        [row] = self._select(f"SELECT {sums} FROM totals WHERE {where}", values)
         return Totals(*map(int, row))
 
     def keep_record(
         self, project: str, sent: RecordPiece, now: str, client: str
     ) -> tuple[str, list[str]]:
-        key = (project, sent.invocation_id)
+        """Store a whole record beside its events, durably; STORED, DUPLICATE, CONFLICT, OWNED or
+        UNKNOWN.
+
+        A record that came before is replaced where the new one adds lines or annexes to it. The
+        digests are those of the objects it leads to that are not held yet, sorted.
+        """
+        place = Place(sent.invocation_id, project)
 
         def store(transaction: Transaction) -> tuple[str, list[str]]:
             transaction.run(_LOCK, (project,))
-            stored_phases = read_phases(transaction, "project_uuid = ? AND invocation_id = ?", key)
-            phases = {one.phase: one for phases in stored_phases.values() for one in phases}
-            rows = transaction.run(
-                "SELECT received_at, client, report, body, digest FROM record"
-                " WHERE project_uuid = ? AND invocation_id = ?",
-                key,
-            )
-            stored = HeldRecord(sent.invocation_id, *rows[0][:4]) if rows else None
+            where = "invocation_id = ? AND project_uuid = ?"
+            phases = {
+                one.phase: one for one in read_phases(transaction, where, place).get(place, ())
+            }
+            stored, digest = read_record(transaction, place)
             # What was erased here stays so, whoever sends the record again.
-            piece = erase_record(sent, read_orders_of(transaction, *key))
+            piece = erase_record(sent, read_orders_of(transaction, place))
             known = None if stored is None else decode_report(stored.report)
             verdict = judge_record(phases, stored, known, piece, client)
             if verdict == STORED:
@@ -239,30 +247,24 @@ class SqlStorage:
                     ),
                 )
             elif verdict in (CONFLICT, OWNED):
-                one = Conflict(
-                    project,
-                    piece.invocation_id,
-                    RECORD,
-                    rows[0][4] if rows else "",
-                    compute_digest(piece.body),
-                    now,
-                    now,
-                    1,
-                    client,
-                )
+                sent_digest = compute_digest(piece.body)
+                one = make_conflict(place, RECORD, digest, sent_digest, now, client)
                 count_conflict(transaction, one)
-            missing = (
-                expect_objects(transaction, project, piece.objects)
-                if verdict in (STORED, DUPLICATE)
-                else []
-            )
-            return verdict, missing
+            if verdict not in (STORED, DUPLICATE):
+                return verdict, []
+            return verdict, expect_objects(transaction, project, piece.objects)
 
         return self._database.write(store)
 
     def keep_order(
         self, project: str, invocation_id: str, order: Order, now: str, client: str
     ) -> tuple[str, bool]:
+        """Keep an order and carry it out on everything that is held of a record, durably; STORED,
+        DUPLICATE, CONFLICT or HELD, and whether nothing of what was erased is left in the tables.
+
+        It counts for whatever is sent of the record later.
+        """
+
         def store(transaction: Transaction) -> str:
             transaction.run(_LOCK, (project,))
             verdict = apply_order(
@@ -282,11 +284,14 @@ class SqlStorage:
         return verdict, order.event != "erased" or self._database.purge()
 
     def orders(self, project: str, invocation_id: str) -> list[Order]:
-        return self._database.read(
-            lambda transaction: read_orders_of(transaction, project, invocation_id)
-        )
+        """Return the orders of a record, the first one first."""
+        place = Place(invocation_id, project)
+        return self._database.read(lambda transaction: read_orders_of(transaction, place))
 
     def keep_objects(self, project: str, objects: Mapping[str, str]) -> int:
+        """Store objects that records of the project name and that are missing, durably; how many
+        were."""
+
         def store(transaction: Transaction) -> int:
             transaction.run(_LOCK, (project,))
             missing = list(find_objects(transaction, project, sorted(objects), "body IS NULL"))
@@ -305,6 +310,8 @@ class SqlStorage:
         return self._database.write(store) if objects else 0
 
     def objects(self, project: str, digests: Sequence[str]) -> dict[str, str]:
+        """Return those of some objects that are held. Raises StorageError where one is not what its
+        name says."""
         rows = self._database.read(
             lambda transaction: dict(
                 find_objects(transaction, project, digests, "body IS NOT NULL")
@@ -315,6 +322,11 @@ class SqlStorage:
         return rows
 
     def keep_leaves(self, project: str, piece: LogPiece, now: str, client: str) -> tuple[str, int]:
+        """Store leaves that follow those held, durably; a verdict, APART where they do not follow,
+        and how many are.
+
+        What contradicts the log that is held is kept as a LogConflict.
+        """
         key = (project, piece.name)
 
         def store(transaction: Transaction) -> tuple[str, int]:
@@ -361,38 +373,36 @@ class SqlStorage:
         return self._database.write(store)
 
     def log_conflicts(self, project: str) -> list[LogConflict]:
-        rows = self._database.read(
-            lambda transaction: transaction.run(
-                f"SELECT {', '.join(LogConflict._fields)} FROM log_conflict WHERE project_uuid = ?"
-                " ORDER BY first_at, name, client, digest",
-                (project,),
-            )
+        """Return the states that contradicted the logs of a project, the first one first."""
+        rows = self._select(
+            f"SELECT {', '.join(LogConflict._fields)} FROM log_conflict WHERE project_uuid = ?"
+            " ORDER BY first_at, name, client, digest",
+            (project,),
         )
         return [LogConflict(*row) for row in rows]
 
     def projects(self, projects: Projects, limit: int, after: str = "") -> list[ProjectRow]:
+        """Return at most `limit` projects by their uuids, those after one if one is given."""
         where, values = _restrict(
             projects, ["project_uuid > ?", "invocations + revision > 0"], [after]
         )
-        rows = self._database.read(
-            lambda transaction: transaction.run(
-                f"SELECT {', '.join(ProjectRow._fields)} FROM totals WHERE {where} ORDER BY "
-                "project_uuid LIMIT ?",
-                (*values, limit),
-            )
+        rows = self._select(
+            f"SELECT {', '.join(ProjectRow._fields)} FROM totals WHERE {where} ORDER BY "
+            "project_uuid LIMIT ?",
+            (*values, limit),
         )
         return [ProjectRow(*row) for row in rows]
 
     def records(
         self, project: str, limit: int, after: str = "", *, bodies: bool = False
     ) -> list[HeldRecord]:
+        """Return at most `limit` whole records of a project by their ids, those after one if one is
+        given."""
         named = ", ".join(HeldRecord._fields[: None if bodies else -1])
-        rows = self._database.read(
-            lambda transaction: transaction.run(
-                f"SELECT {named}{', digest' if bodies else ''} FROM record"
-                " WHERE project_uuid = ? AND invocation_id > ? ORDER BY invocation_id LIMIT ?",
-                (project, after, limit),
-            )
+        rows = self._select(
+            f"SELECT {named}{', digest' if bodies else ''} FROM record"
+            " WHERE project_uuid = ? AND invocation_id > ? ORDER BY invocation_id LIMIT ?",
+            (project, after, limit),
         )
         if not bodies:
             return [HeldRecord(*row) for row in rows]
@@ -400,21 +410,39 @@ class SqlStorage:
             check_text(digest, row[-1], row[0])
         return [HeldRecord(*row[:-1]) for row in rows]
 
+    def iter_projects(self) -> Iterator[ProjectRow]:
+        """Yield every project that something is held of, by their uuids."""
+        last = ""
+        while rows := self.projects(None, _PAGE, last):
+            yield from rows
+            last = rows[-1].project_uuid
+
+    def page_records(
+        self, project: str, size: int = _PAGE, *, bodies: bool = False
+    ) -> Iterator[list[HeldRecord]]:
+        """Yield the whole records of a project by their ids, so many at a time."""
+        last = ""
+        while page := self.records(project, size, last, bodies=bodies):
+            yield page
+            last = page[-1].invocation_id
+
     def bodies(self, places: Sequence[Place]) -> dict[Place, str]:
+        """Return the whole records that are held of some invocations, as they were sent."""
+
         def read(transaction: Transaction) -> dict[Place, str]:
             bodies: dict[Place, str] = {}
             for place in places:
-                for body, digest in transaction.run(
-                    "SELECT body, digest FROM record WHERE invocation_id = ? AND project_uuid = ?",
-                    place,
-                ):
-                    check_text(digest, body, place.invocation_id)
-                    bodies[place] = body
+                held, digest = read_record(transaction, place)
+                if held is not None:
+                    check_text(digest, held.body, place.invocation_id)
+                    bodies[place] = held.body
             return bodies
 
         return self._database.read(read)
 
     def logs(self, project: str) -> list[HeldLog]:
+        """Return the logs of a project by their names."""
+
         def read(transaction: Transaction) -> list[HeldLog]:
             rows = transaction.run(
                 "SELECT name, client, keys, checkpoint FROM log WHERE project_uuid = ? ORDER BY "
@@ -432,6 +460,7 @@ class SqlStorage:
         return self._database.read(read)
 
     def close(self) -> None:
+        """Let go of what the engine holds."""
         self._database.close()
 
 
@@ -466,31 +495,42 @@ def _list_wanted(filters: Filter, actors: Sequence[str] | None) -> dict[str, Seq
     return {column: values for column, values in wanted.items() if values is not None}
 
 
-def _bound_page(
-    filters: Filter, actors: Sequence[str] | None, after: Place | None, order: str
-) -> _Conditions:
-    """Return the conditions that no column of equal values states: many actors, and the ends of the
-    page."""
-    where, values = [], []
-    if actors is not None and len(actors) > _ACTORS:
-        where.append("(actor_id || '') IN (SELECT actor_id FROM actor WHERE instr(folded, ?) > 0)")
-        values.append(str(filters.actor).casefold())
-    if filters.since is not None:
-        where.append(f"{order} >= ?")
-        values.append(filters.since)
-    ends = [end for end in (after, filters.until and Place(filters.until, "")) if end]
-    if ends:
-        # One bound: of two an engine begins at either, and walks from there to the other.
-        where.append(f"({order}, project_uuid) < (?, ?)")
-        values += min(ends)
-    return where, values
+class _Page(NamedTuple):
+    """A page of the list: at most `limit` rows, those after a place if one is given.
+
+    `wanted` are the values that a row may have in each column that is asked for. With
+    `many_actors` the filter fits more of them than are named there.
+    """
+
+    filters: Filter
+    wanted: dict[str, Sequence[str]]
+    many_actors: bool
+    limit: int
+    after: Place | None
+
+    def bound(self, order: str) -> tuple[list[str], list[str]]:
+        """Return the conditions that no column of equal values states, many actors and the ends of
+        the page, and their values."""
+        filters = self.filters
+        where, values = [], []
+        if self.many_actors:
+            where.append(
+                "(actor_id || '') IN (SELECT actor_id FROM actor WHERE instr(folded, ?) > 0)"
+            )
+            values.append(str(filters.actor).casefold())
+        if filters.since is not None:
+            where.append(f"{order} >= ?")
+            values.append(filters.since)
+        ends = [end for end in (self.after, filters.until and Place(filters.until, "")) if end]
+        if ends:
+            # One bound: of two an engine begins at either, and walks from there to the other.
+            where.append(f"({order}, project_uuid) < (?, ?)")
+            values += min(ends)
+        return where, values
 
 
-def _plan_page(
-    filters: Filter, actors: Sequence[str] | None, after: Place | None
-) -> tuple[str, list[str], list[str], list[tuple[tuple[str, str], ...]]]:
-    """Return the order of a page, its conditions, their values, and the lists it is merged from, by
-    columns and values.
+def _read_merged(transaction: Transaction, page: _Page) -> list[Row]:
+    """Return the rows of a page, merged from lists.
 
     Each list is one range of an index in the order of the page: an index for each pair of columns
     makes that so for every pair of filters. What would be too many lists is a condition, which no
@@ -499,8 +539,7 @@ def _plan_page(
     where: list[str] = []
     values: list[str] = []
     lists: list[tuple[tuple[str, str], ...]] = [()]
-    wanted = _list_wanted(filters, actors)
-    for column, chosen in wanted.items():
+    for column, chosen in page.wanted.items():
         if column in ("profile_id", "action"):
             where.append(f"{column} = ?")
             values += chosen
@@ -510,42 +549,41 @@ def _plan_page(
             where.append(f"({column} || '') IN ({', '.join('?' * len(chosen))})")
             values += chosen
     # What is walked newest first, whatever it holds, follows the primary key.
-    order = (
-        "ordinal" if lists != [()] or wanted.keys() & {"profile_id", "action"} else "invocation_id"
-    )
-    conditions, more = _bound_page(filters, actors, after, order)
-    return order, where + conditions, values + more, lists
+    has_index = lists != [()] or page.wanted.keys() & {"profile_id", "action"}
+    order = "ordinal" if has_index else "invocation_id"
+    conditions, more = page.bound(order)
+    where, values = where + conditions, values + more
+    rows: list[Row] = []
+    at_once = max(1, min(_LISTS_AT_ONCE, _VALUES_AT_ONCE // (len(values) + 4)))
+    for first in range(0, len(lists), at_once):
+        parts: list[str] = []
+        parameters: list[object] = []
+        for number, one in enumerate(lists[first : first + at_once]):
+            met = " AND ".join([*where, *(f"{column} = ?" for column, _ in one)]) or "1 = 1"
+            parts.append(
+                f"SELECT * FROM (SELECT {_COLUMNS}, digest FROM invocation WHERE {met}"
+                f" ORDER BY {order} DESC, project_uuid DESC LIMIT ?) AS list_{number}"
+            )
+            parameters += [*values, *(value for _, value in one), page.limit]
+        rows += _check_rows(transaction.run(" UNION ALL ".join(parts), parameters))
+    return sorted(rows, key=lambda row: row.place, reverse=True)[: page.limit]
 
 
-def _plan_found(
-    filters: Filter, actors: Sequence[str] | None, after: Place | None
-) -> tuple[int, int, str, list[str]]:
-    """Return the places that a page may lie at, and what rows there have to meet, as a condition
-    with its values."""
-    where, values = _bound_page(filters, actors, after, "invocation_id")
-    for column, chosen in _list_wanted(filters, actors).items():
+def _read_found(transaction: Transaction, page: _Page, match: str) -> list[Row]:
+    """Return the newest rows at places whose words answer a question, as far as they meet it."""
+    where, values = page.bound("invocation_id")
+    for column, chosen in page.wanted.items():
         where.append(f"{column} IN (SELECT value FROM json_each(?))")
         values.append(json.dumps(chosen))
-    ends = [place_of(end) for end in (after and after.invocation_id, filters.until) if end]
-    return place_of(filters.since or ""), min(ends, default=2**63 - 1), " AND ".join(where), values
-
-
-def _read_found(
-    transaction: Transaction,
-    match: str,
-    low: int,
-    high: int,
-    where: str,
-    values: Sequence[str],
-    limit: int,
-) -> list[Row]:
-    """Return the newest rows at places whose words answer a question."""
+    last = (page.after and page.after.invocation_id, page.filters.until)
+    low = place_of(page.filters.since or "")
+    high = min((place_of(end) for end in last if end), default=2**63 - 1)
     rows: list[Row] = []
-    while len(rows) < limit:
+    while len(rows) < page.limit:
         found = transaction.run(
             "SELECT rowid FROM word WHERE word MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid "
             "DESC LIMIT ?",
-            (match, low, high, limit),
+            (match, low, high, page.limit),
         )
         if not found:
             break
@@ -554,32 +592,13 @@ def _read_found(
         rows += _check_rows(
             transaction.run(
                 f"SELECT {_COLUMNS}, digest FROM json_each(?) AS found CROSS JOIN invocation"
-                f" ON invocation_id BETWEEN found.value AND found.value || '~' WHERE {where}"
+                " ON invocation_id BETWEEN found.value AND found.value || '~'"
+                f" WHERE {' AND '.join(where)}"
                 " ORDER BY invocation_id DESC, project_uuid DESC LIMIT ?",
-                (prefixes, *values, limit - len(rows)),
+                (prefixes, *values, page.limit - len(rows)),
             )
         )
     return rows
-
-
-def _read_lists(
-    transaction: Transaction,
-    order: str,
-    where: Sequence[str],
-    values: Sequence[str],
-    lists: Sequence[Sequence[tuple[str, str]]],
-    limit: int,
-) -> list[Row]:
-    parts: list[str] = []
-    parameters: list[object] = []
-    for number, one in enumerate(lists):
-        conditions = " AND ".join([*where, *(f"{column} = ?" for column, _ in one)]) or "1 = 1"
-        parts.append(
-            f"SELECT * FROM (SELECT {_COLUMNS}, digest FROM invocation WHERE {conditions}"
-            f" ORDER BY {order} DESC, project_uuid DESC LIMIT ?) AS list_{number}"
-        )
-        parameters += [*values, *(value for _, value in one), limit]
-    return _check_rows(transaction.run(" UNION ALL ".join(parts), parameters))
 
 
 def _check_rows(found: Sequence[tuple[Any, ...]]) -> list[Row]:

@@ -5,11 +5,12 @@ database = SqliteDatabase("events.db")
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
 
 from doctrine import os
-from specify_cli.features.collector.engines.database import Transaction, read_steps
+from specify_cli.features.collector.engines.database import Act, Rows, Transaction, read_steps
 from specify_cli.features.collector.engines.words import COLUMNS, list_words, place_of
 from specify_cli.features.collector.storage import StorageError, StorageUnusable
 
@@ -35,14 +36,14 @@ class _Connection:
         self.raw.create_function("place_of", 1, place_of, deterministic=True)
         self.raw.create_function("list_words", len(COLUMNS), _join_words, deterministic=True)
 
-    def run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def run(self, statement: str, values: Sequence[object] = ()) -> Rows:
         return self.raw.execute(statement, values).fetchall()
 
     def run_many(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
         self.raw.executemany(statement, rows)
 
-    def run_transaction(self, begin: str, act: Callable[[Transaction], T]) -> T:
-        with self.lock:
+    def run_transaction(self, begin: str, act: Act[T]) -> T:
+        with self.lock, _explained():
             self.raw.execute(begin)
             try:
                 result = act(self)
@@ -52,6 +53,15 @@ class _Connection:
                     self.raw.execute("ROLLBACK")
                 raise
             return result
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raise StorageError where SQLite, or the disk below it, refuses."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StorageError(str(error)) from error
 
 
 class SqliteDatabase:
@@ -83,35 +93,26 @@ class SqliteDatabase:
             # What is deleted is overwritten, in pages of this connection.
             self._writer.run("PRAGMA secure_delete = 1")
             self._reader.run("PRAGMA query_only = 1")
-        except sqlite3.DatabaseError as error:
-            self.close()
-            raise StorageUnusable(f"{path}: {error}") from error
         except StorageUnusable:
             self.close()
             raise
+        except (sqlite3.DatabaseError, StorageError) as error:
+            self.close()
+            raise StorageUnusable(f"{path}: {error}") from error
 
-    def write(self, act: Callable[[Transaction], T]) -> T:
-        try:
-            # Of two processes one waits here, not in the middle.
-            return self._writer.run_transaction("BEGIN IMMEDIATE", act)
-        except sqlite3.Error as error:
-            raise StorageError(str(error)) from error
+    def write(self, act: Act[T]) -> T:
+        # Of two processes one waits here, not in the middle.
+        return self._writer.run_transaction("BEGIN IMMEDIATE", act)
 
-    def read(self, act: Callable[[Transaction], T]) -> T:
-        try:
-            return self._reader.run_transaction("BEGIN", act)
-        except sqlite3.Error as error:
-            raise StorageError(str(error)) from error
+    def read(self, act: Act[T]) -> T:
+        return self._reader.run_transaction("BEGIN", act)
 
     def purge(self) -> bool:
         """Write the words anew, which keep what was deleted until then, and empty the log; a reader
         that is in the middle of it keeps the log."""
-        try:
-            with self._writer.lock:
-                self._writer.run("INSERT INTO word (word) VALUES ('optimize')")
-                [(busy, *_)] = self._writer.run("PRAGMA wal_checkpoint(TRUNCATE)")
-        except sqlite3.Error as error:
-            raise StorageError(str(error)) from error
+        with self._writer.lock, _explained():
+            self._writer.run("INSERT INTO word (word) VALUES ('optimize')")
+            [(busy, *_)] = self._writer.run("PRAGMA wal_checkpoint(TRUNCATE)")
         return not busy
 
     def close(self) -> None:

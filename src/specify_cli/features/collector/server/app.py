@@ -1,4 +1,4 @@
-"""The collector's HTTP face: an ASGI application over a Storage (docs/collector.md).
+"""The collector's HTTP face: an ASGI application over a SqlStorage (docs/collector.md).
 
 Decides who may ask, how much of a body is read and what is said of it; what is right in an event is
 `validation`'s, what is kept is the storage's. Neither a token nor an event's content is ever
@@ -7,8 +7,10 @@ logged.
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from inspect import iscoroutinefunction
+from traceback import walk_tb
 from typing import Any
 
 import anyio
@@ -18,18 +20,21 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specify_cli.errors import InvocationError
-from specify_cli.features.collector.holdings import LISTED, Whole, read_whole
+from specify_cli.features.collector.engines.sql_storage import SqlStorage
+from specify_cli.features.collector.holdings import Whole, read_whole
 from specify_cli.features.collector.levels import Levels
 from specify_cli.features.collector.reception import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
     PARAMETERS,
+    Json,
     Problem,
+    Query,
     Refused,
     cursor_of,
     project_uuid,
@@ -64,7 +69,6 @@ from specify_cli.features.collector.storage import (
     Conflict,
     Place,
     Row,
-    Storage,
     StorageError,
     StoredEvent,
     row_of,
@@ -85,7 +89,7 @@ _PICTURED = 16 * 1024 * 1024
 
 
 def build_app(
-    storage: Storage,
+    storage: SqlStorage,
     find_token: Callable[[str], Token | None],
     *,
     secret: str | None = None,
@@ -126,24 +130,24 @@ def build_app(
     return _Edge(app, metrics)
 
 
-Query = Sequence[tuple[str, str]]
-Rows = Sequence[Row]
-Held = Iterable[tuple[Place, str]]
-Endpoint = Callable[[Setting, Request], Awaitable[Response]]
+Endpoint = Callable[[Setting, Request], Any]
 
 
 def _guard(
     setting: Setting, path: str, endpoint: Endpoint, scope: str | None
 ) -> Callable[[Request], Awaitable[Response]]:
     """Return an endpoint behind a token of a scope, whose every failure is a problem without
-    internals."""
+    internals. One that only reads is a plain function and has a thread to itself."""
 
     async def answer(request: Request) -> Response:
         request.state.route = path
         try:
             if scope is not None:
                 request.state.token = await authorize(setting, request, scope)
-            return await endpoint(setting, request)
+            if not iscoroutinefunction(endpoint):
+                return await run_in_threadpool(endpoint, setting, request)
+            answered: Response = await endpoint(setting, request)
+            return answered
         except Refused as refused:
             return answer_refusal(request, refused.problem)
         except ClientDisconnect:
@@ -153,17 +157,12 @@ def _guard(
             return answer_refusal(request, Problem("unavailable", "try again later", retry_after=5))
         except Exception as error:
             # The boundary: the place is logged, never the message, which may hold what was sent.
-            where = error.__traceback__
-            while where is not None and where.tb_next is not None:
-                where = where.tb_next
-            place = (
-                "unknown"
-                if where is None
-                else f"{where.tb_frame.f_code.co_qualname}:{where.tb_lineno}"
-            )
-            LOG.error(
-                "internal: %(error)s in %(place)s", {"error": type(error).__name__, "place": place}
-            )
+            *_, (frame, line) = walk_tb(error.__traceback__)
+            facts = {
+                "error": type(error).__name__,
+                "place": f"{frame.f_code.co_qualname}:{line}",
+            }
+            LOG.error("internal: %(error)s in %(place)s", facts)
             return answer_refusal(request, Problem("internal", "the collector's log says where"))
 
     return answer
@@ -181,35 +180,31 @@ async def _answer_unrouted(request: Request, error: Exception) -> Response:
 # --- the answers
 
 
-async def _list_invocations(setting: Setting, request: Request) -> Response:
+def _list_invocations(setting: Setting, request: Request) -> Response:
     """GET /v1/invocations."""
-    rows, following = await _list(setting, request, request.query_params.multi_items())
-    return answer_json({"items": [row._asdict() for row in rows], "next": following})
+    rows, following = _list(setting, request, request.query_params.multi_items())
+    return answer_json({"items": rows, "next": following})
 
 
-async def _list(
-    setting: Setting, request: Request, query: Sequence[tuple[str, str]]
-) -> tuple[list[Row], str | None]:
+def _list(setting: Setting, request: Request, query: Query) -> tuple[list[Row], str | None]:
     """Return the rows of the page that a query asks for, and the cursor of the next if there is
     one."""
     filters = read_wanted(query)
     narrowed = filters.filter._replace(projects=request.state.token.narrow(filters.filter.projects))
-    rows = await run_in_threadpool(setting.storage.rows, narrowed, filters.limit + 1, filters.after)
+    rows = setting.storage.rows(narrowed, filters.limit + 1, filters.after)
     more = len(rows) > filters.limit
     rows = rows[: filters.limit]
     return rows, cursor_of(rows[-1].place) if more else None
 
 
-async def _show_invocation(setting: Setting, request: Request) -> Response:
+def _show_invocation(setting: Setting, request: Request) -> Response:
     """GET /v1/invocations/{invocation_id}: both events as received."""
-    project, stored = await _find_one(setting, request)
+    place, stored = _find_one(setting, request)
     return answer_json(
         {
-            "project_uuid": project,
-            "invocation_id": request.path_params["invocation_id"],
-            "conflicts": [
-                one._asdict() for one in await _find_conflicts(setting, project, request)
-            ],
+            "project_uuid": place.project_uuid,
+            "invocation_id": place.invocation_id,
+            "conflicts": _find_conflicts(setting, place),
             "phases": {
                 one.phase: {
                     "received_at": one.received_at,
@@ -223,7 +218,7 @@ async def _show_invocation(setting: Setting, request: Request) -> Response:
     )
 
 
-async def _find_one(setting: Setting, request: Request) -> tuple[str, list[StoredEvent]]:
+def _find_one(setting: Setting, request: Request) -> tuple[Place, list[StoredEvent]]:
     """Return the invocation a path names. Raises Refused for none, and for several without
     `?project=`."""
     project: str | None = None
@@ -234,34 +229,28 @@ async def _find_one(setting: Setting, request: Request) -> tuple[str, list[Store
             project = project_uuid(value)
         except ValueError as error:
             raise Refused(
-                Problem(
-                    "bad-parameter",
-                    f"{name[:100]}: {error}",
-                    ({"parameter": name[:100], "detail": str(error)},),
-                )
+                "bad-parameter",
+                f"{name[:100]}: {error}",
+                ({"parameter": name[:100], "detail": str(error)},),
             ) from error
     projects = request.state.token.narrow(None if project is None else frozenset({project}))
-    by_project = await run_in_threadpool(
-        setting.storage.phases, request.path_params["invocation_id"], projects
-    )
+    invocation_id = request.path_params["invocation_id"]
+    by_project = setting.storage.phases(invocation_id, projects)
     if not by_project:
-        raise Refused(Problem("not-found", "no event of this invocation is held"))
+        raise Refused("not-found", "no event of this invocation is held")
     if len(by_project) > 1:
-        raise Refused(
-            Problem("several-projects", f"add ?project= with one of {', '.join(by_project)}")
-        )
-    return next(iter(by_project.items()))
+        raise Refused("several-projects", f"add ?project= with one of {', '.join(by_project)}")
+    [(project, stored)] = by_project.items()
+    return Place(invocation_id, project), stored
 
 
-async def _list_projects(setting: Setting, request: Request) -> Response:
+def _list_projects(setting: Setting, request: Request) -> Response:
     """GET /v1/projects: how much is held of each, and how far that is proven."""
-    projects, following = await _page_projects(setting, request)
+    projects, following = _page_projects(setting, request)
     return answer_json({"items": projects, "next": following})
 
 
-async def _page_projects(
-    setting: Setting, request: Request
-) -> tuple[list[dict[str, object]], str | None]:
+def _page_projects(setting: Setting, request: Request) -> tuple[list[Json], str | None]:
     """Return the projects of a page as they are described, and the cursor of the next page."""
     query = dict(request.query_params.multi_items())
     limit, after = query.pop("limit", str(DEFAULT_LIMIT)), query.pop("cursor", "")
@@ -270,88 +259,72 @@ async def _page_projects(
             raise ValueError(f"{min(query)} is not one of limit, cursor")
         size, last = PARAMETERS["limit"](limit), project_uuid(after) if after else ""
     except ValueError as error:
-        raise Refused(Problem("bad-parameter", str(error)[:500])) from error
+        raise Refused("bad-parameter", str(error)[:500]) from error
     assert isinstance(size, int)
-    rows = await run_in_threadpool(
-        setting.storage.projects, request.state.token.projects, size + 1, last
-    )
+    rows = setting.storage.projects(request.state.token.projects, size + 1, last)
     following = rows[size - 1].project_uuid if len(rows) > size else None
-    describe = setting.levels.describe
-    return [await run_in_threadpool(describe, row) for row in rows[:size]], following
+    return [setting.levels.describe(row) for row in rows[:size]], following
 
 
-async def _show_project(setting: Setting, request: Request) -> Response:
+def _show_project(setting: Setting, request: Request) -> Response:
     """GET /v1/projects/{project}: the same of one, with its findings and gaps."""
-    project, token = request.path_params["project"], request.state.token
-    allowed = token.narrow(frozenset({project}))
-    rows = await run_in_threadpool(setting.storage.projects, allowed, 1, "")
+    allowed = request.state.token.narrow(frozenset({request.path_params["project"]}))
+    rows = setting.storage.projects(allowed, 1)
     if not rows:
-        raise Refused(Problem("not-found", "no such project here"))
-    judged = await run_in_threadpool(setting.levels.judge, rows[0])
-    value = await run_in_threadpool(setting.levels.describe, rows[0])
-    lists = {
-        "findings": [item.as_value() for item in judged.report.findings[:LISTED]],
-        "gaps": [gap._asdict() for gap in judged.gaps[:LISTED]],
-    }
-    return answer_json({**value, **lists})
+        raise Refused("not-found", "no such project here")
+    return answer_json(setting.levels.describe_whole(rows[0]))
 
 
-async def _show_projects(setting: Setting, request: Request) -> Response:
+def _show_projects(setting: Setting, request: Request) -> Response:
     """GET /projects: the projects for people."""
-    projects, following = await _page_projects(setting, request)
-    return Response(pages.projects(projects, following), media_type="text/html")
+    projects, following = _page_projects(setting, request)
+    return HTMLResponse(pages.projects(projects, following))
 
 
-async def _list_conflicts(setting: Setting, request: Request) -> Response:
+def _list_conflicts(setting: Setting, request: Request) -> Response:
     """GET /v1/conflicts: the newest ones."""
-    conflicts = await run_in_threadpool(
-        setting.storage.conflicts, MAX_LIMIT, request.state.token.projects
-    )
-    return answer_json({"items": [conflict._asdict() for conflict in conflicts]})
+    conflicts = setting.storage.conflicts(MAX_LIMIT, request.state.token.projects)
+    return answer_json({"items": conflicts})
 
 
-async def _answer_health(setting: Setting, request: Request) -> Response:
+async def _answer_health(_: Setting, __: Request) -> Response:
     """GET /healthz: this process lives."""
-    del setting, request
     return answer_json({"status": "ok"})
 
 
-async def _answer_readiness(setting: Setting, request: Request) -> Response:
+def _answer_readiness(setting: Setting, _: Request) -> Response:
     """GET /readyz: requests may be sent here: the storage takes writes and no end is near."""
-    del request
     if setting.is_draining():
-        raise Refused(Problem("unavailable", "this collector ends", retry_after=5))
-    await run_in_threadpool(setting.storage.probe)
+        raise Refused("unavailable", "this collector ends", retry_after=5)
+    setting.storage.probe()
     return answer_json({"status": "ready"})
 
 
-async def _show_metrics(setting: Setting, request: Request) -> Response:
+def _show_metrics(setting: Setting, request: Request) -> Response:
     """GET /metrics: the process's counters, which are of all projects."""
     if request.state.token.projects is not None:
-        raise Refused(
-            Problem("forbidden", "the counters are of all projects, and this token is not")
-        )
+        raise Refused("forbidden", "the counters are of all projects, and this token is not")
     return Response(setting.metrics.render(), media_type=prometheus.TYPE)
 
 
-async def _show_timeline(setting: Setting, request: Request) -> Response:
+def _show_timeline(setting: Setting, request: Request) -> Response:
     """GET /: the list for people."""
     rows: list[Row] = []
     ahead = pages.Ahead()
     following = problem = None
     query = request.query_params.multi_items()
     try:
-        rows, following, ahead = await _list_begun(setting, request, query)
+        rows, following, ahead = _list_begun(setting, request, query)
     except Refused as refused:
         problem = refused.problem
-    totals = await run_in_threadpool(setting.storage.totals, request.state.token.projects)
+    totals = setting.storage.totals(request.state.token.projects)
     endpoint = f"{request.url.scheme}://{request.url.netloc}/v1/events"
     page = pages.timeline(query, rows, following, totals, endpoint, problem, ahead)
-    return Response(page, 200 if problem is None else problem.status, media_type="text/html")
+    return HTMLResponse(page, 200 if problem is None else problem.status)
 
 
-async def _list_begun(
-    setting: Setting, request: Request, query: Sequence[tuple[str, str]]
+def _list_begun(
+    setting: Setting, request: Request, query: Query
 ) -> tuple[list[Row], str | None, pages.Ahead]:
     """Return what `_list` does, without what clocks that are ahead would put at the head of it, and
     how much that is.
@@ -359,83 +332,76 @@ async def _list_begun(
     A query that says where it begins to list is followed, and where all are ahead it is this
     collector's clock that is behind.
     """
-    rows, following = await _list(setting, request, query)
+    rows, following = _list(setting, request, query)
     latest = datetime.fromisoformat(setting.clock()) + timedelta(days=1)
     bound = latest.strftime("%Y-%m-%dT%H:%M:%SZ")
     if {name for name, value in query if value} & {"until", "cursor"} or not rows:
         return rows, following, pages.Ahead()
     wide = [(name, value) for name, value in query if name not in ("since", "limit", "until")]
     later = [*wide, ("since", bound), ("limit", str(MAX_LIMIT))]
-    number = len((await _list(setting, request, later))[0])
-    if not number:
-        return rows, following, pages.Ahead()
+    number = len(_list(setting, request, later)[0])
     begun = [pair for pair in query if pair[0] != "until"]
-    capped, after = await _list(setting, request, [*begun, ("until", bound)])
+    capped, after = _list(setting, request, [*begun, ("until", bound)]) if number else ([], None)
     if not capped:
         return rows, following, pages.Ahead()
     return capped, after, pages.Ahead(number, bound)
 
 
-async def _show_detail(setting: Setting, request: Request) -> Response:
+def _show_detail(setting: Setting, request: Request) -> Response:
     """GET /invocations/{invocation_id}: one invocation for people."""
-    project, stored = await _find_one(setting, request)
-    conflicts = await _find_conflicts(setting, project, request)
-    whole = await _find_whole(setting, Place(request.path_params["invocation_id"], project))
-    return Response(pages.detail(project, stored, conflicts, whole), media_type="text/html")
+    place, stored = _find_one(setting, request)
+    conflicts, whole = _find_conflicts(setting, place), _find_whole(setting, place)
+    return HTMLResponse(pages.detail(place.project_uuid, stored, conflicts, whole))
 
 
-async def _find_whole(setting: Setting, place: Place) -> Whole | None:
+def _find_whole(setting: Setting, place: Place) -> Whole | None:
     """Return the whole record of an invocation that the token may read, if one is held."""
-    bodies = await run_in_threadpool(setting.storage.bodies, [place])
+    bodies = setting.storage.bodies([place])
     return read_whole(bodies[place]) if place in bodies else None
 
 
-async def _show_proof(setting: Setting, request: Request) -> Response:
+def _show_proof(setting: Setting, request: Request) -> Response:
     """GET /invocations/{invocation_id}/page: the page that the reader's browser checks."""
-    project, _ = await _find_one(setting, request)
-    whole = await _find_whole(setting, Place(request.path_params["invocation_id"], project))
+    place, _ = _find_one(setting, request)
+    whole = _find_whole(setting, place)
     if whole is None:
-        raise Refused(Problem("not-found", "no whole record of this invocation is held"))
+        raise Refused("not-found", "no whole record of this invocation is held")
 
     def read_object(digest: str) -> bytes:
-        return setting.storage.objects(project, [digest]).get(digest, "").encode()
+        return setting.storage.objects(place.project_uuid, [digest]).get(digest, "").encode()
 
-    commands = await run_in_threadpool(read_commands, json.loads(whole.lines[0]), read_object)
+    commands = read_commands(json.loads(whole.lines[0]), read_object)
     return Response(
         pages.proof(whole, commands), media_type="text/html", headers=allow_framing(read_policy())
     )
 
 
-async def _show_pictures(setting: Setting, request: Request) -> Response:
+def _show_pictures(setting: Setting, request: Request) -> Response:
     """GET /pictures: the newest invocations that the filters of the list leave."""
     today = datetime.now(UTC).date()
-    return await _show_many(
+    return _show_many(
         setting, request, lambda query, rows, held: pages.pictures(query, rows, held, today)
     )
 
 
-async def _show_report(setting: Setting, request: Request) -> Response:
+def _show_report(setting: Setting, request: Request) -> Response:
     """GET /report: the same invocations, added up as `spec-kitty report` does."""
-    return await _show_many(setting, request, pages.report)
+    return _show_many(setting, request, pages.report)
 
 
-async def _show_many(
-    setting: Setting, request: Request, draw_page: Callable[[Query, Rows, Held], str]
+def _show_many(
+    setting: Setting, request: Request, draw_page: Callable[[Query, Sequence[Row], pages.Held], str]
 ) -> Response:
     query = [
         (name, value)
         for name, value in request.query_params.multi_items()
         if name not in ("limit", "cursor")
     ]
-    rows, _, _ = await _list_begun(setting, request, [*query, ("limit", str(MAX_LIMIT))])
-
-    def draw() -> str:
-        return draw_page(query, rows, _read_bodies(setting.storage, rows))
-
-    return Response(await run_in_threadpool(draw), media_type="text/html")
+    rows, _, _ = _list_begun(setting, request, [*query, ("limit", str(MAX_LIMIT))])
+    return HTMLResponse(draw_page(query, rows, _read_bodies(setting.storage, rows)))
 
 
-def _read_bodies(storage: Storage, rows: Sequence[Row]) -> Iterator[tuple[Place, str]]:
+def _read_bodies(storage: SqlStorage, rows: Sequence[Row]) -> Iterator[tuple[Place, str]]:
     """Yield the whole records that are held of some invocations, as far as a page has room for
     them."""
     room = _PICTURED
@@ -448,37 +414,33 @@ def _read_bodies(storage: Storage, rows: Sequence[Row]) -> Iterator[tuple[Place,
             return
 
 
-async def _show_comparison(setting: Setting, request: Request) -> Response:
+def _show_comparison(setting: Setting, request: Request) -> Response:
     """GET /compare?a=PROJECT/ID&b=PROJECT/ID."""
     sides = []
     for name in ("a", "b"):
         project, _, invocation_id = request.query_params.get(name, "").partition("/")
         allowed = request.state.token.narrow(frozenset({project}))
-        phases = await run_in_threadpool(setting.storage.phases, invocation_id, allowed)
+        phases = setting.storage.phases(invocation_id, allowed)
         if project not in phases:
-            raise Refused(
-                Problem("not-found", f"{name}: expected PROJECT/ID of an invocation that is held")
-            )
+            raise Refused("not-found", f"{name}: expected PROJECT/ID of an invocation that is held")
         by_phase = {one.phase: one for one in phases[project]}
-        whole = await _find_whole(setting, Place(invocation_id, project))
+        whole = _find_whole(setting, Place(invocation_id, project))
         sides.append((row_of(by_phase.get(STARTED), by_phase.get(COMPLETED)), whole))
     try:
-        return Response(await run_in_threadpool(pages.comparison, sides), media_type="text/html")
+        return HTMLResponse(pages.comparison(sides))
     except InvocationError as error:
-        raise Refused(Problem("not-found", f"{error.message}; {error.suggestion}")) from error
+        raise Refused("not-found", f"{error.message}; {error.suggestion}") from error
 
 
-async def _find_conflicts(setting: Setting, project: str, request: Request) -> list[Conflict]:
+def _find_conflicts(setting: Setting, place: Place) -> list[Conflict]:
     """Return what was refused for one invocation of a project."""
-    invocation_id = request.path_params["invocation_id"]
-    return await run_in_threadpool(
-        setting.storage.conflicts, MAX_LIMIT, frozenset({project}), invocation_id
+    return setting.storage.conflicts(
+        MAX_LIMIT, frozenset({place.project_uuid}), place.invocation_id
     )
 
 
-async def _serve_style(setting: Setting, request: Request) -> Response:
+def _serve_style(_: Setting, __: Request) -> Response:
     """GET /style.css."""
-    del setting, request
     return Response(STYLE, media_type="text/css")
 
 

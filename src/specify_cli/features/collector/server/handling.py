@@ -4,12 +4,12 @@ answered."""
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import logging
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 import anyio
@@ -17,40 +17,28 @@ import anyio.to_thread
 from standardwebhooks import Webhook
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
+from specify_cli.cli.terminal.output import plain
+from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.levels import Levels
-from specify_cli.features.collector.reception import (
-    Problem,
-    Refused,
-)
+from specify_cli.features.collector.reception import Problem, Refused
 from specify_cli.features.collector.server import pages
 from specify_cli.features.collector.server.metrics import Metrics
-from specify_cli.features.collector.storage import (
-    Storage,
-)
 from specify_cli.features.collector.tokens import READ, RateLimit, Token
 from specify_cli.features.collector.witness import Witness
 
 T = TypeVar("T")
-
-
 MAX_BODY = 8 * 1024 * 1024
-
-
 BODY_SECONDS = 30.0
-
-
 LOG = logging.getLogger("specify_cli.features.collector.")
-
-
 _REALM = 'realm="spec-kitty collector"'
 
 
 class Setting(NamedTuple):
     """What every request is answered with."""
 
-    storage: Storage
+    storage: SqlStorage
     find_token: Callable[[str], Token | None]
     rates: RateLimit
     parsing: anyio.CapacityLimiter
@@ -73,45 +61,32 @@ async def authorize(setting: Setting, request: Request, scope: str) -> Token:
     if scheme.lower() == "bearer":
         offered = token_text.strip()
     elif scheme.lower() == "basic" and scope == READ:
-        try:
-            offered = (
-                base64.b64decode(token_text.strip(), validate=True)
-                .partition(b":")[2]
-                .decode("utf-8", "replace")
-            )
-        except (binascii.Error, ValueError):
-            offered = None
+        with suppress(ValueError):
+            pair = base64.b64decode(token_text.strip(), validate=True)
+            offered = pair.partition(b":")[2].decode("utf-8", "replace")
     token = None if offered is None else await run_in_threadpool(setting.find_token, offered)
     if token is None:
-        raise Refused(
-            Problem("unauthorized", "send a token of this collector: Authorization: Bearer …")
-        )
+        raise Refused("unauthorized", "send a token of this collector: Authorization: Bearer …")
     if scope not in token.scopes:
-        raise Refused(Problem("forbidden", f"this token is not for {scope}"))
+        raise Refused("forbidden", f"this token is not for {scope}")
     wait = setting.rates.take(token, time.monotonic())
     if wait:
         raise Refused(
-            Problem(
-                "too-many", f"at most {token.rate} requests a minute", retry_after=math.ceil(wait)
-            )
+            "too-many", f"at most {token.rate} requests a minute", retry_after=math.ceil(wait)
         )
     return token
 
 
 def answer_json(value: object, status: int = 200, media_type: str = "application/json") -> Response:
     # ASCII: what was recorded reaches neither a terminal nor a page as anything but escapes.
-    return Response(json.dumps(value).encode("ascii"), status, media_type=media_type)
-
-
-def _is_page(request: Request) -> bool:
-    path = request.url.path
-    return path in ("/", "/projects", "/pictures", "/compare") or path.startswith("/invocations/")
+    return Response(json.dumps(plain(value)).encode("ascii"), status, media_type=media_type)
 
 
 def answer_refusal(request: Request, problem: Problem) -> Response:
-    page = _is_page(request)
+    path = request.url.path
+    page = path in ("/", "/projects", "/pictures", "/compare") or path.startswith("/invocations/")
     if page:
-        answer = Response(pages.problem(problem), problem.status, media_type="text/html")
+        answer: Response = HTMLResponse(pages.problem(problem), problem.status)
     else:
         answer = answer_json(problem.as_value(), problem.status, "application/problem+json")
     if problem.kind in ("unauthorized", "bad-signature"):
@@ -142,7 +117,7 @@ async def take_body(setting: Setting, request: Request, take: Callable[[bytes], 
 async def read_body(setting: Setting, request: Request) -> bytes:
     """Return the body, never more of it than the limit. Raises Refused where it is larger or too
     slow."""
-    too_large = Refused(Problem("too-large", f"expected at most {setting.max_body} bytes"))
+    too_large = Refused("too-large", f"expected at most {setting.max_body} bytes")
     declared = request.headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared[:20]) > setting.max_body:
         raise too_large
@@ -155,7 +130,7 @@ async def read_body(setting: Setting, request: Request) -> bytes:
                     raise too_large
     except TimeoutError as error:
         raise Refused(
-            Problem("too-slow", f"the body was not there after {setting.body_seconds:g} seconds")
+            "too-slow", f"the body was not there after {setting.body_seconds:g} seconds"
         ) from error
     return bytes(stored)
 
@@ -166,5 +141,5 @@ def verify(signature: Webhook, body: bytes, headers: Mapping[str, str]) -> None:
     except Exception as error:
         # A header of another form escapes the library as ValueError, TypeError or binascii.Error.
         raise Refused(
-            Problem("bad-signature", "expected a Standard Webhooks signature of this body")
+            "bad-signature", "expected a Standard Webhooks signature of this body"
         ) from error

@@ -21,7 +21,6 @@ from specify_cli.features.collector.holdings import (
 from specify_cli.features.collector.orders import read_order
 from specify_cli.features.collector.reception import (
     Problem,
-    Received,
     Refused,
     project_uuid,
     read_events,
@@ -50,28 +49,31 @@ from specify_cli.features.collector.tokens import Token
 async def take_events(setting: Setting, request: Request) -> Response:
     """POST /v1/events: every event on its own, all that can be stored in one transaction."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Refused(Problem("wrong-type", "expected a body without Content-Encoding"))
+        raise Refused("wrong-type", "expected a body without Content-Encoding")
     headers = dict(request.headers)
     token: Token = request.state.token
 
     def take(body: bytes) -> Response:
         if setting.signature is not None:
             verify(setting.signature, body, headers)
+        received = read_events(body, headers.get("content-type", ""))
+        # Whatever is held of it, an event of a project that the token is not for is refused.
+        foreign = Problem("foreign-project", "ask for a token of this project")
         received = [
-            _check_project(token, one) for one in read_events(body, headers.get("content-type", ""))
+            one
+            if one.problem is not None or token.allows(project_of(one.event))
+            else one._replace(problem=foreign)
+            for one in received
         ]
         faultless = [one.event for one in received if one.problem is None]
         verdicts = setting.storage.accept(faultless, setting.clock(), token.name)
         answered = results(received, verdicts)
         for one, (value, problem) in zip(received, answered, strict=True):
-            setting.metrics.count_event(str(value["status"]) if problem is None else problem.kind)
-            if problem is not None and problem.kind in ("conflict", "owned"):
-                facts = {
-                    "kind": problem.kind,
-                    "id": one.id,
-                    "client": token.name,
-                    "why": problem.title.lower(),
-                }
+            kind = str(value["status"]) if problem is None else problem.kind
+            setting.metrics.count_event(kind)
+            if problem is not None and kind in ("conflict", "owned"):
+                why = problem.title.lower()
+                facts = {"kind": kind, "id": one.id, "client": token.name, "why": why}
                 LOG.warning("%(kind)s %(id)s from %(client)s: %(why)s", facts)
         states = [str(value["status"]) for value, _ in answered]
         request.state.counts = {
@@ -82,13 +84,6 @@ async def take_events(setting: Setting, request: Request) -> Response:
         return answer_json({"results": [value for value, _ in answered]})
 
     return await take_body(setting, request, take)
-
-
-def _check_project(token: Token, received: Received) -> Received:
-    """Refuse an event of a project the token is not for, whatever is held of it."""
-    if received.problem is not None or token.allows(project_of(received.event)):
-        return received
-    return received._replace(problem=Problem("foreign-project", "ask for a token of this project"))
 
 
 async def take_record(setting: Setting, request: Request) -> Response:
@@ -134,7 +129,7 @@ async def take_order(setting: Setting, request: Request) -> Response:
     verdict, purged = await take_body(setting, request, keep)
     setting.metrics.count_event(f"order-{verdict}")
     if verdict == HELD:
-        raise Refused(Problem("held", "spec-kitty hold list says who holds it, and hold release"))
+        raise Refused("held", "spec-kitty hold list says who holds it, and hold release")
     return _answer_kept(verdict, {"status": verdict, "purged": purged})
 
 
@@ -159,17 +154,17 @@ def _require_project(request: Request) -> tuple[Token, str]:
     try:
         project_uuid(project)
     except ValueError as error:
-        raise Refused(Problem("bad-parameter", f"project: {error}")) from error
+        raise Refused("bad-parameter", f"project: {error}") from error
     if not token.allows(project):
-        raise Refused(Problem("foreign-project", "ask for a token of this project"))
+        raise Refused("foreign-project", "ask for a token of this project")
     return token, project
 
 
 def _answer_kept(verdict: str, value: Mapping[str, object]) -> Response:
     if verdict == UNKNOWN:
-        raise Refused(Problem("unknown-invocation", "send its Started and its Completed first"))
+        raise Refused("unknown-invocation", "send its Started and its Completed first")
     if verdict == OWNED:
-        raise Refused(Problem("owned", "another client sends these"))
+        raise Refused("owned", "another client sends these")
     if verdict == CONFLICT:
-        raise Refused(Problem("conflict", "what came first is another one, and stays"))
+        raise Refused("conflict", "what came first is another one, and stays")
     return answer_json(value)

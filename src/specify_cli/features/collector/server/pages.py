@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.collector.holdings import Whole, count_rules, read_whole
-from specify_cli.features.collector.reception import PARAMETERS, Problem
+from specify_cli.features.collector.reception import PARAMETERS, Problem, Query
 from specify_cli.features.collector.storage import Conflict, Place, Row, StoredEvent, Totals
 from specify_cli.features.report.page import lay_out_report
 from specify_cli.features.report.summing import Run, add_up_runs, make_run
@@ -34,6 +34,8 @@ from specify_cli.record.reading.usage import add_up, describe_usage, sum_usage
 from specify_cli.record.story.telling import number_lines, tell_story
 from specify_cli.record.story.words import describe_work
 
+Held = Iterable[tuple[Place, str]]
+"""Whole records, each at its place."""
 _PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty collector")
 # A picture names so many rules.
 _SHARES = 12
@@ -57,7 +59,7 @@ class Ahead(NamedTuple):
 
 
 def timeline(
-    query: Sequence[tuple[str, str]],
+    query: Query,
     rows: Sequence[Row],
     following: str | None,
     totals: Totals,
@@ -67,18 +69,17 @@ def timeline(
 ) -> str:
     """Return the list of invocations with its filter form; without any, how to send the first."""
     filters = {name: value for name, value in query if value and name != "cursor"}
+    unlimited = urlencode({name: value for name, value in filters.items() if name != "limit"})
     return _PAGES.get_template("timeline.html").render(
         rows=[(row, link_of(row)) for row in rows],
         given={**dict.fromkeys(PARAMETERS, ""), **filters},
-        filtered=bool(filters.keys() - {"limit"}),
+        filtered=bool(unlimited),
         paged=any(name == "cursor" and value for name, value in query),
         first="/?" + urlencode(filters) if filters else "/",
         following=None if following is None else "/?" + urlencode({**filters, "cursor": following}),
         totals=totals,
-        pictures="/pictures?"
-        + urlencode({name: value for name, value in filters.items() if name != "limit"}),
-        report="/report?"
-        + urlencode({name: value for name, value in filters.items() if name != "limit"}),
+        pictures=f"/pictures?{unlimited}",
+        report=f"/report?{unlimited}",
         endpoint=endpoint,
         problem=problem,
         ahead=ahead.number,
@@ -100,20 +101,17 @@ def detail(
 ) -> str:
     """Return one invocation: its waterfall, what both phases say, each as it was received, and what
     was refused."""
-    phases = {one.phase: one for one in stored}
     by_phase = {one.phase: flat(one.event) for one in stored}
     begun, ended = by_phase.get("started", {}), by_phase.get("completed", {})
     payload, extension = "data.payload.", f"{EXTENSION}."
+    part_of = (begun.get(f"{extension}{name}") for name in ("mission", "work_package"))
+    is_merged = any(event.get(f"{extension}origin") == "merged" for event in by_phase.values())
     facts = [
         ("Request", begun.get(f"{extension}request_text")),
         ("Profile", begun.get(f"{payload}profile_slug")),
         ("Action", begun.get(f"{payload}action")),
         ("Routed because", begun.get(f"{extension}match_reason")),
-        (
-            "Part of",
-            describe_work(begun.get(f"{extension}mission"), begun.get(f"{extension}work_package"))
-            or None,
-        ),
+        ("Part of", describe_work(*part_of) or None),
         ("Asked by", begun.get(f"{payload}actor.actor_id")),
         ("Kind of actor", begun.get(f"{payload}actor.actor_type")),
         ("Tool", begun.get(f"{payload}actor.tool")),
@@ -124,24 +122,21 @@ def detail(
         ("Evidence", ended.get(f"{extension}evidence_ref")),
         ("Project", project),
         ("Sent by", ", ".join(dict.fromkeys(one.client for one in stored if one.client)) or None),
-        (
-            "Origin",
-            "merged: the sender received the record with git" if _is_merged(by_phase) else None,
-        ),
+        ("Origin", "merged: the sender received the record with git" if is_merged else None),
     ]
     facts += [("Used", describe_usage(row)) for row in (() if whole is None else whole.usage)]
+    invocation_id = str(stored[0].event["subject"])
     return _PAGES.get_template("detail.html").render(
-        invocation_id=str(stored[0].event["subject"]),
+        invocation_id=invocation_id,
         outcome=ended.get(f"{extension}outcome"),
         started_at=begun.get("time"),
         completed_at=ended.get("time"),
-        has_started="started" in phases,
-        has_completed="completed" in phases,
+        has_started=bool(begun),
+        has_completed=bool(ended),
         facts=[(name, value) for name, value in facts if value is not None],
         conflicts=conflicts,
         waterfall=None if whole is None else _draw(whole),
-        page=f"/invocations/{quote(str(stored[0].event['subject']))}/page"
-        f"?{urlencode({'project': project})}",
+        page=f"/invocations/{quote(invocation_id)}/page?{urlencode({'project': project})}",
         phases=[
             (
                 one,
@@ -161,14 +156,10 @@ def _draw(whole: Whole) -> Markup:
         return Markup("<p>{}</p>").format(error.message)
 
 
-def _is_merged(by_phase: Mapping[str, Mapping[str, object]]) -> bool:
-    return any(event.get(f"{EXTENSION}.origin") == "merged" for event in by_phase.values())
-
-
 def pictures(
-    query: Sequence[tuple[str, str]],
+    query: Query,
     rows: Sequence[Row],
-    held: Iterable[tuple[Place, str]],
+    held: Held,
     today: date,
 ) -> str:
     """Return pictures of some invocations; rules are told by those whose whole records are held."""
@@ -183,9 +174,9 @@ def pictures(
 
 
 def report(
-    query: Sequence[tuple[str, str]],
+    query: Query,
     rows: Sequence[Row],
-    held: Iterable[tuple[Place, str]],
+    held: Held,
 ) -> str:
     """Return a report of some invocations; of those whose whole records are not held only what
     their two events say."""

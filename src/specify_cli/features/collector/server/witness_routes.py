@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from specify_cli.features.collector.reception import (
-    Problem,
     Refused,
 )
 from specify_cli.features.collector.server.handling import (
@@ -25,7 +24,7 @@ _MAX_NOTE_BODY = 256 * 1024
 
 def _require_witness(setting: Setting) -> Witness:
     if setting.witness is None:
-        raise Refused(Problem("not-found", "this collector was started without --witness"))
+        raise Refused("not-found", "this collector was started without --witness")
     return setting.witness
 
 
@@ -33,9 +32,8 @@ def _answer_text(answer: Answer) -> Response:
     return Response(answer.body, answer.status, media_type=answer.media_type)
 
 
-async def show_witness_key(setting: Setting, request: Request) -> Response:
+def show_witness_key(setting: Setting, _: Request) -> Response:
     """GET /witness/key: the verifier key of the cosignatures."""
-    del request
     return _answer_text(Answer(200, f"{_require_witness(setting).key}\n"))
 
 
@@ -60,7 +58,7 @@ async def add_checkpoint(setting: Setting, request: Request) -> Response:
     return _answer_text(answer)
 
 
-async def list_logs(setting: Setting, request: Request) -> Response:
+def list_logs(setting: Setting, request: Request) -> Response:
     """GET /v1/logs: the newest state of each log that was cosigned, and every contradiction that
     was seen.
 
@@ -69,13 +67,13 @@ async def list_logs(setting: Setting, request: Request) -> Response:
     """
     witness, token = _require_witness(setting), request.state.token
     owner = None if token.projects is None else token.name
-    states = await run_in_threadpool(witness.list_states, owner)
-    forks = await run_in_threadpool(witness.list_forks, owner)
+    states = witness.list_states(owner)
+    forks = witness.list_forks(owner)
     return answer_json(
         {
             "items": [
                 {"origin": one.origin, "size": one.size, "root": one.root.hex()} for one in states
             ],
-            "forks": [fork._asdict() for fork in forks],
+            "forks": forks,
         }
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from specify_cli.errors import CallerError
 from specify_cli.room import Values
 
+_HELP = "spec-kitty replay --help"
 EXACT_ONLY = ("as_of", "until", "compare_to", "strict", "epsilon", "report", "record", "from_file")
 
 
@@ -14,11 +15,14 @@ def require_one_record(values: Values, form: str, excluded: Iterable[str]) -> No
     """Raise CallerError USAGE where a form is not given one record, or options that exclude it."""
     if values["all"] or values["source"]:
         raise CallerError("USAGE", f"{form} is about one record", "spec-kitty replay --all")
-    if values["invocation_id"] is None:
-        raise CallerError("USAGE", "Missing argument 'ID'.", "spec-kitty replay --help")
+    require_id(values)
     for name in excluded:
         if values[name] not in (None, False):
             option = "--" + name.replace("_", "-")
-            raise CallerError(
-                "USAGE", f"{option} and {form} exclude each other", "spec-kitty replay --help"
-            )
+            raise CallerError("USAGE", f"{option} and {form} exclude each other", _HELP)
+
+
+def require_id(values: Values) -> None:
+    """Raise CallerError USAGE where no record is named."""
+    if values["invocation_id"] is None:
+        raise CallerError("USAGE", "Missing argument 'ID'.", _HELP)

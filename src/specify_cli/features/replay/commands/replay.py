@@ -17,7 +17,7 @@ from specify_cli.cli.terminal.output import (
 )
 from specify_cli.errors import CallerError
 from specify_cli.features.replay import replay as replays
-from specify_cli.features.replay.commands.options import EXACT_ONLY
+from specify_cli.features.replay.commands.options import EXACT_ONLY, require_id
 from specify_cli.features.replay.judge import DEFAULT_EPSILON
 from specify_cli.features.replay.many import (
     DIFFERS,
@@ -43,8 +43,7 @@ def replay(values: Values) -> int:
     """Replay exactly, one record or all; 1 where something differs."""
     if values["all"] or values["source"]:
         return _replay_again(values)
-    if values["invocation_id"] is None:
-        raise CallerError("USAGE", "Missing argument 'ID'.", "spec-kitty replay --help")
+    require_id(values)
     return _run_exact(values)
 
 
@@ -65,8 +64,7 @@ def _replay_again(values: Values) -> int:
             replay_again(
                 list_sources(values, root),
                 engine,
-                rules=shell.get_text(values, "rules"),
-                epsilon=shell.get_text(values, "epsilon") or DEFAULT_EPSILON,
+                _read_options(values),
             )
         )
     counts = Counter(row.verdict for row in rows)
@@ -86,6 +84,14 @@ def _replay_again(values: Values) -> int:
         write_lines([*lines, f"{count(len(rows), 'record')}: {sums}"])
     unevaluated = counts[NOT_EVALUATED] if values["strict"] else 0
     return 1 if counts[DIFFERS] + counts[REFUSED] + unevaluated else 0
+
+
+def _read_options(values: Values) -> replays.Options:
+    as_of, compare_to, until, epsilon, rules = (
+        shell.get_text(values, name)
+        for name in ("as_of", "compare_to", "until", "epsilon", "rules")
+    )
+    return replays.Options(as_of, compare_to, until, epsilon or DEFAULT_EPSILON, rules)
 
 
 def _run_exact(values: Values) -> int:
@@ -109,15 +115,7 @@ def _run_exact(values: Values) -> int:
 def _replay_in(project: Project, values: Values) -> int:
     asked_id = str(values["invocation_id"])
     place = replays.closed_place(project, asked_id) if values["record"] else None
-    replayed = replays.replay(
-        project,
-        asked_id,
-        as_of=shell.get_text(values, "as_of"),
-        compare_to=shell.get_text(values, "compare_to"),
-        until=shell.get_text(values, "until"),
-        epsilon=shell.get_text(values, "epsilon") or DEFAULT_EPSILON,
-        rules_module=shell.get_text(values, "rules"),
-    )
+    replayed = replays.replay(project, asked_id, _read_options(values))
     folder = shell.get_text(values, "report")
     if folder is not None:
         for path in replays.write_report(folder, replayed):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from doctrine.text import count
-from specify_cli.features.replay.reports.report import REQUEST
+from specify_cli.features.replay.reports.report import REQUEST, Json
 
 _SHOWN = 300
 _LISTED = 20
@@ -20,7 +19,7 @@ _CONTROL = re.compile(
 )
 
 
-def page_of(value: Mapping[str, Any]) -> str:
+def page_of(value: Json) -> str:
     """Return the report as Markdown for a reader who was not there."""
     about = value["invocation"]
     lines = [
@@ -33,18 +32,8 @@ def page_of(value: Mapping[str, Any]) -> str:
     lines += _render_gaps(value["model_steps"]["not_reconstructable"])
     lines += _render_subject(value)
     lines += _render_integrity(value["integrity"])
-    lines += ["## Decisions", ""]
-    lines += _render_table(
-        ("", "recorded", "replayed"),
-        [
-            (
-                _render_text(item["field"]),
-                _render_text(item["recorded"]),
-                _render_text(item["replayed"]),
-            )
-            for item in value["decisions"]
-        ],
-    )
+    rows = [_render_cells(item, "field", "recorded", "replayed") for item in value["decisions"]]
+    lines += _render_table("## Decisions", ("", "recorded", "replayed"), rows)
     for item in value["retrievals"]:
         lines += _render_retrieval(item)
     lines += _render_work(value)
@@ -66,7 +55,7 @@ def page_of(value: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def first_screen(value: Mapping[str, Any]) -> list[str]:
+def first_screen(value: Json) -> list[str]:
     """Render a report for a terminal.
 
     It shows the verdict, the differences, and what cannot be reconstructed or asked again.
@@ -105,7 +94,7 @@ def first_screen(value: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _render_subject(value: Mapping[str, Any]) -> list[str]:
+def _render_subject(value: Json) -> list[str]:
     """Return the section that says which run was replayed, on what, and by which code."""
     about = value["invocation"]
     return [
@@ -134,9 +123,7 @@ def _render_subject(value: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _render_findings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
-    if not findings:
-        return []
+def _render_findings(findings: Sequence[Json]) -> list[str]:
     rows = [
         (
             _render_text(item["code"]),
@@ -147,32 +134,22 @@ def _render_findings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
         )
         for item in findings
     ]
-    return [
-        "## Differences",
-        "",
-        *_render_table(("finding", "seq", "what", "recorded", "replayed"), rows),
-    ]
+    return _render_table("## Differences", ("finding", "seq", "what", "recorded", "replayed"), rows)
 
 
-def _render_gaps(steps: Sequence[Mapping[str, Any]]) -> list[str]:
-    if not steps:
-        return []
+def _render_gaps(steps: Sequence[Json]) -> list[str]:
     rows = [
         (
-            str(item["seq"]),
-            _render_text(item["model"]),
+            *_render_cells(item, "seq", "model"),
             "; ".join(_render_text(gap["reason"]) for gap in item["gaps"]),
         )
         for item in steps
     ]
-    return [
-        "## Model steps that cannot be reconstructed exactly",
-        "",
-        *_render_table(("seq", "model", "why"), rows),
-    ]
+    title = "## Model steps that cannot be reconstructed exactly"
+    return _render_table(title, ("seq", "model", "why"), rows)
 
 
-def _describe_end(about: Mapping[str, Any]) -> str:
+def _describe_end(about: Json) -> str:
     return (
         "not closed yet"
         if about["outcome"] is None
@@ -180,19 +157,19 @@ def _describe_end(about: Mapping[str, Any]) -> str:
     )
 
 
-def _describe_ground(point: Mapping[str, Any] | None, otherwise: str) -> str:
+def _describe_ground(point: Json | None, otherwise: str) -> str:
     if point is None:
         return otherwise
     return f"the corpus as of {_render_text(point['label'] or 'checkpoint')} (seq {point['seq']})"
 
 
-def _render_versions(code: Mapping[str, Any]) -> str:
+def _render_versions(code: Json) -> str:
     return _render_text(
         ", ".join(f"{name} {str(version)[:12]}" for name, version in sorted(code.items()))
     )
 
 
-def _render_integrity(integrity: Mapping[str, Any]) -> list[str]:
+def _render_integrity(integrity: Json) -> list[str]:
     lines = [
         "## Integrity",
         "",
@@ -208,7 +185,7 @@ def _render_integrity(integrity: Mapping[str, Any]) -> list[str]:
     return [*lines, ""] if integrity["notes"] else lines
 
 
-def _render_retrieval(item: Mapping[str, Any]) -> list[str]:
+def _render_retrieval(item: Json) -> list[str]:
     verdict = "as before" if item["match"] else "differs, or has nothing to be held against"
     lines = [f"## Retrieval {_render_text(item['request_id'])} (seq {item['seq']}): {verdict}", ""]
     lines += [f"Query: {_render_text(item['query'])}", ""]
@@ -219,34 +196,22 @@ def _render_retrieval(item: Mapping[str, Any]) -> list[str]:
             f"{_render_text(error['replayed'])}",
             "",
         ]
-    rows = []
-    for hit in item["hits"]:
-        then, now = hit["recorded"], hit["replayed"]
-        rows.append(
-            (
-                _render_text(hit["uri"]),
-                _render_ranked(then),
-                _render_ranked(now),
-                _render_change(then, now),
-            )
+    rows = [
+        (
+            _render_text(hit["uri"]),
+            _render_ranked(hit["recorded"]),
+            _render_ranked(hit["replayed"]),
+            _render_change(hit["recorded"], hit["replayed"]),
         )
-    lines += (
-        _render_table(("artifact", "recorded", "replayed", "difference"), rows)
-        if rows
-        else ["No hits.", ""]
-    )
-    filters = item["filters_applied"]
-    filter_rows = [
-        (entry, "recorded")
-        for entry in filters["recorded"] or []
-        if entry not in filters["replayed"]
+        for hit in item["hits"]
     ]
-    filter_rows += [
-        (entry, "replayed")
-        for entry in filters["replayed"]
-        if entry not in (filters["recorded"] or [])
-    ]
-    same = len(filters["replayed"]) - sum(side == "replayed" for _, side in filter_rows)
+    head = ("artifact", "recorded", "replayed", "difference")
+    lines += _render_table("", head, rows) or ["No hits.", ""]
+    then, now = item["filters_applied"]["recorded"] or [], item["filters_applied"]["replayed"]
+    filter_rows = [(entry, "recorded") for entry in then if entry not in now]
+    added = [(entry, "replayed") for entry in now if entry not in then]
+    filter_rows += added
+    same = len(now) - len(added)
     lines.append(
         f"Policy: {count(same, 'decision')} the same."
         if same or filter_rows
@@ -265,7 +230,7 @@ def _render_retrieval(item: Mapping[str, Any]) -> list[str]:
     return [*lines, ""]
 
 
-def _render_ranked(hit: Mapping[str, Any] | None) -> str:
+def _render_ranked(hit: Json | None) -> str:
     return (
         "not there"
         if hit is None
@@ -273,60 +238,38 @@ def _render_ranked(hit: Mapping[str, Any] | None) -> str:
     )
 
 
-def _render_change(then: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
+def _render_change(then: Json | None, now: Json | None) -> str:
     if then is None or now is None:
         return "missing" if now is None else "extra"
     names = [name for name in ("rank", "score", "digest", "explain") if then[name] != now[name]]
     return ", ".join(names)
 
 
-def _render_work(value: Mapping[str, Any]) -> list[str]:
-    lines: list[str] = []
-    if value["gates"]:
-        rows = [
-            (
-                str(item["seq"]),
-                _render_text(item["gate"]),
-                _render_text(item["rule_ref"]),
-                _render_verdict(item["recorded"]),
-                _render_verdict(item["replayed"]),
-                _render_text(item["status"]),
-            )
-            for item in value["gates"]
-        ]
-        lines += [
-            "## Gates",
-            "",
-            *_render_table(("seq", "gate", "rule", "recorded", "replayed", ""), rows),
-        ]
-    if value["tools"]:
-        gate_rows = [
-            (
-                str(item["seq"]),
-                _render_text(item["tool"]),
-                _render_text(item["side_effect"]),
-                _render_text(item["status"] or "no result"),
-                "recorded result held whole" if item["injected"] else _render_text(item["reason"]),
-            )
-            for item in value["tools"]
-        ]
-        lines += [
-            "## Tools, none of which was run",
-            "",
-            *_render_table(("seq", "tool", "side effect", "status", ""), gate_rows),
-        ]
-    if value["patches"]:
-        patch_rows = [
-            (
-                str(item["seq"]),
-                _render_text(item["path"]),
-                _render_text(item["kind"]),
-                _render_text(item["status"]),
-                _render_text(item["reason"]),
-            )
-            for item in value["patches"]
-        ]
-        lines += ["## Patches", "", *_render_table(("seq", "file", "kind", "", ""), patch_rows)]
+def _render_work(value: Json) -> list[str]:
+    gates = [
+        (
+            *_render_cells(item, "seq", "gate", "rule_ref"),
+            _render_verdict(item["recorded"]),
+            _render_verdict(item["replayed"]),
+            _render_text(item["status"]),
+        )
+        for item in value["gates"]
+    ]
+    tools = [
+        (
+            *_render_cells(item, "seq", "tool", "side_effect"),
+            _render_text(item["status"] or "no result"),
+            "recorded result held whole" if item["injected"] else _render_text(item["reason"]),
+        )
+        for item in value["tools"]
+    ]
+    patches = [
+        _render_cells(item, "seq", "path", "kind", "status", "reason") for item in value["patches"]
+    ]
+    lines = _render_table("## Gates", ("seq", "gate", "rule", "recorded", "replayed", ""), gates)
+    title = "## Tools, none of which was run"
+    lines += _render_table(title, ("seq", "tool", "side effect", "status", ""), tools)
+    lines += _render_table("## Patches", ("seq", "file", "kind", "", ""), patches)
     whole = value["model_steps"]["reconstructable"]
     if whole:
         lines += ["## Model steps held whole", ""]
@@ -335,7 +278,7 @@ def _render_work(value: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _render_verdict(verdict: Mapping[str, Any] | None) -> str:
+def _render_verdict(verdict: Json | None) -> str:
     return (
         ""
         if verdict is None
@@ -343,8 +286,16 @@ def _render_verdict(verdict: Mapping[str, Any] | None) -> str:
     )
 
 
-def _render_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+def _render_cells(item: Json, *names: str) -> list[str]:
+    return [_render_text(item[name]) for name in names]
+
+
+def _render_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table, under its title if it has one; nothing for no rows."""
+    if not rows:
+        return []
+    lines = [title, ""] if title else []
+    lines += [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return [*lines, ""]
 

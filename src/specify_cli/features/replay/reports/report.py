@@ -7,7 +7,7 @@ markup; every reference resolves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from doctrine.text import count, say
@@ -15,6 +15,7 @@ from specify_cli.features.replay.judge import Asked, Replayed, Rerun, plain
 from specify_cli.features.replay.outcomes import ERROR, Fields, Outcome, Point
 from specify_cli.record.reading.views import change, find_places, join, json_pieces, pick
 
+Json = dict[str, Any]
 REPORT_VERSION = 1
 REQUEST = 4000
 
@@ -22,11 +23,17 @@ REQUEST = 4000
 # --- the value
 
 
-def view_report(replayed: Replayed) -> dict[str, Any]:
+def view_report(replayed: Replayed) -> Json:
     """Return the report in the shape `docs/schemas/replay-report.json`, for `json_pieces`: what is
     as long as the record is made when it is asked for."""
     past = replayed.past
-    models = change(replayed.models, lambda item: _describe_model(*item))
+    models = change(
+        replayed.models,
+        lambda item: {
+            **{name: item[0].get(name) for name in ("seq", "call_id", "model", "step")},
+            "gaps": [dict(gap) for gap in item[1]],
+        },
+    )
     return {
         "v": REPORT_VERSION,
         "match": replayed.match,
@@ -75,7 +82,7 @@ def view_report(replayed: Replayed) -> dict[str, Any]:
     }
 
 
-def _describe_invocation(replayed: Replayed) -> dict[str, object]:
+def _describe_invocation(replayed: Replayed) -> Json:
     past, started = replayed.past, replayed.past.started
     return {
         "invocation_id": past.invocation_id,
@@ -89,7 +96,7 @@ def _describe_invocation(replayed: Replayed) -> dict[str, object]:
     }
 
 
-def report_bytes(value: Mapping[str, Any]) -> bytes:
+def report_bytes(value: Json) -> bytes:
     """Return the bytes of replay_report.json: the same value gives the same bytes everywhere."""
     return ("".join(json_pieces(value, sort_keys=True)) + "\n").encode("utf-8")
 
@@ -128,7 +135,7 @@ def _name_point(point: Point) -> str:
     return str(point.label or point.stage or point.seq)
 
 
-def _describe_retrieval(rerun: Rerun) -> dict[str, Any]:
+def _describe_retrieval(rerun: Rerun) -> Json:
     expected, actual, request = rerun.expected, rerun.actual, rerun.retrieval.request
     return {
         "request_id": rerun.retrieval.request_id,
@@ -155,9 +162,8 @@ def _describe_retrieval(rerun: Rerun) -> dict[str, Any]:
     }
 
 
-def _pair_hits(expected: Outcome, actual: Outcome) -> list[dict[str, object]]:
-    then = {str(hit.get("uri")): hit for hit in expected.hits}
-    now = {str(hit.get("uri")): hit for hit in actual.hits}
+def _pair_hits(expected: Outcome, actual: Outcome) -> list[Json]:
+    then, now = expected.by_uri, actual.by_uri
     return [
         {
             "uri": uri,
@@ -168,12 +174,12 @@ def _pair_hits(expected: Outcome, actual: Outcome) -> list[dict[str, object]]:
     ]
 
 
-def _describe_hit(hit: Fields | None) -> dict[str, object] | None:
+def _describe_hit(hit: Fields | None) -> Json | None:
     names = ("rank", "score", "digest", "explain")
     return None if hit is None else {name: hit.get(name) for name in names}
 
 
-def _describe_gate(asked: Asked) -> dict[str, object]:
+def _describe_gate(asked: Asked) -> Json:
     fields = asked.fields
     return {
         **{name: fields.get(name) for name in ("seq", "gate", "rule_ref", "blocking", "override")},
@@ -186,7 +192,7 @@ def _describe_gate(asked: Asked) -> dict[str, object]:
     }
 
 
-def _describe_tool(call: Fields, result: Fields | None, why: str) -> dict[str, object]:
+def _describe_tool(call: Fields, result: Fields | None, why: str) -> Json:
     return {
         **{name: call.get(name) for name in ("seq", "call_id", "tool", "side_effect")},
         "status": None if result is None else result.get("status"),
@@ -194,11 +200,6 @@ def _describe_tool(call: Fields, result: Fields | None, why: str) -> dict[str, o
         "injected": not why,
         "reason": why,
     }
-
-
-def _describe_model(fields: Fields, gaps: Sequence[Mapping[str, object]]) -> dict[str, Any]:
-    members = {name: fields.get(name) for name in ("seq", "call_id", "model", "step")}
-    return {**members, "gaps": [dict(gap) for gap in gaps]}
 
 
 def _list_references(replayed: Replayed) -> Sequence[dict[str, str]]:

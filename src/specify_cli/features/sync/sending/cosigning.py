@@ -14,7 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from specify_cli.errors import InvocationError
 from specify_cli.features.sync.consent import Consent
-from specify_cli.features.sync.sending.transport import Endpoint
+from specify_cli.features.sync.sending.transport import Answer, Endpoint
 from specify_cli.features.witness.log.witnesses import pin_witness
 from specify_cli.project.config import Project
 from specify_cli.trail.log.entries import open_log
@@ -102,7 +102,7 @@ def _ask(project: Project, consent: Consent, endpoint: Endpoint, base: str) -> s
 
 def _send(
     endpoint: Endpoint, base: str, generation: Generation, checkpoint: Checkpoint, old: int
-) -> tuple[int, bytes]:
+) -> Answer:
     proof = prove_consistency(LevelFiles(generation).read, old, checkpoint.size)
     lines = [f"old {old}", *map(encode, proof), "", str(checkpoint)]
     return endpoint.exchange("POST", f"{base}/add-checkpoint", "\n".join(lines).encode())

@@ -1,6 +1,6 @@
 """Deliver what was ordered of records: values erased, holds, their ends (docs/sync-contract.md §7).
 
-    done = deliver_orders(project, outbox, url, exchange, refuse, lines=True, objects=True)
+    done = deliver_orders(to)
 
 An order is an annex. One that was settled is known by a fact of the outbox under its name; a folder
 of annexes is looked into again when it was changed.
@@ -12,16 +12,14 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from specify_cli.errors import InvocationError
-from specify_cli.features.sync.sending.outbox import Outbox
 from specify_cli.features.sync.sending.records import (
-    Exchange,
-    Refuse,
+    Receiver,
     Sending,
     describe_answer,
     read_parts,
 )
+from specify_cli.features.sync.sending.transport import parse_answer
 from specify_cli.libraries.wire.contract import canonical
-from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.seal import open_line
@@ -43,57 +41,44 @@ class OrdersDelivered(NamedTuple):
     why: str | None = None
 
 
-def deliver_orders(
-    project: Project,
-    outbox: Outbox,
-    url: str,
-    exchange: Exchange,
-    refuse: Refuse,
-    *,
-    lines: bool,
-    objects: bool,
-) -> OrdersDelivered:
-    """Deliver each order that was not settled yet; `url` is the project's at the endpoint.
+def deliver_orders(to: Receiver) -> OrdersDelivered:
+    """Deliver each order that was not settled yet.
 
-    With `lines` an erasure brings the lines as they stand now, with `objects` the names of those
-    that the record still leads to: both only where whole records are sent.
+    Where lines leave, an erasure brings them as they stand now, and where objects do, the names of
+    those that the record still leads to: both only where whole records are sent.
     """
-    facts = outbox.facts()
+    facts = to.outbox.facts()
     done, newest = OrdersDelivered(), int(facts.get(_UNTIL, "0"))
-    for changed, invocation_id in _list_folders(project.root, newest):
-        due = _list_due(project.root, invocation_id, facts)
-        for file, body in _compose(project, invocation_id, due, lines=lines, objects=objects):
-            done = _deliver(done, outbox, url, (invocation_id, file, body), exchange, refuse)
+    for changed, invocation_id in _list_folders(to.project.root, newest):
+        due = _list_due(to.project.root, invocation_id, facts)
+        for file, body in _compose(to, invocation_id, due):
+            done = _deliver(done, to, invocation_id, file, body)
             if done.why is not None:
                 return done
         newest = max(newest, changed)
     if not done.unpurged:
-        outbox.note({_UNTIL: str(newest)})
+        to.outbox.note({_UNTIL: str(newest)})
     return done
 
 
 def _deliver(
-    done: OrdersDelivered,
-    outbox: Outbox,
-    url: str,
-    order: tuple[str, str, str | None],
-    exchange: Exchange,
-    refuse: Refuse,
+    done: OrdersDelivered, to: Receiver, invocation_id: str, file: str, body: str | None
 ) -> OrdersDelivered:
-    invocation_id, file, body = order
     if body is None:
         status, answer = 422, b"it would quote what is withheld"
     else:
-        status, answer = exchange("PUT", f"{url}/orders/{invocation_id}/{file}", body.encode())
-    purged = _read_purged(answer) if status == 200 else None
-    if purged is not None:
-        outbox.note({_name(invocation_id, file): "delivered" if purged else None})
+        status, answer = to.put(f"orders/{invocation_id}/{file}", body)
+    value = parse_answer(answer) if status == 200 else {}
+    if value.get("status") in ("stored", "duplicate") and "purged" in value:
+        # Until the endpoint says that nothing is left in its tables, the order is due again.
+        purged = bool(value["purged"])
+        to.outbox.note({_name(invocation_id, file): "delivered" if purged else None})
         delivered, unpurged = done.delivered + 1, done.unpurged + (not purged)
         return done._replace(delivered=delivered, unpurged=unpurged)
     # A token that may not erase, a receiver of before orders, a hold: the rest goes on.
     if status in (403, 404, 405, 409, 413, 422):
-        refuse(invocation_id, "order", status, describe_answer(answer))
-        outbox.note({_name(invocation_id, file): "refused"})
+        to.refuse(invocation_id, "order", status, describe_answer(answer))
+        to.outbox.note({_name(invocation_id, file): "refused"})
         return done._replace(refused=done.refused + 1)
     why = f"the endpoint answered {status} for an order: {describe_answer(answer)}"
     return done._replace(why=why)
@@ -128,21 +113,16 @@ def _list_due(
 
 
 def _compose(
-    project: Project,
-    invocation_id: str,
-    due: Mapping[str, Mapping[str, object]],
-    *,
-    lines: bool,
-    objects: bool,
+    to: Receiver, invocation_id: str, due: Mapping[str, Mapping[str, object]]
 ) -> Iterator[tuple[str, str | None]]:
     """Yield the request of each order; None for one that must not leave."""
     if not due:
         return
     try:
-        place = Index(project.root).resolve(invocation_id)
+        place = Index(to.project.root).resolve(invocation_id)
     except InvocationError:
         return  # an annex of a record that is not here
-    for _, sending in read_parts(project, [place], objects=objects):
+    for _, sending in read_parts(to.project, [place], objects=to.objects):
         if not isinstance(sending, Sending):
             return
         value = json.loads(sending.body)
@@ -151,17 +131,8 @@ def _compose(
             left = {}
             for text in (*value["lines"].split("\n")[:-1], *value["annexes"].values()):
                 line = open_line(text.removesuffix("\n").encode())
-                if lines and line.seal in rows and rows[line.seal] == line.digest:
+                if to.lines and line.seal in rows and rows[line.seal] == line.digest:
                     left[line.seal] = text.removesuffix("\n")
             annex = value["annexes"].get(file)
             request = {"annex": annex, "lines": left, "objects": value.get("objects")}
             yield file, None if annex is None else canonical(request)
-
-
-def _read_purged(answer: bytes) -> bool | None:
-    """Return whether an endpoint says that nothing is left; None where it acknowledges nothing."""
-    try:
-        value = json.loads(answer)
-        return bool(value["purged"]) if value["status"] in ("stored", "duplicate") else None
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None

@@ -19,7 +19,7 @@ from ulid import ULID
 
 from doctrine import os
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
-from specify_cli.features.sync.consent import unavailable
+from specify_cli.features.sync.consent import Consent, unavailable
 from specify_cli.features.sync.trigger import name_of
 from specify_cli.libraries.wire.contract import (
     COMPLETED,
@@ -48,6 +48,8 @@ from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, Place
 
 CURSOR_VERSION = 1
+Members = dict[str, object]
+"""An event, a line or an object, by its members."""
 
 _PENDING, _DELIVERED, _REFUSED = 0, 1, 2
 _STATES = {"delivered": _DELIVERED, "refused": _REFUSED}
@@ -83,6 +85,11 @@ _WHOLE_PENDING = (
     f" OR excluded IN {_WHOLE_ONLY!r})"
 )
 _SETTLE = {phase: f"UPDATE record SET {phase} = ? WHERE invocation_id = ?" for phase in PHASES}
+_RETRY = (
+    *(f"UPDATE record SET {phase} = {_PENDING} WHERE {phase} = {_REFUSED}" for phase in PHASES),
+    f"UPDATE record SET body = NULL WHERE body = {_REFUSED}",
+    "DELETE FROM fact WHERE name LIKE 'order %' AND value = 'refused'",
+)
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS record (
   invocation_id TEXT PRIMARY KEY,
@@ -109,8 +116,8 @@ class Seen(NamedTuple):
     alone. `kind` is one of contract.KINDS.
     """
 
-    started: dict[str, object] | None
-    completed: dict[str, object] | None
+    started: Members | None
+    completed: Members | None
     excluded: str | None
     origin: str | None = None
     kind: str = LIVE
@@ -147,10 +154,10 @@ def look_at(root: str, place: Place) -> Seen:
     """
     store = FileRecordStore(root)
     try:
-        if place.folder == layout.IMPORTED and not (open_line(store.head(place)).fields or {}).get(
-            "imported"
-        ):
-            return Seen(None, None, "imported")
+        if place.folder == layout.IMPORTED:
+            first = open_line(store.head(place)).fields or {}
+            if not first.get("imported"):
+                return Seen(None, None, "imported")
         data = store.read(place)
     except FileNotFoundError:
         return Seen(None, None, "missing")
@@ -182,7 +189,7 @@ def look_at(root: str, place: Place) -> Seen:
         return Seen(None, None, "tombstone")
     seals = {id(entry.fields): entry.seal for entry in record.entries}
 
-    def sealed(fields: dict[str, object]) -> dict[str, object]:
+    def sealed(fields: Members) -> Members:
         return {**fields, "~": seals[id(fields)]}
 
     completed = None if record.completed is None else sealed(record.completed)
@@ -191,7 +198,7 @@ def look_at(root: str, place: Place) -> Seen:
     return Seen(sealed(record.started), completed, excluded, origin, kind)
 
 
-def envelope(project: Project, uuid: str, level: str, seen: Seen, phase: str) -> dict[str, object]:
+def envelope(project: Project, uuid: str, level: str, seen: Seen, phase: str) -> Members:
     """Return the CloudEvent of one phase; its texts go through today's redaction once more.
 
     Where what was said leaves encrypted alone, none of it is in there.
@@ -214,7 +221,7 @@ def _mask_text(text: object, rules: RuleSet) -> str | None:
     return None if text is None else redact(str(text), rules).text
 
 
-def _request_text(project: Project, started: Mapping[str, object]) -> str | None:
+def _request_text(project: Project, started: Members) -> str | None:
     """Return the request a record holds, from its object where it was too long for the line."""
     named = started.get("request_object")
     if named is not None:
@@ -268,9 +275,9 @@ class Outbox:
 
     def _look(self, key: Key, seen: str | None) -> None:
         place = self._index.place(key)
-        signature: str | None = (
-            "missing" if place is None else _read_signature(f"{self._project.root}/{place.path}")
-        )
+        signature: str | None = "missing"
+        if place is not None:
+            signature = _read_signature(f"{self._project.root}/{place.path}")
         if signature == seen:
             return
         before = self._read_seen(place)
@@ -303,7 +310,7 @@ class Outbox:
             for key, profile, state in rows
         ]
 
-    def event(self, due: Due, uuid: str, level: str) -> dict[str, object] | None:
+    def event(self, due: Due, uuid: str, level: str) -> Members | None:
         """Return the CloudEvent of a phase, read from its record now; None if the record may not be
         sent any more.
 
@@ -364,20 +371,9 @@ class Outbox:
     def retry_refused(self) -> int:
         """Make every refused phase pending again; how many."""
         with self._begin_transaction():
-            count = 0
-            for phase in PHASES:
-                done = self._db.execute(
-                    f"UPDATE record SET {phase} = {_PENDING} WHERE {phase} = {_REFUSED}"
-                )
-                count += done.rowcount
-            count += self._db.execute(
-                "DELETE FROM fact WHERE name LIKE 'order %' AND value = 'refused'"
-            ).rowcount
+            count = sum(self._db.execute(statement).rowcount for statement in _RETRY)
             # Folders of annexes are looked into again.
             self._db.execute("DELETE FROM fact WHERE name = 'orders until'")
-            count += self._db.execute(
-                f"UPDATE record SET body = NULL WHERE body = {_REFUSED}"
-            ).rowcount
             return count
 
     def counts(self, *, records: bool = False, whole: bool = False) -> Counts:
@@ -405,6 +401,10 @@ class Outbox:
         return Counts(
             int(pending), int(delivered), int(refused), int(waiting), excluded, since, due
         )
+
+    def count_left(self, consent: Consent) -> Counts:
+        """Return the same with the whole records that a consent covers."""
+        return self.counts(records=consent.level == RECORDS, whole=bool(consent.whole))
 
     def facts(self) -> dict[str, str]:
         """Return what the last pushes left behind: last_success, last_failure, failing_since,

@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from httpx import InvalidURL
 from standardwebhooks.webhooks import Webhook
@@ -27,10 +28,10 @@ from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, S
 from specify_cli.features.sync import consent as consents
 from specify_cli.features.sync.consent import Consent
 from specify_cli.features.sync.sending.cosigning import ask_cosignature
-from specify_cli.features.sync.sending.outbox import Counts, Due, Outbox
+from specify_cli.features.sync.sending.outbox import Counts, Due, Members, Outbox
 from specify_cli.features.sync.sending.transport import (
+    Answer,
     Endpoint,
-    PostVerdict,
     Problem,
     body_of,
     is_passing,
@@ -56,8 +57,10 @@ from specify_cli.redaction.redact import RedactionError
 
 if TYPE_CHECKING:
     from specify_cli.features.sync.sending.orders import OrdersDelivered
-    from specify_cli.features.sync.sending.records import RecordsDelivered
+    from specify_cli.features.sync.sending.records import Receiver, RecordsDelivered
 
+_Result = TypeVar("_Result")
+_Done = TypeVar("_Done", "RecordsDelivered", "OrdersDelivered")
 # A push behind a command gives up early and is started again by a later one; a push somebody asked
 # for insists.
 BACKGROUND_SECONDS, BACKGROUND_TRIES = 60.0, 3
@@ -133,7 +136,7 @@ def agreed(project: Project) -> tuple[str, Consent]:
 
 def push(
     project: Project,
-    environment: Mapping[str, str],
+    environment: consents.Environment,
     terms: RetryTerms = RetryTerms(),
     progress: Callable[[int, int], None] | None = None,
     held: int | None = None,
@@ -156,7 +159,13 @@ def push(
         with _hold_flight(lock_path(folder, project.root), terms.wait_for_other, held):
             with suppress(FileNotFoundError):
                 os.unlink(wanted_mark)
-            done = _Push(project, folder, consent, terms, deadline, progress).run(token, secret)
+            with (
+                closing(Outbox(project, folder, consent.endpoint)) as outbox,
+                closing(_make_endpoint(consent.endpoint, token, secret)) as endpoint,
+            ):
+                done = _Push(
+                    project, folder, consent, terms, deadline, progress, outbox, endpoint
+                ).run()
         delivered, refused = delivered + done.delivered, refused + done.refused
         # A command that found the lock held has left its wish before it tried it.
         if done.state != "delivered" or not os.path.exists(wanted_mark):
@@ -167,120 +176,86 @@ def push(
 @contextmanager
 def _hold_flight(path: str, wait: float, held: int | None) -> Iterator[None]:
     """Hold the one push of a worktree. Raises EnvironmentFault SYNC_BUSY, SYNC_UNAVAILABLE."""
-    fd = _take_lock(path, wait) if held is None else held
     try:
+        fd = open_lock(path) if held is None else held
+    except OSError as error:
+        raise consents.unavailable(path, error) from error
+    try:
+        if held is None:
+            _take_lock(fd, path, wait)
         yield
     finally:
         os.close(fd)
 
 
-def _take_lock(path: str, wait: float) -> int:
-    try:
-        fd = open_lock(path)
-    except OSError as error:
-        raise consents.unavailable(path, error) from error
+def _take_lock(fd: int, path: str, wait: float) -> None:
     try:
         durable.lock(fd, path, wait)
     except EnvironmentFault as error:
-        os.close(fd)
         raise EnvironmentFault(
             "SYNC_BUSY", f"another push has been under way for {wait:g} s", "spec-kitty sync status"
         ) from error
-    return fd
 
 
+@dataclass
 class _Push:
     """One pass over what is due, under the lock."""
 
-    def __init__(
-        self,
-        project: Project,
-        folder: str,
-        consent: Consent,
-        terms: RetryTerms,
-        deadline: float | None,
-        progress: Callable[[int, int], None] | None,
-    ) -> None:
-        self._project = project
-        self._folder = folder
-        self._consent = consent
-        self._terms = terms
-        self._deadline = deadline
-        self._progress = progress
-        self._delivered = self._refused = 0
+    project: Project
+    folder: str
+    consent: Consent
+    terms: RetryTerms
+    deadline: float | None
+    progress: Callable[[int, int], None] | None
+    outbox: Outbox
+    endpoint: Endpoint
+    delivered: int = 0
+    refused: int = 0
 
-    def run(self, token: str, secret: str | None) -> Pushed:
-        outbox = Outbox(self._project, self._folder, self._consent.endpoint)
+    def run(self) -> Pushed:
         try:
-            endpoint = _make_endpoint(self._consent.endpoint, token, secret)
-            try:
-                outbox.scan()
-                total = outbox.counts().pending
+            self.outbox.scan()
+            total = self.outbox.counts().pending
+            self._tell(total)
+            while due := self.outbox.due(MAX_EVENTS):
+                events = self._compose_events(due)
+                if events:
+                    self._send(events)
                 self._tell(total)
-                while due := outbox.due(MAX_EVENTS):
-                    events = self._compose_events(outbox, due)
-                    if events:
-                        self._send(endpoint, outbox, events)
-                    self._tell(total)
-                witness = ask_cosignature(self._project, self._consent, endpoint)
-                orders = self._deliver_orders(endpoint, outbox)
-                records = self._deliver_records(endpoint, outbox)
-            except _Halt as halt:
-                self._note_failure(outbox, halt)
-                return Pushed(
-                    halt.state, self._delivered, self._refused, self._count(outbox), halt.why
-                )
-            finally:
-                endpoint.close()
-            self._note_success(outbox)
-            return Pushed(
-                "delivered",
-                self._delivered,
-                self._refused,
-                self._count(outbox),
-                None,
-                witness,
-                records,
-                orders,
-            )
-        finally:
-            outbox.close()
+            witness = ask_cosignature(self.project, self.consent, self.endpoint)
+            orders = self._deliver_orders()
+            records = self._deliver_records()
+        except _Halt as halt:
+            self._note_failure(halt)
+            return self._sum_up(halt.state, halt.why)
+        self._note_success()
+        done = self._sum_up("delivered", None)
+        return done._replace(witness=witness, records=records, orders=orders)
 
-    def _count(self, outbox: Outbox) -> Counts:
-        return outbox.counts(
-            records=self._consent.level == RECORDS, whole=bool(self._consent.whole)
-        )
+    def _sum_up(self, state: str, why: str | None) -> Pushed:
+        left = self.outbox.count_left(self.consent)
+        return Pushed(state, self.delivered, self.refused, left, why)
 
-    def _deliver_orders(self, endpoint: Endpoint, outbox: Outbox) -> OrdersDelivered | None:
+    def _deliver_orders(self) -> OrdersDelivered | None:
         """Deliver what was ordered of records, to a receiver of whole projects; ids alone, which a
         seal stands for, are never erased."""
-        annexes = f"{self._project.root}/{layout.ANNEXES}"
-        if not self._consent.orders or self._find_base() is None or not os.path.isdir(annexes):
+        annexes = f"{self.project.root}/{layout.ANNEXES}"
+        base = self._find_base()
+        if not self.consent.orders or base is None or not os.path.isdir(annexes):
             return None
         # Loads what a safe export needs, where something was ordered.
         from specify_cli.features.sync.sending.orders import deliver_orders
 
-        done = deliver_orders(
-            self._project,
-            outbox,
-            f"{self._find_base()}/v1/projects/{self._consent.project_uuid}",
-            self._make_exchange(endpoint),
-            self._note_refused,
-            lines=self._consent.level == RECORDS,
-            objects=self._consent.level == RECORDS and bool(self._consent.whole),
-        )
-        if done.why is not None:
-            raise _Halt("unreachable", done.why)
-        return done
+        return self._require_end(deliver_orders(self._make_receiver(base)))
 
     def _find_base(self) -> str | None:
-        base = self._consent.endpoint.removesuffix("/v1/events")
-        return None if base == self._consent.endpoint else base
+        base = self.consent.endpoint.removesuffix("/v1/events")
+        return None if base == self.consent.endpoint else base
 
-    def _deliver_records(self, endpoint: Endpoint, outbox: Outbox) -> RecordsDelivered | None:
+    def _deliver_records(self) -> RecordsDelivered | None:
         """Deliver whole records and their log, where consent covers that; it is asked for before
         each request."""
-        if self._consent.level != RECORDS:
+        if self.consent.level != RECORDS:
             return None
         base = self._find_base()
         if base is None:
@@ -288,33 +263,54 @@ class _Push:
         # Loads what a safe export needs, which no other level does.
         from specify_cli.features.sync.sending.records import deliver_records
 
-        url, whole = f"{base}/v1/projects/{self._consent.project_uuid}", bool(self._consent.whole)
-        exchange = self._make_exchange(endpoint)
-        done = deliver_records(
-            self._project, outbox, url, exchange, self._note_refused, objects=whole
-        )
+        return self._require_end(deliver_records(self._make_receiver(base)))
+
+    def _make_receiver(self, base: str) -> Receiver:
+        """Return where records and orders go. What may pass is sent again."""
+        from specify_cli.features.sync.sending.records import Receiver
+
+        def send(path: str, content: bytes) -> Answer:
+            url = f"{base}/v1/projects/{self.consent.project_uuid}/{path}"
+            return self._insist(
+                lambda: self.endpoint.exchange("PUT", url, content),
+                lambda answer: is_passing(answer[0]),
+            )
+
+        whole = self.consent.level == RECORDS
+        objects = whole and bool(self.consent.whole)
+        return Receiver(self.project, self.outbox, send, self._note_refused, whole, objects)
+
+    def _require_end(self, done: _Done) -> _Done:
+        """Return what was delivered. Raises _Halt where something ended it."""
         if done.why is not None:
             raise _Halt("unreachable", done.why)
         return done
 
-    def _make_exchange(self, endpoint: Endpoint) -> Callable[[str, str, bytes], tuple[int, bytes]]:
-        """Return what sends one request and comes again while its failure may pass."""
+    def _insist(
+        self,
+        ask: Callable[[], _Result],
+        is_later: Callable[[_Result], bool],
+        tell_pause: Callable[[_Result], float | None] = lambda _: None,
+    ) -> _Result:
+        """Return the last answer after as many tries as the terms allow; consent is asked for
+        before each of them, and the endpoint may ask for a longer pause."""
 
-        def exchange(method: str, url: str, content: bytes) -> tuple[int, bytes]:
-            def ask() -> tuple[int, bytes]:
-                self._require_agreement()
-                return endpoint.exchange(method, url, content)
+        def try_once() -> _Result:
+            self._require_agreement()
+            return ask()
 
-            retrying = Retrying(
-                retry=retry_if_result(lambda found: is_passing(found[0])),
-                stop=stop_after_attempt(self._terms.tries)
-                | stop_before_delay(self._measure_rest()),
-                wait=REQUEST_PAUSE,
-                retry_error_callback=_get_answer,
-            )
-            return retrying(ask)
+        def read_answer(state: RetryCallState) -> _Result:
+            assert state.outcome is not None
+            answer: _Result = state.outcome.result()
+            return answer
 
-        return exchange
+        retrying = Retrying(
+            retry=retry_if_result(is_later),
+            stop=stop_after_attempt(self.terms.tries) | stop_before_delay(self._measure_rest()),
+            wait=lambda state: max(REQUEST_PAUSE(state), tell_pause(read_answer(state)) or 0.0),
+            retry_error_callback=read_answer,
+        )
+        return retrying(try_once)
 
     def _note_refused(self, name: str, what: str, status: int, why: str) -> None:
         self._write_refusal(name, what, None, Problem(status, f"the {what} was refused", why))
@@ -322,34 +318,34 @@ class _Push:
     def _require_agreement(self) -> None:
         """Raise _Halt where consent does not hold any more, or somebody else listens at the
         endpoint."""
-        if consents.read_consent(self._folder) != self._consent:
+        if consents.read_consent(self.folder) != self.consent:
             raise _Halt("disabled", "consent was withdrawn or changed meanwhile")
         try:
-            consents.check_listener(self._consent)
+            consents.check_listener(self.consent)
         except EnvironmentFault as error:
             raise _Halt("stopped", f"{error.code}: {error.message}") from error
 
     def _tell(self, total: int) -> None:
-        if self._progress is not None:
-            self._progress(self._delivered + self._refused, total)
+        if self.progress is not None:
+            self.progress(self.delivered + self.refused, total)
 
-    def _compose_events(self, outbox: Outbox, due: Sequence[Due]) -> list[dict[str, object]]:
+    def _compose_events(self, due: Sequence[Due]) -> list[Members]:
         """Return the events of the next request: what the contract allows, at most a request's
         size."""
-        events: list[dict[str, object]] = []
+        events: list[Members] = []
         size = 0
         for item in due:
             try:
-                event = outbox.event(item, self._consent.project_uuid, self._consent.level)
+                event = self.outbox.event(item, self.consent.project_uuid, self.consent.level)
             except (InvocationError, RedactionError) as error:
-                self._refuse(outbox, item, None, Problem(None, "cannot be composed", str(error)))
+                self._refuse(item, None, Problem(None, "cannot be composed", str(error)))
                 continue
             if event is None:
                 continue
             wrong = faults(event)
             if wrong:
                 detail = "it is not what the contract says; nothing was sent"
-                self._refuse(outbox, item, event, Problem(None, "invalid", detail, tuple(wrong)))
+                self._refuse(item, event, Problem(None, "invalid", detail, tuple(wrong)))
                 continue
             size += len(body_of([event]))
             if events and size > MAX_BODY:
@@ -357,14 +353,16 @@ class _Push:
             events.append(event)
         return events
 
-    def _send(
-        self, endpoint: Endpoint, outbox: Outbox, events: Sequence[Mapping[str, object]]
-    ) -> None:
-        verdict = self._send_post(endpoint, events)
+    def _send(self, events: Sequence[Members]) -> None:
+        verdict = self._insist(
+            lambda: self.endpoint.post(events),
+            lambda found: found.kind == "later" and (found.retry_after or 0.0) <= _PATIENCE,
+            lambda found: found.retry_after,
+        )
         if verdict.kind == "halve":
             middle = len(events) // 2
-            self._send(endpoint, outbox, events[:middle])
-            self._send(endpoint, outbox, events[middle:])
+            self._send(events[:middle])
+            self._send(events[middle:])
             return
         if verdict.kind != "answered":
             state = "stopped" if verdict.kind == "stop" else "unreachable"
@@ -372,63 +370,40 @@ class _Push:
         accepted = [
             event for event in events if verdict.results.get(str(event["id"]), event) is None
         ]
-        outbox.settle((*key_of(event), "delivered") for event in accepted)
-        self._delivered += len(accepted)
+        self.outbox.settle((*key_of(event), "delivered") for event in accepted)
+        self.delivered += len(accepted)
         for event in events:
             problem = verdict.results.get(str(event["id"]))
             if problem is not None:
-                self._refuse(outbox, Due(key_of(event)[0], "", key_of(event)[1]), event, problem)
-
-    def _send_post(self, endpoint: Endpoint, events: Sequence[Mapping[str, object]]) -> PostVerdict:
-        """Return the last verdict after as many tries as the terms allow; consent is asked for
-        before each of them."""
-        rest = self._measure_rest()
-
-        def post() -> PostVerdict:
-            self._require_agreement()
-            return endpoint.post(events)
-
-        def pause(state: RetryCallState) -> float:
-            return max(REQUEST_PAUSE(state), _judge_state(state).retry_after or 0.0)
-
-        retrying = Retrying(
-            retry=retry_if_result(
-                lambda found: found.kind == "later" and (found.retry_after or 0.0) <= _PATIENCE
-            ),
-            stop=stop_after_attempt(self._terms.tries) | stop_before_delay(rest),
-            wait=pause,
-            retry_error_callback=_judge_state,
-        )
-        return retrying(post)
+                invocation_id, phase = key_of(event)
+                self._refuse(Due(invocation_id, "", phase), event, problem)
 
     def _measure_rest(self) -> float:
         """Return the seconds this push may still take. Raises _Halt where there are none."""
-        rest = _GROWN_PAUSE if self._deadline is None else self._deadline - time.monotonic()
+        rest = _GROWN_PAUSE if self.deadline is None else self.deadline - time.monotonic()
         if rest <= 0:
             raise _Halt(
                 "partial", "the time for this push is over; the rest follows with the next one"
             )
         return rest
 
-    def _refuse(
-        self, outbox: Outbox, due: Due, event: Mapping[str, object] | None, problem: Problem
-    ) -> None:
+    def _refuse(self, due: Due, event: Members | None, problem: Problem) -> None:
         """Note what was refused and why before it is passed over, so nothing is passed over
         unsaid."""
         self._write_refusal(due.invocation_id, due.phase, event, problem)
-        outbox.settle([(due.invocation_id, due.phase, "refused")])
-        self._refused += 1
+        self.outbox.settle([(due.invocation_id, due.phase, "refused")])
+        self.refused += 1
 
     def _write_refusal(
-        self, invocation_id: str, phase: str, event: Mapping[str, object] | None, problem: Problem
+        self, invocation_id: str, phase: str, event: Members | None, problem: Problem
     ) -> None:
         line = {
             "at": _read_now(),
             "invocation_id": invocation_id,
             "phase": phase,
             "event_id": None if event is None else event["id"],
-            "endpoint": self._consent.endpoint,
-            "level": self._consent.level,
+            "endpoint": self.consent.endpoint,
+            "level": self.consent.level,
             "status": problem.status,
             "title": problem.title,
             "detail": problem.detail,
@@ -437,15 +412,15 @@ class _Push:
             ],
             "retry": "spec-kitty sync retry",
         }
-        append_line(f"{self._folder}/{consents.ERRORS}", line)
+        append_line(f"{self.folder}/{consents.ERRORS}", line)
 
-    def _note_failure(self, outbox: Outbox, halt: _Halt) -> None:
+    def _note_failure(self, halt: _Halt) -> None:
         if halt.state in ("disabled", "partial"):
             return
-        facts = outbox.facts()
+        facts = self.outbox.facts()
         failures = int(facts.get("failures", "0")) + 1
         now = _read_now()
-        outbox.note(
+        self.outbox.note(
             {
                 "failures": str(failures),
                 "last_failure": now,
@@ -453,27 +428,15 @@ class _Push:
                 "why": halt.why,
             }
         )
-        consents.pause_for(self._folder, pause_after(failures, halt.retry_after), halt.why)
+        consents.pause_for(self.folder, pause_after(failures, halt.retry_after), halt.why)
 
-    def _note_success(self, outbox: Outbox) -> None:
+    def _note_success(self) -> None:
         # Also where no event was due: what failed may have been a whole record, or another push
         # delivered it.
-        outbox.note({"failures": None, "failing_since": None, "why": None})
-        if self._delivered:
-            outbox.note({"last_success": _read_now()})
-        unpause(self._folder)
-
-
-def _get_answer(state: RetryCallState) -> tuple[int, bytes]:
-    assert state.outcome is not None
-    answer: tuple[int, bytes] = state.outcome.result()
-    return answer
-
-
-def _judge_state(state: RetryCallState) -> PostVerdict:
-    assert state.outcome is not None
-    verdict: PostVerdict = state.outcome.result()
-    return verdict
+        self.outbox.note({"failures": None, "failing_since": None, "why": None})
+        if self.delivered:
+            self.outbox.note({"last_success": _read_now()})
+        unpause(self.folder)
 
 
 def _make_endpoint(url: str, token: str, secret: str | None) -> Endpoint:
@@ -516,7 +479,7 @@ def append_line(path: str, value: object) -> None:
         raise consents.unavailable(path, error) from error
 
 
-def background(root: str, folder: str, environment: Mapping[str, str], held: int) -> None:
+def background(root: str, folder: str, environment: consents.Environment, held: int) -> None:
     """Run the push behind a command's answer: short, quiet, and what stopped it is where `sync
     status` shows it."""
     try:

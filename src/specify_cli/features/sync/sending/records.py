@@ -15,16 +15,14 @@ from itertools import islice
 from typing import NamedTuple
 
 from specify_cli.errors import InvocationError
-from specify_cli.features.sync.sending.outbox import Outbox, look_at
-from specify_cli.libraries.archive.archive import compose_part, gather_objects, read_policies
+from specify_cli.features.sync.sending.outbox import Members, Outbox, look_at
+from specify_cli.features.sync.sending.transport import Answer, parse_answer
+from specify_cli.libraries.archive.archive import Leaving
 from specify_cli.libraries.archive.sealing import Keys
-from specify_cli.libraries.archive.withholding import Search
 from specify_cli.libraries.wire.contract import canonical
 from specify_cli.project.config import Project
 from specify_cli.record.seal import is_digest
 from specify_cli.storage.index import Index
-from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import Place
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import ANNEX, Generation, parse_leaf
@@ -35,15 +33,30 @@ _AT_A_TIME = 100
 # Leaves of one request: under 1 MiB, which every collector takes. Objects go together up to so many
 # bytes.
 _LEAVES, _TOGETHER = 10_000, 512 * 1024
-# What redaction says of objects is remembered for so many.
-_JUDGED = 50_000
 # The body of a larger object would be more than a collector takes.
 _LARGEST_OBJECT = 4 * 1024 * 1024
 _TOO_LARGE = f"larger than {_LARGEST_OBJECT} bytes"
-Exchange = Callable[[str, str, bytes], tuple[int, bytes]]
-Refuse = Callable[[str, str, int, str], None]
-"""(invocation id or name of the log, `record` or `log`, status, why) of what the endpoint does not
-take."""
+
+
+class Receiver(NamedTuple):
+    """Where what is due of a project is delivered to, and whether whole records leave with their
+    lines, and with their objects.
+
+    `send` sends a body to a path below the project's at the endpoint; it returns status and answer.
+    `refuse` notes what the endpoint does not take: an invocation id or the name of a log, `record`,
+    `order` or `log`, the status, and why.
+    """
+
+    project: Project
+    outbox: Outbox
+    send: Callable[[str, bytes], Answer]
+    refuse: Callable[[str, str, int, str], None]
+    lines: bool
+    objects: bool
+
+    def put(self, path: str, body: str) -> Answer:
+        """Return status and answer of one request."""
+        return self.send(path, body.encode())
 
 
 class RecordsDelivered(NamedTuple):
@@ -74,20 +87,11 @@ def read_parts(
     project: Project, places: Iterable[Place], *, objects: bool
 ) -> Iterator[tuple[Place, Sending | InvocationError]]:
     """Yield each record as it would leave, alone or with its objects, or why it does not."""
-    store = FileObjectStore(project.root)
-    search, reach = Search(project.config.redaction), Reach(store)
-    policies = read_policies(project) if objects else ()
-    judged: dict[str, str | None] = {}
+    leaving = Leaving(project, safe=True)
     for place in places:
         try:
-            part = compose_part(project, place, reach, search)
-            if len(judged) > _JUDGED:
-                judged.clear()
-            gathered = (
-                gather_objects(store, [part], reach, search, policies, judged)
-                if objects
-                else ({}, {})
-            )
+            part = leaving.compose_part(place)
+            contents, withheld = leaving.gather_objects([part]) if objects else ({}, {})
         except InvocationError as error:
             yield place, error
             continue
@@ -101,90 +105,71 @@ def read_parts(
         if not objects:
             yield place, Sending(canonical(value), {}, {}, is_renewed)
             continue
-        contents, withheld = gathered
         large = {name for name, data in contents.items() if len(data) > _LARGEST_OBJECT}
         contents = {name: data for name, data in contents.items() if name not in large}
         withheld |= dict.fromkeys(large, _TOO_LARGE)
         seen = look_at(project.root, place)
         value |= {"kind": seen.kind, "objects": sorted(contents), "withheld": withheld}
-        fields = {item.digest: item.field for item in reach.of(part.named)}
+        fields = {item.digest: item.field for item in leaving.reach.of(part.named)}
         yield place, Sending(canonical(value), contents, fields, is_renewed)
 
 
-def deliver_records(
-    project: Project, outbox: Outbox, url: str, exchange: Exchange, refuse: Refuse, *, objects: bool
-) -> RecordsDelivered:
-    """Deliver the log, then each record that is due; `url` is the project's at the endpoint.
+def deliver_records(to: Receiver) -> RecordsDelivered:
+    """Deliver the log, then each record that is due.
 
-    With `objects` open records, replays and imported sessions leave as well, each with the objects
-    it leads to.
+    Where objects leave, open records, replays and imported sessions leave as well, each with the
+    objects it leads to.
     """
-    done, after, index = (
-        _deliver_logs(project, outbox, url, exchange, refuse),
-        "",
-        Index(project.root),
-    )
-    while done.why is None and (keys := outbox.due_records(_AT_A_TIME, after, whole=objects)):
+    done, after, index = _deliver_logs(to), "", Index(to.project.root)
+    while done.why is None and (keys := to.outbox.due_records(_AT_A_TIME, after, whole=to.objects)):
         after = keys[-1].invocation_id
         places = [place for key in keys if (place := index.place(key)) is not None]
-        if project.config.is_sealed:
+        if to.project.config.is_sealed:
             # A copy that leaves sealed is of the whole record: an open one waits for its close.
-            places = [one for one in places if look_at(project.root, one).completed is not None]
-        for place, sending in read_parts(project, places, objects=objects):
-            done = _deliver_record(
-                done, place, sending, outbox, url, (exchange, refuse), whole=objects
-            )
+            places = [one for one in places if look_at(to.project.root, one).completed is not None]
+        for place, sending in read_parts(to.project, places, objects=to.objects):
+            done = _deliver_record(done, place.invocation_id, sending, to)
             if done.why is not None:
                 break
     return done
 
 
 def _deliver_record(
-    done: RecordsDelivered,
-    place: Place,
-    sending: Sending | InvocationError,
-    outbox: Outbox,
-    url: str,
-    ask: tuple[Exchange, Refuse],
-    *,
-    whole: bool,
+    done: RecordsDelivered, name: str, sending: Sending | InvocationError, to: Receiver
 ) -> RecordsDelivered:
     """Return what was delivered after one record and the objects that the endpoint lacks; it is
     settled at the end."""
-    exchange, refuse = ask
     sent = 0
     if isinstance(sending, InvocationError):
         status, answer = 422, f"{sending.code}: {sending.message}".encode()
     else:
-        status, answer = exchange(
-            "PUT", f"{url}/records/{place.invocation_id}", sending.body.encode()
-        )
+        status, answer = to.put(f"records/{name}", sending.body)
         missing = _read_missing(answer) if status == 200 else None
         if missing is not None:
-            status, answer, sent = _deliver_objects(sending.objects, missing, url, exchange)
+            status, answer, sent = _deliver_objects(sending.objects, missing, to)
         elif status == 200:
             status = 0  # nobody who understood the request said so
     done = done._replace(objects=done.objects + sent)
     if status == 200:
-        outbox.settle_record(place.invocation_id, "delivered", whole=whole)
+        to.outbox.settle_record(name, "delivered", whole=to.objects)
         return done._replace(records=done.records + 1)
-    if status == 409 and _is_early(answer):
+    if status == 409 and str(parse_answer(answer).get("type")).endswith(":unknown-invocation"):
         # it was closed since the scan, and its Completed leaves before it with the next push
         return done
     if status == 409 and isinstance(sending, Sending) and sending.is_renewed:
         # It holds the copy that nobody opens any more, and the order that erased it.
-        outbox.settle_record(place.invocation_id, "delivered", whole=whole)
+        to.outbox.settle_record(name, "delivered", whole=to.objects)
         return done
     if status in (409, 413, 422):
-        refuse(place.invocation_id, "record", status, describe_answer(answer))
-        outbox.settle_record(place.invocation_id, "refused", whole=whole)
+        to.refuse(name, "record", status, describe_answer(answer))
+        to.outbox.settle_record(name, "refused", whole=to.objects)
         return done._replace(refused=done.refused + 1)
     why = f"the endpoint answered {status} for a record: {describe_answer(answer)}"
     return done._replace(why=why)
 
 
 def _deliver_objects(
-    objects: Mapping[str, bytes], missing: Iterable[str], url: str, exchange: Exchange
+    objects: Mapping[str, bytes], missing: Iterable[str], to: Receiver
 ) -> tuple[int, bytes, int]:
     """Return the last answer to the objects that are missing, and how many were taken."""
     parts: list[dict[str, str]] = []
@@ -200,11 +185,13 @@ def _deliver_objects(
     sent = 0
     while parts:
         part = parts.pop(0)
-        status, answer = exchange("PUT", f"{url}/objects", canonical(part).encode())
+        status, answer = to.put("objects", canonical(part))
         if status == 413 and len(part) > 1:
             parts[:0] = [{name: text} for name, text in part.items()]
-        elif status != 200 or not _is_counted(answer):
-            return status if status != 200 else 0, answer, sent
+        elif status != 200:
+            return status, answer, sent
+        elif type(parse_answer(answer).get("stored")) is not int:
+            return 0, answer, sent
         else:
             sent += len(part)
     return 200, b"", sent
@@ -216,64 +203,40 @@ def _read_missing(answer: bytes) -> list[str] | None:
 
     An endpoint of before objects lacks none.
     """
-    try:
-        value = json.loads(answer)
-        told, missing = value["status"], value.get("missing", [])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-    if told not in ("stored", "duplicate") or not isinstance(missing, list):
+    value = parse_answer(answer)
+    missing = value.get("missing", [])
+    if value.get("status") not in ("stored", "duplicate") or not isinstance(missing, list):
         return None
     return [name for name in missing if isinstance(name, str) and is_digest(name)]
 
 
-def _is_counted(answer: bytes) -> bool:
-    """Return whether an endpoint says how many objects it stored."""
-    try:
-        return type(json.loads(answer)["stored"]) is int
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return False
-
-
-def _is_early(answer: bytes) -> bool:
-    """Return whether an endpoint has not had the events of a record yet."""
-    try:
-        return str(json.loads(answer).get("type")).endswith(":unknown-invocation")
-    except (ValueError, AttributeError, RecursionError):
-        return False
-
-
-def _deliver_logs(
-    project: Project, outbox: Outbox, url: str, exchange: Exchange, refuse: Refuse
-) -> RecordsDelivered:
+def _deliver_logs(to: Receiver) -> RecordsDelivered:
     """Return how many leaves of this clone's logs the endpoint took, and why it did not take all of
     them.
 
     A log that contradicts what the endpoint holds of it is refused: its records leave all the same.
     """
     done = RecordsDelivered(0, 0, 0)
-    if not open_log(project).generations():
+    if not open_log(to.project).generations():
         return done
     try:
-        newest = make_checkpoint(project)
+        newest = make_checkpoint(to.project)
     except InvocationError as error:
-        return (
-            done
-            if error.code == "EXTRA_MISSING"
-            else done._replace(why=f"{error.code}: {error.message}")
-        )
-    current = find_signed(project, newest)
+        why = None if error.code == "EXTRA_MISSING" else f"{error.code}: {error.message}"
+        return done._replace(why=why)
+    current = find_signed(to.project, newest)
     # A log that was put back to an older copy ended, and another one took its place; its leaves
     # still count.
-    for generation in open_log(project).generations():
+    for generation in open_log(to.project).generations():
         checkpoint = newest if generation == current else read_checkpoint(generation)
         mark = f"refused {generation.name}"
-        if checkpoint is None or outbox.facts().get(mark) == str(checkpoint):
+        if checkpoint is None or to.outbox.facts().get(mark) == str(checkpoint):
             continue
-        more, status, why = _deliver_log(generation, checkpoint, outbox, url, exchange)
+        more, status, why = _deliver_log(generation, checkpoint, to)
         done = done._replace(leaves=done.leaves + more)
         if status in (409, 422):
-            refuse(generation.name, "log", status, str(why))
-            outbox.note({mark: str(checkpoint)})
+            to.refuse(generation.name, "log", status, str(why))
+            to.outbox.note({mark: str(checkpoint)})
             done = done._replace(refused=done.refused + 1)
         elif why is not None:
             return done._replace(why=f"the endpoint answered {status} for the log: {why}")
@@ -281,13 +244,13 @@ def _deliver_logs(
 
 
 def _deliver_log(
-    generation: Generation, checkpoint: Checkpoint, outbox: Outbox, url: str, exchange: Exchange
+    generation: Generation, checkpoint: Checkpoint, to: Receiver
 ) -> tuple[int, int, str | None]:
     """Return how many leaves of one log the endpoint took, its last status, and why not all that
     are signed."""
     keys = "".join(f"{key}\n" for key, _ in read_keys(generation))
     mark, state = f"leaves {generation.name}", f"checkpoint {generation.name}"
-    facts = outbox.facts()
+    facts = to.outbox.facts()
     delivered = int(facts.get(mark, "0"))
     # An endpoint that holds more has seen what this copy was put back from.
     if delivered > checkpoint.size or (
@@ -299,15 +262,15 @@ def _deliver_log(
         piece = list(generation.read_lines(delivered, min(_LEAVES, checkpoint.size - delivered)))
         text = "".join(f"{line.decode()}\n" for line in piece)
         value = {"start": delivered, "leaves": text, "keys": keys, "checkpoint": str(checkpoint)}
-        status, answer = exchange(
-            "PUT", f"{url}/logs/{generation.name}", json.dumps(value).encode()
-        )
-        size = _read_size(answer) if status == 200 else None
-        if size is not None and size > checkpoint.size:
-            outbox.note({mark: str(size)})
+        status, answer = to.put(f"logs/{generation.name}", json.dumps(value))
+        size = parse_answer(answer).get("size") if status == 200 else None
+        if type(size) is not int or size < 0:
+            return sent_leaves, status, describe_answer(answer)
+        if size > checkpoint.size:
+            to.outbox.note({mark: str(size)})
             return sent_leaves, 200, None
-        if size is None or restarts > 1:
-            return sent_leaves, status if size is None else 0, describe_answer(answer)
+        if restarts > 1:
+            return sent_leaves, 0, describe_answer(answer)
         # What the endpoint holds counts, whatever was believed: a cursor may be new, and a
         # collector restored.
         follows = size == delivered + len(piece)
@@ -315,29 +278,18 @@ def _deliver_log(
         sent_leaves += len(piece) if follows else 0
         for leaf in map(parse_leaf, piece if follows else ()):
             if leaf.kind == ANNEX:
-                outbox.settle_record(leaf.invocation_id, None)
+                to.outbox.settle_record(leaf.invocation_id, None)
         delivered = size
-        outbox.note({mark: str(delivered)})
+        to.outbox.note({mark: str(delivered)})
         if delivered == checkpoint.size and follows:
-            outbox.note({state: str(checkpoint)})
+            to.outbox.note({state: str(checkpoint)})
             return sent_leaves, 200, None
-
-
-def _read_size(answer: bytes) -> int | None:
-    try:
-        size = json.loads(answer)["size"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    return size if type(size) is int and size >= 0 else None
 
 
 def describe_answer(answer: bytes) -> str:
     """Return what an answer says, a problem by its detail."""
-    try:
-        value = json.loads(answer)
-        return str(value.get("detail") or value)[:300]
-    except (ValueError, AttributeError):
-        return answer.decode("utf-8", "replace")[:300]
+    value = parse_answer(answer)
+    return str(value.get("detail") or value or answer.decode("utf-8", "replace"))[:300]
 
 
 class Preview(NamedTuple):
@@ -348,8 +300,8 @@ class Preview(NamedTuple):
     why.
     """
 
-    lines: list[dict[str, object]]
-    objects: list[dict[str, object]]
+    lines: list[Members]
+    objects: list[Members]
 
 
 def preview_record(project: Project) -> Preview:
@@ -368,30 +320,17 @@ def preview_record(project: Project) -> Preview:
         if isinstance(sending, Sending):
             value = json.loads(sending.body)
             lines = [json.loads(line) for line in value["lines"].split("\n")[:-1]]
-            objects = [
-                _preview_object(sending, name, data)
-                for name, data in sorted(sending.objects.items())
-            ]
-            left = [
+            contents = {name: data.decode() for name, data in sending.objects.items()}
+            left: dict[str, str] = value["withheld"]
+            objects: list[Members] = [
                 {
                     "digest": name,
                     "field": sending.fields.get(name),
-                    "size": None,
-                    "text": None,
-                    "withheld": why,
+                    "size": len(sending.objects[name]) if name in contents else None,
+                    "text": contents.get(name),
+                    "withheld": left.get(name),
                 }
-                for name, why in sorted(value["withheld"].items())
+                for name in (*sorted(contents), *sorted(left))
             ]
-            return Preview(lines, [*objects, *left])
+            return Preview(lines, objects)
     return Preview([], [])
-
-
-def _preview_object(sending: Sending, name: str, data: bytes) -> dict[str, object]:
-    field = sending.fields.get(name)
-    return {
-        "digest": name,
-        "field": field,
-        "size": len(data),
-        "text": data.decode(),
-        "withheld": None,
-    }

@@ -31,6 +31,9 @@ ANSWER_SECONDS = 10.0
 MAX_ANSWER = 1024 * 1024
 MAX_RETRY_AFTER = 24 * 3600.0
 
+Headers = Mapping[str, str]
+Answer = tuple[int, bytes]
+"""The status of an answer, or 0 for none, and its body."""
 _AGAIN = frozenset({408, 425, 429})
 _AT_FAULT = frozenset({400, 409, 413, 415, 422})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -62,7 +65,7 @@ class PostVerdict(NamedTuple):
 
 def judge(
     status: int,
-    headers: Mapping[str, str],
+    headers: Headers,
     body: bytes,
     ids: Sequence[str],
     now: float,
@@ -81,7 +84,7 @@ def judge(
         return PostVerdict(
             "later", {}, f"status {status}, but the answer acknowledges none of the events"
         )
-    problem = _read_problem(_parse_object(body), status, token)
+    problem = _read_problem(parse_answer(body), status, token)
     if status in _AT_FAULT:
         if len(ids) > 1:
             return PostVerdict("halve", {}, f"status {status} for {len(ids)} events")
@@ -100,7 +103,7 @@ def _read_results(body: bytes, ids: Sequence[str], token: str) -> dict[str, Prob
 
     One that is refused for a reason that passes is not among them: it stays due.
     """
-    value = _parse_object(body)
+    value = parse_answer(body)
     listed = value.get("results")
     results: dict[str, Problem | None] = {}
     for item in listed if isinstance(listed, list) else []:
@@ -152,7 +155,8 @@ def shown(text: str, token: str) -> str:
     ]
 
 
-def _parse_object(body: bytes) -> dict[str, object]:
+def parse_answer(body: bytes) -> dict[str, object]:
+    """Return the JSON object of an answer; empty where it is none."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -160,7 +164,7 @@ def _parse_object(body: bytes) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
+def _retry_after(headers: Headers, now: float) -> float | None:
     """Seconds the endpoint asks for, as a number or a date (RFC 9110 §10.2.3), within a day."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit() and len(text) < 10:
@@ -197,24 +201,15 @@ class Endpoint:
         """Let go of the connection."""
         self._client.close()
 
-    def exchange(self, method: str, url: str, content: bytes = b"") -> tuple[int, bytes]:
+    def exchange(self, method: str, url: str, content: bytes = b"") -> Answer:
         """Return status and body of one small request; 0 and why where there was no whole answer.
         Never raises."""
-        end = time.monotonic() + ANSWER_SECONDS
-        answer = b""
         headers = {"Content-Type": "text/plain; charset=utf-8"} if content else {}
         try:
-            with (
-                stop_after(ANSWER_SECONDS),
-                self._client.stream(method, url, content=content, headers=headers) as response,
-            ):
-                for piece in response.iter_raw():
-                    answer += piece
-                    if len(answer) > MAX_ANSWER or time.monotonic() > end:
-                        return 0, b"no whole answer in time"
-                return response.status_code, answer
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
-            return 0, shown(f"{type(error).__name__}: {error}", self._token).encode()
+            response, answer = _request(self._client, method, url, content, headers, ANSWER_SECONDS)
+        except _NoAnswerError as error:
+            return 0, shown(str(error), self._token).encode()
+        return response.status_code, answer
 
     def post(
         self, events: Sequence[Mapping[str, object]], seconds: float = ANSWER_SECONDS
@@ -236,43 +231,54 @@ class Endpoint:
                 "webhook-timestamp": str(int(moment.timestamp())),
                 "webhook-signature": self._signer.sign(key, moment, body.decode("utf-8")),
             }
-        late = PostVerdict("later", {}, f"no whole answer within {seconds:g} s")
-        end = time.monotonic() + seconds
-        answer = b""
         try:
-            with (
-                stop_after(seconds),
-                self._client.stream("POST", self._url, content=body, headers=headers) as response,
-            ):
-                if response.headers.get("content-encoding", "identity") != "identity":
-                    return PostVerdict(
-                        "later",
-                        {},
-                        f"status {response.status_code} and a compressed answer nobody asked for",
-                    )
-                for piece in response.iter_raw():
-                    answer += piece
-                    if len(answer) > MAX_ANSWER:
-                        return PostVerdict(
-                            "later",
-                            {},
-                            f"status {response.status_code} and an answer of over 1 MiB",
-                        )
-                    if time.monotonic() > end:
-                        return late
-                named = {name.lower(): value for name, value in response.headers.items()}
-                return judge(response.status_code, named, answer, ids, time.time(), self._token)
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
-            # ValueError: what h11, ssl and the codecs raise for answers that are none.
-            if time.monotonic() > end:
-                return late
-            what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return PostVerdict("later", {}, shown(what, self._token))
+            response, answer = _request(self._client, "POST", self._url, body, headers, seconds)
+        except _NoAnswerError as error:
+            return PostVerdict("later", {}, shown(str(error), self._token))
+        named = {name.lower(): value for name, value in response.headers.items()}
+        return judge(response.status_code, named, answer, ids, time.time(), self._token)
 
 
-def open_client(
-    url: str, headers: Mapping[str, str], seconds: float = ANSWER_SECONDS
-) -> httpx.Client:
+class _NoAnswerError(Exception):
+    """A request without a whole answer; the text says why, and may quote what was sent."""
+
+
+def _request(
+    client: httpx.Client,
+    method: str,
+    url: str,
+    content: bytes,
+    headers: Headers,
+    seconds: float,
+) -> tuple[httpx.Response, bytes]:
+    """Return the answer to one request with its body. Raises _NoAnswerError."""
+    end = time.monotonic() + seconds
+    late = f"no whole answer within {seconds:g} s"
+    answer = b""
+    try:
+        with (
+            stop_after(seconds),
+            client.stream(method, url, content=content, headers=dict(headers)) as response,
+        ):
+            status = f"status {response.status_code}"
+            if response.headers.get("content-encoding", "identity") != "identity":
+                raise _NoAnswerError(f"{status} and a compressed answer nobody asked for")
+            for piece in response.iter_raw():
+                answer += piece
+                if len(answer) > MAX_ANSWER:
+                    raise _NoAnswerError(f"{status} and an answer of over 1 MiB")
+                if time.monotonic() > end:
+                    raise _NoAnswerError(late)
+            return response, answer
+    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
+        # ValueError: what h11, ssl and the codecs raise for answers that are none.
+        if time.monotonic() > end:
+            raise _NoAnswerError(late) from error
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise _NoAnswerError(what) from error
+
+
+def open_client(url: str, headers: Headers, seconds: float = ANSWER_SECONDS) -> httpx.Client:
     """Return a client for one endpoint, which follows no redirect and reaches this machine through
     no proxy."""
     host = urlsplit(url).hostname or ""
@@ -285,33 +291,22 @@ def open_client(
     )
 
 
-def post_json(
-    url: str, headers: Mapping[str, str], body: bytes, *, seconds: float = ANSWER_SECONDS
-) -> bytes:
+def post_json(url: str, headers: Headers, body: bytes, *, seconds: float = ANSWER_SECONDS) -> bytes:
     """Send one request once and return its answer. Raises EnvironmentFault DELIVERY_FAILED, which
     names no header."""
-    answer = b""
+    typed = {"Content-Type": "application/json"}
     try:
-        with (
-            stop_after(seconds),
-            open_client(url, {"Accept": "application/json", **headers}, seconds) as client,
-            client.stream(
-                "POST", url, content=body, headers={"Content-Type": "application/json"}
-            ) as response,
-        ):
-            for piece in response.iter_raw():
-                answer += piece
-                if len(answer) > MAX_ANSWER:
-                    raise failed(url, "an answer of over 1 MiB", headers)
-            status = response.status_code
-    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
-        raise failed(url, f"{type(error).__name__}: {error}", headers) from error
-    if not 200 <= status < 300:
-        raise failed(url, f"status {status} {answer[:300].decode('utf-8', 'replace')}", headers)
+        with open_client(url, {"Accept": "application/json", **headers}, seconds) as client:
+            response, answer = _request(client, "POST", url, body, typed, seconds)
+    except (_NoAnswerError, httpx.InvalidURL, OSError, ValueError) as error:
+        raise failed(url, str(error), headers) from error
+    if not response.is_success:
+        text = answer[:300].decode("utf-8", "replace")
+        raise failed(url, f"status {response.status_code} {text}", headers)
     return answer
 
 
-def failed(url: str, why: str, headers: Mapping[str, str]) -> EnvironmentFault:
+def failed(url: str, why: str, headers: Headers) -> EnvironmentFault:
     """Return the error for a request that was not taken, without what its headers hold."""
     for secret in filter(
         None, (part for value in headers.values() for part in (value, value.rpartition(" ")[2]))
