@@ -24,7 +24,7 @@ from doctrine.load import ParseCache
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.libraries.archive.memory import MemoryObjectStore
-from specify_cli.libraries.archive.sealing import Keys, seal_copy
+from specify_cli.libraries.archive.sealing import Keys, SealedCopy, seal_copy
 from specify_cli.libraries.archive.withholding import (
     CLOSING,
     Search,
@@ -230,11 +230,8 @@ class Leaving:
         )
         return {name: gathered.objects[name] for name in led_to}, left_out
 
-    def _read(
-        self, place: Place
-    ) -> tuple[Held, dict[str, bytes], frozenset[str], dict[str, bytes]]:
-        """Return the lines and annexes of a record, or of its sealed copy with the annexes that
-        were made for it, and the objects these name."""
+    def _read(self, place: Place) -> tuple[Held, SealedCopy]:
+        """Return the lines of a record, or of its sealed copy, and what stands beside them."""
         project = self._project
         data = _hold(FileRecordStore(project.root).hold(place))
         annexes = {
@@ -243,11 +240,10 @@ class Leaving:
             if isinstance(content, bytes)
         }
         if self._search is None or not project.config.is_sealed:
-            return data, annexes, frozenset(), {}
+            return data, SealedCopy(b"", annexes, frozenset(), {})
         whole, keys = data.read(0, data.size), Keys(project.git_dir)
         copy = seal_copy(place, whole, annexes, self._objects, keys)
-        lines = Held(reader_of(copy.data), len(copy.data))
-        return lines, copy.annexes, copy.made, copy.objects
+        return Held(reader_of(copy.data), len(copy.data)), copy
 
     def compose_part(self, place: Place) -> Part:
         """Return a record as it leaves, under the rules of a safe export or whole. Raises
@@ -262,7 +258,8 @@ class Leaving:
                 "withheld",
                 "export it without --safe, once you have read it",
             )
-        data, annexes, made, sealed = self._read(place)
+        data, beside = self._read(place)
+        annexes = beside.annexes
         withheld = Withheld()
         if search is not None:
             data = _spool(withhold_lines(data.read, search, withheld))
@@ -302,7 +299,7 @@ class Leaving:
             "status": checked.status,
             "withheld": withheld.rows,
         }
-        return Part(path, data, annexes, tuple(named), row, made, sealed)
+        return Part(path, data, annexes, tuple(named), row, beside.made, beside.objects)
 
 
 def require_whole(report: RecordReport, place: Place) -> None:
