@@ -241,6 +241,7 @@ CASES: dict[str, tuple[dict[str, str], str, str, int | None]] = {
         PROFILE,
         6,
     ),
+    "lock of packs not JSON": ({".kittify/packs.lock": "{"}, "PACK_BROKEN", ".kittify/packs.lock", None),
     "config not YAML": ({CONFIG: "governance: {k: 1\n"}, "CONFIG_BROKEN", CONFIG, 2),
     "governance setting out of range": (
         {CONFIG: "trail: private\ngovernance:\n  k: many\n"},

@@ -21,6 +21,7 @@ _ERRORS = {
     "DOCTRINE_BROKEN": "A doctrine file cannot be used, or its id is taken.",
     "PROFILE_INVALID": "A profile cannot be used, or its id is taken.",
     "CONFIG_BROKEN": "A value in config.yaml cannot be used.",
+    "PACK_BROKEN": "A pack, or the lock that pins it, cannot be used.",
     "SECRET": "Something that looks like a key or token; agents are shown it, records keep it.",
     "HIDDEN_TEXT": "Characters that nobody sees and agents read: controls, reordering marks, tags.",
 }
