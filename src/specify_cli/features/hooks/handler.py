@@ -81,11 +81,11 @@ def run_hook(
         payload = _parse_payload(data)
         harness = find_sender(harness, payload)
         call = translate(harness, payload)
-        at = find_site(harness, call, call.cwd or cwd, (cwd, project), home)
+        at = find_site(harness, call, (cwd, project), home)
         if at is not None and call.parent_agent is not None and call.subagent is not None:
             session = find_session(at.root, harness, call.subagent, call.parent_agent)
             call = call._replace(session_id=session)
-            at = find_site(harness, call, call.cwd or cwd, (cwd, project), home)
+            at = find_site(harness, call, (cwd, project), home)
         if at is None:
             return
         if not call.hook_event:
@@ -114,11 +114,11 @@ def run_hook(
             record_session(at, call, large=large)
     except BaseException as error:
         # A harness of another package fails before its payload says where it belongs.
-        at = at or find_site(harness, NOTHING, cwd, (cwd, project), home)
+        at = at or find_site(harness, NOTHING, (cwd, project), home)
         if at is not None:
             from specify_cli.features.hooks.losses import note_failure  # rare, and as heavy
 
-            note_failure(at.root, at.git_dir, at.harness, error)
+            note_failure(at, error)
 
 
 def _check_name(harness: str) -> str:
@@ -146,7 +146,7 @@ def _complete_call(at: Site, source: str, call: HookInput) -> HookInput:
         # edits whose payload states no places
         from specify_cli.features.hooks.worktree.pieces import complete_diffs
 
-        call = complete_diffs(call, at.root, at.folder)
+        call = complete_diffs(call, at)
     return call
 
 
@@ -206,7 +206,7 @@ def _look_beside(at: Site, call: HookInput) -> None:
     except Exception as error:
         from specify_cli.features.hooks.losses import note_failure  # rare
 
-        note_failure(at.root, at.git_dir, at.harness, error)
+        note_failure(at, error)
 
 
 def _keep_from_git(root: str) -> None:

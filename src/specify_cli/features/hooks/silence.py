@@ -12,12 +12,10 @@ from specify_cli.features.hooks.settings.install import standing
 from specify_cli.features.hooks.settings.known import find_harness, list_harnesses
 from specify_cli.record.ids import millis_of
 from specify_cli.record.seal import open_line
-from specify_cli.storage.store import FileRecordStore
+from specify_cli.storage.store import FileRecordStore, Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from specify_cli.storage.store import Place
 
 
 def find_installed(root: str, home: str | None) -> dict[str, int]:

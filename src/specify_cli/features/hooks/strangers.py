@@ -10,15 +10,13 @@ from __future__ import annotations
 import sys
 
 from doctrine.light_imports import TYPE_CHECKING
-from specify_cli.cli.tables.points import is_own, list_fills, load
+from specify_cli.cli.tables.points import FoundFill, is_own, list_fills, load
 from specify_cli.errors import EnvironmentFault
 from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.values import HookInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from specify_cli.cli.tables.points import FoundFill
 
 
 def find_foreign(harness: str) -> Dialect:

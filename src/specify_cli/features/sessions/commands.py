@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
@@ -20,10 +19,8 @@ from specify_cli.features.sessions.importer import (
 from specify_cli.features.sessions.readers import find_transcripts
 from specify_cli.project.config import load_project
 from specify_cli.project.tracked import refuse_tracked_private
+from specify_cli.room import Values
 from specify_cli.storage.queries import parse_moment
-
-if TYPE_CHECKING:
-    from specify_cli.room import Values
 
 # state → what is said of that many transcripts.
 _SAID = {

@@ -17,16 +17,17 @@ from __future__ import annotations
 import time
 
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import NamedTuple, sha256
+from doctrine.load import ParseCache
 from doctrine.text import make_encodable
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.harnesses import translate
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import read_session
-from specify_cli.features.sessions.reading import parse_time
+from specify_cli.features.sessions.reading import Session, TranscriptEvent, parse_time
 from specify_cli.features.sessions.telling import iter_events
-from specify_cli.features.sessions.transcripts import is_of_project
+from specify_cli.features.sessions.transcripts import Transcript, is_of_project
 from specify_cli.invocation.ends.opening import (
     capture_modes,
     choose_advisor,
@@ -35,6 +36,7 @@ from specify_cli.invocation.ends.opening import (
 )
 from specify_cli.invocation.events.event_body import PayloadError, Settings, compose_event, gap
 from specify_cli.invocation.events.settings import digest_key
+from specify_cli.project.config import Project
 from specify_cli.record import layout, tiers
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.reading.done_note import judge_end
@@ -46,12 +48,6 @@ from specify_cli.storage.index import Index, Key
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import prepare
 from specify_cli.storage.store import FileRecordStore
-
-if TYPE_CHECKING:
-    from doctrine.load import ParseCache
-    from specify_cli.features.sessions.reading import Session, TranscriptEvent
-    from specify_cli.features.sessions.transcripts import Transcript
-    from specify_cli.project.config import Project
 
 # A transcript that was written to within this time may go on.
 AT_WORK_MILLIS = 5 * 60 * 1000

@@ -11,18 +11,20 @@ A transcript is a file that the agent's user can write: each line that comes of 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import NamedTuple
+from doctrine.load import ParseCache
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.take_in import list_keys, list_taken, note_taken
 from specify_cli.features.hooks.direct import dedupe_key, name_writer
 from specify_cli.features.hooks.harnesses import find_dialect, translate
 from specify_cli.features.hooks.losses import logged
-from specify_cli.features.hooks.payload.values import HookEvent
-from specify_cli.features.sessions.reading import parse_time
+from specify_cli.features.hooks.payload.values import HookEvent, TurnOver
+from specify_cli.features.sessions.reading import Session, parse_time
 from specify_cli.features.sessions.reconciling import (
     Outcome,
     SessionRecord,
@@ -34,6 +36,7 @@ from specify_cli.features.sessions.telling import iter_events
 from specify_cli.invocation.bindings import list_bindings
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
+from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.event_table import ANNEX_EVENTS
 from specify_cli.record.ids import millis_of
@@ -42,14 +45,6 @@ from specify_cli.record.seal import open_line
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from doctrine.load import ParseCache
-    from specify_cli.features.hooks.payload.values import TurnOver
-    from specify_cli.features.sessions.reading import Session
-    from specify_cli.project.config import Project
 
 # A `do` and the record it began are written within this time of each other.
 _BEGUN_MILLIS = 60_000

@@ -8,11 +8,15 @@ A transcript is read from where it was left: the end of the turn before the last
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import NamedTuple
+from doctrine.load import ParseCache
 from specify_cli.features.hooks.payload.transcript_end import read_end
+from specify_cli.features.hooks.payload.values import TurnOver
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import locate_transcript, read_session
+from specify_cli.features.sessions.reading import Session
 from specify_cli.features.sessions.telling import iter_events
 from specify_cli.features.sessions.transcripts import (
     MAX_TRANSCRIPT,
@@ -26,17 +30,9 @@ from specify_cli.invocation.bindings import (
     short_digest,
     write_small,
 )
-from specify_cli.project.config import load_project
+from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.storage.worktrees import find_worktrees
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from doctrine.load import ParseCache
-    from specify_cli.features.hooks.payload.values import TurnOver
-    from specify_cli.features.sessions.reading import Session
-    from specify_cli.project.config import Project
 
 _HEAD_BYTES = 64 * 1024
 # The records of a session are among the newest.

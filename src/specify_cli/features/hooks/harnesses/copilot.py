@@ -11,11 +11,10 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.calls import runs_command
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import match_whole
+from specify_cli.features.hooks.payload.values import Payload, match_whole
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
-    from specify_cli.features.hooks.payload.values import Payload
 
 EVENTS = {
     "ErrorOccurred": "error",

@@ -7,13 +7,15 @@ conversation and that of the session above.
 
 from __future__ import annotations
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.calls import find_path
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import HookEvent, compute_fingerprint, match_first
-
-if TYPE_CHECKING:
-    from specify_cli.features.hooks.payload.values import HookInput, Payload
+from specify_cli.features.hooks.payload.values import (
+    HookEvent,
+    HookInput,
+    Payload,
+    compute_fingerprint,
+    match_first,
+)
 
 EVENTS = {
     "beforeShellExecution": "nothing",

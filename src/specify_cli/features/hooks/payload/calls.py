@@ -8,19 +8,17 @@ program that spells it in another way restates its payload in these words first
 
 from __future__ import annotations
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.values import (
     MAX_NAME,
     MAX_PATH,
     HookEvent,
+    HookInput,
+    Payload,
     add_agent,
     compute_fingerprint,
     match_first,
     match_whole,
 )
-
-if TYPE_CHECKING:
-    from specify_cli.features.hooks.payload.values import HookInput, Payload
 
 # Tools that only read, write whole files, edit them, or apply patches, under the names that
 # programs give them.

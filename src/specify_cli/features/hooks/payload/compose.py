@@ -8,13 +8,12 @@ import time
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload import values
 from specify_cli.features.hooks.payload.values import HookEvent, HookInput
-from specify_cli.invocation.events.event_body import gap
+from specify_cli.invocation.events.event_body import Composed, gap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from specify_cli.invocation.events.event_body import Composed
     from specify_cli.invocation.recorder import Recorder
 
     T = TypeVar("T")

@@ -35,6 +35,8 @@ from specify_cli.features.hooks.payload.values import (
     MAX_INTEGER,
     NOTHING,
     HookEvent,
+    HookInput,
+    Payload,
     add_agent,
     compose_approval,
     find_cwd,
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from specify_cli.features.hooks.payload.values import HookInput, Payload
 
 # The words of Claude Code, which most programs took over; transcripts are read into them, too.
 COMMON_EVENTS: Mapping[str, str] = {

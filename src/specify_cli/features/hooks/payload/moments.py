@@ -5,11 +5,12 @@ A hook loads this only for such a payload.
 
 from __future__ import annotations
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.values import (
     MAX_INTEGER,
     MAX_NAME,
     HookEvent,
+    HookInput,
+    Payload,
     SessionMoment,
     add_agent,
     compute_fingerprint,
@@ -17,9 +18,6 @@ from specify_cli.features.hooks.payload.values import (
     match_first,
     match_whole,
 )
-
-if TYPE_CHECKING:
-    from specify_cli.features.hooks.payload.values import HookInput, Payload
 
 # What a change of the session is about: a model, a folder, a file, a server, a session.
 _ABOUT = {

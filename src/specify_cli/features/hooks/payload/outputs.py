@@ -8,12 +8,11 @@ that into members of its own, or behind the output; its module says which.
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
-from specify_cli.features.hooks.payload.values import get_object
+from specify_cli.features.hooks.payload.values import Payload, get_object
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from specify_cli.features.hooks.payload.values import Payload
 
 _OUTPUTS = (
     "tool_response",

@@ -5,17 +5,14 @@ A hook loads this only for the result of such a tool.
 
 from __future__ import annotations
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.values import (
     MAX_PATH,
     HookEvent,
+    Payload,
     add_agent,
     get_object,
     match_whole,
 )
-
-if TYPE_CHECKING:
-    from specify_cli.features.hooks.payload.values import Payload
 
 _KINDS = {"*** Add File: ": "create", "*** Update File: ": "modify", "*** Delete File: ": "delete"}
 _MOVE = "*** Move to: "

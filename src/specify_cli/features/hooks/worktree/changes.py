@@ -16,6 +16,7 @@ from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import make_encodable
 from specify_cli.features.hooks.direct import name_writer
 from specify_cli.features.hooks.worktree.contents import (
+    Content,
     Reader,
     has_git_brought,
     name_blob,
@@ -30,7 +31,7 @@ from specify_cli.features.hooks.worktree.judge import (
     judge_change,
 )
 from specify_cli.features.hooks.worktree.known import File, Known, stamp
-from specify_cli.features.hooks.worktree.listing import find_entry, list_gone
+from specify_cli.features.hooks.worktree.listing import Index, Moved, find_entry, list_gone
 from specify_cli.invocation.bindings import digest_of_names
 from specify_cli.invocation.ends.activity import Activity, read_activity, read_moment, read_others
 from specify_cli.invocation.ends.unseen import describe_unseen, list_uncommitted, mask_path
@@ -40,15 +41,12 @@ from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.seal import open_line
-from specify_cli.storage.store import FileRecordStore
+from specify_cli.storage.store import FileRecordStore, Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from specify_cli.features.hooks.payload.site import Site
-    from specify_cli.features.hooks.worktree.contents import Content
-    from specify_cli.features.hooks.worktree.listing import Index, Moved
-    from specify_cli.storage.store import Place
 
 _MAX_CHANGED = 200
 _TAIL = 1024 * 1024
@@ -61,7 +59,7 @@ class Changes:
         self,
         at: Site,
         place: Place,
-        session: str,
+        session: str | None,
         index: Index,
         recorder: Recorder | None,
         *,

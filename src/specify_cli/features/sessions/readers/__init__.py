@@ -13,20 +13,14 @@ looked for there.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.cli.tables.points import is_own, list_fills, load
 from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.features.hooks.harnesses import find_dialect
-from specify_cli.features.sessions.reading import read_session_with
-from specify_cli.features.sessions.transcripts import KeptSessions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from specify_cli.features.sessions.reading import Session
-    from specify_cli.features.sessions.transcripts import Sought, Transcript
+from specify_cli.features.sessions.reading import Session, read_session_with
+from specify_cli.features.sessions.transcripts import KeptSessions, Sought, Transcript
 
 
 def list_names() -> list[str]:
