@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from doctrine import os
 from specify_cli.errors import CallerError
 from specify_cli.features.programs.asked import ASKS
+from specify_cli.features.programs.history import History
 from specify_cli.features.programs.retrieval import Retrieved, recall, search
 from specify_cli.features.programs.values import Default, make_plain
 from specify_cli.features.programs.work.calls import (
@@ -205,7 +206,7 @@ class Run(Course):
             self.release()
             if self.again:
                 # it is as long as the run, and nothing is held against it any more
-                self.past = None
+                self.past = self.past._replace(history=History((), self.recorder.objects.get))
             self._executor.complete(
                 self.invocation_id,
                 outcome=outcome,
@@ -326,12 +327,13 @@ class Run(Course):
         asked = self._rules.get(rule)
         # The rule sees what the record will hold, redacted and its own: a replay asks it on the
         # very same.
+        rules = self.recorder.settings.rules
         try:
             try:
-                inputs = parse_foreign(foreign_text(inputs, self.recorder.settings.rules).text)
+                text = foreign_text(inputs, rules).text
             except ForeignError:
-                plain = make_plain(inputs, self.default)
-                inputs = parse_foreign(foreign_text(plain, self.recorder.settings.rules).text)
+                text = foreign_text(make_plain(inputs, self.default), rules).text
+            inputs = parse_foreign(text)
         except ForeignError as fault:
             raise CallerError(
                 "PAYLOAD_INVALID", f"gate {name}: inputs: {fault}", "give it plain JSON values"
@@ -355,13 +357,11 @@ class Run(Course):
             **({} if override is None else {"override": override}),
         }
         before = self.ask("gate_decision", decided)
-        was = (verdict.outcome, verdict.reason_code)
-        if (
-            before is not None
-            and (before.fields.get("outcome"), before.fields.get("reason_code")) != was
-        ):
-            recorded = (before.fields.get("outcome"), before.fields.get("reason_code"))
-            self.refuse_deviation(f"gate {name}", recorded, was)
+        if before is not None:
+            recorded = before.fields.get("outcome"), before.fields.get("reason_code")
+            if recorded != (verdict.outcome, verdict.reason_code):
+                was = verdict.outcome, verdict.reason_code
+                self.refuse_deviation(f"gate {name}", recorded, was)
         return GateResult(verdict.outcome, verdict.reason_code, blocking and override is None)
 
     def model_call(
@@ -482,12 +482,6 @@ class Run(Course):
     def artifact(self, path: str) -> None:
         """Link a file of the project, by its path and digest."""
         self.ask("artifact_link", {"path": path})
-
-
-# --- where it is done
-
-
-# --- writing
 
 
 def _collect_args(args: Sequence[object], kwargs: Mapping[str, object]) -> object:
