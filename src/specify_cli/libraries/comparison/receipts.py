@@ -270,30 +270,23 @@ def _make_receipt(fields: Fields, call: Fields) -> Receipt:
         outcome = _DECISIONS.get(str(fields.get("outcome")), "FAIL")
         return Receipt(f"gate:{fields.get('gate')}", outcome, digest_of(decided))
     if event == "tool_result":
-        tool = fields.get("tool") or call.get("tool", "unknown")
-        step_type, decision = f"tool:{tool}", _DECISIONS.get(str(fields.get("status")), "FAIL")
+        step_type = f"tool:{fields.get('tool') or call.get('tool', 'unknown')}"
+        decision = _DECISIONS.get(str(fields.get("status")), "FAIL")
     elif event == "model_call":
-        step_type, decision = (
-            f"model:{fields.get('model')}",
-            "PASS" if fields.get("ok") is True else "FAIL",
-        )
+        step_type = f"model:{fields.get('model')}"
+        decision = "PASS" if fields.get("ok") is True else "FAIL"
     elif event == "retrieval_response":
         step_type, decision = "retrieval", "FAIL" if fields.get("error") is not None else "PASS"
     else:
-        decision = "FAIL" if event == "step_failed" else str(fields.get("decision"))
         step_type = f"step:{fields.get('step_type', 'step')}"
-    output, duration, secret = (
-        fields.get(RESULTS[event]),
-        fields.get("duration_ms"),
-        fields.get("digest_key"),
+        decision = "FAIL" if event == "step_failed" else str(fields.get("decision"))
+    duration = fields.get("duration_ms")
+    output, secret = (
+        None if value is None else str(value)
+        for value in (fields.get(RESULTS[event]), fields.get("digest_key"))
     )
-    return Receipt(
-        step_type,
-        decision,
-        None if output is None else str(output),
-        duration if type(duration) is int else None,
-        None if secret is None else str(secret),
-    )
+    measured = duration if type(duration) is int else None
+    return Receipt(step_type, decision, output, measured, secret)
 
 
 def _check_seals(elements: Sequence[Mapping[str, Any]], side: str) -> None:
