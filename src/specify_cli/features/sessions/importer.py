@@ -161,11 +161,8 @@ class SessionImporter:
             )
             if not later:
                 return ImportResult("grown", invocation_id)
-            seed, before, session = (
-                f"{seed}\0{until}",
-                invocation_id,
-                session._replace(events=later),
-            )
+            seed, before = f"{seed}\0{until}", invocation_id
+            session = session._replace(events=later)
         merged = self._merger.merge(session)
         if merged.rest is None:
             return ImportResult("merged" if merged.added else "live")
@@ -191,13 +188,10 @@ class SessionImporter:
             "completed_at": last,
             "closed_by": "hook",
             "evidence_ref": None,
+            "outcome": judge_end(bodies),
         }
-        data, _ = chain(
-            genesis_tip(FORMAT_VERSION),
-            invocation_id,
-            [opened, *bodies, {**closing, "outcome": judge_end(bodies)}],
-            os.urandom,
-        )
+        tip = genesis_tip(FORMAT_VERSION)
+        data, _ = chain(tip, invocation_id, [opened, *bodies, closing], os.urandom)
         self._objects.put_each(objects)
         name = layout.record_name(str(opened["profile_id"]), invocation_id)
         with durable.folder(self._project.root, layout.IMPORTED, create=True) as fd:
@@ -212,38 +206,32 @@ class SessionImporter:
     def _compose_started(
         self, session: Session, invocation_id: str, digest: str, before: str | None
     ) -> dict[str, object]:
-        rules, began = self._project.config.redaction, rfc3339(session.events[0].at)
+        rules = self._project.config.redaction
         prompts = (
             str(item.payload.get("prompt")) for item in session.events if "prompt" in item.payload
         )
         plain = self._settings.capture.get("prompt") in ("summary", "full")
         asked = redact(make_encodable(next(prompts, "")), rules)
         chosen = self._choose(asked.text)
-        model = next(
-            (
-                item.facts.model
-                for item in session.events
-                if item.facts is not None and item.facts.model
-            ),
-            None,
-        )
         actor = {"actor_id": session.harness, "actor_type": "llm", "tool": session.harness}
+        models = (item.facts.model for item in session.events if item.facts is not None)
+        if model := next(filter(None, models), None):
+            actor["model"] = mask_outside(model[:512], rules)
         imported = {"at": rfc3339(self._now), "harness": session.harness, "transcript": digest}
         if before is not None:
             imported["continues"] = before
+        if session.version:
+            imported["version"] = mask_outside(session.version, rules)
+        shown = asked.text[:_SHOWN] if plain else ""
         return {
             "event": "started",
-            "started_at": began,
+            "started_at": rfc3339(session.events[0].at),
             "profile_id": chosen.profile_id,
             "action": chosen.action,
-            "request_text": asked.text[:_SHOWN]
-            if plain and asked.text
-            else "(a session whose prompts are not kept)",
+            "request_text": shown or "(a session whose prompts are not kept)",
             "governance_context_hash": sha256(b"").hexdigest(),
             "governance_context_available": False,
-            "actor": actor
-            if model is None
-            else {**actor, "model": mask_outside(model[:512], rules)},
+            "actor": actor,
             "mode_of_work": tiers.MODE_OF_VERB["advise"],
             "router_confidence": chosen.confidence,
             "match_reason": chosen.match_reason,
@@ -259,8 +247,7 @@ class SessionImporter:
                 "harness": session.harness,
                 "session_id": mask_outside(session.session_id[:200], rules),
             },
-            "imported": imported
-            | ({"version": mask_outside(session.version, rules)} if session.version else {}),
+            "imported": imported,
         }
 
     def _compose_events(
@@ -274,9 +261,9 @@ class SessionImporter:
         at = session.events[0].at
         calls: set[object] = set()
         for item, event in iter_events(session, self._project.root):
-            at = max(at, item.at)
+            at, call_id = max(at, item.at), event.payload.get("call_id")
             try:
-                if event.event == "tool_result" and event.payload.get("call_id") not in calls:
+                if event.event == "tool_result" and call_id not in calls:
                     raise PayloadError(
                         "call_id", "a call of this record", "one of the record before it"
                     )
@@ -289,7 +276,7 @@ class SessionImporter:
                 )
                 composed, blobs = [done.body, *done.gaps], done.objects
                 if event.event == "tool_call":
-                    calls.add(event.payload.get("call_id"))
+                    calls.add(call_id)
             except PayloadError as error:
                 composed, blobs = [gap("not_recordable", event.event, message=str(error))], ()
             for body in composed:

@@ -12,13 +12,13 @@ looked for there.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from specify_cli.cli.tables.points import is_own, list_fills, load
 from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.features.hooks.harnesses import find_dialect
+from specify_cli.features.sessions.feature import OWN
 from specify_cli.features.sessions.reading import Session, read_session_with
 from specify_cli.features.sessions.transcripts import KeptSessions, Sought, Transcript
 
@@ -37,7 +37,7 @@ def find_transcripts(
     package's harness fails.
     """
     kept = _find_kept(harness)
-    with _explained(harness, kept):
+    with _explained(harness, kept.reader.__module__):
         yield from kept.find(home, environment)
 
 
@@ -49,7 +49,7 @@ def locate_transcript(harness: str, sought: Sought) -> Transcript | None:
     if harness not in list_names():
         return None
     kept = _find_kept(harness)
-    with _explained(harness, kept):
+    with _explained(harness, kept.reader.__module__):
         return kept.locate(sought)
 
 
@@ -63,46 +63,32 @@ def read_session(
     ROOM_FAILED.
     """
     dialect, kept = find_dialect(harness), _find_kept(harness)
-    with _explained(harness, kept):
+    with _explained(harness, kept.reader.__module__):
         return read_session_with(kept.reader, dialect, main, others, cwd)
 
 
 def _find_kept(harness: str) -> KeptSessions:
     """Return what the module of a harness brings. Raises EnvironmentFault ROOM_FAILED."""
-    module = f"{__name__}.{harness.replace('-', '_')}"
-    try:
-        __import__(module)
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
-        for fill in list_fills("transcripts"):
-            if fill.name == harness:
-                return _load_foreign(fill.name, fill.run)
-        raise _describe_failure(harness, error) from error
-    found: KeptSessions = sys.modules[module].TRANSCRIPTS
-    return found
-
-
-def _load_foreign(harness: str, run: str) -> KeptSessions:
-    try:
-        found = load(run)
-    except (Exception, SystemExit) as error:
-        raise _describe_failure(harness, error) from error
-    if not isinstance(found, KeptSessions):
-        raise _describe_failure(
-            harness, TypeError(f"expected KeptSessions, found {type(found).__name__}")
-        )
-    return found
+    runs = [f"{__name__}.{harness.replace('-', '_')}:TRANSCRIPTS"]
+    if harness not in OWN:
+        runs = [fill.run for fill in list_fills("transcripts") if fill.name == harness]
+    for run in runs:
+        with _explained(harness, run):
+            kept = load(run)
+            if not isinstance(kept, KeptSessions):
+                raise TypeError(f"expected KeptSessions, found {type(kept).__name__}")
+            return kept
+    raise _describe_failure(harness, LookupError("nothing brings them"))
 
 
 @contextmanager
-def _explained(harness: str, kept: KeptSessions) -> Iterator[None]:
+def _explained(harness: str, run: str) -> Iterator[None]:
     """Raise what fails as ours to explain where it is of our own module or says what to do, else as
     the failure of its package."""
     try:
         yield
-    except Exception as error:
-        if is_own(kept.reader.__module__) or isinstance(error, InvocationError):
+    except (Exception, SystemExit) as error:
+        if is_own(run) or isinstance(error, InvocationError):
             raise
         raise _describe_failure(harness, error) from error
 
