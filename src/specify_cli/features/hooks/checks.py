@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from doctrine import os
 from doctrine.text import count, say
@@ -13,7 +13,7 @@ from specify_cli import durable
 from specify_cli.cli.tables.points import list_fills
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.take_in import list_keys, list_taken
-from specify_cli.features.hooks.losses import logged
+from specify_cli.features.hooks.losses import LogLine, logged
 from specify_cli.features.hooks.settings.detection import describe_off, find_program
 from specify_cli.features.hooks.settings.install import SettingsPlace, standing
 from specify_cli.features.hooks.settings.known import find_harness, list_harnesses
@@ -108,7 +108,7 @@ def _check_writable(project: Project) -> Iterator[Finding]:
                 )
 
 
-def _advise_on_orphans(orphans: list[Mapping[str, object]]) -> str:
+def _advise_on_orphans(orphans: list[LogLine]) -> str:
     """Return what can be done with events that stand nowhere else."""
     named = {str(line.get("harness")) for line in orphans}
     kept = [fill.name for fill in list_fills("transcripts") if fill.name in named]
@@ -192,7 +192,7 @@ def _read_failure_logs(project: Project) -> Iterator[tuple[str, str, str]]:
         yield project.git_dir, layout.LOST_IN_GIT, f"{project.git_dir}/{layout.LOST_IN_GIT}"
 
 
-def _read_told_lines(top: str, path: str) -> tuple[list[Mapping[str, object]], str]:
+def _read_told_lines(top: str, path: str) -> tuple[list[LogLine], str]:
     """Return the lines of a hook's log, and what to add where it is full."""
     lines = logged(top, path)
     adopted = {key for line in lines for key in list_taken(line)}
@@ -205,7 +205,7 @@ def _read_told_lines(top: str, path: str) -> tuple[list[Mapping[str, object]], s
     ) else "; the log is full and later ones are not kept"
 
 
-def _describe_last(lines: list[Mapping[str, object]], *keys: str) -> str:
+def _describe_last(lines: list[LogLine], *keys: str) -> str:
     """Return what the last line of a hook's log says under these keys, as the end of a sentence."""
     parts = [say(lines[-1][key]) for key in keys if lines and lines[-1].get(key) not in (None, "")]
     return f"; the last: {' '.join(parts)}" if parts else "; the last cannot be read"

@@ -23,10 +23,11 @@ from specify_cli.redaction.capture import redact
 from specify_cli.redaction.json_values import foreign_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from specify_cli.features.hooks.payload.site import Site
 
+LogLine = dict[str, object]
 MAX_ORPHANS = 1024 * 1024
 MAX_ORPHAN = 8 * 1024
 MAX_FAILURES = 64 * 1024
@@ -73,7 +74,7 @@ def _keep_orphan(at: Site, call: HookInput, why: str, *, closed: str | None = No
     except TooSlow:
         texts = [(event.event, foreign_text(split_texts(event)[0], rules).text) for event in events]
         why = f"{why[:120]}; its texts took too long to mask"
-    line: dict[str, object] = {
+    line: LogLine = {
         "at": rfc3339(time.time_ns() // 1_000_000),
         "harness": at.harness[:64],
         "session": redact(call.session_id or "", rules).text[:200],
@@ -118,9 +119,9 @@ def note_failure(at: Site, error: BaseException) -> None:
             continue
 
 
-def _describe_failure(harness: str, error: BaseException) -> dict[str, object]:
+def _describe_failure(harness: str, error: BaseException) -> LogLine:
     code = error.code if isinstance(error, InvocationError) else type(error).__name__
-    line: dict[str, object] = {
+    line: LogLine = {
         "at": rfc3339(time.time_ns() // 1_000_000),
         "harness": harness,
         "code": code,
@@ -130,11 +131,11 @@ def _describe_failure(harness: str, error: BaseException) -> dict[str, object]:
     return line
 
 
-def _encode_line(value: Mapping[str, object]) -> bytes:
+def _encode_line(value: LogLine) -> bytes:
     return json.dumps(value, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace") + b"\n"
 
 
-def log_line(root: str, path: str, value: Mapping[str, object], limit: int = MAX_ORPHANS) -> None:
+def log_line(root: str, path: str, value: LogLine, limit: int = MAX_ORPHANS) -> None:
     """Append one line to a log that says so and stops at its limit; what its `keys` tell from
     others it holds once."""
     folder, _, name = path.rpartition("/")
@@ -171,7 +172,7 @@ def log_line(root: str, path: str, value: Mapping[str, object], limit: int = MAX
             os.close(fd)
 
 
-def logged(root: str, path: str) -> Sequence[Mapping[str, object]]:
+def logged(root: str, path: str) -> Sequence[LogLine]:
     """Return the lines of a log that can be read, oldest first; the last of a full one says so."""
     limit = MAX_ORPHANS + MAX_ORPHAN
     try:

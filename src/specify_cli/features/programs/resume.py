@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from charter.inputs import load_inputs
 from doctrine.load import ParseCache
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.features.programs.asked import Fields
 from specify_cli.features.programs.expected import Watch
 from specify_cli.features.programs.history import History, NotKept, Recorded
 from specify_cli.features.programs.identity import Program, program_digest
@@ -417,7 +418,7 @@ def _collect_members(record: Record) -> dict[str, object]:
     }
 
 
-def _list_policies(record: Record) -> list[Mapping[str, object]]:
+def _list_policies(record: Record) -> list[Fields]:
     return [item.fields for item in record.entries if item.event == "policy_snapshot_ref"]
 
 
@@ -514,7 +515,7 @@ def reexecute(
     return Reexecution(place.invocation_id, payload.invocation_id, verify_replay(original, replay))
 
 
-def _refuse_external(lines: Sequence[Mapping[str, object]], *, live: bool) -> None:
+def _refuse_external(lines: Sequence[Fields], *, live: bool) -> None:
     """Refuse to run again what had effects outside the project. Raises CallerError
     SIDE_EFFECTS_NOT_ALLOWED."""
     external = [
@@ -527,9 +528,7 @@ def _refuse_external(lines: Sequence[Mapping[str, object]], *, live: bool) -> No
         raise side_effects_not_allowed(", ".join(external[:_SHOWN]) + more, live=live)
 
 
-def _check_models(
-    lines: Sequence[Mapping[str, object]], models: Mapping[str, object], invocation_id: str
-) -> None:
+def _check_models(lines: Sequence[Fields], models: Fields, invocation_id: str) -> None:
     """Refuse a stand-in for a model that the run did not ask. Raises CallerError INVALID_VALUE."""
     if not models:
         return
@@ -546,7 +545,7 @@ def _check_models(
 
 def open_child(
     repo: str | os.PathLike[str],
-    started: Mapping[str, object],
+    started: Fields,
     parent: str,
     *,
     caller: Caller,
@@ -598,9 +597,7 @@ def _run_again(run: Run, program: Program, *, failed_then: bool) -> None:
             raise
 
 
-def chain_of_run(
-    lines: Sequence[Mapping[str, object]], completed: Mapping[str, object] | None
-) -> Chain:
+def chain_of_run(lines: Sequence[Fields], completed: Fields | None) -> Chain:
     """Return the chain of a record that was verified, with what the run was about."""
     rules, about = lines[0].get("redaction_rules"), about_of(lines[0], completed)
     return Chain(receipts_of(lines), True, None if rules is None else str(rules), about=about)

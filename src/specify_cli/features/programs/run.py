@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from doctrine import os
 from specify_cli.errors import CallerError
-from specify_cli.features.programs.asked import ASKS
+from specify_cli.features.programs.asked import ASKS, Fields
 from specify_cli.features.programs.history import History
 from specify_cli.features.programs.retrieval import Retrieved, recall, search
 from specify_cli.features.programs.values import Default, make_plain
@@ -447,9 +447,7 @@ class Run(Course):
         """Record that something went wrong."""
         self.ask("error", {"error_code": error_code, "message": message, "severity": severity})
 
-    def record(
-        self, event: str, payload: Mapping[str, object], *, step: Step | None = None
-    ) -> Mapping[str, object]:
+    def record(self, event: str, payload: Fields, *, step: Step | None = None) -> Fields:
         """Record one event that another program tells, in a step it names; return its line's
         members.
 
@@ -471,7 +469,7 @@ class Run(Course):
                 self.check_tokens()
             return composed.body
 
-    def _find_told(self, body: Mapping[str, object]) -> Mapping[str, object] | None:
+    def _find_told(self, body: Fields) -> Fields | None:
         """Return the recorded line of an event that another program tells once more."""
         assert self.history is not None
         if body["event"] == "tool_result":
@@ -484,5 +482,5 @@ class Run(Course):
         self.ask("artifact_link", {"path": path})
 
 
-def _collect_args(args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+def _collect_args(args: Sequence[object], kwargs: Fields) -> object:
     return {"args": list(args), "kwargs": dict(kwargs)} if args or kwargs else NOTHING

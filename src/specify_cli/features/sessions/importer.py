@@ -47,7 +47,7 @@ from specify_cli.redaction.capture import redact
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import prepare
-from specify_cli.storage.store import FileRecordStore
+from specify_cli.storage.store import Body, FileRecordStore
 
 # A transcript that was written to within this time may go on.
 AT_WORK_MILLIS = 5 * 60 * 1000
@@ -205,7 +205,7 @@ class SessionImporter:
 
     def _compose_started(
         self, session: Session, invocation_id: str, digest: str, before: str | None
-    ) -> dict[str, object]:
+    ) -> Body:
         rules = self._project.config.redaction
         prompts = (
             str(item.payload.get("prompt")) for item in session.events if "prompt" in item.payload
@@ -252,10 +252,10 @@ class SessionImporter:
 
     def _compose_events(
         self, session: Session, invocation_id: str
-    ) -> tuple[list[dict[str, object]], list[bytes]]:
+    ) -> tuple[list[Body], list[bytes]]:
         """Return the bodies of a session's events, in the order of time, and the objects they
         name."""
-        bodies: list[dict[str, object]] = []
+        bodies: list[Body] = []
         objects: list[bytes] = []
         trace_id, stage = trace_id_of(None, invocation_id), None
         at = session.events[0].at

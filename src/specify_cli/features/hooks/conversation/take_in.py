@@ -10,7 +10,7 @@ from contextlib import closing
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.direct import name_writer
-from specify_cli.features.hooks.losses import log_line, logged
+from specify_cli.features.hooks.losses import LogLine, log_line, logged
 from specify_cli.invocation.bindings import calls_folder, list_marks, short_digest
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import load_project
@@ -105,18 +105,18 @@ def read_prompt_time(root: str, harness: str, session: str) -> int | None:
         return None
 
 
-def list_keys(line: Mapping[str, object], member: str = "keys") -> list[str]:
+def list_keys(line: LogLine, member: str = "keys") -> list[str]:
     """Return what tells the events of an orphan from others."""
     keys = line.get(member)
     return [str(key) for key in keys] if isinstance(keys, list) else []
 
 
-def list_taken(line: Mapping[str, object]) -> list[str]:
+def list_taken(line: LogLine) -> list[str]:
     """Return the keys of the orphans that a line of their log says a record took in."""
     return list_keys(line, "taken")
 
 
-def _read_events(line: Mapping[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
+def _read_events(line: LogLine) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield the events of an orphan that the log holds whole."""
     events = line.get("events")
     for event in events if isinstance(events, list) and "more" not in line else []:

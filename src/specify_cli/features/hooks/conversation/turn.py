@@ -30,6 +30,7 @@ from specify_cli.features.hooks.payload.turn_from_transcript import (
 )
 from specify_cli.features.hooks.payload.values import (
     HookInput,
+    Members,
     SessionMoment,
     TurnOver,
     compose_approval,
@@ -185,7 +186,7 @@ def _close_unanswered_calls(
             continue
         call_id = str(fields.get("call_id"))
         refusal = facts.denied.get(call_id)
-        payload: dict[str, object] = {
+        payload: Members = {
             "call_id": call_id,
             "tool": fields.get("tool"),
             "inferred": True,
@@ -202,7 +203,7 @@ def _close_unanswered_calls(
             _append(recorder, "approval", compose_approval(payload), key)
 
 
-def describe_session_change(moment: SessionMoment) -> dict[str, object]:
+def describe_session_change(moment: SessionMoment) -> Members:
     """Return the payload of a change of the session."""
     members = {"change": moment.kind, "reason": moment.reason, "detail": moment.detail}
     return {name: text for name, text in members.items() if text is not None}
@@ -273,7 +274,7 @@ def _read_facts(harness: str, moment: SessionMoment) -> TurnFacts:
 
 def describe_turn(
     moment: SessionMoment, facts: TurnFacts, agent: str | None, harness: str
-) -> dict[str, object]:
+) -> Members:
     """Return the payload of a turn: of a session its own, of a subagent all that it used, as far as
     `facts` are of that subagent's transcript."""
     model = facts.model or (moment.model if agent is None else None)
@@ -283,7 +284,7 @@ def describe_turn(
         "model": model and model[:512],
         "thinking": facts.thinking,
     }
-    payload: dict[str, object] = {name: value for name, value in members.items() if value}
+    payload: Members = {name: value for name, value in members.items() if value}
     tokens = dict(facts.tokens)
     if not tokens and agent is None:
         tokens = count_tokens(moment.tokens, find_dialect(harness))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from specify_cli.features.hooks.payload.calls import note_command, runs_command
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import HookInput, Payload, match_first
+from specify_cli.features.hooks.payload.values import HookInput, Members, Payload, match_first
 
 
 class Antigravity(Dialect):
@@ -36,7 +36,7 @@ class Antigravity(Dialect):
         )
 
 
-def _restate(payload: Payload) -> dict[str, object] | None:
+def _restate(payload: Payload) -> Members | None:
     """Return a payload in the words that the other programs share."""
     call = payload.get("toolCall")
     if not isinstance(call, dict):

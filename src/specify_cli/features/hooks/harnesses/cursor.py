@@ -12,6 +12,7 @@ from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.values import (
     HookEvent,
     HookInput,
+    Members,
     Payload,
     compute_fingerprint,
     match_first,
@@ -68,7 +69,7 @@ class Cursor(Dialect):
         key = compute_fingerprint(
             (match_first(payload, "generation_id"), path, payload.get("edits"))
         )
-        body: dict[str, object] = {"path": path, "kind": "modify", "ok": True}
+        body: Members = {"path": path, "kind": "modify", "ok": True}
         diff = spell_pieces(payload)
         body |= {} if diff is None else {"diff": diff}
         return call._replace(events=(HookEvent("patch_apply", body, "other", key),))

@@ -13,6 +13,7 @@ from specify_cli.features.hooks.payload.values import (
     MAX_PATH,
     HookEvent,
     HookInput,
+    Members,
     Payload,
     add_agent,
     compute_fingerprint,
@@ -86,7 +87,7 @@ def build_call(
     tool, args = read_tool(payload)
     call_id, key = read_ids(payload, tool, args)
     side_effect = "none" if reads else "external"
-    body: dict[str, object] = {"call_id": call_id, "tool": tool, "side_effect": side_effect}
+    body: Members = {"call_id": call_id, "tool": tool, "side_effect": side_effect}
     if args is not None:
         body["args"] = args
     mode = match_first(payload, "permission_mode")

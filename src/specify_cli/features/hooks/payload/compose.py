@@ -7,7 +7,7 @@ import time
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload import values
-from specify_cli.features.hooks.payload.values import HookEvent, HookInput
+from specify_cli.features.hooks.payload.values import HookEvent, HookInput, Members
 from specify_cli.invocation.events.event_body import Composed, gap
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _compose_without_texts(recorder: Recorder, event: HookEvent) -> Composed:
     )
 
 
-def split_texts(event: HookEvent) -> tuple[dict[str, object], list[str]]:
+def split_texts(event: HookEvent) -> tuple[Members, list[str]]:
     """Return an event's payload without the texts that may be long, and the names of those."""
     lost = [name for name in _TEXTS if name in event.payload]
     return {name: value for name, value in event.payload.items() if name not in lost}, lost

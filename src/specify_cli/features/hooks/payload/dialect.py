@@ -36,6 +36,7 @@ from specify_cli.features.hooks.payload.values import (
     NOTHING,
     HookEvent,
     HookInput,
+    Members,
     Payload,
     add_agent,
     compose_approval,
@@ -174,7 +175,7 @@ class Dialect:
         """Return how a call ended by the end of that transcript; None where it does not say."""
         return None
 
-    def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
+    def read_change(self, args: Payload, output: object, written: str | None) -> Members:
         """Return kind, texts and diff of the file that a tool changed; `written` is the whole of
         it, if known."""
         # of edits alone
@@ -246,7 +247,7 @@ class Dialect:
         """Return a call that was refused before it ran."""
         tool, args = read_tool(payload)
         call_id, key = read_ids(payload, tool, args)
-        body: dict[str, object] = {"call_id": call_id, "tool": tool, "status": "denied"}
+        body: Members = {"call_id": call_id, "tool": tool, "status": "denied"}
         if payload.get("reason") is not None:
             body["output"] = payload["reason"]
         event = HookEvent("tool_result", add_agent(body, call.subagent), "post", key)
@@ -276,7 +277,7 @@ class Dialect:
             status = "denied" if self.is_refusal(payload, output) else "error"
         else:
             status = read_stated_status(output) or self.judge_status(payload, tool, output)
-        body: dict[str, object] = {"call_id": call_id, "tool": tool, "status": status}
+        body: Members = {"call_id": call_id, "tool": tool, "status": status}
         if is_stated:
             body["output"] = output
         for name in ("duration_ms", "duration"):

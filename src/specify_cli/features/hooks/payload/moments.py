@@ -10,6 +10,7 @@ from specify_cli.features.hooks.payload.values import (
     MAX_NAME,
     HookEvent,
     HookInput,
+    Members,
     Payload,
     SessionMoment,
     add_agent,
@@ -93,7 +94,7 @@ def _build_stage(payload: Payload, subagent: str | None, *, begins: bool) -> Hoo
     kind = match_first(payload, *_AGENT_TYPES) or "unknown"
     stage = f"subagent:{kind}"[:MAX_NAME]
     to = match_first(payload, "returns_to") or "main"
-    body: dict[str, object] = {"to": stage} if begins else {"from": stage, "to": to}
+    body: Members = {"to": stage} if begins else {"from": stage, "to": to}
     stated = [payload.get(name) for name in ("task", "generation_id", "timestamp", "duration_ms")]
     key = subagent or compute_fingerprint((kind, *stated))
     return HookEvent(
@@ -115,7 +116,7 @@ def _build_error(payload: Payload) -> HookEvent:
             payload, "last_assistant_message"
         )
     severity = "warning" if payload.get("recoverable") is True else "error"
-    body: dict[str, object] = {"error_code": code or "unknown", "severity": severity}
+    body: Members = {"error_code": code or "unknown", "severity": severity}
     if message is not None:
         body["message"] = message
     moment = payload.get("timestamp", payload.get("prompt_id"))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from specify_cli.errors import CallerError
-from specify_cli.features.programs.asked import TOP, place_of
+from specify_cli.features.programs.asked import TOP, Fields, place_of
 from specify_cli.features.programs.history import Recorded
 from specify_cli.features.programs.work.course import Course, Scope
 from specify_cli.features.programs.work.refusals import (
@@ -104,7 +104,7 @@ class Step(Scope):
         """Say that the work ended in an error."""
         self._finish("step_failed", describe_failure(error))
 
-    def _finish(self, event: str, payload: Mapping[str, object]) -> None:
+    def _finish(self, event: str, payload: Fields) -> None:
         if self._ended:
             return
         self._ended = True

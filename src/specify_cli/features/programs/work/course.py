@@ -24,7 +24,16 @@ from typing import Any, NamedTuple, NoReturn, cast
 from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
-from specify_cli.features.programs.asked import AGREED, ASKS, OF_THE_RUN, TOP, Key, Place, place_of
+from specify_cli.features.programs.asked import (
+    AGREED,
+    ASKS,
+    OF_THE_RUN,
+    TOP,
+    Fields,
+    Key,
+    Place,
+    place_of,
+)
 from specify_cli.features.programs.expected import Watch
 from specify_cli.features.programs.history import History, Recorded
 from specify_cli.features.programs.values import Default, make_plain
@@ -118,7 +127,7 @@ class Past(NamedTuple):
         )
         return call.safe_again or consented
 
-    def locate(self, fields: Mapping[str, object]) -> dict[str, object]:
+    def locate(self, fields: Fields) -> Body:
         """Return the member that says whose result is given back."""
         return {"source": f"{self.again}/event/{fields.get('seq')}"}
 
@@ -199,7 +208,7 @@ class Course:
     # --- limits
 
     @property
-    def _limits(self) -> Mapping[str, object]:
+    def _limits(self) -> Fields:
         limits = self.recorder.started.get("limits")
         return limits if isinstance(limits, Mapping) else {}
 
@@ -276,11 +285,11 @@ class Course:
             open_steps[0] if len(open_steps) == 1 and _find_lane() != self._top.lane else self._top
         )
 
-    def _describe_place(self) -> dict[str, object]:
+    def _describe_place(self) -> Body:
         step, ordinal = self.find_scope().place
         return {} if (step, ordinal) == TOP else {"step": step, "ordinal": ordinal}
 
-    def mark(self, body: Mapping[str, object]) -> dict[str, object]:
+    def mark(self, body: Fields) -> Body:
         """Return the members that say of an event that it came beside others, so its line says
         nothing of its order."""
         scope, lane = self.find_scope(str(body["event"])), _find_lane()
@@ -305,9 +314,7 @@ class Course:
         """Return the URI of the run that is executed again; empty where none is."""
         return self.past.again
 
-    def find(
-        self, body: Mapping[str, object], marks: Mapping[str, object] | None = None
-    ) -> Recorded | None:
+    def find(self, body: Fields, marks: Fields | None = None) -> Recorded | None:
         """Return what the record has of this event, checked: the program may go on with what it has
         not.
 
@@ -336,7 +343,7 @@ class Course:
                 self.refuse_deviation(about, before[member], body[member])
         return recorded
 
-    async def let_others_come(self, event: str, payload: Mapping[str, object]) -> None:
+    async def let_others_come(self, event: str, payload: Fields) -> None:
         """Give other tasks of a resumed run time to come to their recorded work, before new work
         begins here."""
         loops = sys.modules.get("asyncio")
@@ -352,9 +359,7 @@ class Course:
         ):
             await loops.sleep(0.005)
 
-    def _refuse_new(
-        self, key: Key, body: Mapping[str, object], scope: Scope, marks: Mapping[str, object]
-    ) -> None:
+    def _refuse_new(self, key: Key, body: Fields, scope: Scope, marks: Fields) -> None:
         """Let new work begin only where the program has come to all that the record has before it.
 
         Other threads are given time to come to theirs first. Raises STATE_DIVERGENCE.
@@ -414,7 +419,7 @@ class Course:
         if self.refused_with is not None:
             raise self.refused_with
 
-    def give_back(self, fields: Mapping[str, object], member: str) -> Any:
+    def give_back(self, fields: Fields, member: str) -> Any:
         """Return a recorded value as it was. Raises StoredDataError RESULT_NOT_KEPT."""
         try:
             return self.past.history.value(fields, member)
@@ -431,7 +436,7 @@ class Course:
                 self.refuse(error)
             self._seam_body = None
 
-    def watch(self, body: Mapping[str, object]) -> None:
+    def watch(self, body: Fields) -> None:
         """Hold an event of a re-execution against the one at its place. Raises
         DETERMINISM_VIOLATION."""
         if self._watched is not None:
@@ -456,7 +461,7 @@ class Course:
 
     # --- writing
 
-    def ask(self, event: str, payload: Mapping[str, object]) -> Recorded | None:
+    def ask(self, event: str, payload: Fields) -> Recorded | None:
         """Write one event, unless the record has it at this place: then return what it has."""
         with self.lock:
             self.require_open()
@@ -467,14 +472,14 @@ class Course:
                 return None
             return recorded
 
-    def compose(self, event: str, payload: Mapping[str, object]) -> Composed:
+    def compose(self, event: str, payload: Fields) -> Composed:
         """Return an event as it would be written here."""
         placed = payload if event in OF_THE_RUN else {**payload, **self._describe_place()}
         composed = self.compose_unplaced(event, placed)
         composed.body.update(self.mark(composed.body))
         return composed
 
-    def compose_unplaced(self, event: str, payload: Mapping[str, object]) -> Composed:
+    def compose_unplaced(self, event: str, payload: Fields) -> Composed:
         """Return an event in its form; values that are no JSON are made plain first."""
         composed = self.recorder.compose(event, payload)
         if any(gap["reason"] == "not_json" for gap in composed.gaps):
@@ -482,7 +487,7 @@ class Course:
             return self.recorder.compose(event, plain)
         return composed
 
-    def write(self, event: str, payload: Mapping[str, object]) -> None:
+    def write(self, event: str, payload: Fields) -> None:
         """Write one event without a place of its own, now."""
         self.append(self.compose_unplaced(event, payload))
 
@@ -498,9 +503,7 @@ class Course:
                     raise
                 self.recorder.note_gap(lost_events([composed], error))
 
-    def make_key(
-        self, body: Mapping[str, object], given: str | None, recorded: Recorded | None
-    ) -> str:
+    def make_key(self, body: Fields, given: str | None, recorded: Recorded | None) -> str:
         """Return the key of a tool call: the recorded one, a given one for its first, else one made
         of the place.
 
@@ -543,13 +546,13 @@ def take_claim(root: str, invocation_id: str) -> int:
     return fd
 
 
-def _make_key(body: Mapping[str, object], scope: Scope) -> Key:
+def _make_key(body: Fields, scope: Scope) -> Key:
     """Return where and for what a program asks, as its history tells things apart."""
     event = str(body["event"])
     return event, scope.place, scope.known_id, str(body.get(ASKS[event], ""))
 
 
-def _describe_asked(fields: Mapping[str, object]) -> str:
+def _describe_asked(fields: Fields) -> str:
     """Return what a program asked for in a few words: `step plan (2)`."""
     event = str(fields.get("event"))
     name = fields.get(ASKS[event]) or next(
