@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import (
@@ -26,7 +25,7 @@ from specify_cli.features.hooks.settings.detection import (
     list_in_use,
     settings_place,
 )
-from specify_cli.features.hooks.settings.harnesses import SCOPES, Harness
+from specify_cli.features.hooks.settings.harnesses import SCOPES, Harness, Scope
 from specify_cli.features.hooks.settings.install import Change
 from specify_cli.features.hooks.settings.install import install as put_in
 from specify_cli.features.hooks.settings.install import uninstall as take_out
@@ -185,7 +184,7 @@ def _choose_opening(values: Values, change: Change, *, installing: bool) -> bool
 
 def change_hooks(
     chosen: Iterable[Harness],
-    scope: Literal["project", "user"],
+    scope: Scope,
     root: str,
     home: str | None,
     *,

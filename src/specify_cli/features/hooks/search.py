@@ -187,13 +187,10 @@ def _is_contradicted(recorder: Recorder, harness: str, call: HookInput) -> bool:
 
 def _annex_result(recorder: Recorder, call: HookInput) -> None:
     """Say as an annex how the call ended that closed its own record; once."""
-    root = recorder.project.root
     for event in call.events:
-        if event.event != "tool_result" or not is_first_telling(
-            root, short_digest(recorder.invocation_id, str(event.payload.get("call_id")))
-        ):
-            continue
-        recorder.annex([recorder.compose(event.event, event.payload)])
+        key = short_digest(recorder.invocation_id, str(event.payload.get("call_id")))
+        if event.event == "tool_result" and is_first_telling(recorder.project.root, key):
+            recorder.annex([recorder.compose(event.event, event.payload)])
 
 
 def is_first_telling(root: str, key: str) -> bool:
@@ -225,10 +222,9 @@ def _list_candidates(
 ) -> Iterator[tuple[str | None, int, Binding]]:
     """Yield the agent, a number from 0 and the binding of each record that may be meant, in order
     of trust."""
-    agents = (subagent, None) if subagent is not None else (None,)
     # A record that was closed gives the session back: what was bound before counts, too.
     for find in (list_bindings, _find_by_record):
-        for agent in agents:
+        for agent in dict.fromkeys((subagent, None)):
             for number, binding in enumerate(find(root, harness, session, agent)):
                 yield agent, number, binding
 
@@ -263,15 +259,9 @@ def _find_above(
     root: str, harness: str, session: str, subagent: str | None, new: Place
 ) -> Place | None:
     """Return the open record that holds the begin of the `do` that began another."""
-    for binding in (
-        binding_of(root, harness, session, subagent),
-        *list_bindings(root, harness, session, None),
-    ):
-        if (
-            binding is not None
-            and binding.invocation_id != new.invocation_id
-            and is_record_open(root, binding)
-        ):
+    own = binding_of(root, harness, session, subagent)
+    for binding in filter(None, (own, *list_bindings(root, harness, session, None))):
+        if binding.invocation_id != new.invocation_id and is_record_open(root, binding):
             return place_of(str(binding.profile_id), binding.invocation_id)
     return None
 

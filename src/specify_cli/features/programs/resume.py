@@ -21,7 +21,7 @@ from specify_cli.features.programs.asked import Fields
 from specify_cli.features.programs.expected import Watch
 from specify_cli.features.programs.history import History, NotKept, Recorded
 from specify_cli.features.programs.identity import Program, program_digest
-from specify_cli.features.programs.run import Run, open_invocation
+from specify_cli.features.programs.run import Repo, Run, open_invocation
 from specify_cli.features.programs.values import Default
 from specify_cli.features.programs.work.course import Past
 from specify_cli.features.programs.work.refusals import in_doubt_error, side_effects_not_allowed
@@ -120,7 +120,7 @@ class _Opened(NamedTuple):
 
 
 def run_program(
-    repo: str | os.PathLike[str],
+    repo: Repo,
     request: str,
     program: Program,
     profile: str | None = None,
@@ -166,7 +166,7 @@ def state_of(project: Project, invocation_id: str, at: int | None = None) -> Exe
 
 
 def plan_resume(
-    repo: str | os.PathLike[str],
+    repo: Repo,
     invocation_id: str,
     *,
     home: str | None = None,
@@ -183,7 +183,7 @@ def plan_resume(
 
 
 def resume(
-    repo: str | os.PathLike[str],
+    repo: Repo,
     invocation_id: str,
     program: Program,
     *,
@@ -307,7 +307,7 @@ def drive(program: Program, run: Run) -> None:
 
 
 def _open(
-    repo: str | os.PathLike[str],
+    repo: Repo,
     invocation_id: str,
     home: str | None,
     program: Program | None,
@@ -454,7 +454,7 @@ def spent_seconds(record: Record) -> float:
 
 
 def reexecute(
-    repo: str | os.PathLike[str],
+    repo: Repo,
     invocation_id: str,
     program: Program,
     *,
@@ -544,7 +544,7 @@ def _check_models(lines: Sequence[Fields], models: Fields, invocation_id: str) -
 
 
 def open_child(
-    repo: str | os.PathLike[str],
+    repo: Repo,
     started: Fields,
     parent: str,
     *,

@@ -46,6 +46,8 @@ from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_
 from specify_cli.storage import store
 
 T = TypeVar("T")
+# The folder of a project, or one below it.
+Repo = str | os.PathLike[str]
 
 
 class GateResult(NamedTuple):
@@ -62,7 +64,7 @@ class GateResult(NamedTuple):
 
 
 def open_invocation(
-    repo: str | os.PathLike[str],
+    repo: Repo,
     request: str,
     profile: str | None = None,
     *,

@@ -42,13 +42,19 @@ _BARE = frozenset(
 )
 
 
+# When a patch was made: the invocation's time, and the line's number in it.
+Order = tuple[str, int]
+# When each line was taken away, and from which file.
+Removals = Mapping[str, list[tuple[Order, str]]]
+
+
 class Edit(NamedTuple):
     """One patch of a record. `order` is when it was made: the invocation's time and the line's
     number in it. `fields` are the whole line of the record, where it is read for more."""
 
     invocation_id: str
     seq: int
-    order: tuple[str, int]
+    order: Order
     path: str
     hunks: Sequence[Sequence[LineMark]]
     fields: Mapping[str, object] = {}
@@ -95,7 +101,7 @@ class _View:
         digests: Sequence[str],
         words: Sequence[int],
         at: Sequence[int],
-        until: tuple[str, int],
+        until: Order,
     ) -> None:
         self.digests = digests
         self.words = words
@@ -330,9 +336,9 @@ def _undo(hunk: _Hunk, first: int, last: int, shift: int, view: _View) -> _View:
     )
 
 
-def _find_removals(edits: Sequence[Edit]) -> Mapping[str, list[tuple[tuple[str, int], str]]]:
+def _find_removals(edits: Sequence[Edit]) -> Removals:
     """Return when each line was taken away, and from which file."""
-    removed: dict[str, list[tuple[tuple[str, int], str]]] = defaultdict(list)
+    removed: dict[str, list[tuple[Order, str]]] = defaultdict(list)
     for edit in edits:
         for hunk in edit.hunks:
             for mark, digest in hunk:
@@ -341,9 +347,7 @@ def _find_removals(edits: Sequence[Edit]) -> Mapping[str, list[tuple[tuple[str, 
     return removed
 
 
-def _choose(
-    claims: Sequence[_Claim], digest: str, removed: Mapping[str, list[tuple[tuple[str, int], str]]]
-) -> tuple[Edit, ...]:
+def _choose(claims: Sequence[_Claim], digest: str, removed: Removals) -> tuple[Edit, ...]:
     """Return the edit that the lines around speak for most; one of each invocation where they
     speak for several alike."""
     best = max((claim.score for claim in claims if claim.sure), default=0)

@@ -20,6 +20,7 @@ from specify_cli import durable
 from specify_cli.features.approvals.approvals import check_approvals, say_unchecked, say_untouched
 from specify_cli.features.witness.completeness import Completeness, Missing, Reached
 from specify_cli.features.witness.elsewhere import (
+    Committed,
     chain_seals,
     holds,
     list_committed,
@@ -143,7 +144,7 @@ class TrailWatch:
         self._read = lru_cache(maxsize=1)(partial(read_with_annexes, project.root))
         self._loose = _Loose()
         self._unknown: list[Missing] = []
-        self._committed: dict[str, list[tuple[str, str]]] | None = None
+        self._committed: Committed | None = None
 
     def follow(self, reports: Iterable[RecordReport]) -> Iterator[RecordReport]:
         """Yield the reports as they come, each taken in, with what speaks against the approvals on

@@ -23,6 +23,7 @@ from specify_cli.features.approvals.approvals import (
 from specify_cli.record.record import Entry, Record
 from specify_cli.record.seal import canonical
 
+Statement = dict[str, object]
 SPEC = "testimony-record/0.2"
 _RISKS = {"external": "high", "idempotent": "medium", "none": "low"}
 
@@ -77,7 +78,7 @@ def make_testimony(record: Record, approvals: Iterable[Approval]) -> str:
     return "".join(f"{canonical(item).decode('utf-8')}\n" for item in (*statements, last))
 
 
-def _decide_request(entry: Entry, _: list[Entry]) -> tuple[Entry, dict[str, object]]:
+def _decide_request(entry: Entry, _: list[Entry]) -> tuple[Entry, Statement]:
     return entry, {
         "action_type": f"request:{say(entry.fields.get('action'))}",
         "risk_class": "low",
@@ -87,7 +88,7 @@ def _decide_request(entry: Entry, _: list[Entry]) -> tuple[Entry, dict[str, obje
     }
 
 
-def _decide_gate(entry: Entry, _: list[Entry]) -> tuple[Entry, dict[str, object]]:
+def _decide_gate(entry: Entry, _: list[Entry]) -> tuple[Entry, Statement]:
     fields = entry.fields
     fails = (
         fields.get("outcome") == "fail"
@@ -104,12 +105,12 @@ def _decide_gate(entry: Entry, _: list[Entry]) -> tuple[Entry, dict[str, object]
     }
 
 
-def _decide_call(entry: Entry, entries: list[Entry]) -> tuple[Entry, dict[str, object]]:
+def _decide_call(entry: Entry, entries: list[Entry]) -> tuple[Entry, Statement]:
     """Return the line at whose time a call was decided, and the decision: what its result says of
     it."""
     fields, end = entry.fields, find_end(entries, entry)
     status = None if end is None else end.fields.get("status", "ok")
-    decision: dict[str, object] = {
+    decision: Statement = {
         "action_type": say(fields.get("tool")),
         "risk_class": _RISKS.get(say(fields.get("side_effect")), "high"),
         "risk_source": "x-recorder",
@@ -125,7 +126,7 @@ def _decide_call(entry: Entry, entries: list[Entry]) -> tuple[Entry, dict[str, o
     return end or entry, decision
 
 
-def _describe_approval(item: Approval, decision: str) -> dict[str, object]:
+def _describe_approval(item: Approval, decision: str) -> Statement:
     """Return an approval with what was signed, so that `ssh-keygen -Y verify` can judge it without
     the record."""
     fields = item.fields
@@ -142,9 +143,7 @@ def _describe_approval(item: Approval, decision: str) -> dict[str, object]:
     )
 
 
-def _make_entry(
-    kind: str, line: Entry | Approval, name: str, **members: object
-) -> dict[str, object]:
+def _make_entry(kind: str, line: Entry | Approval, name: str, **members: object) -> Statement:
     at = next(
         line.fields[key] for key in ("started_at", "completed_at", "at") if key in line.fields
     )
@@ -155,7 +154,7 @@ def _name(line: Entry | Approval) -> str:
     return f"inv://{say(line.fields.get('invocation_id'))}/event/{say(line.fields.get('seq'))}"
 
 
-def _describe_actor(who: Mapping[str, object]) -> dict[str, object]:
+def _describe_actor(who: Mapping[str, object]) -> Statement:
     """Return who proposed as an actor: a session of a harness is an agent."""
     kind = {"human": "human", "service": "system"}.get(say(who.get("actor_type")), "agent")
     return {"id": say(who.get("actor_id") or who.get("harness") or "unknown"), "kind": kind}

@@ -66,14 +66,9 @@ def read_ids(payload: Payload, tool: str, args: object) -> tuple[str, str]:
         return call_id, call_id
     name = f"{tool[:64]}:{compute_fingerprint((tool, args))}"
     stamp = payload.get("timestamp")
-    return name, f"{name}@{stamp}"[:MAX_NAME] if isinstance(stamp, (str, int)) and not _is_huge(
-        stamp
-    ) else name
-
-
-def _is_huge(value: object) -> bool:
-    # Python refuses to spell longer ones
-    return type(value) is int and not -(10**30) < value < 10**30
+    # Python refuses to spell longer numbers.
+    is_short = isinstance(stamp, int) and -(10**30) < stamp < 10**30
+    return name, f"{name}@{stamp}"[:MAX_NAME] if is_short or isinstance(stamp, str) else name
 
 
 def build_call(
@@ -104,8 +99,7 @@ def begins_subagent(tool: object) -> bool:
 
 def find_path(args: object) -> str | None:
     """Return the file that a tool's arguments name."""
-    for name in _PATHS if isinstance(args, dict) else ():
-        value = args.get(name) if isinstance(args, dict) else None
+    for value in map(args.get, _PATHS) if isinstance(args, dict) else ():
         if isinstance(value, str) and value:
             return value[:MAX_PATH]
     return None

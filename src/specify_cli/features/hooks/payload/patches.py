@@ -10,7 +10,6 @@ from specify_cli.features.hooks.payload.values import (
     HookEvent,
     Members,
     Payload,
-    add_agent,
     get_object,
     match_whole,
 )
@@ -27,12 +26,13 @@ _NEW_FILE = ("Successfully created and wrote to new file", "Created new file")
 
 def build_patches(result: HookEvent, changes: list[Members]) -> list[HookEvent]:
     """Return an event for each of these changes, made by the call with this result."""
-    agent = result.payload.get("agent")
     shared = {"ok": result.payload["status"] == "ok", "call_id": result.payload["call_id"]}
+    if "agent" in result.payload:
+        shared["agent"] = result.payload["agent"]
     return [
         HookEvent(
             "patch_apply",
-            add_agent({**change, **shared}, agent if isinstance(agent, str) else None),
+            {**change, **shared},
             "other",
             result.call_id if len(changes) == 1 else f"{result.call_id}#{place}",
         )

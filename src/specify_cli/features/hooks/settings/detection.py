@@ -8,11 +8,17 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
-from specify_cli.features.hooks.settings.harnesses import SCOPES, Harness, fit_events, of_user
+from specify_cli.features.hooks.settings.harnesses import (
+    SCOPES,
+    Harness,
+    Scope,
+    fit_events,
+    of_user,
+)
 from specify_cli.features.hooks.settings.install import (
     MAX_SETTINGS,
     PlaceStatus,
@@ -165,7 +171,7 @@ def _ask_program(*words: str) -> subprocess.CompletedProcess[bytes] | None:
 
 
 def settings_place(
-    harness: Harness, scope: Literal["project", "user"], root: str, home: str | None
+    harness: Harness, scope: Scope, root: str, home: str | None
 ) -> SettingsPlace | None:
     """Return where a harness's settings are; None where there is no home folder."""
     if scope == "project":
@@ -217,9 +223,7 @@ def _holds_ours_alone(folder: str) -> bool:
     return found > 0
 
 
-def list_in_use(
-    root: str, home: str | None, scope: Literal["project", "user"], *, installing: bool
-) -> list[Harness]:
+def list_in_use(root: str, home: str | None, scope: Scope, *, installing: bool) -> list[Harness]:
     """Return the harnesses in use here; for an uninstall, those whose settings hold something of
     ours."""
     if not installing:

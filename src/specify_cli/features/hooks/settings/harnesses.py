@@ -25,7 +25,8 @@ from specify_cli.features.hooks.settings.json_text import (
     style_of,
 )
 
-SCOPES: tuple[Literal["project", "user"], ...] = ("project", "user")
+Scope = Literal["project", "user"]
+SCOPES: tuple[Scope, ...] = ("project", "user")
 
 
 class Harness(NamedTuple):

@@ -24,6 +24,7 @@ from specify_cli.features.hooks.settings.harnesses import (
     PLUGIN,
     PLUGIN_MARK,
     Harness,
+    Scope,
     left_over,
     presence,
     with_hooks,
@@ -48,7 +49,7 @@ class SettingsPlace(NamedTuple):
     """Where a harness's settings are for a scope."""
 
     harness: Harness
-    scope: Literal["project", "user"]
+    scope: Scope
     root: str
     relative: str
 
@@ -89,7 +90,7 @@ def difference(path: str, before: str | None, after: str | None) -> str:
 class PlaceStatus(NamedTuple):
     """A settings file and how things stand in it."""
 
-    scope: Literal["project", "user"]
+    scope: Scope
     path: str
     state: State
     problem: str | None
