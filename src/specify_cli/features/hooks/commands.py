@@ -62,17 +62,15 @@ def status(values: Values) -> int:
     if values["json"]:
         write_json(standings)
         return 0
-    lines = [] if program.path is None else [f"program  {_describe_program(program)}"]
+    lines = []
+    if program.path is not None:
+        names = dict.fromkeys(map(one_line, (program.path, program.resolved)))
+        lines.append(f"program  {' → '.join(names)}")
     for row in standings.harnesses:
-        opens = (
-            " · its sessions get records by themselves"
-            if opens_by_itself(root, row.harness)
-            else ""
-        )
-        lines.append(
-            f"{row.title} ({row.harness}) · "
-            f"{'in use here' if row.detected else 'not seen here'}{opens}"
-        )
+        seen = "in use here" if row.detected else "not seen here"
+        opens = opens_by_itself(root, row.harness)
+        more = " · its sessions get records by themselves" if opens else ""
+        lines.append(f"{row.title} ({row.harness}) · {seen}{more}")
         for place in row.places:
             lines.append(f"  {place.scope:<8} {place.state:<9} {one_line(place.path)}")
             if place.problem:
@@ -240,11 +238,6 @@ def _tell(done: list[Change], *, dry: bool, installing: bool) -> None:
 
 
 # --- whose program a harness runs
-
-
-def _describe_program(program: Program) -> str:
-    path, resolved = one_line(program.path), one_line(program.resolved)
-    return path if path == resolved else f"{path} → {resolved}"
 
 
 def _warn(program: Program) -> None:

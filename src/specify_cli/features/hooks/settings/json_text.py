@@ -185,30 +185,24 @@ def insert(
     """Return the text with one more member or element at the end of a container."""
     own = _read_line_indent(text, container.start)
     children = container.children
-    if style.one_line or (children and "\n" not in text[container.start : children[-1].node.end]):
+    last = children[-1].node.end if children else container.start + 1
+    if style.one_line or (children and "\n" not in text[container.start : last]):
         spelled = _spell_member(key, json.dumps(value, ensure_ascii=False))
-        at = children[-1].node.end if children else container.start + 1
-        return _splice(text, (at, at, f", {spelled}" if children else spelled))
+        return _splice(text, (last, last, f", {spelled}" if children else spelled))
     inner = _find_indent(text, children[0].start) if children else None
-    inner = own + style.unit if inner is None else inner
+    begin = style.newline + (own + style.unit if inner is None else inner)
     lines = json.dumps(value, ensure_ascii=False, indent=style.unit).split("\n")
-    spelled = f"{style.newline}{inner}" + _spell_member(key, f"{style.newline}{inner}".join(lines))
+    spelled = begin + _spell_member(key, begin.join(lines))
     if not children:
         closing = "" if "\n" in text[container.start : container.end] else style.newline + own
-        at = container.start + 1
-        return _splice(text, (at, at, spelled + closing))
-    last = children[-1].node.end
-    line_end = text.find("\n", last)
-    line_end = line_end - 1 if line_end > 0 and text[line_end - 1] == "\r" else line_end
+        return _splice(text, (last, last, spelled + closing))
     # A remark behind the last value stays behind it.
-    suffix = (
-        line_end
-        if comments
-        and last < line_end < container.end
-        and _Reader(text, True).skip(last) >= line_end
-        else last
-    )
-    return _splice(text, (last, last, ","), (suffix, suffix, spelled))
+    line_end = text.find("\n", last)
+    if text[line_end - 1 : line_end] == "\r":
+        line_end -= 1
+    has_remark = comments and last < line_end < container.end
+    behind = line_end if has_remark and _Reader(text, True).skip(last) >= line_end else last
+    return _splice(text, (last, last, ","), (behind, behind, spelled))
 
 
 def _spell_member(key: str | None, value: str) -> str:
