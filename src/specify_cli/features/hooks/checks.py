@@ -67,11 +67,9 @@ def _check_lost(project: Project) -> Iterator[Finding]:
             yield Finding(
                 "HOOK_FAILED", WARNING, label, what + full, f"fix the cause, then rm {label}"
             )
-    killed = [
-        mark
-        for name in list_names(project.root, layout.BEGUN)
-        if (mark := _describe_killed(project.root, name)) is not None
-    ]
+    names = list_names(project.root, layout.BEGUN)
+    marks = (_describe_killed(project.root, name) for name in names)
+    killed = [mark for mark in marks if mark is not None]
     if killed:
         what = (
             f"{count(len(killed), 'hook')} began with a large payload and never ended; the "
@@ -200,9 +198,8 @@ def _read_told_lines(top: str, path: str) -> tuple[list[LogLine], str]:
         line for line in lines if "taken" not in line and adopted.isdisjoint(list_keys(line))
     ]
     reported = [line for line in waiting if line.get("full") is not True]
-    return reported, "" if len(reported) == len(
-        waiting
-    ) else "; the log is full and later ones are not kept"
+    is_full = len(reported) < len(waiting)
+    return reported, "; the log is full and later ones are not kept" if is_full else ""
 
 
 def _describe_last(lines: list[LogLine], *keys: str) -> str:

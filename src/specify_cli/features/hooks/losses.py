@@ -154,17 +154,12 @@ def log_line(root: str, path: str, value: LogLine, limit: int = MAX_ORPHANS) -> 
             if size + len(data) > limit:
                 if b'"full": true' in last:
                     return
-                data = _encode_line(
-                    {
-                        "at": value["at"],
-                        "full": True,
-                        "why": "the log is full; no later event is kept",
-                    }
-                )
-            elif "keys" in value and json.dumps(value["keys"]).encode("ascii") in os.pread(
-                fd, limit, 0
-            ):
-                return
+                why = "the log is full; no later event is kept"
+                data = _encode_line({"at": value["at"], "full": True, "why": why})
+            elif "keys" in value:
+                keys = json.dumps(value["keys"]).encode("ascii")
+                if keys in os.pread(fd, limit, 0):
+                    return
             if last and not last.endswith(b"\n"):
                 data = b"\n" + data
             durable.write_all(fd, data)
