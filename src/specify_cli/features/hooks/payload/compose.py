@@ -43,11 +43,9 @@ def _compose_without_texts(recorder: Recorder, event: HookEvent) -> Composed:
     payload, lost = split_texts(event)
     done = recorder.compose(event.event, payload)
     reason = f"masking took longer than {values.REDACTION_SECONDS:g} seconds"
-    return done._replace(
-        gaps=(
-            *(gap("redaction_too_slow", f"{event.event}.{name}", message=reason) for name in lost),
-        )
-    )
+    names = (f"{event.event}.{name}" for name in lost)
+    gaps = tuple(gap("redaction_too_slow", name, message=reason) for name in names)
+    return done._replace(gaps=gaps)
 
 
 def split_texts(event: HookEvent) -> tuple[Members, list[str]]:

@@ -315,15 +315,9 @@ class Dialect:
 def _add_denials(call: HookInput) -> HookInput:
     """Return a call with an approval behind each refused one: a claim of the harness, which names
     nobody."""
-    refused = [
-        item
+    denials = [
+        HookEvent("approval", compose_approval(item.payload), item.phase, item.call_id)
         for item in call.events
         if item.event == "tool_result" and item.payload.get("status") == "denied"
     ]
-    if not refused:
-        return call
-    denials = (
-        HookEvent("approval", compose_approval(item.payload), item.phase, item.call_id)
-        for item in refused
-    )
-    return call._replace(events=(*call.events, *denials))
+    return call._replace(events=(*call.events, *denials)) if denials else call

@@ -52,6 +52,10 @@ _MAX_CHANGED = 200
 _TAIL = 1024 * 1024
 
 
+def _as_line(body: dict[str, object]) -> Composed:
+    return Composed(body, (), ())
+
+
 class Changes:
     """The changes of one record's work tree."""
 
@@ -87,7 +91,7 @@ class Changes:
                 "of turns only, and which lines came is not told"
             )
             body = gap("tree_too_large", "changes of files", message=message)
-            self._append([(Composed(body, (), ()), "size")])
+            self._append([(_as_line(body), "size")])
             return Known(now, "", "", {}, [], [], {})
         top, prefix = self._index.top, self._index.prefix
         base = (read_git(top, "rev-parse", "-q", "--verify", "HEAD") or b"").decode().strip()
@@ -142,23 +146,24 @@ class Changes:
             if verdict.whose == "hand":
                 hands[mask_path(path, self._settings.rules)] = moments[path]
             elif verdict.whose == "own":
-                held = (
-                    content is not None
-                    and content.blob in has
-                    and self._was_held(path, known, verdict, content.blob)
-                )
-                if brought or held or verdict.brings or not self._is_small:
+                blob = "" if content is None else content.blob
+                if (
+                    brought
+                    or verdict.brings
+                    or not self._is_small
+                    or (blob in has and self._was_held(path, known, verdict, blob))
+                ):
                     change = change._replace(lines=None)
                 if change.lines is not None or not verdict.is_named:
                     item = self._compose(path, moments[path], change, verdict, content)
                     items.append((item, f"{path}\0{moments[path]}"))
         for body in describe_unseen(hands):
-            items.append((Composed(body, (), ()), f"{body['what']}\0{body['message']}"))
+            items.append((_as_line(body), f"{body['what']}\0{body['message']}"))
         left_out = len(moved.files) - len(as_git) - len(contents)
         if left_out > 0:
             message = f"of more than {_MAX_CHANGED} files that changed at once these are not told"
             body = gap("many_changes", "further files", count=left_out, message=message)
-            items.append((Composed(body, (), ()), str(now)))
+            items.append((_as_line(body), str(now)))
         self._append(items)
         known.files.update({path: stamp(state) for path, state in moved.files.items()})
         known.files.update(as_git | stands)
