@@ -18,9 +18,9 @@ from specify_cli.features.hooks.settings.harnesses import (
     PLUGIN,
     PLUGIN_MARK,
     Harness,
+    build_elements,
     fit_events,
     is_ours,
-    list_entries,
     of_user,
     presence,
     with_hooks,
@@ -213,7 +213,7 @@ def test_a_remark_before_a_hook_of_ours_outlives_it() -> None:
         "}",
         "}",
     ]
-    hook = json.dumps(list_entries(GEMINI)[0].element)
+    hook = json.dumps(next(iter(build_elements(GEMINI).values())))
     rest = without_hooks("\n".join(lines).replace("HOOK", hook), GEMINI)
 
     assert "// ours" in rest and "// and a foreign one" in rest

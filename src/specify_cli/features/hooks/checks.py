@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from doctrine import os
 from doctrine.text import count, say
@@ -13,7 +13,7 @@ from specify_cli import durable
 from specify_cli.cli.tables.points import list_fills
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.take_in import list_keys, list_taken
-from specify_cli.features.hooks.losses import logged
+from specify_cli.features.hooks.losses import LogLine, logged
 from specify_cli.features.hooks.settings.detection import describe_off, find_program
 from specify_cli.features.hooks.settings.install import SettingsPlace, standing
 from specify_cli.features.hooks.settings.known import find_harness, list_harnesses
@@ -67,11 +67,9 @@ def _check_lost(project: Project) -> Iterator[Finding]:
             yield Finding(
                 "HOOK_FAILED", WARNING, label, what + full, f"fix the cause, then rm {label}"
             )
-    killed = [
-        mark
-        for name in list_names(project.root, layout.BEGUN)
-        if (mark := _describe_killed(project.root, name)) is not None
-    ]
+    names = list_names(project.root, layout.BEGUN)
+    marks = (_describe_killed(project.root, name) for name in names)
+    killed = [mark for mark in marks if mark is not None]
     if killed:
         what = (
             f"{count(len(killed), 'hook')} began with a large payload and never ended; the "
@@ -108,7 +106,7 @@ def _check_writable(project: Project) -> Iterator[Finding]:
                 )
 
 
-def _advise_on_orphans(orphans: list[Mapping[str, object]]) -> str:
+def _advise_on_orphans(orphans: list[LogLine]) -> str:
     """Return what can be done with events that stand nowhere else."""
     named = {str(line.get("harness")) for line in orphans}
     kept = [fill.name for fill in list_fills("transcripts") if fill.name in named]
@@ -192,7 +190,7 @@ def _read_failure_logs(project: Project) -> Iterator[tuple[str, str, str]]:
         yield project.git_dir, layout.LOST_IN_GIT, f"{project.git_dir}/{layout.LOST_IN_GIT}"
 
 
-def _read_told_lines(top: str, path: str) -> tuple[list[Mapping[str, object]], str]:
+def _read_told_lines(top: str, path: str) -> tuple[list[LogLine], str]:
     """Return the lines of a hook's log, and what to add where it is full."""
     lines = logged(top, path)
     adopted = {key for line in lines for key in list_taken(line)}
@@ -200,12 +198,11 @@ def _read_told_lines(top: str, path: str) -> tuple[list[Mapping[str, object]], s
         line for line in lines if "taken" not in line and adopted.isdisjoint(list_keys(line))
     ]
     reported = [line for line in waiting if line.get("full") is not True]
-    return reported, "" if len(reported) == len(
-        waiting
-    ) else "; the log is full and later ones are not kept"
+    is_full = len(reported) < len(waiting)
+    return reported, "; the log is full and later ones are not kept" if is_full else ""
 
 
-def _describe_last(lines: list[Mapping[str, object]], *keys: str) -> str:
+def _describe_last(lines: list[LogLine], *keys: str) -> str:
     """Return what the last line of a hook's log says under these keys, as the end of a sentence."""
     parts = [say(lines[-1][key]) for key in keys if lines and lines[-1].get(key) not in (None, "")]
     return f"; the last: {' '.join(parts)}" if parts else "; the last cannot be read"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import (
@@ -26,7 +25,7 @@ from specify_cli.features.hooks.settings.detection import (
     list_in_use,
     settings_place,
 )
-from specify_cli.features.hooks.settings.harnesses import SCOPES, Harness
+from specify_cli.features.hooks.settings.harnesses import SCOPES, Harness, Scope
 from specify_cli.features.hooks.settings.install import Change
 from specify_cli.features.hooks.settings.install import install as put_in
 from specify_cli.features.hooks.settings.install import uninstall as take_out
@@ -63,17 +62,15 @@ def status(values: Values) -> int:
     if values["json"]:
         write_json(standings)
         return 0
-    lines = [] if program.path is None else [f"program  {_describe_program(program)}"]
+    lines = []
+    if program.path is not None:
+        names = dict.fromkeys(map(one_line, (program.path, program.resolved)))
+        lines.append(f"program  {' → '.join(names)}")
     for row in standings.harnesses:
-        opens = (
-            " · its sessions get records by themselves"
-            if opens_by_itself(root, row.harness)
-            else ""
-        )
-        lines.append(
-            f"{row.title} ({row.harness}) · "
-            f"{'in use here' if row.detected else 'not seen here'}{opens}"
-        )
+        seen = "in use here" if row.detected else "not seen here"
+        opens = opens_by_itself(root, row.harness)
+        more = " · its sessions get records by themselves" if opens else ""
+        lines.append(f"{row.title} ({row.harness}) · {seen}{more}")
         for place in row.places:
             lines.append(f"  {place.scope:<8} {place.state:<9} {one_line(place.path)}")
             if place.problem:
@@ -185,7 +182,7 @@ def _choose_opening(values: Values, change: Change, *, installing: bool) -> bool
 
 def change_hooks(
     chosen: Iterable[Harness],
-    scope: Literal["project", "user"],
+    scope: Scope,
     root: str,
     home: str | None,
     *,
@@ -241,11 +238,6 @@ def _tell(done: list[Change], *, dry: bool, installing: bool) -> None:
 
 
 # --- whose program a harness runs
-
-
-def _describe_program(program: Program) -> str:
-    path, resolved = one_line(program.path), one_line(program.resolved)
-    return path if path == resolved else f"{path} → {resolved}"
 
 
 def _warn(program: Program) -> None:

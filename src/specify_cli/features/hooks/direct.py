@@ -15,6 +15,8 @@ from specify_cli import durable
 from specify_cli.features.hooks.payload.values import HookEvent, HookInput
 from specify_cli.invocation.bindings import binding_of, digest_of_names
 from specify_cli.invocation.events.event_body import (
+    Composed,
+    Settings,
     change_gap,
     compose_event,
     find_known,
@@ -33,16 +35,13 @@ from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import is_tip_due
 from specify_cli.record.seal import open_line
-from specify_cli.redaction.capture import shipped_rule_set
-from specify_cli.storage.store import FileRecordStore, LockedRecord, place_of
+from specify_cli.redaction.capture import RuleSet, shipped_rule_set
+from specify_cli.storage.store import FileRecordStore, LockedRecord, Place, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from specify_cli.features.hooks.payload.site import Site
-    from specify_cli.invocation.events.event_body import Composed, Settings
-    from specify_cli.redaction.capture import RuleSet
-    from specify_cli.storage.store import Place
 
 _MAX_CONFIG = 256 * 1024
 
@@ -73,11 +72,10 @@ def append_directly(at: Site, call: HookInput) -> bool:
     Mostly no more is: the session is bound, nothing is so large that it becomes an object, and
     nothing depends on where the run stands.
     """
-    root, harness, session = at.root, at.harness, call.session_id
-    place = None if session is None else find_bound(root, harness, session, call)
-    if session is None or place is None:
+    place = find_bound(at, call)
+    if place is None:
         return False
-    store = FileRecordStore(root)
+    store = FileRecordStore(at.root)
     try:
         started = open_line(store.head(place))
     except FileNotFoundError:
@@ -85,14 +83,14 @@ def append_directly(at: Site, call: HookInput) -> bool:
     fields = started.fields or {}
     if started.problems or fields.get("tombstone"):
         return False
-    settings = settings_of(fields, *_read_limits(root, at.git_dir, at.home), at.git_dir)
+    settings = settings_of(fields, *_read_limits(at), at.git_dir)
     millis = durable.read_clock(time.time_ns)
     trace_id = str(fields.get("trace_id", ""))
     items = _compose_items(call, settings, millis, trace_id)
     if items is None:
         return False
-    keys = [dedupe_key(harness, session, event) for event in call.events]
-    other = other_writer(fields, name_writer(harness, session), settings.rules)
+    keys = list_keys(at.harness, call)
+    other = other_writer(fields, name_writer(at.harness, call.session_id), settings.rules)
     by = {} if other is None else {"by": other}
     change = change_gap(fields, settings)
     closed, before = False, None
@@ -126,19 +124,20 @@ def append_directly(at: Site, call: HookInput) -> bool:
     return not closed
 
 
-def find_bound(root: str, harness: str, session: str, call: HookInput) -> Place | None:
+def find_bound(at: Site, call: HookInput) -> Place | None:
     """Return the record that a session is bound to; None where more than an append is to be done,
     or none is bound."""
-    if call.started_invocation is not None or call.deadline is not None:
+    session = call.session_id
+    if session is None or call.started_invocation is not None or call.deadline is not None:
         return None
     if any(
         event.event not in ("tool_call", "tool_result", "patch_apply", "error")
         for event in call.events
     ):
         return None
-    binding = binding_of(root, harness, session, call.subagent)
+    binding = binding_of(at.root, at.harness, session, call.subagent)
     if binding is None and call.subagent is not None:
-        binding = binding_of(root, harness, session, None)
+        binding = binding_of(at.root, at.harness, session, None)
     return (
         place_of(binding.profile_id, binding.invocation_id)
         if binding and binding.profile_id
@@ -150,7 +149,12 @@ def _fix_tip(at: Site, place: Place) -> None:
     """Fix the tip of a record outside it, behind the hook's answer."""
     from specify_cli.trail.fixing import fix_tip  # once in fifty lines
 
-    fix_tip(at.root, at.git_dir, place_below(at.root, find_worktree(at.root) or at.root), place)
+    fix_tip(at.root, at.git_dir, _find_location(at.root), place)
+
+
+def _find_location(root: str) -> str:
+    """Return where in its worktree a project lies."""
+    return place_below(root, find_worktree(root) or root)
 
 
 def name_writer(harness: str, session: str | None) -> dict[str, str]:
@@ -158,24 +162,19 @@ def name_writer(harness: str, session: str | None) -> dict[str, str]:
     return {"harness": harness, "session_id": session or ""}
 
 
-def _read_limits(
-    root: str, git_dir: str | None, home: str | None
-) -> tuple[Mapping[str, str], RuleSet]:
+def _read_limits(at: Site) -> tuple[Mapping[str, str], RuleSet]:
     """Return the capture modes in force that the config states, by side, and the redaction rules in
     force."""
-    plain = _read_plain_modes(root)
+    plain = _read_plain_modes(at.root)
     if plain is not None:
-        accepted = (
-            read_accepted(git_dir, place_below(root, find_worktree(root) or root)) or DEFAULTS
-        )
+        accepted = read_accepted(at.git_dir, _find_location(at.root)) or DEFAULTS
         if not accepted.rules:
             stated = {side: mode for key, mode in plain.items() for side in CAPTURE_SIDES[key]}
-            return resolve_protections(Protections(capture=stated), accepted)[
-                0
-            ].capture, shipped_rule_set()
+            protections, _ = resolve_protections(Protections(capture=stated), accepted)
+            return protections.capture, shipped_rule_set()
     from specify_cli.project.config import load_project  # a config of another form has to be parsed
 
-    project, cache = load_project(root, home)
+    project, cache = load_project(at.root, at.home)
     cache.save()
     return project.config.capture_ceiling, project.config.redaction
 
@@ -211,6 +210,11 @@ def _read_plain_modes(root: str) -> dict[str, str] | None:
         elif b"redaction" in stripped or b"capture" in stripped or b"\\" in stripped:
             return None
     return modes
+
+
+def list_keys(harness: str, call: HookInput) -> list[str | None]:
+    """Return the digests of a call's events, each None where nothing tells it from others."""
+    return [dedupe_key(harness, call.session_id, event) for event in call.events]
 
 
 def dedupe_key(harness: str, session: str | None, event: HookEvent) -> str | None:

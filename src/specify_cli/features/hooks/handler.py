@@ -81,15 +81,18 @@ def run_hook(
         payload = _parse_payload(data)
         harness = find_sender(harness, payload)
         call = translate(harness, payload)
-        at = find_site(harness, call, call.cwd or cwd, (cwd, project), home)
+        at = find_site(harness, call, (cwd, project), home)
         if at is not None and call.parent_agent is not None and call.subagent is not None:
             session = find_session(at.root, harness, call.subagent, call.parent_agent)
             call = call._replace(session_id=session)
-            at = find_site(harness, call, call.cwd or cwd, (cwd, project), home)
+            at = find_site(harness, call, (cwd, project), home)
         if at is None:
             return
         if not call.hook_event:
-            raise _describe_invalid(data)
+            is_large = len(data) > MAX_INPUT
+            size = f"is larger than {MAX_INPUT // 1024**2} MiB"
+            what = size if is_large else "is no JSON object that names its event"
+            raise CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
         if not (call.events or call.moment or call.permission_request or call.is_unknown):
             return
         _keep_from_git(at.root)
@@ -114,11 +117,11 @@ def run_hook(
             record_session(at, call, large=large)
     except BaseException as error:
         # A harness of another package fails before its payload says where it belongs.
-        at = at or find_site(harness, NOTHING, cwd, (cwd, project), home)
+        at = at or find_site(harness, NOTHING, (cwd, project), home)
         if at is not None:
             from specify_cli.features.hooks.losses import note_failure  # rare, and as heavy
 
-            note_failure(at.root, at.git_dir, at.harness, error)
+            note_failure(at, error)
 
 
 def _check_name(harness: str) -> str:
@@ -130,13 +133,6 @@ def _check_name(harness: str) -> str:
     return harness if named else "unknown"
 
 
-def _describe_invalid(data: bytes) -> CallerError:
-    what = "is no JSON object that names its event"
-    if len(data) > MAX_INPUT:
-        what = f"is larger than {MAX_INPUT // 1024**2} MiB"
-    return CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
-
-
 def _complete_call(at: Site, source: str, call: HookInput) -> HookInput:
     """Return a call with what its payload alone does not say, and look at what calls changed."""
     if call.events:
@@ -146,7 +142,7 @@ def _complete_call(at: Site, source: str, call: HookInput) -> HookInput:
         # edits whose payload states no places
         from specify_cli.features.hooks.worktree.pieces import complete_diffs
 
-        call = complete_diffs(call, at.root, at.folder)
+        call = complete_diffs(call, at)
     return call
 
 
@@ -160,17 +156,11 @@ def _parse_payload(data: bytes) -> object:
 
 def _is_ordinary(at: Site, call: HookInput) -> bool:
     """Return whether a payload tells of a call and of nothing else."""
-    if (
-        call.is_unknown
-        or call.moment is not None
-        or call.permission_request
-        or call.starts_record_command is not None
-    ):
+    if call.is_unknown or call.moment is not None or call.permission_request:
         return False
     first = call.events[0]
-    if first.event == "stage_transition" or (
-        first.event == "tool_call" and begins_subagent(first.payload.get("tool"))
-    ):
+    begins = first.event == "tool_call" and begins_subagent(first.payload.get("tool"))
+    if begins or first.event == "stage_transition" or call.starts_record_command is not None:
         return False
     return not os.path.lexists(f"{at.root}/{asked_folder(at.harness, call.session_id or '')}")
 
@@ -206,7 +196,7 @@ def _look_beside(at: Site, call: HookInput) -> None:
     except Exception as error:
         from specify_cli.features.hooks.losses import note_failure  # rare
 
-        note_failure(at.root, at.git_dir, at.harness, error)
+        note_failure(at, error)
 
 
 def _keep_from_git(root: str) -> None:

@@ -11,7 +11,7 @@ from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError, StoredDataError
-from specify_cli.features.hooks.direct import dedupe_key
+from specify_cli.features.hooks.direct import list_keys
 from specify_cli.features.hooks.payload.compose import TooSlow, run_in_time, split_texts
 from specify_cli.features.hooks.payload.values import HookInput
 from specify_cli.features.hooks.search import Orphan, Recorded
@@ -23,22 +23,18 @@ from specify_cli.redaction.capture import redact
 from specify_cli.redaction.json_values import foreign_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from specify_cli.features.hooks.payload.site import Site
+
+LogLine = dict[str, object]
 MAX_ORPHANS = 1024 * 1024
 MAX_ORPHAN = 8 * 1024
 MAX_FAILURES = 64 * 1024
 _MAX_TOLD = 32
 
 
-def keep_lost(
-    root: str,
-    git_dir: str | None,
-    harness: str,
-    call: HookInput,
-    error: Exception,
-    home: str | None,
-) -> None:
+def keep_lost(at: Site, call: HookInput, error: Exception) -> None:
     """Keep a call that could not be recorded, and say why; one that was recorded before needs
     nothing."""
     if isinstance(error, Recorded):
@@ -46,40 +42,26 @@ def keep_lost(
     if isinstance(error, Orphan):
         # The begin of a `do` is told again with its result, when there is a record to take it.
         if not (call.starts_record_command is not None and call.events[-1].event == "tool_call"):
-            _keep_orphan(root, harness, call, str(error), home, closed=error.closed)
+            _keep_orphan(at, call, str(error), closed=error.closed)
         return
     busy = isinstance(error, InvocationError) and error.code == "LOCK_TIMEOUT"
-    if busy and git_dir is not None:
+    failure = _describe_failure(at.harness, error)
+    if busy and at.git_dir is not None:
         # An orphan's file lies where the agent works: that there was one is noted outside it.
-        keys = _list_keys(harness, call)
+        failure["keys"] = _list_keys(at.harness, call)
         with suppress(OSError, InvocationError):
-            log_line(
-                git_dir,
-                layout.LOST_IN_GIT,
-                _describe_failure(harness, error) | {"keys": keys},
-                MAX_FAILURES,
-            )
+            log_line(at.git_dir, layout.LOST_IN_GIT, failure, MAX_FAILURES)
     elif not busy:
-        note_failure(root, git_dir, harness, error)
-    what = error.code if isinstance(error, InvocationError) else type(error).__name__
-    _keep_orphan(
-        root, harness, call, f"{'busy' if busy else 'it could not be recorded'}: {what}", home
-    )
+        note_failure(at, error)
+    what = "busy" if busy else "it could not be recorded"
+    _keep_orphan(at, call, f"{what}: {failure['code']}")
 
 
-def _keep_orphan(
-    root: str,
-    harness: str,
-    call: HookInput,
-    why: str,
-    home: str | None,
-    *,
-    closed: str | None = None,
-) -> None:
+def _keep_orphan(at: Site, call: HookInput, why: str, *, closed: str | None = None) -> None:
     """Keep an event that has no record: redacted, its texts cut, and in a log of bounded size."""
 
     # A config that cannot be used names no rules: then the shipped ones.
-    config = load_project(root, home, lenient=True)[0].config
+    config = load_project(at.root, at.home, lenient=True)[0].config
     rules = config.redaction
     events = call.events[:_MAX_TOLD]
     if {"off", "hash"} & set(config.capture.values()):
@@ -92,9 +74,9 @@ def _keep_orphan(
     except TooSlow:
         texts = [(event.event, foreign_text(split_texts(event)[0], rules).text) for event in events]
         why = f"{why[:120]}; its texts took too long to mask"
-    line: dict[str, object] = {
+    line: LogLine = {
         "at": rfc3339(time.time_ns() // 1_000_000),
-        "harness": harness[:64],
+        "harness": at.harness[:64],
         "session": redact(call.session_id or "", rules).text[:200],
         "hook_event": redact(call.hook_event, rules).text[:200],
         "why": why[:200],
@@ -103,7 +85,7 @@ def _keep_orphan(
         line["closed"] = closed
     if len(call.events) > len(texts):
         line["more"] = len(call.events) - len(texts)
-    if keys := _list_keys(harness, call):
+    if keys := _list_keys(at.harness, call):
         line["keys"] = keys
     limit = 2000
     while True:
@@ -111,41 +93,35 @@ def _keep_orphan(
         if limit == 0 or len(_encode_line(line)) <= MAX_ORPHAN:
             break
         limit //= 2
-    log_line(root, layout.ORPHANS, line, MAX_ORPHANS)
+    log_line(at.root, layout.ORPHANS, line)
 
 
 def _list_keys(harness: str, call: HookInput) -> list[str]:
     """Return what tells the events of a call from others; nothing where one has no such key."""
-    keys = [
-        key
-        for event in call.events
-        if (key := dedupe_key(harness, call.session_id, event)) is not None
-    ]
+    keys = [key for key in list_keys(harness, call) if key is not None]
     if len(keys) < len(call.events):
         return []
     return keys if len(keys) <= _MAX_TOLD else [digest_of_names(*keys)[:32]]
 
 
-def note_failure(root: str, git_dir: str | None, harness: str, error: BaseException) -> None:
+def note_failure(at: Site, error: BaseException) -> None:
     """Leave a hook's own failure where doctor shows it: in the project, else in the git directory,
     else nowhere."""
-    line = _describe_failure(harness, error)
-    places = [
-        (root, layout.HOOK_FAILURES),
-        *([] if git_dir is None else [(git_dir, layout.LOST_IN_GIT)]),
-    ]
+    line = _describe_failure(at.harness, error)
+    places = [(at.root, layout.HOOK_FAILURES), (at.git_dir, layout.LOST_IN_GIT)]
     # What git tracks would be published with the next commit.
     for top, path in places[1:] if line["code"] == "TRACKED_PRIVATE" else places:
         try:
-            log_line(top, path, line, MAX_FAILURES)
-            return
+            if top is not None:
+                log_line(top, path, line, MAX_FAILURES)
+                return
         except (OSError, InvocationError):
             continue
 
 
-def _describe_failure(harness: str, error: BaseException) -> dict[str, object]:
+def _describe_failure(harness: str, error: BaseException) -> LogLine:
     code = error.code if isinstance(error, InvocationError) else type(error).__name__
-    line: dict[str, object] = {
+    line: LogLine = {
         "at": rfc3339(time.time_ns() // 1_000_000),
         "harness": harness,
         "code": code,
@@ -155,11 +131,11 @@ def _describe_failure(harness: str, error: BaseException) -> dict[str, object]:
     return line
 
 
-def _encode_line(value: Mapping[str, object]) -> bytes:
+def _encode_line(value: LogLine) -> bytes:
     return json.dumps(value, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace") + b"\n"
 
 
-def log_line(root: str, path: str, value: Mapping[str, object], limit: int = MAX_ORPHANS) -> None:
+def log_line(root: str, path: str, value: LogLine, limit: int = MAX_ORPHANS) -> None:
     """Append one line to a log that says so and stops at its limit; what its `keys` tell from
     others it holds once."""
     folder, _, name = path.rpartition("/")
@@ -178,17 +154,12 @@ def log_line(root: str, path: str, value: Mapping[str, object], limit: int = MAX
             if size + len(data) > limit:
                 if b'"full": true' in last:
                     return
-                data = _encode_line(
-                    {
-                        "at": value["at"],
-                        "full": True,
-                        "why": "the log is full; no later event is kept",
-                    }
-                )
-            elif "keys" in value and json.dumps(value["keys"]).encode("ascii") in os.pread(
-                fd, limit, 0
-            ):
-                return
+                why = "the log is full; no later event is kept"
+                data = _encode_line({"at": value["at"], "full": True, "why": why})
+            elif "keys" in value:
+                keys = json.dumps(value["keys"]).encode("ascii")
+                if keys in os.pread(fd, limit, 0):
+                    return
             if last and not last.endswith(b"\n"):
                 data = b"\n" + data
             durable.write_all(fd, data)
@@ -196,7 +167,7 @@ def log_line(root: str, path: str, value: Mapping[str, object], limit: int = MAX
             os.close(fd)
 
 
-def logged(root: str, path: str) -> Sequence[Mapping[str, object]]:
+def logged(root: str, path: str) -> Sequence[LogLine]:
     """Return the lines of a log that can be read, oldest first; the last of a full one says so."""
     limit = MAX_ORPHANS + MAX_ORPHAN
     try:

@@ -34,11 +34,9 @@ def explain_hook() -> int:
 def refuse_person(words: str) -> int:
     """Tell a person at a terminal that the hook waits for a harness's payload."""
     names = [harness.name for harness in list_harnesses()]
-    found = (
-        f"a terminal behind `hook {words}`"
-        if words in names
-        else f"`hook {words}`".replace(" `", "`")
-    )
+    found = f"`hook {words}`".replace(" `", "`")
+    if words in names:
+        found = f"a terminal behind `hook {words}`"
     message = f"hook: expected one of {', '.join(names)} and its payload on stdin, found {found}"
     write_error(CallerError("USAGE", message, "spec-kitty hook --help"), False)
     return 2

@@ -8,15 +8,16 @@ can name a record of this project, and nothing else.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.direct import dedupe_key, name_writer
+from specify_cli.features.hooks.direct import list_keys, name_writer
 from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.compose import compose_events
-from specify_cli.features.hooks.payload.values import HookInput
+from specify_cli.features.hooks.payload.transcript_end import read_started
 from specify_cli.invocation.bindings import (
     MARK_SECONDS,
     Binding,
@@ -38,7 +39,6 @@ from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
 from specify_cli.record.record import dedupe_bytes
-from specify_cli.record.seal import open_line
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import read_row
 from specify_cli.storage.store import FileRecordStore, Place, place_of
@@ -46,6 +46,9 @@ from specify_cli.storage.worktrees import find_worktrees
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from specify_cli.features.hooks.payload.site import Site
+    from specify_cli.features.hooks.payload.values import HookInput
 
 _SEARCHED = 50
 
@@ -63,27 +66,28 @@ class Recorded(Exception):
     """What a payload tells was recorded before, and the record has been closed since."""
 
 
-def append_call(recorder: Recorder, harness: str, call: HookInput) -> None:
-    keys = [dedupe_key(harness, call.session_id, event) for event in call.events]
-    if keys:
+def append_call(at: Site, recorder: Recorder, call: HookInput) -> None:
+    if call.events:
         recorder.append(
             compose_events(recorder, call),
-            dedupe=keys,
+            dedupe=list_keys(at.harness, call),
             checkpoints=False,
             unnamed=call.call_id_is_synthetic,
         )
 
 
-def find_recorder(root: str, harness: str, call: HookInput, home: str | None) -> Recorder:
+def find_recorder(at: Site, call: HookInput) -> Recorder:
     """Return the recorder of the record a payload belongs to. Raises Orphan, Recorded."""
-    session, subagent = call.session_id, call.subagent
+    root, harness, session, subagent = at.root, at.harness, call.session_id, call.subagent
     if session is None:
         raise Orphan("the payload names no session")
-    writer = name_writer(harness, session)
-    project, cache = load_project(root, home)
-    index, store = Index(root), FileRecordStore(root)
+    project, cache = load_project(root, at.home)
+    index = Index(root)
     why = "no invocation is bound to this session"
     closed: tuple[str, str] | None = None
+
+    def open_recorder(place: Place) -> Recorder:
+        return Recorder(project, place, cache=cache, writer=name_writer(harness, session))
 
     def open_place(invocation_id: str) -> Place | None:
         nonlocal why, closed
@@ -94,7 +98,7 @@ def find_recorder(root: str, harness: str, call: HookInput, home: str | None) ->
             return None
         row = read_row(root, place)
         if row is not None and row.status == "open" and place.folder == layout.RECORDS:
-            if not (open_line(store.head(place)).fields or {}).get("tombstone"):
+            if not read_started(root, place).get("tombstone"):
                 return place
             why = (
                 f"the invocation {invocation_id} was begun with the trail off and takes over "
@@ -102,10 +106,10 @@ def find_recorder(root: str, harness: str, call: HookInput, home: str | None) ->
             )
             return None
         why = f"the bound invocation {invocation_id} is closed or read-only"
-        at = "" if row is None else row.completed_at or ""
-        closed = max(closed or ("", ""), (at, invocation_id))
+        ended = "" if row is None else row.completed_at or ""
+        closed = max(closed or ("", ""), (ended, invocation_id))
         if call.events and _has_all(root, place, _list_keys_in_closed(harness, call)):
-            recorder = Recorder(project, place, cache=cache, writer=writer)
+            recorder = open_recorder(place)
             if call.closes:
                 _annex_result(recorder, call)
             elif _is_contradicted(recorder, harness, call):
@@ -122,8 +126,8 @@ def find_recorder(root: str, harness: str, call: HookInput, home: str | None) ->
         above = _find_above(root, harness, session, subagent, place)
         _take_over(root, harness, session, subagent, place)
         if above is not None:
-            _finish(Recorder(project, above, cache=cache, writer=writer), harness, call)
-        return Recorder(project, place, cache=cache, writer=writer)
+            _finish(at, open_recorder(above), call)
+        return open_recorder(place)
     # 2. What is bound: to the subagent, else to the session it works in.
     # 3. Else the one open record that this agent, or the session, began.
     for agent, number, binding in _list_candidates(root, harness, session, subagent):
@@ -132,11 +136,11 @@ def find_recorder(root: str, harness: str, call: HookInput, home: str | None) ->
             continue
         if number or binding.profile_id is None:
             _remember(root, harness, session, agent, place, binding.source)
-        return Recorder(project, place, cache=cache, writer=writer)
+        return open_recorder(place)
     raise Orphan(why, closed and closed[1])
 
 
-def find_elsewhere(root: str, harness: str, call: HookInput) -> tuple[str, str | None] | None:
+def find_elsewhere(at: Site, call: HookInput) -> tuple[Site, str | None] | None:
     """Return the other worktree of the repository in which the session works, and the record it has
     just begun there.
 
@@ -146,16 +150,17 @@ def find_elsewhere(root: str, harness: str, call: HookInput) -> tuple[str, str |
     session = call.session_id
     if session is None:
         return None
-    for other in find_worktrees(root):
-        begun = find_begun(other, harness, call, None) if call.printed else None
+    for other in find_worktrees(at.root):
+        there = at._replace(root=other)
+        begun = find_begun(there, call, None) if call.printed else None
         if begun is not None:
-            return other, begun
+            return there, begun
         for agent in dict.fromkeys((call.subagent, None)):
             if any(
                 is_record_open(other, binding)
-                for binding in list_bindings(other, harness, session, agent)
+                for binding in list_bindings(other, at.harness, session, agent)
             ):
-                return other, None
+                return there, None
     return None
 
 
@@ -164,34 +169,28 @@ def _list_keys_in_closed(harness: str, call: HookInput) -> list[str | None]:
 
     Of the call that closed it that is the begin alone.
     """
-    events = call.events
     if call.closes:
-        begin = events[0]._replace(
-            event="tool_call", phase="pre", call_id=str(events[0].payload.get("call_id"))
-        )
-        events = (begin,)
-    return [dedupe_key(harness, call.session_id, event) for event in events]
+        call_id = str(call.events[0].payload.get("call_id"))
+        begin = call.events[0]._replace(event="tool_call", phase="pre", call_id=call_id)
+        call = call._replace(events=(begin,))
+    return list_keys(harness, call)
 
 
 def _is_contradicted(recorder: Recorder, harness: str, call: HookInput) -> bool:
     """Return whether a record holds one of these events with another body."""
     data = FileRecordStore(recorder.project.root).read(recorder.place)
-    for event, item in zip(call.events, compose_events(recorder, call), strict=True):
-        key = dedupe_key(harness, call.session_id, event)
-        if key is not None and conflict_gap(data, key, item.body) is not None:
-            return True
-    return False
+    return any(
+        key is not None and conflict_gap(data, key, item.body) is not None
+        for key, item in zip(list_keys(harness, call), compose_events(recorder, call), strict=True)
+    )
 
 
 def _annex_result(recorder: Recorder, call: HookInput) -> None:
     """Say as an annex how the call ended that closed its own record; once."""
-    root = recorder.project.root
     for event in call.events:
-        if event.event != "tool_result" or not is_first_telling(
-            root, short_digest(recorder.invocation_id, str(event.payload.get("call_id")))
-        ):
-            continue
-        recorder.annex([recorder.compose(event.event, event.payload)])
+        key = short_digest(recorder.invocation_id, str(event.payload.get("call_id")))
+        if event.event == "tool_result" and is_first_telling(recorder.project.root, key):
+            recorder.annex([recorder.compose(event.event, event.payload)])
 
 
 def is_first_telling(root: str, key: str) -> bool:
@@ -223,10 +222,9 @@ def _list_candidates(
 ) -> Iterator[tuple[str | None, int, Binding]]:
     """Yield the agent, a number from 0 and the binding of each record that may be meant, in order
     of trust."""
-    agents = (subagent, None) if subagent is not None else (None,)
     # A record that was closed gives the session back: what was bound before counts, too.
     for find in (list_bindings, _find_by_record):
-        for agent in agents:
+        for agent in dict.fromkeys((subagent, None)):
             for number, binding in enumerate(find(root, harness, session, agent)):
                 yield agent, number, binding
 
@@ -234,7 +232,7 @@ def _list_candidates(
 def _find_by_record(root: str, harness: str, session: str, agent: str | None) -> list[Binding]:
     """Return the one open record among the newest that this agent of the session began; none where
     there are two."""
-    index, store = Index(root), FileRecordStore(root)
+    index = Index(root)
     ids: list[str] = []
     for number, key in enumerate(index.newest()):
         if number >= _SEARCHED or len(ids) > 1:
@@ -242,7 +240,7 @@ def _find_by_record(root: str, harness: str, session: str, agent: str | None) ->
         place = index.place(key)
         if place is None or place.folder != layout.RECORDS:
             continue
-        started = open_line(store.head(place)).fields or {}
+        started = read_started(root, place)
         owner = started.get("session")
         if not isinstance(owner, dict) or started.get("tombstone"):
             continue
@@ -261,26 +259,18 @@ def _find_above(
     root: str, harness: str, session: str, subagent: str | None, new: Place
 ) -> Place | None:
     """Return the open record that holds the begin of the `do` that began another."""
-    for binding in (
-        binding_of(root, harness, session, subagent),
-        *list_bindings(root, harness, session, None),
-    ):
-        if (
-            binding is not None
-            and binding.invocation_id != new.invocation_id
-            and is_record_open(root, binding)
-        ):
+    own = binding_of(root, harness, session, subagent)
+    for binding in filter(None, (own, *list_bindings(root, harness, session, None))):
+        if binding.invocation_id != new.invocation_id and is_record_open(root, binding):
             return place_of(str(binding.profile_id), binding.invocation_id)
     return None
 
 
-def _finish(recorder: Recorder, harness: str, call: HookInput) -> None:
+def _finish(at: Site, recorder: Recorder, call: HookInput) -> None:
     """Give a record the result of a call whose begin it holds."""
-    begin, *rest = call.events
-    key = dedupe_key(harness, call.session_id, begin)
     try:
-        if key is not None and _has_all(recorder.project.root, recorder.place, [key]):
-            append_call(recorder, harness, call._replace(events=tuple(rest)))
+        if _has_all(at.root, recorder.place, list_keys(at.harness, call)[:1]):
+            append_call(at, recorder, call._replace(events=call.events[1:]))
     except InvocationError:
         return  # it is closed meanwhile
     finally:
@@ -293,44 +283,38 @@ def _take_over(root: str, harness: str, session: str, subagent: str | None, plac
     if subagent is not None:
         give_back(root, harness, session, place.invocation_id)
         owned: dict[str, object] = {"invocation_id": place.invocation_id, "source": "subagent"}
-        try:
+        with suppress(OSError, InvocationError):
             write_small(root, *owned_path(harness, session, place.invocation_id), owned)
-        except (OSError, InvocationError):
-            pass
     _remember(root, harness, session, subagent, place, "tool")
 
 
 def _remember(
     root: str, harness: str, session: str, subagent: str | None, place: Place, source: str
 ) -> None:
-    try:
+    with suppress(OSError, InvocationError):  # the record is found without it, only later
         bind(root, harness, session, subagent, place.invocation_id, source, place.profile_id)
-    except (OSError, InvocationError):
-        return  # the record is found without it, only later
 
 
-def mark_call(root: str, harness: str, call: HookInput) -> int | None:
+def mark_call(at: Site, call: HookInput) -> int | None:
     """Note that a call which begins an invocation is under way, or that it is over; since when (ms)
     it was."""
     if call.session_id is None or not call.events:
         return None
-    folder = calls_folder(harness, call.session_id)
+    folder = calls_folder(at.harness, call.session_id)
     name = short_digest(str(call.events[0].payload.get("call_id"))) + ".json"
     now = time.time_ns() // 1_000_000
-    since = read_small(root, folder, name).get("at")
+    since = read_small(at.root, folder, name).get("at")
     if type(since) is not int or not now - 1000 * MARK_SECONDS < since <= now:
         since = None
-    try:
+    with suppress(OSError, InvocationError):
         if call.events[-1].event != "tool_call":
-            unlink_below(root, folder, name)
+            unlink_below(at.root, folder, name)
         elif since is None:  # told twice, it began the first time
-            write_small(root, folder, name, {"agent_id": call.subagent, "at": now})
-    except (OSError, InvocationError):
-        pass
+            write_small(at.root, folder, name, {"agent_id": call.subagent, "at": now})
     return since
 
 
-def find_begun(root: str, harness: str, call: HookInput, since: int | None) -> str | None:
+def find_begun(at: Site, call: HookInput, since: int | None) -> str | None:
     """Return which of the records that a call's output names that call began; None where that is
     not sure.
 
@@ -340,24 +324,23 @@ def find_begun(root: str, harness: str, call: HookInput, since: int | None) -> s
     session = call.session_id
     if session is None:
         return None
-    index, store = Index(root), FileRecordStore(root)
+    index = Index(at.root)
     ids: list[str] = []
     for printed in call.printed:
         try:
-            started = open_line(store.head(index.resolve(printed))).fields or {}
+            owner = read_started(at.root, index.resolve(printed)).get("session")
         except (OSError, InvocationError):
             continue  # of another worktree, or of none
-        owner = started.get("session")
         if isinstance(owner, dict):
             named = owner.get("session_id")
             masked = isinstance(named, str) and "\u27e6" in named
-            hidden = since is not None and find_dialect(harness).hides_sessions_of_commands
+            hidden = since is not None and find_dialect(at.harness).hides_sessions_of_commands
             own = named is None or masked or named == session[:200] or hidden
-            if owner.get("harness") != harness or not own:
+            if owner.get("harness") != at.harness or not own:
                 continue
         if since is None or millis_of(printed) >= since:
             ids.append(printed)
     if len(ids) == 1:
         return ids[0]
-    bound = binding_of(root, harness, session, None)
+    bound = binding_of(at.root, at.harness, session, None)
     return bound.invocation_id if bound is not None and bound.invocation_id in ids else None

@@ -7,27 +7,23 @@ import os
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.settings.detection import settings_place
-from specify_cli.features.hooks.settings.harnesses import SCOPES
+from specify_cli.features.hooks.settings.detection import list_places
 from specify_cli.features.hooks.settings.install import standing
 from specify_cli.features.hooks.settings.known import find_harness, list_harnesses
 from specify_cli.record.ids import millis_of
 from specify_cli.record.seal import open_line
-from specify_cli.storage.store import FileRecordStore
+from specify_cli.storage.store import FileRecordStore, Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from specify_cli.storage.store import Place
 
 
 def find_installed(root: str, home: str | None) -> dict[str, int]:
     """Return since when (ms) the hooks of each harness are installed for this project."""
     installed: dict[str, int] = {}
     for harness in list_harnesses(look=False):
-        for scope in SCOPES:
-            place = settings_place(harness, scope, root, home)
-            if place is None or standing(place).state not in ("current", "outdated"):
+        for place in list_places(harness, root, home):
+            if standing(place).state not in ("current", "outdated"):
                 continue
             try:
                 since = os.stat(f"{place.root}/{place.relative}").st_mtime_ns // 1_000_000

@@ -8,17 +8,16 @@ that names it.
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 
 from doctrine.light_imports import TYPE_CHECKING
-from specify_cli.cli.tables.points import is_own, list_fills, load
+from specify_cli.cli.tables.points import FoundFill, is_own, list_fills, load
 from specify_cli.errors import EnvironmentFault
 from specify_cli.features.hooks.payload.dialect import Dialect
 from specify_cli.features.hooks.payload.values import HookInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from specify_cli.cli.tables.points import FoundFill
 
 
 def find_foreign(harness: str) -> Dialect:
@@ -39,17 +38,28 @@ def list_foreign(*, look: bool) -> Iterator[FoundFill]:
     yield from (fill for fill in list_fills("harness", look=look) if not is_own(fill.run))
 
 
+@contextmanager
+def blame_package(what: str, run: str, passes: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Raise what fails of another package as its failure, but for what `passes`, which says what to
+    do; what fails of ours as it is. Raises EnvironmentFault ROOM_FAILED."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        if is_own(run) or isinstance(error, passes):
+            raise
+        failure = f"{what}: {type(error).__name__}: {error}"
+        raise EnvironmentFault(
+            "ROOM_FAILED", failure[:500], "tell those who made the package, or uninstall it"
+        ) from error
+
+
 def load_foreign(fill: FoundFill) -> Dialect:
     """Import a harness of another package. Raises EnvironmentFault ROOM_FAILED."""
-    try:
+    with blame_package(f"the harness {fill.name} ({fill.run}) of another package failed", fill.run):
         found = load(fill.run)
-    except (Exception, SystemExit) as error:
-        raise _describe_failure(fill.name, fill.run, error) from error
-    if not isinstance(found, Dialect) or found.name != fill.name:
-        expected = TypeError(
-            f"expected a Dialect named {fill.name!r}, found {type(found).__name__}"
-        )
-        raise _describe_failure(fill.name, fill.run, expected)
+        if not isinstance(found, Dialect) or found.name != fill.name:
+            kind = type(found).__name__
+            raise TypeError(f"expected a Dialect named {fill.name!r}, found {kind}")
     return found
 
 
@@ -57,13 +67,10 @@ def translate_foreign(dialect: Dialect, payload: object) -> HookInput:
     """Return what a harness of another package makes of a payload. Raises EnvironmentFault
     ROOM_FAILED."""
     run = type(dialect).__module__
-    try:
+    with blame_package(f"the harness {dialect.name} ({run}) of another package failed", run):
         call = dialect.translate(payload)
-    except (Exception, SystemExit) as error:
-        raise _describe_failure(dialect.name, run, error) from error
-    if not isinstance(call, HookInput):
-        wrong = TypeError(f"expected a HookInput, found {type(call).__name__}")
-        raise _describe_failure(dialect.name, run, wrong)
+        if not isinstance(call, HookInput):
+            raise TypeError(f"expected a HookInput, found {type(call).__name__}")
     return call
 
 
@@ -71,12 +78,3 @@ def find_row_path(fill: FoundFill) -> str:
     """Return where the settings row of another package's harness is: the JSON file beside its
     module."""
     return str(sys.modules[fill.run.partition(":")[0]].__file__).removesuffix(".py") + ".json"
-
-
-def _describe_failure(harness: str, run: str, error: BaseException) -> EnvironmentFault:
-    what = (
-        f"the harness {harness} ({run}) of another package failed: {type(error).__name__}: {error}"
-    )
-    return EnvironmentFault(
-        "ROOM_FAILED", what[:500], "tell those who made the package, or uninstall it"
-    )

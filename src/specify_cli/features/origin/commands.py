@@ -11,7 +11,7 @@ from specify_cli.errors import CallerError
 from specify_cli.features.origin.git_range import read_range
 from specify_cli.features.origin.origin import trace_range
 from specify_cli.features.origin.rendering import make_csv, render_origin
-from specify_cli.features.origin.report import ChangedFile, ChangeRange, Origin
+from specify_cli.features.origin.report import ChangeRange
 from specify_cli.features.search.commands import open_index
 from specify_cli.libraries.archive.archive import create_file
 from specify_cli.project.config import Project
@@ -33,14 +33,21 @@ def origin(values: Values) -> int:
     changes = read_changes(top, str(given or release))
     with open_index(project) as index:
         report = trace_range(project, index, changes, top)
-    text = _format(report, str(values["format"]))
-    output = shell.get_text(values, "output")
+    output, form = shell.get_text(values, "output"), values["format"]
+    if form == "csv":
+        text = make_csv(report)
+    elif form == "html":
+        from specify_cli.features.origin.page import make_page  # of an extra
+
+        text = make_page(report)
+    else:
+        text = "".join(f"{line}\n" for line in render_origin(report))
     if output is not None:
         create_file(output, text.encode("utf-8", "surrogateescape"))
         write_text(f"{output}: {report.lines.changed} lines")
     elif values["json"]:
         write_json(report)
-    elif values["format"] == "text":
+    elif form == "text":
         write_lines(render_origin(report))
     else:
         write_text(text)
@@ -57,20 +64,18 @@ def read_changes(top: str, given: str) -> ChangeRange:
     path, colon, number = given.rpartition(":")
     line = int(number) if colon and number.isdecimal() and len(number) < 10 else None
     name = path if line is not None else given
-    if ".." in given or not os.path.isfile(os.path.join(shell.here(), name)):
+    whole = os.path.join(shell.here(), name)
+    if ".." in given or not os.path.isfile(whole):
         return read_range(top, given)
-    whole = os.path.realpath(os.path.join(shell.here(), name))
-    relative = durable.name_below(os.path.realpath(top), whole)
+    relative = durable.name_below(os.path.realpath(top), os.path.realpath(whole))
     changes = read_range(top, "HEAD", (relative or name,), whole=True)
     if not changes.files:
         raise CallerError(
             "INVALID_VALUE", f"{name} is not in the last commit", f"spec-kitty why {name}"
         )
-    return changes if line is None else _narrow(changes, name, line)
-
-
-def _narrow(changes: ChangeRange, name: str, line: int) -> ChangeRange:
-    file: ChangedFile = changes.files[0]
+    if line is None:
+        return changes
+    file = changes.files[0]
     if not 1 <= line <= len(file.lines):
         raise CallerError(
             "INVALID_VALUE",
@@ -78,13 +83,3 @@ def _narrow(changes: ChangeRange, name: str, line: int) -> ChangeRange:
             f"spec-kitty origin {name}",
         )
     return changes._replace(files=(file._replace(changed=(line - 1,)),))
-
-
-def _format(report: Origin, form: str) -> str:
-    if form == "csv":
-        return make_csv(report)
-    if form == "html":
-        from specify_cli.features.origin.page import make_page  # of an extra
-
-        return make_page(report)
-    return "".join(f"{line}\n" for line in render_origin(report))

@@ -30,7 +30,7 @@ _KINDS = {"A": "created", "D": "deleted", "R": "renamed"}
 _BLOBS = re.compile(rb"^index ([0-9a-f]+)\.\.([0-9a-f]+)", re.M)
 _HUNK = re.compile(rb"^@@ -[0-9]+(?:,([0-9]+))? \+([0-9]+)(?:,([0-9]+))? @@", re.M)
 _Hunks = Sequence[tuple[int, int, int]]
-_BLAMED = re.compile(rb"^([0-9a-f]{40,64}) [0-9]+ ([0-9]+)(?: [0-9]+)?$")
+_BLAMED = re.compile(rb"^([0-9a-f]{40,64}) [0-9]+ ([0-9]+)(?: [0-9]+)?$", re.M)
 # How agents sign commits: in trailers, and as authors.
 _AGENTS = re.compile(
     r"noreply@anthropic\.com|noreply@openai\.com|cursoragent@cursor\.com|copilot@users\.noreply|"
@@ -179,46 +179,46 @@ def _read_commits(top: str, since: str, head: str) -> tuple[list[Commit], list[s
 
 
 class _Row(NamedTuple):
-    """One file as git lists it: its kind, paths, the mode at the end, and both blobs."""
+    """One file as git lists it: what is known of it so far, the mode at the end, and the blob
+    before."""
 
-    kind: str
-    path: str
-    old_path: str | None
+    file: ChangedFile
     mode: str
     old_blob: str
-    blob: str
+
+    @property
+    def blobs(self) -> tuple[str, str]:
+        return self.old_blob, self.file.blob
 
 
 def _list_files(top: str, base: str, head: str, paths: Sequence[str]) -> Iterator[_Row]:
     words = ["diff", "--raw", "-z", "--no-abbrev", "-M", "--no-ext-diff", base, head, "--"]
     fields = iter(map(_decode, _ask(top, *words, *map(_literal, paths)).split(b"\0")))
     for line in fields:
-        if not line.startswith(":"):
-            continue
-        _, mode, old_blob, blob, status = line.split(" ")
-        first = next(fields)
-        kind = _KINDS.get(status[0], "modified")
-        if status[0] in "RC":
-            yield _Row(kind, next(fields), first, mode, old_blob, blob)
-        else:
-            yield _Row(kind, first, None, mode, old_blob, blob)
+        if line.startswith(":"):
+            _, mode, old_blob, blob, status = line.split(" ")
+            first = next(fields)
+            path, old_path = (next(fields), first) if status[0] in "RC" else (first, None)
+            kind = _KINDS.get(status[0], "modified")
+            yield _Row(ChangedFile(path, old_path, kind, blob), mode, old_blob)
 
 
 def _read_files(top: str, ends: tuple[str, str], rows: Sequence[_Row]) -> Iterator[ChangedFile]:
     """Yield the files with their lines and which of them changed."""
     for at in range(0, len(rows), _AT_ONCE):
         part = rows[at : at + _AT_ONCE]
-        data = read_blobs(top, (row.blob for row in part if row.mode.startswith("100")))
-        sought = [row for row in part if row.kind == "deleted" or data.get(row.blob) is not None]
+        data = read_blobs(top, (row.file.blob for row in part if row.mode.startswith("100")))
+        sought = [
+            row for row in part if row.file.kind == "deleted" or data.get(row.file.blob) is not None
+        ]
         hunks = _read_hunks(top, ends, sought)
         for row in part:
-            file = ChangedFile(row.path, row.old_path, row.kind, row.blob)
-            yield _add_lines(file, row, data.get(row.blob), hunks.get((row.old_blob, row.blob), ()))
+            yield _add_lines(row, data.get(row.file.blob), hunks.get(row.blobs, ()))
 
 
-def _add_lines(file: ChangedFile, row: _Row, data: bytes | None, hunks: _Hunks) -> ChangedFile:
-    removed = sum(gone for gone, _, _ in hunks)
-    if row.kind == "deleted":
+def _add_lines(row: _Row, data: bytes | None, hunks: _Hunks) -> ChangedFile:
+    file, removed = row.file, sum(gone for gone, _, _ in hunks)
+    if file.kind == "deleted":
         return file._replace(removed=removed)
     if not row.mode.startswith("100"):
         return file._replace(problem="it is a link or another repository, not a file")
@@ -242,12 +242,11 @@ def _read_hunks(
     """
     if not rows:
         return {}
-    names = dict.fromkeys(name for row in rows for name in (row.old_path, row.path) if name)
+    paths = (path for row in rows for path in (row.file.old_path, row.file.path) if path)
     words = ["diff", "-U0", "-M", "--text", "--full-index", "--no-ext-diff", "--no-textconv"]
     words += ["--no-color", "--diff-algorithm=histogram"]
-    found = _parse_hunks(_ask(top, *words, *ends, "--", *map(_literal, names)))
-    for row in rows:
-        pair = (row.old_blob, row.blob)
+    found = _parse_hunks(_ask(top, *words, *ends, "--", *map(_literal, dict.fromkeys(paths))))
+    for pair in (row.blobs for row in rows):
         if pair not in found and set("".join(pair)) != {"0"} and "0" * 40 not in pair:
             # git took another file for the one that this one was before
             found |= _parse_hunks(_ask(top, *words, *pair, "--"))
@@ -271,18 +270,13 @@ def _blame(top: str, since: str, head: str, file: ChangedFile, known: set[str]) 
     revision = f"{since}..{head}" if since else head
     words = ["blame", "--porcelain", "--no-textconv", revision, "--", file.path]
     try:
-        output = read_git(top, "--no-replace-objects", *words)
+        output = read_git(top, "--no-replace-objects", *words) or b""
     except OSError:
-        output = None
-    found: dict[int, str] = {}
+        return {}
+    # Before each line of the file, which begins with a tab, stands where it is from.
+    stated = ((int(match[2]) - 1, match[1].decode()) for match in _BLAMED.finditer(output))
     changed = set(file.changed)
-    for line in (output or b"").split(b"\n"):
-        match = None if line.startswith(b"\t") else _BLAMED.match(line)
-        if match is not None:
-            number, sha = int(match[2]) - 1, match[1].decode()
-            if number in changed and sha in known:
-                found[number] = sha
-    return found
+    return {number: sha for number, sha in stated if number in changed and sha in known}
 
 
 def _literal(path: str) -> str:

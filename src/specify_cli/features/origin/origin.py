@@ -69,12 +69,6 @@ def trace_range(
     Raises EnvironmentFault without ssh-keygen where `reading` names signers.
     """
     prefix = find_prefix(project.root, top)
-    work = drop_evidence(changes, prefix).files
-    traced = [(file, _trace_file(index, changes, file, prefix)) for file in work]
-    every = [part for _, stretches in traced for part in stretches]
-    ids = sorted({name for part in every for name in part.invocation_ids})
-    problems = list(changes.problems)
-    writers = list(_read_writers(project, ids, reading, problems))
     files = tuple(
         TracedFile(
             make_encodable(file.path),
@@ -82,10 +76,19 @@ def trace_range(
             file.kind,
             file.removed,
             file.problem,
-            stretches,
+            _trace_file(index, changes, file, prefix),
         )
-        for file, stretches in traced
+        for file in drop_evidence(changes, prefix).files
     )
+    every = [part for file in files for part in file.stretches]
+    problems = list(changes.problems)
+    writers: list[Writer] = []
+    for invocation_id in sorted({name for part in every for name in part.invocation_ids}):
+        try:
+            place = Index(project.root).resolve(invocation_id)
+            writers.append(read_writer(project, place, reading))
+        except (OSError, InvocationError) as error:
+            problems.append(f"{invocation_id}: {error}")
     return Origin(
         changes.base,
         changes.head,
@@ -147,17 +150,6 @@ def _read_pieces(value: object) -> Iterator[str]:
         yield from (text for key in ("head", "tail") if isinstance(text := value.get(key), str))
 
 
-def _read_writers(
-    project: Project, ids: Sequence[str], reading: Reading, problems: list[str]
-) -> Iterator[Writer]:
-    for invocation_id in ids:
-        try:
-            place = Index(project.root).resolve(invocation_id)
-            yield read_writer(project, place, reading)
-        except (OSError, InvocationError) as error:
-            problems.append(f"{invocation_id}: {error}")
-
-
 def read_writer(project: Project, place: Place, reading: Reading = Reading()) -> Writer:
     """Return what the record at a place says of its invocation. Raises InvocationError."""
     record = read_record(project.root, place)
@@ -182,13 +174,12 @@ def read_writer(project: Project, place: Place, reading: Reading = Reading()) ->
 
 
 def _list_approvals(record: Record, signers: Signers | None) -> Iterator[ApprovedBy]:
-    if not any(entry.event == "approval" for entry in record.entries):
-        return
-    for item in judge_approvals(list(record.entries), signers):
-        yield ApprovedBy(
-            say(item.fields.get("approver")),
-            say(item.fields.get("refers_to")),
-            item.allows,
-            item.signed and signers is not None and item.problem is None,
-            item.problem,
-        )
+    if any(entry.event == "approval" for entry in record.entries):
+        for item in judge_approvals(list(record.entries), signers):
+            yield ApprovedBy(
+                say(item.fields.get("approver")),
+                say(item.fields.get("refers_to")),
+                item.allows,
+                item.signed and signers is not None and item.problem is None,
+                item.problem,
+            )

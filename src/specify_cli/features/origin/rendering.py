@@ -52,8 +52,8 @@ def render_origin(report: Origin) -> Iterator[str]:
     sizes = count_by(parts, lambda part: part.invocation_ids)
     for writer in report.writers:
         yield ""
-        yield from render_writer(writer, sizes.get(writer.invocation_id, 0))
-    if report.commits and len(report.commits) > 1:
+        yield from render_writer(writer, sizes[writer.invocation_id])
+    if len(report.commits) > 1:
         yield ""
         yield "Commits"
         by_commit = count_by(parts, lambda part: [part.commit or ""])
@@ -61,7 +61,7 @@ def render_origin(report: Origin) -> Iterator[str]:
             own = [part.invocation_ids for part in parts if part.commit == commit.sha]
             said = ", ".join(sorted({name[-6:] for ids in own for name in ids})) or NOBODY
             subject = one_line(commit.subject, _SUBJECT)
-            size = by_commit.get(commit.sha, 0)
+            size = by_commit[commit.sha]
             yield f"  {commit.sha[:8]}  {size:>5}  {subject}: {said if size else 'no line left'}"
         yield from _say_rest(len(report.commits))
     yield ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -122,12 +123,10 @@ def count_lines(stretches: Iterable[Stretch]) -> LineCounts:
     return LineCounts(sum(sizes), recorded, several, unrecorded)
 
 
-def count_by(
-    stretches: Iterable[Stretch], key: Callable[[Stretch], Iterable[str]]
-) -> dict[str, int]:
+def count_by(stretches: Iterable[Stretch], key: Callable[[Stretch], Iterable[str]]) -> Counter[str]:
     """Return the number of lines by each key of a stretch."""
-    sizes: dict[str, int] = {}
+    sizes: Counter[str] = Counter()
     for part in stretches:
         for name in key(part):
-            sizes[name] = sizes.get(name, 0) + part.size
+            sizes[name] += part.size
     return sizes

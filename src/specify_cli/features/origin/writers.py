@@ -85,9 +85,13 @@ def describe_writer(
     lines = join(fields_of(record), annexes)
     entries = make_timeline(lines)
     actor, session = _as_mapping(started.get("actor")), _as_mapping(started.get("session"))
-    found = dict(_list_rules(lines))
-    rules = tuple(uri for uri, is_shown in found.items() if is_shown)
-    withheld = sum(map(is_stand_in, lines))
+    rules = _find_rules(lines)
+    called = "\n".join(entry.about for entry in entries if entry.kind == "tool_call")
+    unseen = (
+        say(line.get("what"))
+        for line in lines
+        if line.get("event") == "capture_gap" and line.get("reason") == "unseen_change"
+    )
     claimed = "imported" in started or not record.sealed
     errors = [item.code for item in report.findings if item.severity == ERROR]
     return Writer(
@@ -103,42 +107,30 @@ def describe_writer(
         _get_text(completed, "completed_at"),
         _get_text(completed, "outcome") or "open",
         _get_text(started, "mode_of_work"),
-        rules,
-        tuple(_list_opened(entries, tuple(found))),
+        tuple(uri for uri, is_shown in rules.items() if is_shown),
+        tuple(uri for uri in rules if uri in called),
         judge_tests(lines, commands),
         tuple(approvals),
-        tuple(dict.fromkeys(_list_unseen(lines))),
+        tuple(dict.fromkeys(unseen)),
         tuple(dict.fromkeys(_list_refused(entries))),
         summary,
         DAMAGED if errors else CLAIMED if claimed else SEALED,
-        withheld,
+        sum(map(is_stand_in, lines)),
         tuple(dict.fromkeys(errors)),
         describe_work(started.get("mission"), started.get("work_package")),
     )
 
 
-def _list_rules(lines: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, bool]]:
-    """Yield each rule that was found, and whether it was in front of the agent: the others were
+def _find_rules(lines: Sequence[Mapping[str, object]]) -> dict[str, bool]:
+    """Return each rule that was found, and whether it was in front of the agent: the others were
     offered by their titles."""
+    rules: dict[str, bool] = {}
     for line in lines:
         found = line.get("hits") if line.get("event") == "retrieval_response" else None
         for hit in found if isinstance(found, list) else ():
             if isinstance(hit, dict) and "uri" in hit:
-                yield say(hit["uri"]), hit.get("shown") != "line"
-
-
-def _list_opened(entries: Sequence[Entry], rules: Sequence[str]) -> Iterator[str]:
-    """Yield the rules whose address a call of the agent holds."""
-    called = "\n".join(entry.about for entry in entries if entry.kind == "tool_call")
-    for uri in rules:
-        if uri in called:
-            yield uri
-
-
-def _list_unseen(lines: Sequence[Mapping[str, object]]) -> Iterator[str]:
-    for line in lines:
-        if line.get("event") == "capture_gap" and line.get("reason") == "unseen_change":
-            yield say(line.get("what"))
+                rules[say(hit["uri"])] = hit.get("shown") != "line"
+    return rules
 
 
 def _list_refused(entries: Sequence[Entry]) -> Iterator[str]:

@@ -72,25 +72,7 @@ class Watch:
             return None
         self.left -= 1
         if self._is_beside(body):
-            alike = self._beside.get(actual)
-            if alike:
-                alike.pop()
-                return None
-            # An older writer did not mark what ran beside other work.
-            at = next(
-                (at for at in range(self._next, len(self._in_order)) if self._sign(at) == actual),
-                None,
-            )
-            if at is not None:
-                del self._in_order[at], self._called[at]
-                return None
-            near = next((item for item in self._iter_rest() if _is_near(item, body)), None)
-            what = (
-                "the run had none like it"
-                if near is None
-                else difference(signature(near) or (), actual)
-            )
-            return determinism_violation(what, body)
+            return self._check_beside(body, actual)
         while self._is_called_next() and self._sign(self._next) != actual:
             self._pass_over()
         if self._next == len(self._in_order):
@@ -99,11 +81,26 @@ class Watch:
             )
         expected = self._sign(self._next)
         self._next += 1
-        return (
-            None
-            if expected == actual
-            else determinism_violation(difference(expected or (), actual), body)
-        )
+        if expected == actual:
+            return None
+        return determinism_violation(difference(expected or (), actual), body)
+
+    def _check_beside(self, body: Fields, actual: Signature) -> StoredDataError | None:
+        """Take the event that one which ran beside other work is again."""
+        if alike := self._beside.get(actual):
+            alike.pop()
+            return None
+        # An older writer did not mark what ran beside other work.
+        for at in range(self._next, len(self._in_order)):
+            if self._sign(at) == actual:
+                del self._in_order[at], self._called[at]
+                return None
+        what = "the run had none like it"
+        for item in self._iter_rest():
+            if all(item.get(name) == body.get(name) for name in _NEAR):
+                what = difference(signature(item) or (), actual)
+                break
+        return determinism_violation(what, body)
 
     def _sign(self, at: int) -> Signature | None:
         return signature(self._lines[self._in_order[at]])
@@ -129,13 +126,6 @@ class Watch:
     def _iter_rest(self) -> Iterator[Fields]:
         parallel = (at for places in self._beside.values() for at in places)
         return (self._lines[at] for at in (*self._in_order[self._next :], *parallel))
-
-
-def _is_near(one: Fields, two: Fields) -> bool:
-    return all(
-        one.get(name) == two.get(name)
-        for name in ("event", "step", "ordinal", "tool", "model", "gate")
-    )
 
 
 Signature = tuple[tuple[str, object], ...]
@@ -174,6 +164,8 @@ _SIGNATURE = (
 )
 
 
+# What two events that differ have in common where one of them may be the other.
+_NEAR = ("event", "step", "ordinal", "tool", "model", "gate")
 # What means the same: a result that was given back, and a name of an older writer.
 _RENAMED: Mapping[str, object] = {"replayed": "ok", "LimitExceeded": "LIMIT_EXCEEDED"}
 

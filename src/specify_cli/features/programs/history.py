@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from specify_cli.errors import StoredDataError
@@ -119,11 +120,7 @@ class History:
         # The places of steps, and of each the lines that say it completed or failed, and one more
         # than its number.
         self._places: dict[Place, int] = {TOP: 0}
-        self._completed, self._failed, self._begun = (
-            array("I", [0]),
-            array("I", [0]),
-            array("I", [0]),
-        )
+        self._completed, self._failed, self._begun = (array("I", [0]) for _ in range(3))
         # The highest number a step of each name has.
         self.ordinals: dict[str, int] = {}
         # One more than the numbers of calls by the hashes of their ids, and the hashes of all
@@ -146,8 +143,6 @@ class History:
             if self._unmarked or not self._has(number, _BESIDE)
         )
         self._in_order = ByHash((self._keys[number], number) for number in in_order)
-        self._alike: ByHash | None = None
-        self._named: ByHash | None = None
         self._next_named: dict[int, int] = {}
         due = tuple(_EVENTS[event] for event in ("step_started", "stage_transition", *_CALLS))
         kept = (
@@ -320,21 +315,23 @@ class History:
 
         With `beside` only one that the record marks so.
         """
-        alike = self._list_alike()
-        places = alike.find(hash(shape_of(key[0], key[1], key[3], body)))
-        equal = (
-            one for one in map(alike.numbers.__getitem__, places) if not self._has(one, _TAKEN)
-        )
-        return next(
-            (one for one in equal if not beside or self._recorded(one).fields.get("beside")), None
-        )
+        places = self._alike.find(hash(shape_of(key[0], key[1], key[3], body)))
+        for one in map(self._alike.numbers.__getitem__, places):
+            if not self._has(one, _TAKEN) and (
+                not beside or self._recorded(one).fields.get("beside")
+            ):
+                return one
+        return None
 
-    def _list_alike(self) -> ByHash:
-        """Return what ran beside other work by how it was asked for, collected when it is first
-        needed."""
-        if self._alike is None:
-            self._alike = ByHash(self._iter_alike())
-        return self._alike
+    @cached_property
+    def _alike(self) -> ByHash:
+        """Return what ran beside other work by how it was asked for."""
+        return ByHash(self._iter_alike())
+
+    @cached_property
+    def _named(self) -> ByHash:
+        """Return steps and calls by where and how they are named."""
+        return ByHash(self._iter_named())
 
     def _iter_alike(self) -> Iterator[tuple[int, int]]:
         places, events = list(self._places), list(ASKS)
@@ -351,29 +348,15 @@ class History:
         What is new may run only where there is none: it could be the recorded work with another
         input. With `any_call` every call at the place counts, whatever it is named.
         """
-        if self._named is None:
-            self._named = ByHash(self._iter_named())
         event, step, _, name = key
-        hashes = [hash((event, step, name)), *([hash(step)] if any_call else [])]
-        return next(
-            (
-                self._recorded(number)
-                for hashed in hashes
-                for number in self._iter_outstanding(hashed)
-            ),
-            None,
-        )
-
-    def _iter_outstanding(self, hashed: int) -> Iterator[int]:
-        """Yield what is outstanding of a hash of `_named`. What was come to is passed over once, in
-        all calls."""
-        assert self._named is not None
-        places = self._named.find(hashed)
-        for at in range(self._next_named.get(hashed, places.start), places.stop):
-            if self._is_outstanding(self._named.numbers[at]):
-                yield self._named.numbers[at]
-                return
-            self._next_named[hashed] = at + 1
+        for hashed in (hash((event, step, name)), *([hash(step)] if any_call else [])):
+            places = self._named.find(hashed)
+            # What was come to is passed over once, in all calls.
+            for at in range(self._next_named.get(hashed, places.start), places.stop):
+                if self._is_outstanding(self._named.numbers[at]):
+                    return self._recorded(self._named.numbers[at])
+                self._next_named[hashed] = at + 1
+        return None
 
     def _iter_named(self) -> Iterator[tuple[int, int]]:
         """Yield steps and calls by place and name, calls once more by the place alone."""
@@ -381,10 +364,8 @@ class History:
         for number in self._iter_kept():
             event, place = events[self._events[number]], places[self._steps[number]]
             if event == "step_started" or event in _CALLS:
-                yield (
-                    hash((event, place, str(self._recorded(number).fields.get(ASKS[event], "")))),
-                    number,
-                )
+                name = str(self._recorded(number).fields.get(ASKS[event], ""))
+                yield hash((event, place, name)), number
                 if event != "step_started":
                     yield hash(place), number
 
@@ -418,18 +399,17 @@ class History:
     @property
     def unasked(self) -> Recorded | None:
         """Return what a program that has ended did not come to, though the record has it."""
-        due = self.due
-        for place, begun in enumerate(self._begun) if due is None else ():
+        if self.due is not None:
+            return self.due
+        for place, begun in enumerate(self._begun):
             taken = not begun or self._has(begun - 1, _TAKEN)
             if not taken and self._is_ended(place) and not self._is_given_back(begun - 1):
                 return self._recorded(begun - 1)
-        return due or next((self._recorded(number) for number in self._iter_unasked_calls()), None)
-
-    def _iter_unasked_calls(self) -> Iterator[int]:
         calls = tuple(_EVENTS[event] for event in _CALLS)
         for number in self._iter_kept():
             if self._events[number] in calls and self._is_outstanding(number):
-                yield number
+                return self._recorded(number)
+        return None
 
     def is_ended(self, place: Place) -> bool:
         """Return whether a step has completed or failed for good."""
@@ -440,13 +420,15 @@ class History:
 
     def completed(self, place: Place) -> Fields | None:
         """Return the line that says what a step gave; None where it has not completed."""
-        at = self._completed[self._places[place]] if place in self._places else 0
-        return self.lines[at] if at else None
+        return self._find_end(self._completed, place)
 
     def failed(self, place: Place) -> Fields | None:
         """Return the line that says what a step failed with; None where it has not failed for
         good."""
-        at = self._failed[self._places[place]] if place in self._places else 0
+        return self._find_end(self._failed, place)
+
+    def _find_end(self, ends: array[int], place: Place) -> Fields | None:
+        at = ends[self._places[place]] if place in self._places else 0
         return self.lines[at] if at else None
 
     def _is_given_back(self, number: int) -> bool:
@@ -463,20 +445,21 @@ class History:
     def in_doubt(self) -> tuple[Recorded, ...]:
         """Calls that began and have no result: nobody can tell from here whether they took
         effect."""
-        calls = (
-            number for number in self._iter_kept() if self._events[number] == _EVENTS["tool_call"]
-        )
-        open_calls = (number for number in calls if not self.answered[number])
         return tuple(
-            self._recorded(one) for one in open_calls if not self._completed[self._steps[one]]
+            self._recorded(number)
+            for number in self._iter_kept()
+            if self._events[number] == _EVENTS["tool_call"]
+            and not self.answered[number]
+            and not self._completed[self._steps[number]]
         )
 
     @property
     def first_incomplete(self) -> Place | None:
         """Return the first step that began and has no end."""
-        begun = ((place, number) for place, number in self._places.items() if self._begun[number])
         open_steps = (
-            (self._begun[number], place) for place, number in begun if not self._is_ended(number)
+            (self._begun[number], place)
+            for place, number in self._places.items()
+            if self._begun[number] and not self._is_ended(number)
         )
         return min(open_steps, default=(0, None))[1]
 

@@ -34,10 +34,7 @@ def program_digest(program: Program) -> str:
 def _describe_program(program: Any, seen: frozenset[int]) -> dict[str, object]:
     bound: list[object] = []
     while isinstance(program, functools.partial):
-        bound += [
-            _describe_value(program.args, seen),
-            _describe_value(tuple(sorted(program.keywords.items())), seen),
-        ]
+        bound += [program.args, tuple(sorted(program.keywords.items()))]
         program = program.func
     module = sys.modules.get(getattr(program, "__module__", ""))
     path = getattr(module, "__file__", None)
@@ -46,16 +43,17 @@ def _describe_program(program: Any, seen: frozenset[int]) -> dict[str, object]:
         "source": sources.pop("", None) or gates.source_digest(program),
         "name": getattr(program, "__qualname__", ""),
     }
+    values = [_describe_value(value, seen) for value in bound]
     for cell in getattr(program, "__closure__", None) or ():
         try:
-            bound.append(_describe_value(cell.cell_contents, seen | {id(program)}))
+            values.append(_describe_value(cell.cell_contents, seen | {id(program)}))
         except ValueError:
             pass  # nothing has been put into it yet
-    modules = [item for item in bound if item is not None]
+    stated = [item for item in values if item is not None]
     return (
         described
         | ({"modules": sources} if sources else {})
-        | ({"bound": modules} if modules else {})
+        | ({"bound": stated} if stated else {})
     )
 
 
@@ -78,32 +76,27 @@ def _read_sources(path: str, name: str) -> dict[str, object]:
     # Of an installed package its own modules, not all that are installed.
     top = f"{name.partition('.')[0]}." if base.endswith(("-packages", "/lib-dynload")) else ""
     sources: dict[str, object] = {}
-    due = [(path, name if os.path.basename(path) == "__init__.py" else name.rpartition(".")[0])]
-    known = {path}
+    due, known = [(path, name)], {path}
     while due:
-        file, package = due.pop()
+        file, module = due.pop()
         try:
             with open(file, encoding="utf-8") as source:
                 text = source.read()
             tree = ast.parse(text)
         except (OSError, UnicodeDecodeError, SyntaxError):
             continue
-        sources["" if file == path else os.path.relpath(file, base)] = (
-            text if file == path else digest(text.encode())
-        )
-        for module in filter(lambda item: f"{item}.".startswith(top), _list_imports(tree, package)):
-            stem = os.path.join(base, *module.split("."))
+        if file == path:
+            sources[""] = text
+        else:
+            sources[os.path.relpath(file, base)] = digest(text.encode())
+        is_package = os.path.basename(file) == "__init__.py"
+        for imported in _list_imports(tree, module if is_package else module.rpartition(".")[0]):
+            stem = os.path.join(base, *imported.split("."))
             for candidate in (f"{stem}.py", os.path.join(stem, "__init__.py")):
-                if candidate not in known and os.path.isfile(candidate):
+                is_ours = f"{imported}.".startswith(top) and candidate not in known
+                if is_ours and os.path.isfile(candidate):
                     known.add(candidate)
-                    due.append(
-                        (
-                            candidate,
-                            module
-                            if candidate.endswith("__init__.py")
-                            else module.rpartition(".")[0],
-                        )
-                    )
+                    due.append((candidate, imported))
     return sources
 
 

@@ -15,11 +15,13 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from charter.inputs import load_inputs
+from doctrine.load import ParseCache
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.features.programs.asked import Fields
 from specify_cli.features.programs.expected import Watch
 from specify_cli.features.programs.history import History, NotKept, Recorded
 from specify_cli.features.programs.identity import Program, program_digest
-from specify_cli.features.programs.run import Run, open_invocation
+from specify_cli.features.programs.run import Repo, Run, open_invocation
 from specify_cli.features.programs.values import Default
 from specify_cli.features.programs.work.course import Past
 from specify_cli.features.programs.work.refusals import in_doubt_error, side_effects_not_allowed
@@ -118,7 +120,7 @@ class _Opened(NamedTuple):
 
 
 def run_program(
-    repo: str | os.PathLike[str],
+    repo: Repo,
     request: str,
     program: Program,
     profile: str | None = None,
@@ -164,7 +166,7 @@ def state_of(project: Project, invocation_id: str, at: int | None = None) -> Exe
 
 
 def plan_resume(
-    repo: str | os.PathLike[str],
+    repo: Repo,
     invocation_id: str,
     *,
     home: str | None = None,
@@ -181,7 +183,7 @@ def plan_resume(
 
 
 def resume(
-    repo: str | os.PathLike[str],
+    repo: Repo,
     invocation_id: str,
     program: Program,
     *,
@@ -267,11 +269,11 @@ def _check_consent(rerun: Sequence[str], opened: _Opened) -> None:
 
     Raises CallerError INVALID_VALUE.
     """
-    calls = [fields for fields in fields_of(opened.record) if fields.get("event") == "tool_call"]
-    named = {str(fields.get("call_id")) for fields in calls}
-    unknown = (
-        set(rerun) - named - {f"{fields.get('call_id')}:{fields.get('seq')}" for fields in calls}
-    )
+    named: set[str] = set()
+    for fields in fields_of(opened.record):
+        if fields.get("event") == "tool_call":
+            named |= {str(fields.get("call_id")), f"{fields.get('call_id')}:{fields.get('seq')}"}
+    unknown = set(rerun) - named
     if unknown:
         known = ", ".join(item.attempt for item in opened.plan.in_doubt) or "none"
         raise CallerError(
@@ -305,7 +307,7 @@ def drive(program: Program, run: Run) -> None:
 
 
 def _open(
-    repo: str | os.PathLike[str],
+    repo: Repo,
     invocation_id: str,
     home: str | None,
     program: Program | None,
@@ -340,22 +342,20 @@ def _open(
     }
     recorded["profile"] = _read_profile_then(project, record)
     # What the record says of itself has to be what it was bound to.
-    bound = execution_hash_of(
-        record.started, str(recorded["request"]), recorded["profile"], _read_policy_then(record)
-    )
+    policy = next((fields.get("policy_hash") for fields in _list_policies(record)), None)
+    bound = execution_hash_of(record.started, str(recorded["request"]), recorded["profile"], policy)
     if bound is not None and recorded["request"] is not None:
-        recorded["execution_hash"], now["execution_hash"] = (
-            record.started.get("execution_hash"),
-            bound,
-        )
+        recorded["execution_hash"] = record.started.get("execution_hash")
+        now["execution_hash"] = bound
+    stated = [name for name in recorded if None not in (recorded[name], now[name])]
     plan = ResumePlan(
         place.invocation_id,
         state,
         history.first_incomplete,
         history.in_doubt,
         tuple(history.list_not_kept()),
-        tuple(_list_changed(recorded, now)),
-        tuple(name for name in recorded if recorded[name] is None or now[name] is None),
+        tuple(name for name in stated if now[name] != recorded[name]),
+        tuple(name for name in recorded if name not in stated),
     )
     return _Opened(project, recorder, record, history, plan)
 
@@ -389,61 +389,49 @@ def _fold_again(record: Record) -> ExecutionState:
     for entry in record.entries:
         if entry.problems:
             continue
-        fields = entry.fields
         if entry.event in ("checkpoint", "resumed"):
-            actual = folded.state().state_hash
-            if fields.get("state_hash") != actual:
+            seq, actual = entry.fields.get("seq"), folded.state().state_hash
+            stated = entry.fields.get("state_hash")
+            if stated != actual:
                 raise StoredDataError(
                     "STATE_DIVERGENCE",
-                    f"{entry.event} at seq {fields.get('seq')}: the record folds to state "
-                    f"{actual}, it says "
-                    f"{fields.get('state_hash')}; nothing was appended",
-                    f"spec-kitty invocations state {record.invocation_id} --at {fields.get('seq')}",
+                    f"{entry.event} at seq {seq}: the record folds to state {actual}, it says "
+                    f"{stated}; nothing was appended",
+                    f"spec-kitty invocations state {record.invocation_id} --at {seq}",
                 )
-        folded.apply(fields)
+        folded.apply(entry.fields)
     return folded.state()
 
 
 def _collect_members(record: Record) -> dict[str, object]:
+    """Return what the record says that the run depends on."""
     started = record.started
-    references = [entry.fields for entry in record.entries if entry.event == "policy_snapshot_ref"]
-    last = references[-1] if references else {}
+    last = _list_policies(record)[-1:] or [{}]
+    error = "unreadable" if last[0].get("error") else "none"
     return {
         "request": started.get("request_text") if "request_object" not in started else None,
         "profile": None,
-        "policy": last.get("policy_hash") or ("unreadable" if last.get("error") else "none"),
+        "policy": last[0].get("policy_hash") or error,
         "tools": started.get("tools"),
         "program": started.get("program"),
         "limits": started.get("limits"),
     }
 
 
-def _read_policy_then(record: Record) -> object:
-    return next(
-        (
-            item.fields.get("policy_hash")
-            for item in record.entries
-            if item.event == "policy_snapshot_ref"
-        ),
-        None,
-    )
+def _list_policies(record: Record) -> list[Fields]:
+    return [item.fields for item in record.entries if item.event == "policy_snapshot_ref"]
 
 
-def _read_policy_now(project: Project, cache: Any) -> str:
-
+def _read_policy_now(project: Project, cache: ParseCache) -> str:
     inputs = load_inputs(project.root, cache, settings=project.config.document)
-    return (
-        policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document).policy_hash
-        or inputs.policy_state
-    )
+    digests = policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document)
+    return digests.policy_hash or inputs.policy_state
 
 
 def _read_profile_then(project: Project, record: Record) -> object:
-
+    snapshot = str(record.started.get("snapshot"))
     try:
-        manifest = json.loads(
-            FileObjectStore(project.root).get(str(record.started.get("snapshot")))
-        )
+        manifest = json.loads(FileObjectStore(project.root).get(snapshot))
         return manifest["profiles"].get(record.started.get("profile_id"))
     except (InvocationError, ValueError, KeyError, TypeError):
         return None
@@ -452,29 +440,21 @@ def _read_profile_then(project: Project, record: Record) -> object:
 def spent_seconds(record: Record) -> float:
     """Return how long a run was at work: from its start, and from each resume, to the last line
     before the next."""
-    total, begun, last = 0.0, None, None
+    total, last = 0.0, None
     for entry in record.entries:
-        text = (
-            entry.fields.get("started_at")
-            or entry.fields.get("at")
-            or entry.fields.get("completed_at")
-        )
+        times = map(entry.fields.get, ("started_at", "at", "completed_at"))
         try:
-            moment = datetime.fromisoformat(str(text))
+            moment = datetime.fromisoformat(str(next(filter(None, times), None)))
         except ValueError:
             continue
-        if begun is None or entry.event == "resumed":
-            if begun is not None and last is not None:
-                total += (last - begun).total_seconds()
-            begun = moment
+        if last is not None and entry.event != "resumed":
+            total += (moment - last).total_seconds()
         last = moment
-    return total + (
-        (last - begun).total_seconds() if begun is not None and last is not None else 0.0
-    )
+    return total
 
 
 def reexecute(
-    repo: str | os.PathLike[str],
+    repo: Repo,
     invocation_id: str,
     program: Program,
     *,
@@ -535,23 +515,20 @@ def reexecute(
     return Reexecution(place.invocation_id, payload.invocation_id, verify_replay(original, replay))
 
 
-def _refuse_external(lines: Sequence[Mapping[str, object]], *, live: bool) -> None:
+def _refuse_external(lines: Sequence[Fields], *, live: bool) -> None:
     """Refuse to run again what had effects outside the project. Raises CallerError
     SIDE_EFFECTS_NOT_ALLOWED."""
     external = [
-        fields for fields in lines if fields.get("event") == "tool_call" and _is_external(fields)
+        f"{fields.get('tool')} (seq {fields.get('seq')})"
+        for fields in lines
+        if fields.get("event") == "tool_call" and fields.get("side_effect") == "external"
     ]
     if external:
-        listed = ", ".join(
-            f"{fields.get('tool')} (seq {fields.get('seq')})" for fields in external[:_SHOWN]
-        )
         more = f" and {len(external) - _SHOWN} more" if len(external) > _SHOWN else ""
-        raise side_effects_not_allowed(listed + more, live=live)
+        raise side_effects_not_allowed(", ".join(external[:_SHOWN]) + more, live=live)
 
 
-def _check_models(
-    lines: Sequence[Mapping[str, object]], models: Mapping[str, object], invocation_id: str
-) -> None:
+def _check_models(lines: Sequence[Fields], models: Fields, invocation_id: str) -> None:
     """Refuse a stand-in for a model that the run did not ask. Raises CallerError INVALID_VALUE."""
     if not models:
         return
@@ -567,8 +544,8 @@ def _check_models(
 
 
 def open_child(
-    repo: str | os.PathLike[str],
-    started: Mapping[str, object],
+    repo: Repo,
+    started: Fields,
     parent: str,
     *,
     caller: Caller,
@@ -613,37 +590,14 @@ def _run_again(run: Run, program: Program, *, failed_then: bool) -> None:
         with run:
             drive(program, run)
             run.finished()
-    except InvocationError as error:
-        if error.code != "LIMIT_EXCEEDED" or not failed_then or run.outstanding:
-            raise
-    except Exception:
+    except Exception as error:
+        refused = isinstance(error, InvocationError) and error.code != "LIMIT_EXCEEDED"
         # It is the same run if every event was the same up to its end.
-        if not failed_then or run.outstanding:
+        if refused or not failed_then or run.outstanding:
             raise
 
 
-def chain_of_run(
-    lines: Sequence[Mapping[str, object]], completed: Mapping[str, object] | None
-) -> Chain:
+def chain_of_run(lines: Sequence[Fields], completed: Fields | None) -> Chain:
     """Return the chain of a record that was verified, with what the run was about."""
-    redaction = lines[0].get("redaction_rules")
-    about = about_of(lines[0], completed)
-    return Chain(
-        receipts_of(lines), True, None if redaction is None else str(redaction), about=about
-    )
-
-
-def _is_external(fields: Mapping[str, object]) -> bool:
-    return fields.get("side_effect") == "external"
-
-
-def _list_changed(recorded: Mapping[str, object], now: Mapping[str, object]) -> Sequence[str]:
-    """Return the members of an execution that differ.
-
-    One that is None on either side was not stated and is not compared.
-    """
-    return [
-        name
-        for name in recorded
-        if now.get(name) is not None and recorded[name] is not None and now[name] != recorded[name]
-    ]
+    rules, about = lines[0].get("redaction_rules"), about_of(lines[0], completed)
+    return Chain(receipts_of(lines), True, None if rules is None else str(rules), about=about)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from charter.context import assemble_context
-from doctrine.agent_profiles.profile import AgentProfile
+from charter.context import CharterContextResult, ContextInputs, assemble_context
 from doctrine.light_imports import NamedTuple
 from doctrine.text import make_encodable
 from specify_cli.errors import CallerError
@@ -45,47 +45,39 @@ def search(
 
     `marks` are members of both lines.
     """
-
     if k is not None and (type(k) is not int or not 0 <= k <= MAX_K):
         raise CallerError(
             "INVALID_VALUE", f"k: expected 0 to {MAX_K}, found {k!r}", "run.retrieve(query, k=8)"
         )
     grounds = read_grounds(recorder.project, recorder.cache, recorder.objects)
-    about: dict[str, Any] = {
-        "profile": _load_profile(recorder),
-        "action": str(recorder.started.get("action")),
-        "request": redact(make_encodable(query), recorder.settings.rules).text,
-    }
-    plain = assemble_context(grounds.inputs, **about)
-    limit = plain.config["k"] if k is None else k
-    config = {**plain.config, **_SEARCHED, "k": limit, "most_whole": limit, "limit": limit}
-    plain = assemble_context(grounds.inputs, **about, config=config)
-    error = plain.error
+    masked = redact(make_encodable(query), recorder.settings.rules).text
+    search_grounds = partial(_assemble, recorder, grounds.inputs, masked)
+    config = search_grounds(None).config
+    limit = config["k"] if k is None else k
+    config = {**config, **_SEARCHED, "k": limit, "most_whole": limit, "limit": limit}
+    plain = search_grounds(config)
     hits, filters = limit_hits(plain.hits, config), list(plain.filters_applied)
+    shared: Body = {**(marks or {}), "request_id": request_id}
     request: Body = {
-        **(marks or {}),
+        **shared,
         "event": "retrieval_request",
-        "request_id": request_id,
         "query": plain.query,
         "query_hash": digest(plain.query.encode("utf-8")),
         "config": config,
         "corpus": grounds.corpus,
     }
     response: Body = {
-        **(marks or {}),
+        **shared,
         "event": "retrieval_response",
-        "request_id": request_id,
         "hits": hits,
         "filters_applied": filters,
         "result_hash": digest_of({"hits": hits, "filters_applied": filters}),
     }
-    if error is not None:
-        response["error"] = error
-    reference = recorder.compare_policy(grounds) if not recorder.tombstone else None
-    recorder.append_bodies(
-        [request, response] if reference is None else [reference, request, response]
-    )
-    return Retrieved(tuple(hits), plain.text, error)
+    if plain.error is not None:
+        response["error"] = plain.error
+    reference = None if recorder.tombstone else recorder.compare_policy(grounds)
+    recorder.append_bodies([*filter(None, (reference,)), request, response])
+    return Retrieved(tuple(hits), plain.text, plain.error)
 
 
 def recall(
@@ -93,27 +85,21 @@ def recall(
 ) -> Retrieved:
     """Return a search that was made before: its hits as recorded, its texts from the corpus it
     saw."""
-
-    config = request.get("config")
-    recorded = response.get("hits")
-    hits = tuple(recorded) if isinstance(recorded, list) else ()
-    error = response.get("error")
+    config, recorded, error = request.get("config"), response.get("hits"), response.get("error")
     inputs = inputs_of_corpus(recorder.objects, str(request.get("corpus")))
-    text = assemble_context(
-        inputs,
-        profile=_load_profile(recorder),
-        action=str(recorder.started.get("action")),
-        request=str(request.get("query")),
-        config=config if isinstance(config, dict) else None,
-    ).text
+    config = config if isinstance(config, dict) else None
+    text = _assemble(recorder, inputs, str(request.get("query")), config).text
+    hits = tuple(recorded) if isinstance(recorded, list) else ()
     return Retrieved(hits, text, None if error is None else str(error))
 
 
-def _load_profile(recorder: Recorder) -> AgentProfile | None:
-    """Return who does the work, as the snapshot holds the profile: a replay has no other."""
-    named = recorder.started.get("snapshot")
-    return (
-        None
-        if named is None
-        else frozen_profile(recorder.objects, str(named), str(recorder.started.get("profile_id")))
-    )
+def _assemble(
+    recorder: Recorder, inputs: ContextInputs, query: str, config: dict[str, Any] | None
+) -> CharterContextResult:
+    """Return what charter and doctrine say to a query, for who does the work: the profile is the
+    snapshot's, since a replay has no other."""
+    started = recorder.started
+    named, profile_id = started.get("snapshot"), str(started.get("profile_id"))
+    profile = None if named is None else frozen_profile(recorder.objects, str(named), profile_id)
+    action = str(started.get("action"))
+    return assemble_context(inputs, profile=profile, action=action, request=query, config=config)

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from doctrine import os
 from specify_cli.errors import CallerError
-from specify_cli.features.programs.asked import ASKS
+from specify_cli.features.programs.asked import ASKS, Fields
+from specify_cli.features.programs.history import History
 from specify_cli.features.programs.retrieval import Retrieved, recall, search
 from specify_cli.features.programs.values import Default, make_plain
 from specify_cli.features.programs.work.calls import (
@@ -45,6 +46,8 @@ from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_
 from specify_cli.storage import store
 
 T = TypeVar("T")
+# The folder of a project, or one below it.
+Repo = str | os.PathLike[str]
 
 
 class GateResult(NamedTuple):
@@ -61,7 +64,7 @@ class GateResult(NamedTuple):
 
 
 def open_invocation(
-    repo: str | os.PathLike[str],
+    repo: Repo,
     request: str,
     profile: str | None = None,
     *,
@@ -205,7 +208,7 @@ class Run(Course):
             self.release()
             if self.again:
                 # it is as long as the run, and nothing is held against it any more
-                self.past = None
+                self.past = self.past._replace(history=History((), self.recorder.objects.get))
             self._executor.complete(
                 self.invocation_id,
                 outcome=outcome,
@@ -326,12 +329,13 @@ class Run(Course):
         asked = self._rules.get(rule)
         # The rule sees what the record will hold, redacted and its own: a replay asks it on the
         # very same.
+        rules = self.recorder.settings.rules
         try:
             try:
-                inputs = parse_foreign(foreign_text(inputs, self.recorder.settings.rules).text)
+                text = foreign_text(inputs, rules).text
             except ForeignError:
-                plain = make_plain(inputs, self.default)
-                inputs = parse_foreign(foreign_text(plain, self.recorder.settings.rules).text)
+                text = foreign_text(make_plain(inputs, self.default), rules).text
+            inputs = parse_foreign(text)
         except ForeignError as fault:
             raise CallerError(
                 "PAYLOAD_INVALID", f"gate {name}: inputs: {fault}", "give it plain JSON values"
@@ -355,13 +359,11 @@ class Run(Course):
             **({} if override is None else {"override": override}),
         }
         before = self.ask("gate_decision", decided)
-        was = (verdict.outcome, verdict.reason_code)
-        if (
-            before is not None
-            and (before.fields.get("outcome"), before.fields.get("reason_code")) != was
-        ):
-            recorded = (before.fields.get("outcome"), before.fields.get("reason_code"))
-            self.refuse_deviation(f"gate {name}", recorded, was)
+        if before is not None:
+            recorded = before.fields.get("outcome"), before.fields.get("reason_code")
+            if recorded != (verdict.outcome, verdict.reason_code):
+                was = verdict.outcome, verdict.reason_code
+                self.refuse_deviation(f"gate {name}", recorded, was)
         return GateResult(verdict.outcome, verdict.reason_code, blocking and override is None)
 
     def model_call(
@@ -447,9 +449,7 @@ class Run(Course):
         """Record that something went wrong."""
         self.ask("error", {"error_code": error_code, "message": message, "severity": severity})
 
-    def record(
-        self, event: str, payload: Mapping[str, object], *, step: Step | None = None
-    ) -> Mapping[str, object]:
+    def record(self, event: str, payload: Fields, *, step: Step | None = None) -> Fields:
         """Record one event that another program tells, in a step it names; return its line's
         members.
 
@@ -471,7 +471,7 @@ class Run(Course):
                 self.check_tokens()
             return composed.body
 
-    def _find_told(self, body: Mapping[str, object]) -> Mapping[str, object] | None:
+    def _find_told(self, body: Fields) -> Fields | None:
         """Return the recorded line of an event that another program tells once more."""
         assert self.history is not None
         if body["event"] == "tool_result":
@@ -484,11 +484,5 @@ class Run(Course):
         self.ask("artifact_link", {"path": path})
 
 
-# --- where it is done
-
-
-# --- writing
-
-
-def _collect_args(args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+def _collect_args(args: Sequence[object], kwargs: Fields) -> object:
     return {"args": list(args), "kwargs": dict(kwargs)} if args or kwargs else NOTHING

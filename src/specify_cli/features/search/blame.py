@@ -42,13 +42,19 @@ _BARE = frozenset(
 )
 
 
+# When a patch was made: the invocation's time, and the line's number in it.
+Order = tuple[str, int]
+# When each line was taken away, and from which file.
+Removals = Mapping[str, list[tuple[Order, str]]]
+
+
 class Edit(NamedTuple):
     """One patch of a record. `order` is when it was made: the invocation's time and the line's
     number in it. `fields` are the whole line of the record, where it is read for more."""
 
     invocation_id: str
     seq: int
-    order: tuple[str, int]
+    order: Order
     path: str
     hunks: Sequence[Sequence[LineMark]]
     fields: Mapping[str, object] = {}
@@ -86,23 +92,18 @@ class _View:
     """A stretch of lines that patches are laid at: the file, or what stood there before a later
     patch.
 
-    `at` names the file's line behind each one, -1 for a line that is gone. Only edits before
-    `until` can have left it.
+    Of each line it has the digest, how many words it holds, and the file's line behind it, -1 for
+    one that is gone. Only edits before `until` can have left it.
     """
 
-    def __init__(
-        self,
-        digests: Sequence[str],
-        words: Sequence[int],
-        at: Sequence[int],
-        until: tuple[str, int],
-    ) -> None:
-        self.digests = digests
-        self.words = words
-        self.at = at
+    def __init__(self, lines: Iterable[tuple[str, int, int]], until: Order) -> None:
+        self.lines = list(lines)
+        self.digests = [digest for digest, _, _ in self.lines]
+        self.words = [words for _, words, _ in self.lines]
+        self.at = [at for _, _, at in self.lines]
         self.until = until
         self.places: dict[str, list[int]] = defaultdict(list)
-        for place, digest in enumerate(digests):
+        for place, digest in enumerate(self.digests):
             self.places[digest].append(place)
         self.is_file = until == _NOW
 
@@ -128,11 +129,11 @@ def find_writers(
     name only lines that agree with many around them are from an edit.
     """
     digests = [digest_line(line) for line in lines]
-    words = [len(_WORD.findall(line)) for line in lines]
+    whole = ((digests[at], len(_WORD.findall(line)), at) for at, line in enumerate(lines))
     claims: list[list[_Claim]] = [[] for _ in lines]
     ordered = sorted(edits, key=lambda edit: edit.order)
     hunks = [(edit, _find_hunks(edit)) for edit in reversed(ordered)]
-    views = [_View(digests, words, range(len(lines)), _NOW)]
+    views = [_View(whole, _NOW)]
     for number in range(_MAX_VIEWS):
         if number == len(views):
             break
@@ -297,18 +298,14 @@ def _extend(
 
 def _undo(hunk: _Hunk, first: int, last: int, shift: int, view: _View) -> _View:
     """Return the lines around a laid hunk as they were before it."""
-    after = hunk.after
-    begin, end = max(0, first + shift - _AROUND), min(len(view.digests), last + shift + 1 + _AROUND)
-    lines = [
-        (view.digests[place], view.words[place], view.at[place])
-        for place in range(begin, first + shift)
-    ]
+    begin, end = first + shift, last + shift + 1
+    lines = view.lines[max(0, begin - _AROUND) : begin]
     # A line that went and came again in one patch was moved: what stood there before is the same
     # line of the file.
     came = {
-        after[place].digest: view.at[place + shift]
+        hunk.after[place].digest: view.at[place + shift]
         for place in range(first, last + 1)
-        if after[place].mark == ADDED and view.words[place + shift] >= _DISTINCT
+        if hunk.after[place].mark == ADDED and view.words[place + shift] >= _DISTINCT
     }
     number = -1
     for mark, digest in hunk.lines:
@@ -317,22 +314,13 @@ def _undo(hunk: _Hunk, first: int, last: int, shift: int, view: _View) -> _View:
             if first - 1 <= number <= last:
                 lines.append((digest, 0 if digest in _BARE else _ENOUGH, came.pop(digest, -1)))
         elif mark == KEPT and first <= number <= last:
-            lines.append((digest, view.words[number + shift], view.at[number + shift]))
-    lines += [
-        (view.digests[place], view.words[place], view.at[place])
-        for place in range(last + shift + 1, end)
-    ]
-    return _View(
-        [line[0] for line in lines],
-        [line[1] for line in lines],
-        [line[2] for line in lines],
-        hunk.edit.order,
-    )
+            lines.append((digest, *view.lines[number + shift][1:]))
+    return _View([*lines, *view.lines[end : end + _AROUND]], hunk.edit.order)
 
 
-def _find_removals(edits: Sequence[Edit]) -> Mapping[str, list[tuple[tuple[str, int], str]]]:
+def _find_removals(edits: Sequence[Edit]) -> Removals:
     """Return when each line was taken away, and from which file."""
-    removed: dict[str, list[tuple[tuple[str, int], str]]] = defaultdict(list)
+    removed: dict[str, list[tuple[Order, str]]] = defaultdict(list)
     for edit in edits:
         for hunk in edit.hunks:
             for mark, digest in hunk:
@@ -341,9 +329,7 @@ def _find_removals(edits: Sequence[Edit]) -> Mapping[str, list[tuple[tuple[str, 
     return removed
 
 
-def _choose(
-    claims: Sequence[_Claim], digest: str, removed: Mapping[str, list[tuple[tuple[str, int], str]]]
-) -> tuple[Edit, ...]:
+def _choose(claims: Sequence[_Claim], digest: str, removed: Removals) -> tuple[Edit, ...]:
     """Return the edit that the lines around speak for most; one of each invocation where they
     speak for several alike."""
     best = max((claim.score for claim in claims if claim.sure), default=0)

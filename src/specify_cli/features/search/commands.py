@@ -65,7 +65,7 @@ def search(values: Values) -> int:
             "--until"
         )
     if values["json"]:
-        write_json([hit.as_value() for hit in hits])
+        write_json(hits)
         return 0
     if not hits:
         write_text("--limit 0 shows nothing" if limit == 0 else "nothing was found")

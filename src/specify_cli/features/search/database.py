@@ -17,9 +17,10 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from hashlib import sha256
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -43,6 +44,7 @@ from specify_cli.storage.queries import (
 )
 from specify_cli.storage.store import FileRecordStore, Place
 
+T = TypeVar("T")
 _VERSION = 5
 # How many bytes of records are indexed between two commits, each of which merges words on disk, and
 # after how many records a bar moves on.
@@ -105,9 +107,9 @@ class Hit(NamedTuple):
     snippet: str
     spent: Spent | None
 
-    def as_value(self) -> dict[str, object]:
-        """Return the JSON shape `docs/schemas/search-hit.json`."""
-        return self._asdict() | {"spent": None if self.spent is None else self.spent._asdict()}
+
+# The lines of a record that were found: seq and byte of each.
+_Lines = list[tuple[int, int]]
 
 
 class SearchIndex:
@@ -151,11 +153,8 @@ class SearchIndex:
             try:
                 os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
             except OSError:
-                self._path = (
-                    # a git directory that cannot be written: the search costs more, no less is
-                    # found
-                    ":memory:"
-                )
+                # a git directory that cannot be written: the search costs more, no less is found
+                self._path = ":memory:"
         try:
             self._connect()
             whole = self._path == ":memory:" or self._is_whole()
@@ -175,32 +174,34 @@ class SearchIndex:
             "cache_size = -65536",
         ):
             self._base.execute(f"PRAGMA {setting}")
-        if self._base.execute("PRAGMA user_version").fetchone()[0] == 0:
-            try:
-                self._base.executescript(
-                    f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {_VERSION}; COMMIT"
-                )
-            except sqlite3.OperationalError as error:
-                if "fts5" in str(error):
-                    raise EnvironmentFault(
-                        "EXTRA_MISSING",
-                        "search needs SQLite with FTS5, and this Python's SQLite has none",
-                        "use a Python whose sqlite3 has FTS5, as that of python.org and of Debian",
-                    ) from error
-                if self._base.in_transaction:
-                    self._base.execute("ROLLBACK")
-                if self._base.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
-                    raise
+        if self._ask("PRAGMA user_version") != 0:
+            return
+        try:
+            self._base.executescript(
+                f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {_VERSION}; COMMIT"
+            )
+        except sqlite3.OperationalError as error:
+            if "fts5" in str(error):
+                raise EnvironmentFault(
+                    "EXTRA_MISSING",
+                    "search needs SQLite with FTS5, and this Python's SQLite has none",
+                    "use a Python whose sqlite3 has FTS5, as that of python.org and of Debian",
+                ) from error
+            if self._base.in_transaction:
+                self._base.execute("ROLLBACK")
+            if self._ask("PRAGMA user_version") != _VERSION:
+                raise
+
+    def _ask(self, question: str, *values: object) -> Any:
+        """Return the one value that a question has for an answer; None where it has none."""
+        row = self._base.execute(question, values).fetchone()
+        return None if row is None else row[0]
 
     def _is_whole(self) -> bool:
         """Return whether the file is of this version and as long as it says."""
-        read = self._base.execute
-        version, pages, size = (
-            read(f"PRAGMA {name}").fetchone()[0]
-            for name in ("user_version", "page_count", "page_size")
-        )
-        whole: bool = version == _VERSION and os.path.getsize(self._path) >= pages * size
-        return whole
+        size: int = self._ask("PRAGMA page_count") * self._ask("PRAGMA page_size")
+        version: int = self._ask("PRAGMA user_version")
+        return version == _VERSION and os.path.getsize(self._path) >= size
 
     def forget(self) -> None:
         """Delete the index and begin it anew."""
@@ -209,10 +210,8 @@ class SearchIndex:
         for rows in (self._taken, self._lines, self._words, self._marks, self._patched):
             rows.clear()
         for ending in ("", "-journal", "-wal", "-shm"):
-            try:
+            with suppress(FileNotFoundError):
                 os.unlink(self._path + ending)
-            except FileNotFoundError:
-                pass
         self._connect()
 
     # --- keeping it right
@@ -358,19 +357,18 @@ class SearchIndex:
         except (FileNotFoundError, NotADirectoryError):
             return
         for invocation_id, changed in folder_times.items():
-            indexed = self._base.execute(
+            record = self._ask(
                 "SELECT id FROM record WHERE invocation_id = ? AND annexes <> ?",
-                (invocation_id, changed),
-            ).fetchone()
-            if indexed is None:
+                invocation_id,
+                changed,
+            )
+            if record is None:
                 continue
             self._base.execute("BEGIN IMMEDIATE")
             for fields in annex_events(self.project.root, invocation_id):
-                self._base.executemany(
-                    "INSERT INTO mark VALUES (?, ?, ?)",
-                    {(*mark, indexed[0]) for mark in marks_of(fields)},
-                )
-            self._base.execute("UPDATE record SET annexes = ? WHERE id = ?", (changed, indexed[0]))
+                marks = {(*mark, record) for mark in marks_of(fields)}
+                self._base.executemany("INSERT INTO mark VALUES (?, ?, ?)", marks)
+            self._base.execute("UPDATE record SET annexes = ? WHERE id = ?", (changed, record))
             self._base.execute("COMMIT")
 
     # --- asking it
@@ -381,23 +379,33 @@ class SearchIndex:
         The second value is how many more records hold them, the last shown one too where it was
         cut; counted up to `COUNTED`, and without a look at them.
         """
-        matched = match_query(query.text)
-        if query.text.strip() and matched is None:
+        if query.text.strip() and match_query(query.text) is None:
             return [], 0
-        hits: list[Hit] = []
+
+        def make_hits(row: Row, place: Place, lines: _Lines) -> Iterator[Hit]:
+            return self._make_hits(row, place, lines, query.text)
+
+        hits, unread = self._select(query, limit, make_hits)
+        return sorted(hits, key=lambda hit: hit.invocation_id, reverse=True)[:limit], unread
+
+    def _select(
+        self, query: Query, limit: int, make: Callable[[Row, Place, _Lines], Iterable[T]]
+    ) -> tuple[list[T], int]:
+        """Return what is made of the newest records that fit, up to `limit`, and how many more there
+        are: counted up to `COUNTED`, and without a look at them."""
+        found: list[T] = []
         unread = 0
-        for place, lines in self._find_places(query, matched):
-            if len(hits) >= limit:
+        for place, lines in self._find_places(query, match_query(query.text)):
+            if len(found) >= limit:
                 unread += 1
                 if unread >= COUNTED:
                     break
                 continue
             row = self._read_row(place)
-            if row is None or not query.rows.accept(row):
-                continue
-            hits += self._make_hits(row, place, lines, query.text)
-            unread += len(hits) > limit
-        return sorted(hits, key=lambda hit: hit.invocation_id, reverse=True)[:limit], unread
+            if row is not None and query.rows.accept(row):
+                found += make(row, place, lines)
+                unread += len(found) > limit
+        return found, unread
 
     def count_rules(
         self, invocation_ids: Iterable[str], limit: int
@@ -414,10 +422,7 @@ class SearchIndex:
             "AND mark.value LIKE '%://%' GROUP BY mark.value ORDER BY seen DESC, mark.value LIMIT ?",
             (ids, limit),
         ).fetchall()
-        (whole,) = self._base.execute(
-            f"SELECT count(DISTINCT invocation_id) {given}", (ids,)
-        ).fetchone()
-        return [(str(uri), int(seen)) for uri, seen in rows], int(whole)
+        return rows, self._ask(f"SELECT count(DISTINCT invocation_id) {given}", ids)
 
     def find_patches(
         self, digests: Iterable[str], paths: Iterable[str]
@@ -442,14 +447,14 @@ class SearchIndex:
                 continue
             new = set(rows) - places
             places |= new
-            for record, start in () if of_file else new:
-                other = self._base.execute(
+            for place in () if of_file else new:
+                other = self._ask(
                     "SELECT digest FROM patched WHERE record = ? AND start = ? AND digest GLOB "
                     "'path:*'",
-                    (record, start),
-                ).fetchone()
-                if other is not None and other[0] not in seen:
-                    waiting.append(other[0])
+                    *place,
+                )
+                if other is not None and other not in seen:
+                    waiting.append(other)
         for record, start in sorted(places):
             row = self._base.execute(
                 "SELECT folder, name, invocation_id FROM record WHERE id = ?", (record,)
@@ -485,22 +490,10 @@ class SearchIndex:
     def list_rows(self, query: Query, limit: int) -> Listing:
         """Return the rows of the records that fit, newest first: a list under the filters of a
         search."""
-        rows: list[Row] = []
-        unread = 0
-        for place, _ in self._find_places(query, match_query(query.text)):
-            if len(rows) >= limit:
-                unread += 1
-                if unread >= COUNTED:
-                    break
-                continue
-            row = self._read_row(place)
-            if row is not None and query.rows.accept(row):
-                rows.append(row)
+        rows, unread = self._select(query, limit, lambda row, _, __: (row,))
         return Listing(tuple(rows), (), unread)
 
-    def _find_places(
-        self, query: Query, matched: str | None
-    ) -> Iterator[tuple[Place, list[tuple[int, int]]]]:
+    def _find_places(self, query: Query, matched: str | None) -> Iterator[tuple[Place, _Lines]]:
         """Yield records, the newest first, with the lines (seq, byte) that hold the words.
 
         Where words are looked for, the record that was indexed last comes first. That is the
@@ -534,7 +527,7 @@ class SearchIndex:
             f"ORDER BY {order}"
         )
         current: Place | None = None
-        lines: list[tuple[int, int]] = []
+        lines: _Lines = []
         for folder, name, invocation_id, seq, start in self._base.execute(sql, values):
             place = self._locate(folder, name, invocation_id)
             if current is not None and place != current:
@@ -552,29 +545,29 @@ class SearchIndex:
         except (OSError, InvocationError):
             return None  # it is gone since, or is no record any more
 
-    def _make_hits(
-        self, row: Row, place: Place, lines: list[tuple[int, int]], text: str
-    ) -> Iterator[Hit]:
+    def _make_hits(self, row: Row, place: Place, lines: _Lines, text: str) -> Iterator[Hit]:
         """Yield the lines as the record has them now."""
-        spent = read_spent(self.project.root, place)
-        head = (
+        uri = f"inv://{row.invocation_id}/event"
+        whole = Hit(
             row.invocation_id,
             row.profile_id,
             row.action,
             row.outcome or row.status,
             row.started_at,
             row.request,
+            f"{uri}/0",
+            None,
+            None,
+            "",
+            read_spent(self.project.root, place),
         )
         if not lines:
-            yield Hit(*head, f"inv://{row.invocation_id}/event/0", None, None, "", spent)
-            return
+            yield whole
         for seq, start in sorted(lines):
             fields = self.read_line(place, start)
-            if fields is None:
-                continue
-            uri = f"inv://{row.invocation_id}/event/{seq}"
-            snippet = cut_snippet(fields, text)
-            yield Hit(*head, uri, seq, str(fields.get("event")), snippet, spent)
+            if fields is not None:
+                event, snippet = str(fields.get("event")), cut_snippet(fields, text)
+                yield whole._replace(uri=f"{uri}/{seq}", seq=seq, event=event, snippet=snippet)
 
 
 _COMPARED = {

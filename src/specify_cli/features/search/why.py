@@ -99,35 +99,29 @@ def explain_file(
             f"spec-kitty why {name}",
         )
     edits = list(find_edits(index, lines, [name]))
-    asked_lines = range(len(lines)) if line is None else range(line - 1, line)
     # A file that is gone may be this one before it was moved.
     gone = {
         edit.path for edit in edits if not os.path.lexists(os.path.join(project.root, edit.path))
     }
-    edits_of_lines = attribute(lines, {name, *gone}, edits)
+    told = list(enumerate(attribute(lines, {name, *gone}, edits), 1))
+    if line is not None:
+        told = told[line - 1 : line]
     ranges: list[Range] = []
-    for at in asked_lines:
-        edit = edits_of_lines[at]
-        invocation_id = None if edit is None else edit.invocation_id
-        if ranges and ranges[-1].invocation_id == invocation_id:
-            ranges[-1] = ranges[-1]._replace(last=at + 1)
-        else:
-            uri = None if edit is None else f"inv://{edit.invocation_id}/event/{edit.seq}"
-            ranges.append(Range(at + 1, at + 1, invocation_id, uri))
     last_seq: dict[str, int] = {}
-    for edit in (edits_of_lines[at] for at in asked_lines):
+    for number, edit in told:
+        invocation_id = None if edit is None else edit.invocation_id
         if edit is not None:
             last_seq[edit.invocation_id] = max(edit.seq, last_seq.get(edit.invocation_id, 0))
+        if ranges and ranges[-1].invocation_id == invocation_id:
+            ranges[-1] = ranges[-1]._replace(last=number)
+        else:
+            uri = None if edit is None else f"inv://{invocation_id}/event/{edit.seq}"
+            ranges.append(Range(number, number, invocation_id, uri))
     origins = tuple(
         _describe_origin(project, invocation_id, seq) for invocation_id, seq in last_seq.items()
     )
-    return Explanation(
-        name,
-        len(lines),
-        sum(edits_of_lines[at] is None for at in asked_lines),
-        tuple(ranges),
-        origins,
-    )
+    unknown = sum(edit is None for _, edit in told)
+    return Explanation(name, len(lines), unknown, tuple(ranges), origins)
 
 
 def _place_below(project: Project, path: str) -> str:

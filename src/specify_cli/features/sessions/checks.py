@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 
-from doctrine.light_imports import TYPE_CHECKING
 from doctrine.load import ParseCache
 from doctrine.text import count
 from specify_cli.errors import InvocationError
@@ -13,15 +13,10 @@ from specify_cli.features.hooks.silence import find_installed
 from specify_cli.features.sessions.importer import AT_WORK_MILLIS
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import find_transcripts, list_names, read_session
-from specify_cli.features.sessions.transcripts import is_of_project
+from specify_cli.features.sessions.transcripts import Transcript, is_of_project
 from specify_cli.project.checks import Finding
+from specify_cli.project.config import Project
 from specify_cli.record.findings import INFO, WARNING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from specify_cli.features.sessions.transcripts import Transcript
-    from specify_cli.project.config import Project
 
 _DAYS = 30
 _DAY_MILLIS = 24 * 3600 * 1000

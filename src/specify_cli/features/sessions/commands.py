@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
@@ -20,12 +19,10 @@ from specify_cli.features.sessions.importer import (
 from specify_cli.features.sessions.readers import find_transcripts
 from specify_cli.project.config import load_project
 from specify_cli.project.tracked import refuse_tracked_private
+from specify_cli.room import Values
 from specify_cli.storage.queries import parse_moment
 
-if TYPE_CHECKING:
-    from specify_cli.room import Values
-
-# state → what is said of that many transcripts.
+# state → what is said of that many transcripts, in the order of `HarnessCounts`.
 _SAID = {
     "imported": "imported; their times are the transcripts' claims, sealed now and not then",
     "present": "here already",
@@ -74,27 +71,17 @@ def import_sessions(values: Values) -> int:
 
 
 def _summarize(named: list[str], done: list[tuple[str, ImportResult]]) -> SessionsImported:
-    counts = {
-        name: Counter(item.state for harness, item in done if harness == name) for name in named
-    }
-    rows = (
-        HarnessCounts(name, *(counts[name][state] for state in HarnessCounts._fields[1:]))
-        for name in named
-    )
-    ids = (
-        item.invocation_id
-        for _, item in done
-        if item.state == "imported" and item.invocation_id is not None
-    )
+    counts = Counter((harness, item.state) for harness, item in done)
     return SessionsImported(
-        tuple(ids), tuple(rows), tuple(item.why for _, item in done if item.why is not None)
+        tuple(item.invocation_id or "" for _, item in done if item.state == "imported"),
+        tuple(HarnessCounts(name, *(counts[name, state] for state in _SAID)) for name in named),
+        tuple(item.why for _, item in done if item.why is not None),
     )
 
 
 def _describe(row: HarnessCounts) -> list[str]:
-    counted = zip(HarnessCounts._fields[1:], row[1:], strict=True)
     return [
-        f"{row.harness}: {count(number, 'session')} {_SAID[state]}"
-        for state, number in counted
+        f"{row.harness}: {count(number, 'session')} {said}"
+        for said, number in zip(_SAID.values(), row[1:], strict=True)
         if number
     ]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from specify_cli.room import Command, Feature, Fill, Group, option
 
+# The harnesses with a module of ours in `readers/`.
+OWN = ("claude-code", "codex", "copilot", "gemini", "opencode", "qwen")
+
 FEATURE = Feature(
     name="sessions",
     about="Make records of sessions that agents' programs kept.",
@@ -41,7 +44,7 @@ FEATURE = Feature(
     fills=(
         *(
             Fill("transcripts", f"readers.{name.replace('-', '_')}:TRANSCRIPTS", name)
-            for name in ("claude-code", "codex", "copilot", "gemini", "opencode", "qwen")
+            for name in OWN
         ),
         Fill("turn_over", "turn_end:merge_turn"),
         Fill("checks", "checks:check_sessions", rank=510),

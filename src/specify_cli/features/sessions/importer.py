@@ -17,16 +17,17 @@ from __future__ import annotations
 import time
 
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import NamedTuple, sha256
+from doctrine.load import ParseCache
 from doctrine.text import make_encodable
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.harnesses import translate
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import read_session
-from specify_cli.features.sessions.reading import parse_time
+from specify_cli.features.sessions.reading import Session, TranscriptEvent, parse_time
 from specify_cli.features.sessions.telling import iter_events
-from specify_cli.features.sessions.transcripts import is_of_project
+from specify_cli.features.sessions.transcripts import Transcript, is_of_project
 from specify_cli.invocation.ends.opening import (
     capture_modes,
     choose_advisor,
@@ -35,6 +36,7 @@ from specify_cli.invocation.ends.opening import (
 )
 from specify_cli.invocation.events.event_body import PayloadError, Settings, compose_event, gap
 from specify_cli.invocation.events.settings import digest_key
+from specify_cli.project.config import Project
 from specify_cli.record import layout, tiers
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.reading.done_note import judge_end
@@ -45,13 +47,7 @@ from specify_cli.redaction.capture import redact
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import prepare
-from specify_cli.storage.store import FileRecordStore
-
-if TYPE_CHECKING:
-    from doctrine.load import ParseCache
-    from specify_cli.features.sessions.reading import Session, TranscriptEvent
-    from specify_cli.features.sessions.transcripts import Transcript
-    from specify_cli.project.config import Project
+from specify_cli.storage.store import Body, FileRecordStore
 
 # A transcript that was written to within this time may go on.
 AT_WORK_MILLIS = 5 * 60 * 1000
@@ -165,11 +161,8 @@ class SessionImporter:
             )
             if not later:
                 return ImportResult("grown", invocation_id)
-            seed, before, session = (
-                f"{seed}\0{until}",
-                invocation_id,
-                session._replace(events=later),
-            )
+            seed, before = f"{seed}\0{until}", invocation_id
+            session = session._replace(events=later)
         merged = self._merger.merge(session)
         if merged.rest is None:
             return ImportResult("merged" if merged.added else "live")
@@ -195,13 +188,10 @@ class SessionImporter:
             "completed_at": last,
             "closed_by": "hook",
             "evidence_ref": None,
+            "outcome": judge_end(bodies),
         }
-        data, _ = chain(
-            genesis_tip(FORMAT_VERSION),
-            invocation_id,
-            [opened, *bodies, {**closing, "outcome": judge_end(bodies)}],
-            os.urandom,
-        )
+        tip = genesis_tip(FORMAT_VERSION)
+        data, _ = chain(tip, invocation_id, [opened, *bodies, closing], os.urandom)
         self._objects.put_each(objects)
         name = layout.record_name(str(opened["profile_id"]), invocation_id)
         with durable.folder(self._project.root, layout.IMPORTED, create=True) as fd:
@@ -215,39 +205,33 @@ class SessionImporter:
 
     def _compose_started(
         self, session: Session, invocation_id: str, digest: str, before: str | None
-    ) -> dict[str, object]:
-        rules, began = self._project.config.redaction, rfc3339(session.events[0].at)
+    ) -> Body:
+        rules = self._project.config.redaction
         prompts = (
             str(item.payload.get("prompt")) for item in session.events if "prompt" in item.payload
         )
         plain = self._settings.capture.get("prompt") in ("summary", "full")
         asked = redact(make_encodable(next(prompts, "")), rules)
         chosen = self._choose(asked.text)
-        model = next(
-            (
-                item.facts.model
-                for item in session.events
-                if item.facts is not None and item.facts.model
-            ),
-            None,
-        )
         actor = {"actor_id": session.harness, "actor_type": "llm", "tool": session.harness}
+        models = (item.facts.model for item in session.events if item.facts is not None)
+        if model := next(filter(None, models), None):
+            actor["model"] = mask_outside(model[:512], rules)
         imported = {"at": rfc3339(self._now), "harness": session.harness, "transcript": digest}
         if before is not None:
             imported["continues"] = before
+        if session.version:
+            imported["version"] = mask_outside(session.version, rules)
+        shown = asked.text[:_SHOWN] if plain else ""
         return {
             "event": "started",
-            "started_at": began,
+            "started_at": rfc3339(session.events[0].at),
             "profile_id": chosen.profile_id,
             "action": chosen.action,
-            "request_text": asked.text[:_SHOWN]
-            if plain and asked.text
-            else "(a session whose prompts are not kept)",
+            "request_text": shown or "(a session whose prompts are not kept)",
             "governance_context_hash": sha256(b"").hexdigest(),
             "governance_context_available": False,
-            "actor": actor
-            if model is None
-            else {**actor, "model": mask_outside(model[:512], rules)},
+            "actor": actor,
             "mode_of_work": tiers.MODE_OF_VERB["advise"],
             "router_confidence": chosen.confidence,
             "match_reason": chosen.match_reason,
@@ -263,24 +247,23 @@ class SessionImporter:
                 "harness": session.harness,
                 "session_id": mask_outside(session.session_id[:200], rules),
             },
-            "imported": imported
-            | ({"version": mask_outside(session.version, rules)} if session.version else {}),
+            "imported": imported,
         }
 
     def _compose_events(
         self, session: Session, invocation_id: str
-    ) -> tuple[list[dict[str, object]], list[bytes]]:
+    ) -> tuple[list[Body], list[bytes]]:
         """Return the bodies of a session's events, in the order of time, and the objects they
         name."""
-        bodies: list[dict[str, object]] = []
+        bodies: list[Body] = []
         objects: list[bytes] = []
         trace_id, stage = trace_id_of(None, invocation_id), None
         at = session.events[0].at
         calls: set[object] = set()
         for item, event in iter_events(session, self._project.root):
-            at = max(at, item.at)
+            at, call_id = max(at, item.at), event.payload.get("call_id")
             try:
-                if event.event == "tool_result" and event.payload.get("call_id") not in calls:
+                if event.event == "tool_result" and call_id not in calls:
                     raise PayloadError(
                         "call_id", "a call of this record", "one of the record before it"
                     )
@@ -293,7 +276,7 @@ class SessionImporter:
                 )
                 composed, blobs = [done.body, *done.gaps], done.objects
                 if event.event == "tool_call":
-                    calls.add(event.payload.get("call_id"))
+                    calls.add(call_id)
             except PayloadError as error:
                 composed, blobs = [gap("not_recordable", event.event, message=str(error))], ()
             for body in composed:

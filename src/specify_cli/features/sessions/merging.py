@@ -11,19 +11,23 @@ A transcript is a file that the agent's user can write: each line that comes of 
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from functools import cached_property
 
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import NamedTuple
+from doctrine.load import ParseCache
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.take_in import list_keys, list_taken, note_taken
 from specify_cli.features.hooks.direct import dedupe_key, name_writer
 from specify_cli.features.hooks.harnesses import find_dialect, translate
 from specify_cli.features.hooks.losses import logged
-from specify_cli.features.hooks.payload.values import HookEvent
-from specify_cli.features.sessions.reading import parse_time
+from specify_cli.features.hooks.payload.values import HookEvent, TurnOver
+from specify_cli.features.sessions.reading import Session, parse_time
 from specify_cli.features.sessions.reconciling import (
+    Addition,
     Outcome,
     SessionRecord,
     Told,
@@ -34,6 +38,7 @@ from specify_cli.features.sessions.telling import iter_events
 from specify_cli.invocation.bindings import list_bindings
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
+from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.event_table import ANNEX_EVENTS
 from specify_cli.record.ids import millis_of
@@ -42,14 +47,6 @@ from specify_cli.record.seal import open_line
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from doctrine.load import ParseCache
-    from specify_cli.features.hooks.payload.values import TurnOver
-    from specify_cli.features.sessions.reading import Session
-    from specify_cli.project.config import Project
 
 # A `do` and the record it began are written within this time of each other.
 _BEGUN_MILLIS = 60_000
@@ -86,21 +83,25 @@ class SessionMerger:
     def merge(self, session: Session, over: TurnOver | None = None) -> Merged:
         """Hold a session against its records and write what they lack, but for what a hook tells in
         a moment (`over`). Raises InvocationError, OSError."""
-        with _lock(self._project.root):
+        # One process at a time merges into a project's records.
+        wait = durable.LOCK_WAIT_SECONDS
+        with durable.folder(self._project.root, layout.TRANSCRIPTS, create=True, wait=wait):
             records = list(self._read_records(session))
             told = self._list_told(session)
             if over is not None:
                 told = _leave_to_hook(told, over)
             if not records:
                 return Merged((), 0, session)
+            owned: dict[int | None, list[Told]] = defaultdict(list)
             owners = assign_events(records, told, session.above)
-            added = 0
-            for place, record in enumerate(records):
-                own = [item for item, owner in zip(told, owners, strict=True) if owner == place]
-                added += self._merge_record(session, record, own)
-        free = [item for item, owner in zip(told, owners, strict=True) if owner is None]
-        held = [item.event for item, owner in zip(told, owners, strict=True) if owner is not None]
-        self.forget_orphans(session, held)
+            for item, owner in zip(told, owners, strict=True):
+                owned[owner].append(item)
+            free = owned.pop(None, [])
+            added = sum(
+                self._merge_record(session, record, owned[place])
+                for place, record in enumerate(records)
+            )
+        self.forget_orphans(session, [item.event for items in owned.values() for item in items])
         names = tuple(record.invocation_id for record in records)
         if not any(item.event.event == "tool_call" for item in free):
             return Merged(names, added, None)
@@ -204,12 +205,8 @@ class SessionMerger:
     def _merge_record(self, session: Session, record: SessionRecord, told: list[Told]) -> int:
         """Write what a record lacks; how many lines that was."""
         writer = name_writer(session.harness, session.session_id)
-        recorder = Recorder(
-            self._project,
-            self._index.resolve(record.invocation_id),
-            cache=self._cache,
-            writer=writer,
-        )
+        place = self._index.resolve(record.invocation_id)
+        recorder = Recorder(self._project, place, cache=self._cache, writer=writer)
 
         def compose(event: HookEvent) -> Composed:
             try:
@@ -220,12 +217,10 @@ class SessionMerger:
         def name(event: HookEvent) -> str | None:
             return dedupe_key(session.harness, session.session_id, event)
 
-        try:
+        with closing(recorder):
             other = find_dialect(session.harness).has_other_ids_in_transcript
             outcome = compare_record(record.lines, told, compose, name, has_other_ids=other)
             return _append(recorder, record, outcome)
-        finally:
-            recorder.close()
 
 
 def _leave_to_hook(told: list[Told], over: TurnOver) -> list[Told]:
@@ -250,22 +245,14 @@ def _append(recorder: Recorder, record: SessionRecord, outcome: Outcome) -> int:
         for addition in outcome.additions
         if record.ended is None or addition.item.event in ANNEX_EVENTS
     ]
-    items = [addition.item for addition in additions]
-    if not items and not outcome.calls:
+    added = len(additions)
+    if not added and not outcome.counts["calls"]:
         return 0
-    keys = [addition.key for addition in additions]
-    lines = items
-    if outcome.calls or outcome.filled or outcome.contradicted:
-        lines, keys = [*items, Composed(outcome.describe(), (), ())], [*keys, None]
+    if outcome.is_worth_a_line:
+        additions.append(Addition(Composed(outcome.describe(), (), ()), None))
+    lines, keys = zip(*additions, strict=True)
     if record.ended is None:
         recorder.append(lines, dedupe=keys, checkpoints=False)
     else:
         recorder.annex(lines)
-    return len(items)
-
-
-@contextmanager
-def _lock(root: str) -> Iterator[None]:
-    """Let one process at a time merge into a project's records."""
-    with durable.folder(root, layout.TRANSCRIPTS, create=True, wait=durable.LOCK_WAIT_SECONDS):
-        yield
+    return added

@@ -10,6 +10,7 @@ what is not there, or not in its form, is left out, and nothing here raises.
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
@@ -97,10 +98,9 @@ def parse_time(value: object) -> int:
 
 def sum_facts(turns: Sequence[TurnFacts]) -> TurnFacts:
     """Return what several turns used together, under the model that was named last."""
-    tokens: dict[str, int] = {}
+    tokens: Counter[str] = Counter()
     for facts in turns:
-        for kind, count in facts.tokens.items():
-            tokens[kind] = tokens.get(kind, 0) + count
+        tokens.update(facts.tokens)
     return TurnFacts(
         model=next((facts.model for facts in reversed(turns) if facts.model), None),
         tokens=tokens,
@@ -127,6 +127,7 @@ class SessionReader:
         self.events: list[TranscriptEvent] = []
         self.turn = Turn(dialect)
         self.calls: dict[str, dict[str, Any]] = {}
+        self._answered: set[str] = set()
         self.at = 0
         self._words: str | None = None
         self._ended: list[TurnFacts] = []
@@ -198,10 +199,9 @@ class SessionReader:
         **payload: Any,
     ) -> None:
         """Add how a call ended; once, and only of a call that began."""
-        call = self.calls.get(call_id)
-        if call is not None and "answered" not in call:
-            self.add_event(event, at, status=status, **call, **payload)
-            call["answered"] = True
+        if call_id in self.calls and call_id not in self._answered:
+            self.add_event(event, at, status=status, **self.calls[call_id], **payload)
+            self._answered.add(call_id)
 
     def add_prompt(self, text: str) -> None:
         """Add what a person asked; the turn before it ends."""
@@ -230,7 +230,6 @@ class SessionReader:
             self.events.append(TranscriptEvent(at, payload, facts))
 
     def _name(self, event: str, payload: dict[str, Any]) -> dict[str, Any]:
-        payload.pop("answered", None)
         named = {
             "hook_event_name": event,
             "session_id": self.session_id,

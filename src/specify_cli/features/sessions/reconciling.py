@@ -78,27 +78,21 @@ class Outcome(NamedTuple):
     of results and turns."""
 
     additions: tuple[Addition, ...]
-    calls: int
-    confirmed: int
-    added: int
-    filled: int
-    contradicted: int
+    counts: Mapping[str, int]
     until: int
+
+    @property
+    def is_worth_a_line(self) -> bool:
+        """Return whether it says more than what is added."""
+        return any(self.counts[name] for name in ("calls", "filled", "contradicted"))
 
     def describe(self) -> dict[str, object]:
         """Return the body of the line `reconciled`."""
-        counts = {
-            "calls": self.calls,
-            "confirmed": self.confirmed,
-            "added": self.added,
-            "filled": self.filled,
-            "contradicted": self.contradicted,
-        }
         return {
             "event": "reconciled",
             "witness": "transcript",
             "until": rfc3339(self.until),
-            **counts,
+            **self.counts,
         }
 
 
@@ -145,28 +139,24 @@ def _find_by_time(
         line.append(agent)
     if item.agent is not None:
         line.append(None)
-    own = [place for place, record in enumerate(records) if record.agent in line]
+    own = [(place, record) for place, record in enumerate(records) if record.agent in line]
     open_then = [
-        place
-        for place in own
-        if records[place].began <= item.at
-        and (records[place].ended is None or item.at <= (records[place].ended or 0))
+        (-line.index(record.agent), record.began, -place)
+        for place, record in own
+        if record.began <= item.at and (record.ended is None or item.at <= record.ended)
     ]
     if open_then:
-        return max(
-            open_then,
-            key=lambda place: (-line.index(records[place].agent), records[place].began),
-        )
-    main = [place for place in own if records[place].agent is None]
-    later = [place for place in main if records[place].began > item.at]
-    following = min(later, key=lambda place: records[place].began, default=None)
-    if following is not None and not is_asked_between(item.at, records[following].began):
+        return -max(open_then)[2]
+    main = [(place, record) for place, record in own if record.agent is None]
+    later = [(record.began, place) for place, record in main if record.began > item.at]
+    began, following = min(later, default=(0, None))
+    if following is not None and not is_asked_between(item.at, began):
         return following
-    closed = [place for place in main if (records[place].ended or item.at) < item.at]
-    last = max(closed, key=lambda place: records[place].ended or 0, default=None)
-    if last is not None and not is_asked_between(records[last].ended or 0, item.at):
-        return last
-    return None
+    closed = [
+        (record.ended, -place) for place, record in main if record.ended and record.ended < item.at
+    ]
+    ended, last = max(closed, default=(0, None))
+    return None if last is None or is_asked_between(ended, item.at) else -last
 
 
 def compare_record(
@@ -297,10 +287,7 @@ class _Comparison:
 
     def _compare_results(self, call_id: str, known: list[Fields], told: list[Told]) -> None:
         results = [line for line in known if line.get("event") == "tool_result"]
-        recorded = next(
-            (line["status"] for line in reversed(results) if line.get("status") not in _UNSURE),
-            None,
-        )
+        sure = [line["status"] for line in results if line.get("status") not in _UNSURE]
         ends = [
             item
             for item in told
@@ -308,21 +295,22 @@ class _Comparison:
         ]
         for item in ends[-1:]:
             status = item.event.payload.get("status")
-            if not results or (recorded is None and status not in _UNSURE):
+            if not results or (not sure and status not in _UNSURE):
                 if any("output_hash" in line for line in results):
-                    item = item._replace(event=_leave_out(item.event, "output"))
+                    payload = {**item.event.payload}
+                    payload.pop("output", None)
+                    item = item._replace(event=item.event._replace(payload=payload))
                 self._add(item, call_id, is_more=bool(results))
                 self._counts["filled"] += 1
-            elif recorded is not None and status not in _UNSURE and status != recorded:
-                self._contradict(f"tool_result {call_id}", f"{recorded}", f"{status}")
+            elif sure and status not in (*_UNSURE, sure[-1]):
+                self._contradict(f"tool_result {call_id}"[:512], f"{sure[-1]}", f"{status}")
 
     def _contradict(self, what: str, recorded: str, told: str) -> None:
-        if what[:512] in self._told_gaps:
-            return
-        message = f"the record says {recorded}, the transcript {told}"
-        body = gap("contradiction", what[:512], message=message)
-        self._additions.append(Addition(Composed(body, (), ()), None))
-        self._counts["contradicted"] += 1
+        if what not in self._told_gaps:
+            message = f"the record says {recorded}, the transcript {told}"
+            body = gap("contradiction", what, message=message)
+            self._additions.append(Addition(Composed(body, (), ()), None))
+            self._counts["contradicted"] += 1
 
     def take_moment(self, item: Told) -> None:
         """Compare a prompt, the end of a turn, an error, a change of the session."""
@@ -363,7 +351,7 @@ class _Comparison:
         self._additions.append(Addition(done._replace(body={**done.body, **marks}), key))
 
     def finish(self, until: int) -> Outcome:
-        return Outcome(tuple(self._additions), **self._counts, until=max(until, self._since))
+        return Outcome(tuple(self._additions), self._counts, max(until, self._since))
 
 
 def _find(lines: Iterable[Fields], event: str) -> Fields | None:
@@ -375,11 +363,6 @@ def _has_ended(lines: Iterable[Fields]) -> bool:
     return any(
         line.get("event") == "tool_result" and line.get("status") not in _UNSURE for line in lines
     )
-
-
-def _leave_out(event: HookEvent, name: str) -> HookEvent:
-    payload = {key: value for key, value in event.payload.items() if key != name}
-    return event._replace(payload=payload)
 
 
 def _sign(line: Fields) -> tuple[object, ...]:

@@ -6,17 +6,14 @@ for item, event in iter_events(session, root):
 
 from __future__ import annotations
 
-from doctrine.light_imports import TYPE_CHECKING
-from specify_cli.features.hooks.conversation.turn import describe_turn
+from collections.abc import Iterator
+
+from specify_cli.features.hooks.conversation.turn import describe_session_change, describe_turn
 from specify_cli.features.hooks.harnesses import translate
 from specify_cli.features.hooks.payload.site import Site, place_events
 from specify_cli.features.hooks.payload.turn_from_transcript import TurnFacts
 from specify_cli.features.hooks.payload.values import HookEvent, compose_approval
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from specify_cli.features.sessions.reading import Session, TranscriptEvent
+from specify_cli.features.sessions.reading import Session, TranscriptEvent
 
 
 def iter_events(session: Session, root: str) -> Iterator[tuple[TranscriptEvent, HookEvent]]:
@@ -58,8 +55,7 @@ def _translate(session: Session, item: TranscriptEvent, root: str) -> Iterator[H
             payload = describe_turn(moment, facts, call.subagent, session.harness)
             yield HookEvent("turn", payload, "other", "")
         elif moment.kind in ("compacted", "interrupted"):
-            reason = {} if moment.reason is None else {"reason": moment.reason}
-            yield HookEvent("session_change", {"change": moment.kind, **reason}, "other", "")
+            yield HookEvent("session_change", describe_session_change(moment), "other", "")
     for event in call.events:
         if item.status is None or event.event not in ("tool_result", "patch_apply"):
             yield event

@@ -11,16 +11,13 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import NamedTuple
 from specify_cli.errors import StoredDataError
 from specify_cli.features.hooks.payload.transcript_end import read_end
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from specify_cli.features.sessions.reading import SessionReader
+from specify_cli.features.sessions.reading import SessionReader
 
 MAX_TRANSCRIPT = 256 * 1024 * 1024
 # Most transcripts say in their first lines of which project they are.

@@ -8,11 +8,15 @@ A transcript is read from where it was left: the end of the turn before the last
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import NamedTuple
+from doctrine.load import ParseCache
 from specify_cli.features.hooks.payload.transcript_end import read_end
+from specify_cli.features.hooks.payload.values import TurnOver
 from specify_cli.features.sessions.merging import SessionMerger
 from specify_cli.features.sessions.readers import locate_transcript, read_session
+from specify_cli.features.sessions.reading import Session, TranscriptEvent
 from specify_cli.features.sessions.telling import iter_events
 from specify_cli.features.sessions.transcripts import (
     MAX_TRANSCRIPT,
@@ -26,17 +30,9 @@ from specify_cli.invocation.bindings import (
     short_digest,
     write_small,
 )
-from specify_cli.project.config import load_project
+from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.storage.worktrees import find_worktrees
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from doctrine.load import ParseCache
-    from specify_cli.features.hooks.payload.values import TurnOver
-    from specify_cli.features.sessions.reading import Session
-    from specify_cli.project.config import Project
 
 _HEAD_BYTES = 64 * 1024
 # The records of a session are among the newest.
@@ -70,24 +66,19 @@ def merge_turn(project: Project, cache: ParseCache, over: TurnOver) -> None:
         merger = SessionMerger(project, cache, newest=_NEWEST)
         if not merger.merge(session, over).records:
             _merge_elsewhere(merger, project.root, session, over)
-    if over.is_closing:
-        return  # in the middle of a turn
-    write_small(
-        project.root,
-        layout.TRANSCRIPTS,
-        name,
-        {"ends": list(read_to.ends), "subagents": dict(read_to.subagents)},
-    )
+    if not over.is_closing:  # else it is the middle of a turn
+        write_small(project.root, layout.TRANSCRIPTS, name, read_to._asdict())
 
 
 def _leave_out_half_turn(session: Session) -> Session:
     """Return a session without the answer before its first prompt: of that turn only the end was
     read, so what it used is not known."""
-    asked = next(
-        (at for at, item in enumerate(session.events) if "prompt" in item.payload),
-        len(session.events),
-    )
-    kept = (item for at, item in enumerate(session.events) if at >= asked or item.facts is None)
+    kept: list[TranscriptEvent] = []
+    is_asked = False
+    for item in session.events:
+        is_asked = is_asked or "prompt" in item.payload
+        if is_asked or item.facts is None:
+            kept.append(item)
     return session._replace(events=tuple(kept))
 
 
@@ -107,13 +98,11 @@ def _merge_elsewhere(merger: SessionMerger, root: str, session: Session, over: T
 def _read_position(root: str, name: str) -> _Position:
     value = read_small(root, layout.TRANSCRIPTS, name)
     ends, sizes = value.get("ends"), value.get("subagents")
+    ends = ends if isinstance(ends, list) else []
+    sizes = sizes if isinstance(sizes, dict) else {}
     return _Position(
-        tuple(end for end in ends if type(end) is int and end > 0)
-        if isinstance(ends, list)
-        else (),
-        {str(agent): size for agent, size in sizes.items() if type(size) is int}
-        if isinstance(sizes, dict)
-        else {},
+        tuple(end for end in ends if type(end) is int and end > 0),
+        {str(agent): size for agent, size in sizes.items() if type(size) is int},
     )
 
 

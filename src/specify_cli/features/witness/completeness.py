@@ -112,6 +112,16 @@ class Reached(NamedTuple):
         return [what for proven, what in steps if not proven]
 
 
+# A line that a log and a record have in common: the kind of its leaf, its record, its seal.
+_Line = tuple[str, str, str]
+
+
+def _meet(own: dict[_Line, str], other: dict[_Line, str], line: _Line, file: str) -> None:
+    """Drop a line that the other side showed before; else keep which file of this side has it."""
+    if other.pop(line, None) is None:
+        own[line] = file
+
+
 class _Cursor:
     """How far one log was followed."""
 
@@ -132,12 +142,10 @@ class _Cursor:
 
     def advance(self) -> LogLine | None:
         """Return the next leaf, its hash taken in."""
-        line, self.ahead = (
-            self.ahead,
-            next(self.view.leaves, None) if self.ahead is not None else None,
-        )
+        line = self.ahead
         if line is None:
             return None
+        self.ahead = next(self.view.leaves, None)
         # What a log that ended had not signed begins the one in its place.
         if line.number >= self.view.signed and not self.view.ended:
             self.unsigned.add(line.invocation_id)
@@ -159,8 +167,8 @@ class Completeness:
     def __init__(self, logs: Iterable[LogView] = (), only: str | None = None) -> None:
         self._only = only
         self._cursors = [_Cursor(view) for view in logs]
-        self._owed: dict[tuple[str, str, str], str] = {}
-        self._logged: dict[tuple[str, str, str], str] = {}
+        self._owed: dict[_Line, str] = {}
+        self._logged: dict[_Line, str] = {}
         # The last seals of records nobody cited yet; what is cited of records that come later, and
         # what was not found.
         self._ends: dict[str, tuple[str | None, ...]] = {}
@@ -203,7 +211,7 @@ class Completeness:
         ):
             for seal in seals:
                 if seal is not None:
-                    self._meet(self._owed, self._logged, (kind, record, seal), report.file)
+                    _meet(self._owed, self._logged, (kind, record, seal), report.file)
         for cursor in self._cursors:
             while cursor.ahead is not None and cursor.ahead.invocation_id <= record:
                 self._take_leaf(cursor)
@@ -237,7 +245,7 @@ class Completeness:
             cited, tuple(self._list_left(self._logged)), tuple(self._list_left(self._owed))
         )
 
-    def _list_left(self, missing: dict[tuple[str, str, str], str]) -> Iterator[Missing]:
+    def _list_left(self, missing: dict[_Line, str]) -> Iterator[Missing]:
         for (kind, of, seal), file in missing.items():
             if of not in self.damaged:
                 yield Missing(file, None, of, seal, kind)
@@ -301,12 +309,8 @@ class Completeness:
                 self._fixed.setdefault(line.invocation_id, []).append(bytes.fromhex(line.seal))
         else:
             self._judge_order(cursor, line)
-            self._meet(
-                self._logged,
-                self._owed,
-                (line.kind, line.invocation_id, line.seal),
-                cursor.view.file,
-            )
+            key = line.kind, line.invocation_id, line.seal
+            _meet(self._logged, self._owed, key, cursor.view.file)
 
     def _judge_order(self, cursor: _Cursor, line: LogLine) -> None:
         """Find a close that stands before the start of its record; one whose start another log
@@ -321,16 +325,6 @@ class Completeness:
             cursor.begun.discard(key)
         elif line.kind == "close":
             cursor.closed_first.add(key)
-
-    @staticmethod
-    def _meet(
-        own: dict[tuple[str, str, str], str],
-        other: dict[tuple[str, str, str], str],
-        key: tuple[str, str, str],
-        file: str,
-    ) -> None:
-        if other.pop(key, None) is None:
-            own[key] = file
 
     def _follow_links(self, report: RecordReport, record: str) -> None:
         ends = (report.trail.started, report.tip)

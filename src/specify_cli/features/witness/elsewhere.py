@@ -12,6 +12,8 @@ from specify_cli.record.seal import open_line
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore
 
+# Records by their ids, each with its files in git: (commit, path).
+Committed = dict[str, list[tuple[str, str]]]
 # Each file of another branch is read up to this size.
 _MAX_BLOB = 64 * 1024 * 1024
 
@@ -39,7 +41,7 @@ def chain_seals(data: bytes) -> set[str]:
     return seals
 
 
-def list_committed(root: str) -> dict[str, list[tuple[str, str]]]:
+def list_committed(root: str) -> Committed:
     """Return the records that other branches brought and this one never had, each with its files:
     (commit, path).
 
@@ -49,7 +51,7 @@ def list_committed(root: str) -> dict[str, list[tuple[str, str]]]:
     return {key: files for key, files in _list_added(root, "--all").items() if key not in here}
 
 
-def _list_added(root: str, *revisions: str) -> dict[str, list[tuple[str, str]]]:
+def _list_added(root: str, *revisions: str) -> Committed:
     top = find_worktree(root)
     folders = (f"{root}/{layout.TRAIL}", f"{root}/{layout.ANNEXES}")
     argv = [
@@ -65,7 +67,7 @@ def _list_added(root: str, *revisions: str) -> dict[str, list[tuple[str, str]]]:
         output = None if top is None else ask_git(top, *argv, "--", *folders)
     except OSError:
         return {}
-    added: dict[str, list[tuple[str, str]]] = {}
+    added: Committed = {}
     for entry in (output or "").split("\0"):
         commit, *paths = entry.split("\n")
         for path in paths:

@@ -10,15 +10,17 @@ says, never a file of the work tree.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from itertools import chain
-from typing import NamedTuple
 
 from doctrine.text import count
 from specify_cli import durable
 from specify_cli.features.approvals.approvals import check_approvals, say_unchecked, say_untouched
-from specify_cli.features.witness.completeness import Completeness, Missing
+from specify_cli.features.witness.completeness import Completeness, Missing, Reached
 from specify_cli.features.witness.elsewhere import (
+    Committed,
     chain_seals,
     holds,
     list_committed,
@@ -53,14 +55,6 @@ _SEAL = re.compile(rb',"~":"([0-9a-f]{64})"}\n')
 _MAX_BLOBS = 64
 
 
-class Assessed(NamedTuple):
-    """The level all records of a set reach, and what is not proven of them, as sentences' ends
-    ("that …")."""
-
-    level: str
-    not_proven: tuple[str, ...]
-
-
 def verify_trail(
     project: Project,
     trust: Trust = Trust(),
@@ -78,11 +72,10 @@ def verify_trail(
     reports = watch.follow(verify_shared(project, engine) if reports is None else reports)
     # Files that belong to no record are looked for, and the logs judged, when every record has been
     # read.
-    judged = judge_set(reports, chain(strays(project), watch.findings()))
-    level, not_proven = watch.assess(judged)
+    judged = watch.assess(judge_set(reports, chain(strays(project), watch.findings())))
     if trust.memory and not judged.count(ERROR):
         watch.remember()
-    return judged._replace(level=level, not_proven=not_proven)
+    return judged
 
 
 def verify_in_trail(
@@ -95,8 +88,8 @@ def verify_in_trail(
     """Return what one record, the links to and from it and the logs say, with the level that this
     record reaches."""
     watch = TrailWatch(project, trust, place.invocation_id)
-    reports = watch.follow(verify_shared(project, engine))
-    own = next(iter([report for report in reports if report.file == place.path]))
+    reports = list(watch.follow(verify_shared(project, engine)))
+    own = next(report for report in reports if report.file == place.path)
     if anchors:
         own = verify_place(project, place, anchors=anchors)
     own_findings = [
@@ -104,9 +97,7 @@ def verify_in_trail(
         for item in watch.findings()
         if item.code.startswith("LOG_") or place.invocation_id in f"{item.file} {item.message}"
     ]
-    judged = judge_set([own], own_findings, anchored=bool(anchors))
-    level, not_proven = watch.assess(judged)
-    return judged._replace(level=level, not_proven=not_proven), own
+    return watch.assess(judge_set([own], own_findings, anchored=bool(anchors))), own
 
 
 class _Loose:
@@ -123,26 +114,19 @@ class _Loose:
             self._lines[report.status] += lines
             self._records += report.status == "closed"
 
-    def describe(self, opened: int) -> list[str]:
-        """Return what is not proven of them, as sentences' ends; `opened` is the number of open
+    def describe(self, opened: int) -> Iterator[str]:
+        """Yield what is not proven of them, as sentences' ends; `opened` is the number of open
         records."""
-        said = []
         if opened:
-            behind = (
-                f" ({count(self._lines['open'], 'line')} behind the last fixed tip)"
-                if self._lines["open"]
-                else ""
-            )
-            said.append(
-                f"that no line was cut off the end of {count(opened, 'open record')}{behind}"
-            )
+            lines = count(self._lines["open"], "line")
+            behind = f" ({lines} behind the last fixed tip)" if self._lines["open"] else ""
+            yield f"that no line was cut off the end of {count(opened, 'open record')}{behind}"
         if self._lines["closed"]:
             lines = count(self._lines["closed"], "line")
-            said.append(
+            yield (
                 f"that {lines} of {count(self._records, 'record')} were not changed before the "
                 "close (no tip was fixed behind them)"
             )
-        return said
 
 
 class TrailWatch:
@@ -155,11 +139,12 @@ class TrailWatch:
         self._logs = Logs(project, trust, self._log.generations())
         self.views = self._logs.views
         self._watch = Completeness(self.views, only)
-        self._approvals = self._imported = self._untouched = self._narrowed = self._hooks_off = 0
-        self._told_once = 0
+        self._counts: Counter[str] = Counter()
+        # What is asked about one record comes together.
+        self._read = lru_cache(maxsize=1)(partial(read_with_annexes, project.root))
         self._loose = _Loose()
         self._unknown: list[Missing] = []
-        self._committed: dict[str, list[tuple[str, str]]] | None = None
+        self._committed: Committed | None = None
 
     def follow(self, reports: Iterable[RecordReport]) -> Iterator[RecordReport]:
         """Yield the reports as they come, each taken in, with what speaks against the approvals on
@@ -169,14 +154,11 @@ class TrailWatch:
                 yield report
                 continue
             if report.trail.approvals or report.trail.annexes:
-                self._approvals += report.trail.approvals
                 report = check_approvals(report, self._project.root, self._trust.signers)
-                self._untouched += report.trail.untouched_approvals
-            self._narrowed += report.trail.narrowed
-            self._hooks_off += report.trail.hooks_off
-            self._told_once += report.trail.told_once
+            for name in ("approvals", "untouched_approvals", "narrowed", "hooks_off", "told_once"):
+                self._counts[name] += getattr(report.trail, name)
             if report.file.startswith(f"{layout.IMPORTED}/"):
-                self._imported += 1
+                self._counts["imported"] += 1
             elif report.invocation_id is not None:
                 fixed = self._watch.take_fixed(report.invocation_id)
                 seals = self._number_seals(report.invocation_id) if fixed else {}
@@ -230,60 +212,59 @@ class TrailWatch:
 
     # --- the level
 
-    def assess(self, judged: SetReport) -> Assessed:
-        """Return the level of a set of which every record was followed and every finding is in
-        `judged`."""
-        watch = self._watch
+    def assess(self, judged: SetReport) -> SetReport:
+        """Return a set of which every record was followed and every finding is in `judged` with
+        its level, and what is not proven of it."""
         if judged.verdict == "empty":
-            return Assessed("none", judged.not_proven)
+            return judged._replace(level="none")
         unlogged = {
             item.invocation_id for item in self._unknown if self._only in (None, item.invocation_id)
         }
-        reached = watch.reach_level(judged, unlogged)
+        reached = self._watch.reach_level(judged, unlogged)
+        not_proven = tuple(self._list_not_proven(reached, unlogged))
+        return judged._replace(level=reached.level, not_proven=not_proven)
+
+    def _list_not_proven(self, reached: Reached, unlogged: set[str]) -> Iterator[str]:
+        """Yield what is not proven, as sentences' ends ("that …")."""
+        watch, counts = self._watch, self._counts
+
+        def say(name: str) -> str:
+            return count(counts[name], "record")
+
         unlinked = (
             f" ({count(len(watch.unlinked), 'record')} without links)" if watch.unlinked else ""
         )
-        missing = reached.list_unproven(unlinked, self._say_unlogged(unlogged), self._say_unseen())
+        yield from reached.list_unproven(unlinked, self._say_unlogged(unlogged), self._say_unseen())
         if any(view.own and view.file.startswith(layout.LOG) for view in self.views):
-            missing.append(
-                f"that nobody who cleans the work tree takes the log away (it lies in {layout.LOG})"
-            )
-        missing += self._loose.describe(watch.open)
-        if self._narrowed:
-            missing.append(
-                f"what the config kept out of {count(self._narrowed, 'record')} (show says what)"
-            )
+            lies = f"it lies in {layout.LOG}"
+            yield f"that nobody who cleans the work tree takes the log away ({lies})"
+        yield from self._loose.describe(watch.open)
+        if counts["narrowed"]:
+            yield f"what the config kept out of {say('narrowed')} (show says what)"
         if dropped := find_unpublished(self._project.root, self._project.git_dir):
-            gone = (
-                f"{count(len(dropped), 'record')} of this clone "
-                f"{'is' if len(dropped) == 1 else 'are'}"
+            gone = f"{count(len(dropped), 'record')} of this clone"
+            are = "is" if len(dropped) == 1 else "are"
+            yield (
+                f"what {gone} {are}: published, and not on this branch any more (doctor says how "
+                "it is again)"
             )
-            missing.append(
-                f"what {gone}: published, and not on this branch any more (doctor says how it "
-                "is again)"
-            )
-        if self._told_once:
-            missing.append(say_told_once(self._told_once))
-        if self._hooks_off:
-            whose = f"{count(self._hooks_off, 'record')}'s agent"
-            missing.append(f"what {whose} did after its hooks were taken out or switched off")
-        if self._imported:
-            missing.append(
-                f"that what was imported ({count(self._imported, 'record')}) is what its source "
-                "holds"
-            )
+        if counts["told_once"]:
+            yield say_told_once(counts["told_once"])
+        if counts["hooks_off"]:
+            whose = f"{say('hooks_off')}'s agent"
+            yield f"what {whose} did after its hooks were taken out or switched off"
+        if counts["imported"]:
+            yield f"that what was imported ({say('imported')}) is what its source holds"
         vouched = sorted(set[str]().union(*self._logs.vouchers.values()))
         if vouched and all(view.name in self._logs.vouchers for view in self.views):
-            missing.append(
-                f"who wrote them, beyond the word of {', '.join(vouched)}, who vouched for the log"
-            )
+            names = ", ".join(vouched)
+            yield f"who wrote them, beyond the word of {names}, who vouched for the log"
         else:
-            missing.append("who wrote them")
-        if self._approvals and self._trust.signers is None:
-            missing.append(say_unchecked(self._approvals))
-        if self._untouched:
-            missing.append(say_untouched(self._untouched))
-        return Assessed(reached.level, tuple(missing))
+            yield "who wrote them"
+        if counts["approvals"] and self._trust.signers is None:
+            yield say_unchecked(counts["approvals"])
+        if counts["untouched_approvals"]:
+            yield say_untouched(counts["untouched_approvals"])
 
     def rank_records(self, invocation_ids: Iterable[str], judged: SetReport) -> dict[str, str]:
         """Return how far each of some whole records is proven, once all findings are there."""
@@ -336,18 +317,13 @@ class TrailWatch:
     # --- what only a look at other places settles
 
     def _explain_cited(self, cited: Iterable[Missing]) -> Iterator[Finding]:
-        reading: dict[str, bytes | None] = {}
         for item in cited:
-            data = self._read_elsewhere(item.invocation_id, reading)
-            if data is not None and holds(data, item.seal):
-                continue
-            where = (
-                None if data is not None else self._find_elsewhere(item.invocation_id, {item.seal})
-            )
+            data = self._read(item.invocation_id)
             detail = f"{item.invocation_id}, seal {item.seal}"
             if data is not None:
-                yield finding("LINK_BROKEN", item.file, detail, item.seq)
-            elif where is not None:
+                if not holds(data, item.seal):
+                    yield finding("LINK_BROKEN", item.file, detail, item.seq)
+            elif where := self._find_elsewhere(item.invocation_id, {item.seal}):
                 place = f"{item.invocation_id} {where}"
                 yield finding("LINK_ELSEWHERE", item.file, place, item.seq)
             elif item.file.startswith(layout.RECORDS) or self._was_published(item.invocation_id):
@@ -357,10 +333,9 @@ class TrailWatch:
                 yield finding("LINK_ELSEWHERE", item.file, reason, item.seq)
 
     def _explain_logged(self, logged: Iterable[Missing]) -> Iterator[Finding]:
-        reading: dict[str, bytes | None] = {}
         absent: dict[str, list[Missing]] = {}
         for item in logged:
-            data = self._read_elsewhere(item.invocation_id, reading)
+            data = self._read(item.invocation_id)
             if data is None:
                 absent.setdefault(item.invocation_id, []).append(item)
             elif not holds(data, item.seal):
@@ -379,14 +354,6 @@ class TrailWatch:
                 yield finding("LOGGED_RECORD_MISSING", items[0].file, invocation_id)
             else:
                 yield finding("LOGGED_ELSEWHERE", items[0].file, f"{invocation_id} {where}")
-
-    def _read_elsewhere(self, invocation_id: str, known: dict[str, bytes | None]) -> bytes | None:
-        """Return the bytes of a record of this project and its annexes; None where there is no such
-        record."""
-        if invocation_id not in known:
-            known.clear()  # what is asked about one record comes together
-            known[invocation_id] = read_with_annexes(self._project.root, invocation_id)
-        return known[invocation_id]
 
     def _find_elsewhere(self, invocation_id: str, seals: set[str]) -> str | None:
         """Return where else this clone has the lines with these seals: in other worktrees, or on
@@ -413,11 +380,11 @@ class TrailWatch:
     def _was_published(self, invocation_id: str) -> bool:
         """Return whether a log on this branch says that a record was closed, and so has to be
         here."""
-        for view in self.views:
-            for _, _, data in self._logs.read_segments(view.name):
-                if f"close {invocation_id} ".encode() in data:
-                    return True
-        return False
+        return any(
+            f"close {invocation_id} ".encode() in data
+            for view in self.views
+            for _, _, data in self._logs.read_segments(view.name)
+        )
 
 
 def watch_trail(project: Project) -> TrailWatch:

@@ -9,7 +9,7 @@ A checkpoint counts as far as a trusted key signed it; whom to trust the caller 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from contextlib import suppress
 from typing import NamedTuple
 
 from doctrine import os
@@ -118,12 +118,8 @@ class Logs:
         )
         own = self._trust.own and self._trust.policy is None
         witnesses = read_witnesses(generation.home) if own else {}
-        view = self._judge(
-            LogView(generation.name, relative, True, leaves, ended=ended),
-            checkpoints,
-            keys,
-            witnesses,
-        )
+        view = LogView(generation.name, relative, True, leaves, ended=ended)
+        view = self._judge(view, checkpoints, keys, witnesses)
         for path, start, data in self.read_segments(generation.name):
             if data != generation.read_bytes(start, len(data)):
                 self._note("LOG_FORKED", path, "it differs from the log it was copied from")
@@ -161,7 +157,7 @@ class Logs:
         for file in list_names(f"{self._project.root}/{folder}"):
             if file.endswith(".enrolled"):
                 trusted += self._note_vouchers(name, f"{self._project.root}/{folder}", file)
-        return self._judge(view, checkpoints, trusted)
+        return self._judge(view, checkpoints, trusted, {})
 
     def _note_vouchers(
         self, name: str, folder: str, file: str, own: Sequence[VerifierKey] | None = None
@@ -188,7 +184,7 @@ class Logs:
         view: LogView,
         candidates: Iterable[tuple[str, Checkpoint | None]],
         keys: Iterable[VerifierKey],
-        witnesses: Mapping[str, VerifierKey] = MappingProxyType({}),
+        witnesses: Mapping[str, VerifierKey],
     ) -> LogView:
         """Return a log with its checkpoints, and how much of it is signed by a trusted key and seen
         by witnesses.
@@ -202,10 +198,9 @@ class Logs:
                 self._note("LOG_UNVERIFIED", file, f"it speaks of the log {item.origin}")
             elif item is not None:
                 checkpoints.append((file, item))
+        memory = self._trust.memory
         remembered = [
-            (self._trust.memory, item)
-            for item in self._trust.remembered
-            if _name_of(item) == view.name
+            (memory, item) for item in self._trust.remembered if _name_of(item) == view.name
         ]
         if checkpoints and (keys or witnesses or self._trust.policy is not None):
             require_cryptography()
@@ -224,11 +219,9 @@ class Logs:
                 if seen is not None:
                     witnessed = max(witnessed, checkpoint.size)
                     self.seen_at = max(self.seen_at, seen)
+        seen_of = min(witnessed, signed)
         return view._replace(
-            checkpoints=tuple(sound),
-            signed=signed,
-            witnessed=min(witnessed, signed),
-            memory=self._trust.memory,
+            checkpoints=tuple(sound), signed=signed, witnessed=seen_of, memory=memory
         )
 
     def _find_witnesses(
@@ -237,7 +230,9 @@ class Logs:
         """Return when the quorum of the policy had seen a checkpoint, in seconds since 1970; None
         if it has not."""
         if checkpoint in self._trust.remembered:
-            return max(1, _modified_at(self._trust.memory))
+            with suppress(OSError):
+                return max(1, int(os.stat(self._trust.memory).st_mtime))
+            return 1
         policy = self._trust.policy
         times = {
             name: at
@@ -270,13 +265,11 @@ class Logs:
         folder = f"{layout.TRAIL_LOG}/{name}"
         names = list_names(f"{self._project.root}/{folder}")
         files = [f"{folder}/{file}" for file in names if file.endswith(".checkpoint")]
-        out: list[tuple[str, Checkpoint | None]] = []
-        for file in files:
-            checkpoint = _read_checkpoint(f"{self._project.root}/{file}")
+        found = [(file, _read_checkpoint(f"{self._project.root}/{file}")) for file in files]
+        for file, checkpoint in found:
             if checkpoint is None:
                 self._note("LOG_UNVERIFIED", file, "it is no checkpoint")
-            out.append((file, checkpoint))
-        return out
+        return found
 
 
 def read_memory(path: str) -> tuple[Checkpoint, ...]:
@@ -314,13 +307,6 @@ def write_memory(path: str, states: Iterable[Checkpoint]) -> None:
 def _name_of(checkpoint: Checkpoint) -> str:
     """Return the folder name of the log a checkpoint speaks of: the end of its origin."""
     return checkpoint.origin.rpartition("/")[2]
-
-
-def _modified_at(path: str) -> int:
-    try:
-        return int(os.stat(path).st_mtime)
-    except OSError:
-        return 0
 
 
 def _read_checkpoint(path: str) -> Checkpoint | None:

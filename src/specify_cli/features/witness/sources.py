@@ -59,7 +59,9 @@ def verify_sources(
         examined = islice(results, len(group))
         try:
             if source.is_archive:
-                yield _judge_archive(source, next(examined), trust.signers)
+                found = next(examined)
+                report = None if found.failure else judge_reports(found, trust.signers)
+                yield Verified(source.name, report, found.failure)
                 continue
             project, _ = load_project(source.path, lenient=True)
             yield Verified(
@@ -99,21 +101,14 @@ def judge_reports(
     """Judge records that are not looked at as a trail: one by itself, a file, those of an
     export."""
     judged = judge_set(examined.reports, examined.proofs.findings, anchored=anchored)
-    judged = judged._replace(
-        proven=", ".join(filter(None, (judged.proven, examined.proofs.proven)))
-    )
+    not_proven = [*judged.not_proven]
     signed = sum(report.trail.approvals for report in examined.reports)
     if signed and signers is None:
-        judged = judged._replace(not_proven=(*judged.not_proven, say_unchecked(signed)))
-    untouched = sum(report.trail.untouched_approvals for report in examined.reports)
-    if untouched:
-        judged = judged._replace(not_proven=(*judged.not_proven, say_untouched(untouched)))
-    return judged
-
-
-def _judge_archive(source: Source, examined: Examined, signers: Signers | None) -> Verified:
-    report = None if examined.failure is not None else judge_reports(examined, signers)
-    return Verified(source.name, report, examined.failure)
+        not_proven.append(say_unchecked(signed))
+    if untouched := sum(report.trail.untouched_approvals for report in examined.reports):
+        not_proven.append(say_untouched(untouched))
+    proven = ", ".join(filter(None, (judged.proven, examined.proofs.proven)))
+    return judged._replace(proven=proven, not_proven=tuple(not_proven))
 
 
 def _list_reports(examined: Iterable[Examined]) -> Iterator[RecordReport]:
@@ -131,7 +126,11 @@ def _examine(trust: Trust, items: Iterable[Item]) -> Iterator[Examined]:
     """Yield what is found of each item, in this process or another."""
     for source, group in group_items(items):
         if source.is_archive:
-            yield from (_examine_archive(item, trust) for item in group)
+            for _ in group:
+                try:
+                    yield verify_export(source.path, trust)
+                except InvocationError as error:
+                    yield Examined([], failure=Failure(error.code, error.message))
             continue
         try:
             require_here(source.path)
@@ -140,13 +139,6 @@ def _examine(trust: Trust, items: Iterable[Item]) -> Iterator[Examined]:
             continue
         for reports in verify_groups((source.path, item.places) for item in group):
             yield Examined(reports)
-
-
-def _examine_archive(item: Item, trust: Trust) -> Examined:
-    try:
-        return verify_export(item.source.path, trust)
-    except InvocationError as error:
-        return Examined([], failure=Failure(error.code, error.message))
 
 
 def _lose(item: Item, why: str) -> Examined:

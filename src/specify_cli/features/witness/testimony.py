@@ -23,7 +23,9 @@ from specify_cli.features.approvals.approvals import (
 from specify_cli.record.record import Entry, Record
 from specify_cli.record.seal import canonical
 
+Statement = dict[str, object]
 SPEC = "testimony-record/0.2"
+_OUTCOMES = {"ok": "confirmed", "denied": "not_attempted", "replayed": "not_attempted"}
 _RISKS = {"external": "high", "idempotent": "medium", "none": "low"}
 
 
@@ -40,14 +42,10 @@ def make_testimony(record: Record, approvals: Iterable[Approval]) -> str:
         _make_entry("scope", opened, f"{_name(opened)}/scope", acts=True, declared_by=opener)
     ]
     for entry in entries:
-        decide = {
-            "started": _decide_request,
-            "tool_call": _decide_call,
-            "gate_decision": _decide_gate,
-        }.get(entry.event)
+        decide = _DECIDE.get(entry.event)
         if decide is None:
             continue
-        at, decision = decide(entry, entries)
+        decision = decide(entry, entries)
         no, yes = denied.get(str(entry.seal)), allowed.get(str(entry.seal))
         if no is not None:
             decision |= {
@@ -62,7 +60,7 @@ def make_testimony(record: Record, approvals: Iterable[Approval]) -> str:
             decision["approval"] = _name(yes)
             statements.append(_describe_approval(yes, _name(entry)))
         decision["proposed_by"] = _describe_actor(get_proposer(record.started, entry.fields))
-        statements.append(_make_entry("decision", at, _name(entry), **decision))
+        statements.append(_make_entry("decision", entry, _name(entry)) | decision)
     statements.sort(key=lambda item: str(item["at"]))
     digest = sha256(b"\n".join(map(canonical, statements))).hexdigest()
     covers = [item["id"] for item in statements]
@@ -77,8 +75,8 @@ def make_testimony(record: Record, approvals: Iterable[Approval]) -> str:
     return "".join(f"{canonical(item).decode('utf-8')}\n" for item in (*statements, last))
 
 
-def _decide_request(entry: Entry, _: list[Entry]) -> tuple[Entry, dict[str, object]]:
-    return entry, {
+def _decide_request(entry: Entry, _: list[Entry]) -> Statement:
+    return {
         "action_type": f"request:{say(entry.fields.get('action'))}",
         "risk_class": "low",
         "risk_source": "x-recorder",
@@ -87,45 +85,46 @@ def _decide_request(entry: Entry, _: list[Entry]) -> tuple[Entry, dict[str, obje
     }
 
 
-def _decide_gate(entry: Entry, _: list[Entry]) -> tuple[Entry, dict[str, object]]:
+def _decide_gate(entry: Entry, _: list[Entry]) -> Statement:
     fields = entry.fields
-    fails = (
-        fields.get("outcome") == "fail"
-        and fields.get("blocking") is True
-        and not fields.get("override")
-    )
-    return entry, {
+    is_blocking = fields.get("blocking") is True and not fields.get("override")
+    return {
         "action_type": f"gate:{say(fields.get('gate'))}",
         "risk_class": "low",
         "risk_source": "policy",
-        "verdict": "refused" if fails else "permitted",
+        "verdict": "refused" if is_blocking and fields.get("outcome") == "fail" else "permitted",
         "reason": say(fields.get("reason_code")),
         "executed": False,
     }
 
 
-def _decide_call(entry: Entry, entries: list[Entry]) -> tuple[Entry, dict[str, object]]:
-    """Return the line at whose time a call was decided, and the decision: what its result says of
-    it."""
+def _decide_call(entry: Entry, entries: list[Entry]) -> Statement:
+    """Return the decision of a call: what its result says of it, at whose time it was decided."""
     fields, end = entry.fields, find_end(entries, entry)
     status = None if end is None else end.fields.get("status", "ok")
-    decision: dict[str, object] = {
+    decision: Statement = {
+        "at": _read_time(end or entry),
         "action_type": say(fields.get("tool")),
         "risk_class": _RISKS.get(say(fields.get("side_effect")), "high"),
         "risk_source": "x-recorder",
         "verdict": "refused" if status == "denied" else "permitted",
         "executed": status in ("ok", "error", "unknown"),
-        "outcome": {"ok": "confirmed", "denied": "not_attempted", "replayed": "not_attempted"}.get(
-            str(status), "unconfirmed"
-        ),
+        "outcome": _OUTCOMES.get(str(status), "unconfirmed"),
         "args_hash": say(fields.get("args_hash")),
     }
     if status == "denied":
         decision["reason"] = "the harness denied it"
-    return end or entry, decision
+    return decision
 
 
-def _describe_approval(item: Approval, decision: str) -> dict[str, object]:
+_DECIDE = {
+    "started": _decide_request,
+    "tool_call": _decide_call,
+    "gate_decision": _decide_gate,
+}
+
+
+def _describe_approval(item: Approval, decision: str) -> Statement:
     """Return an approval with what was signed, so that `ssh-keygen -Y verify` can judge it without
     the record."""
     fields = item.fields
@@ -142,20 +141,20 @@ def _describe_approval(item: Approval, decision: str) -> dict[str, object]:
     )
 
 
-def _make_entry(
-    kind: str, line: Entry | Approval, name: str, **members: object
-) -> dict[str, object]:
-    at = next(
-        line.fields[key] for key in ("started_at", "completed_at", "at") if key in line.fields
-    )
-    return {"spec": SPEC, "type": kind, "id": name, "at": at, **members}
+def _make_entry(kind: str, line: Entry | Approval, name: str, **members: object) -> Statement:
+    return {"spec": SPEC, "type": kind, "id": name, "at": _read_time(line), **members}
+
+
+def _read_time(line: Entry | Approval) -> object:
+    times = ("started_at", "completed_at", "at")
+    return next(line.fields[key] for key in times if key in line.fields)
 
 
 def _name(line: Entry | Approval) -> str:
     return f"inv://{say(line.fields.get('invocation_id'))}/event/{say(line.fields.get('seq'))}"
 
 
-def _describe_actor(who: Mapping[str, object]) -> dict[str, object]:
+def _describe_actor(who: Mapping[str, object]) -> Statement:
     """Return who proposed as an actor: a session of a harness is an agent."""
     kind = {"human": "human", "service": "system"}.get(say(who.get("actor_type")), "agent")
     return {"id": say(who.get("actor_id") or who.get("harness") or "unknown"), "kind": kind}

@@ -9,15 +9,14 @@ was compared. Reading files is the caller's.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypedDict
 
-from doctrine.text import say
+from doctrine.text import count, say
 from specify_cli.libraries.comparison.receipts import RESULTS, Chain, Fields, Receipt, chain_of
 from specify_cli.libraries.comparison.run_parts import (
     NOT_COMPARED,
     PARTS,
-    Compared,
     Difference,
     Side,
     compare_parts,
@@ -40,8 +39,9 @@ MISMATCHES: Mapping[str, str] = {
     "OUTPUT_MISMATCH": "Output hash mismatch at step {step}",
     **dict(PARTS.values()),
 }
-# What receipts hold.
+# What receipts hold, and what two records of ours hold beside them.
 _OF_RECEIPTS = ("steps", "decisions", "outputs")
+_OF_RECORDS = tuple(part for part in PARTS if part != "events")
 WARNINGS = (
     "NOTHING_COMPARED",
     "NOT_COMPARABLE",
@@ -108,22 +108,22 @@ class ReplayResult(NamedTuple):
     message: str
     details: Details
     warnings: tuple[Warned, ...]
-    compared: tuple[str, ...] = _OF_RECEIPTS
     differences: tuple[Difference, ...] | None = None
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """Return the parts that were held against each other."""
+        return _OF_RECEIPTS if self.differences is None else (*_OF_RECEIPTS, *_OF_RECORDS)
 
     @property
     def not_compared(self) -> tuple[str, ...]:
         """Return what was not held against each other, whether it differs or not."""
-        return (
-            *(part for part in PARTS if part != "events" and part not in self.compared),
-            *NOT_COMPARED,
-        )
+        return NOT_COMPARED if self.differences is not None else (*_OF_RECORDS, *NOT_COMPARED)
 
     @property
     def scope(self) -> str:
         """Return what agrees of two runs that match, and of how many steps, as a sentence."""
-        others = self.compared[len(_OF_RECEIPTS) :]
-        more = f"; so do {', '.join(others)}" if others else ""
+        more = "" if self.differences is None else f"; so do {', '.join(_OF_RECORDS)}"
         return (
             f"steps, decisions and outputs match: {self.details['steps_compared']} compared{more}"
         )
@@ -132,9 +132,11 @@ class ReplayResult(NamedTuple):
         """Return the JSON shape `docs/schemas/comparison.json`: four members, and three more for
         records of ours."""
         value: dict[str, object] = {
-            name: getattr(self, name) for name in ("match", "message", "details")
+            "match": self.match,
+            "message": self.message,
+            "details": self.details,
+            "warnings": [item._asdict() for item in self.warnings],
         }
-        value["warnings"] = [item._asdict() for item in self.warnings]
         if self.differences is None:
             return value
         told = {"compared": list(self.compared), "not_compared": list(self.not_compared)}
@@ -175,62 +177,154 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
         receipts if isinstance(receipts, Chain) else chain_of(receipts, side)
         for receipts, side in ((original, "original"), (replay, "replay"))
     )
-    mismatches: list[Mismatch] = []
-    warnings = list(_warn_of_chains(one, two))
-    cut = one.withheld is not None or two.withheld is not None
-    if len(one.receipts) != len(two.receipts) and not cut:
-        counts = len(one.receipts), len(two.receipts)
-        mismatches.append(_differ("STEP_COUNT_MISMATCH", None, "step_count", *counts))
-    other_rules = None not in (one.redaction, two.redaction) and one.redaction != two.redaction
-    _compare_about(one, two, other_rules, mismatches, warnings)
-    pairs = min(len(one.receipts), len(two.receipts))
-    drifted: list[Warned] = []
-    compared, untimed = 0, False
-    for step, (was, now) in enumerate(zip(one.receipts, two.receipts, strict=False)):
-        compared += _compare_step(step, was, now, other_rules, mismatches, warnings)
-        untimed = untimed or None in (was.duration_ms, now.duration_ms)
-        drifted += _warn_of_drift(step, was, now, tolerance_ms)
-    warnings += drifted
-    wider: Compared | None = None
-    if one.side is not None and two.side is not None:
-        wider = compare_parts(one.side, two.side, cut=cut, other_rules=other_rules)
-        shown = tuple(_show_mismatches(one.side, two.side, mismatches))
-        mismatches += [
-            _differ(at.code, at.step, at.field, at.expected, at.actual) for at in wider.differences
-        ]
-        warnings += [_warn_of_part(part, number) for part, number in wider.not_comparable.items()]
-    if not compared and not mismatches:
-        warnings.append(_warn_of_nothing(pairs))
-    codes = {item["code"] for item in mismatches}
+    work = _Comparison(one, two)
+    work.compare_whole()
+    pairs = list(zip(one.receipts, two.receipts, strict=False))
+    compared = sum(work.compare_step(step, *pair) for step, pair in enumerate(pairs))
+    drifted = False
+    for step, (was, now) in enumerate(pairs) if tolerance_ms is not None else ():
+        drifted |= work.warn_of_drift(step, was, now, tolerance_ms or 0)
+    differences = work.compare_parts()
+    if not compared and not work.mismatches:
+        why = "of no step the outputs could be compared"
+        work.warn(
+            "NOTHING_COMPARED", None, why if pairs else "there is no step that both runs have"
+        )
+    codes = {item["code"] for item in work.mismatches}
     if "OUTPUT_MISMATCH" in codes and None in (one.redaction, two.redaction):
-        warnings.append(Warned("REDACTION_UNKNOWN", None, _RULES_UNKNOWN))
-    half_known = any(_is_known_of_one(one, two, name) for name in _ABOUT if name != "request")
+        work.warn("REDACTION_UNKNOWN", None, _RULES_UNKNOWN)
+    untimed = any(None in (was.duration_ms, now.duration_ms) for was, now in pairs)
+    half_known = any(work.is_known_of_one(name) for name in _ABOUT if name != "request")
     details = Details(
-        step_count_match=_answer("STEP_COUNT_MISMATCH" in codes, cut),
+        step_count_match=_answer("STEP_COUNT_MISMATCH" in codes, work.cut),
         step_types_match="STEP_TYPE_MISMATCH" not in codes,
         decisions_match=_answer(bool(codes & _DECIDED), half_known),
-        output_hashes_match=_answer("OUTPUT_MISMATCH" in codes, compared < pairs),
-        timing_match=None if tolerance_ms is None else _answer(bool(drifted), untimed),
+        output_hashes_match=_answer("OUTPUT_MISMATCH" in codes, compared < len(pairs)),
+        timing_match=None if tolerance_ms is None else _answer(drifted, untimed),
         steps_compared=compared,
-        mismatches=mismatches,
+        mismatches=work.mismatches,
     )
     # Two empty chains are equal; two runs of which nothing could be compared are not known to be.
     empty = not (one.receipts or two.receipts or one.about or two.about)
-    match, message = _judge(details, warnings, compared or empty)
-    if wider is None:
-        return ReplayResult(match, message, details, tuple(warnings))
-    parts = (*_OF_RECEIPTS, *(part for part in PARTS if part != "events"))
-    return ReplayResult(
-        match, message, details, tuple(warnings), parts, (*shown, *wider.differences)
-    )
+    match, message = _judge(details, work.warnings, compared or empty)
+    return ReplayResult(match, message, details, tuple(work.warnings), differences)
 
 
-def _warn_of_nothing(pairs: int) -> Warned:
-    """Return the warning that nothing was compared, of so many steps that both runs have."""
-    why = "of no step the outputs could be compared"
-    return Warned(
-        "NOTHING_COMPARED", None, why if pairs else "there is no step that both runs have"
-    )
+class _Comparison:
+    """Two chains, and what was found of them so far."""
+
+    def __init__(self, one: Chain, two: Chain) -> None:
+        self._one, self._two = one, two
+        self.mismatches: list[Mismatch] = []
+        self.warnings: list[Warned] = []
+        self.cut = one.withheld is not None or two.withheld is not None
+        rules = one.redaction, two.redaction
+        self._other_rules = None not in rules and rules[0] != rules[1]
+
+    def warn(self, code: str, step: int | None, message: str) -> None:
+        self.warnings.append(Warned(code, step, message))
+
+    def differ(
+        self, code: str, step: int | None, field: str, expected: object, actual: object
+    ) -> None:
+        self.mismatches.append(
+            Mismatch(code=code, step=step, field=field, expected=expected, actual=actual)
+        )
+
+    def is_known_of_one(self, member: str) -> bool:
+        return (self._one.about.get(member) is None) != (self._two.about.get(member) is None)
+
+    def compare_whole(self) -> None:
+        """Compare how many steps there are and what the runs were about, as far as it is known of
+        both; say what cannot be known of these chains as they were given."""
+        one, two = self._one, self._two
+        if not (one.checked and two.checked):
+            self.warn("INTEGRITY_NOT_CHECKABLE", None, "bare receipts carry no seals to check")
+        for chain, side in ((one, "original"), (two, "replay")):
+            if chain.withheld is not None:
+                why = f"the {side} has lines withheld from seq {chain.withheld} on; no step from "
+                self.warn("NOT_COMPARABLE", None, f"{why}there on is compared")
+        counts = len(one.receipts), len(two.receipts)
+        if counts[0] != counts[1] and not self.cut:
+            self.differ("STEP_COUNT_MISMATCH", None, "step_count", *counts)
+        unknown = list(filter(self.is_known_of_one, _ABOUT))
+        for member, code in _ABOUT.items():
+            was, now = one.about.get(member), two.about.get(member)
+            if member in unknown or was == now:
+                continue
+            if member == "request" and self._other_rules:
+                why = "the requests were redacted by different rules"
+                self.warn("NOT_COMPARABLE", None, why)
+            else:
+                self.differ(code, None, member, was, now)
+        if unknown:
+            self.warn("NOT_COMPARABLE", None, f"known of one run only: {', '.join(unknown)}")
+
+    def compare_step(self, step: int, was: Receipt, now: Receipt) -> bool:
+        """Compare one step of two runs; whether its outputs could be compared."""
+        if was.step_type != now.step_type:
+            self.differ("STEP_TYPE_MISMATCH", step, "step_type", was.step_type, now.step_type)
+        if was.decision != now.decision:
+            self.differ("DECISION_MISMATCH", step, "decision", was.decision, now.decision)
+        # an empty digest is none
+        if not was.output_hash and not now.output_hash and was.decision != "FAIL":
+            self.warn("NOT_COMPARABLE", step, "neither side kept a digest of its output")
+            return False
+        if was.output_hash == now.output_hash:
+            return True
+        why = None
+        if was.output_hash is None or now.output_hash is None:
+            why = "one side kept no digest of its output"
+        elif was.key != now.key:
+            why = "the digests were made with different keys"
+        elif self._other_rules:
+            why = "the runs were redacted by different rules"
+        if why is not None:
+            self.warn("NOT_COMPARABLE", step, why)
+            return False
+        self.differ("OUTPUT_MISMATCH", step, "output_hash", was.output_hash, now.output_hash)
+        return True
+
+    def warn_of_drift(self, step: int, was: Receipt, now: Receipt, tolerance_ms: int) -> bool:
+        """Warn of two durations that are further apart than that."""
+        one, two = was.duration_ms, now.duration_ms
+        if one is None or two is None or abs(one - two) <= tolerance_ms:
+            return False
+        self.warn(
+            "TIMING_DRIFT", step, f"{one} ms and {two} ms are more than {tolerance_ms} ms apart"
+        )
+        return True
+
+    def compare_parts(self) -> tuple[Difference, ...] | None:
+        """Compare what else two records of ours hold; None where these are none."""
+        one, two = self._one.side, self._two.side
+        if one is None or two is None:
+            return None
+        found = compare_parts(one, two, cut=self.cut, other_rules=self._other_rules)
+        shown = [self._show_mismatch(item, one, two) for item in self.mismatches]
+        for item in found.differences:
+            self.differ(item.code, item.step, item.field, item.expected, item.actual)
+        for part, number in found.not_comparable.items():
+            why = f"{part} of {count(number, 'event')}: a side kept none, or masked it otherwise"
+            self.warn("NOT_COMPARABLE", None, why)
+        return (*(item for item in shown if item is not None), *found.differences)
+
+    def _show_mismatch(self, item: Mismatch, one: Side, two: Side) -> Difference | None:
+        """Return what a mismatch of a step is of, and how the texts behind two digests differ."""
+        if item["step"] is None:
+            return None
+        was, now = (side.lines[side.receipts[item["step"]]] for side in (one, two))
+        is_text = item["code"] == "OUTPUT_MISMATCH"
+        return Difference(
+            item["code"],
+            item["step"],
+            f"{item['field'].removesuffix('_hash').replace('_', ' ')} of {name_event(was)}",
+            item["field"],
+            (read_seq(was), read_seq(now)),
+            str(item["expected"]),
+            str(item["actual"]),
+            show_texts(_read_output(was), _read_output(now)) if is_text else (),
+        )
 
 
 def _judge(
@@ -249,29 +343,6 @@ def _judge(
     return True, "Replay matches original"
 
 
-def _show_mismatches(one: Side, two: Side, mismatches: Sequence[Mismatch]) -> Iterator[Difference]:
-    """Yield what each mismatch of a step is of, and how the texts behind two digests differ."""
-    for item in mismatches:
-        if item["step"] is None:
-            continue
-        lines = [side.lines[side.receipts[item["step"]]] for side in (one, two)]
-        texts = (
-            [_read_output(fields) for fields in lines]
-            if item["code"] == "OUTPUT_MISMATCH"
-            else [None, None]
-        )
-        yield Difference(
-            item["code"],
-            item["step"],
-            f"{item['field'].removesuffix('_hash').replace('_', ' ')} of {name_event(lines[0])}",
-            item["field"],
-            (read_seq(lines[0]), read_seq(lines[1])),
-            str(item["expected"]),
-            str(item["actual"]),
-            show_texts(*texts),
-        )
-
-
 def _read_output(fields: Fields) -> str | None:
     """Return what a receipt's line shows of what it came to: a JSON text as its lines, a search as
     what it found."""
@@ -288,112 +359,6 @@ def _read_output(fields: Fields) -> str | None:
     return shown
 
 
-def _warn_of_part(part: str, number: int) -> Warned:
-    many = "event" if number == 1 else "events"
-    return Warned(
-        "NOT_COMPARABLE",
-        None,
-        f"{part} of {number} {many}: a side kept none, or masked it otherwise",
-    )
-
-
-def _warn_of_chains(one: Chain, two: Chain) -> Iterator[Warned]:
-    """Yield what cannot be known of these chains as they were given."""
-    if not (one.checked and two.checked):
-        yield Warned("INTEGRITY_NOT_CHECKABLE", None, "bare receipts carry no seals to check")
-    for chain, side in ((one, "original"), (two, "replay")):
-        if chain.withheld is not None:
-            why = (
-                f"the {side} has lines withheld from seq {chain.withheld} on; no step from "
-                "there on is compared"
-            )
-            yield Warned("NOT_COMPARABLE", None, why)
-
-
-def _compare_step(
-    step: int,
-    was: Receipt,
-    now: Receipt,
-    other_rules: bool,
-    mismatches: list[Mismatch],
-    warnings: list[Warned],
-) -> bool:
-    """Compare one step of two runs; whether its outputs could be compared."""
-    if was.step_type != now.step_type:
-        mismatches.append(
-            _differ("STEP_TYPE_MISMATCH", step, "step_type", was.step_type, now.step_type)
-        )
-    if was.decision != now.decision:
-        mismatches.append(
-            _differ("DECISION_MISMATCH", step, "decision", was.decision, now.decision)
-        )
-    # an empty digest is none
-    if not was.output_hash and not now.output_hash and was.decision != "FAIL":
-        warnings.append(Warned("NOT_COMPARABLE", step, "neither side kept a digest of its output"))
-        return False
-    if was.output_hash == now.output_hash:
-        return True
-    why = _explain_not_comparable(was, now, other_rules)
-    if why is not None:
-        warnings.append(Warned("NOT_COMPARABLE", step, why))
-        return False
-    mismatches.append(
-        _differ("OUTPUT_MISMATCH", step, "output_hash", was.output_hash, now.output_hash)
-    )
-    return True
-
-
-def _warn_of_drift(
-    step: int, was: Receipt, now: Receipt, tolerance_ms: int | None
-) -> Iterator[Warned]:
-    """Yield the warning that two durations are further apart than that."""
-    if tolerance_ms is None or was.duration_ms is None or now.duration_ms is None:
-        return
-    if abs(was.duration_ms - now.duration_ms) > tolerance_ms:
-        why = f"{was.duration_ms} ms and {now.duration_ms} ms are more than {tolerance_ms} ms apart"
-        yield Warned("TIMING_DRIFT", step, why)
-
-
-def _differ(code: str, step: int | None, field: str, expected: object, actual: object) -> Mismatch:
-    return Mismatch(code=code, step=step, field=field, expected=expected, actual=actual)
-
-
 def _answer(differs: bool, open_question: bool) -> bool | None:
     """Return whether two runs agree in one respect; None where not all of it could be compared."""
     return False if differs else None if open_question else True
-
-
-def _is_known_of_one(one: Chain, two: Chain, member: str) -> bool:
-    return (one.about.get(member) is None) != (two.about.get(member) is None)
-
-
-def _compare_about(
-    one: Chain, two: Chain, other_rules: bool, mismatches: list[Mismatch], warnings: list[Warned]
-) -> None:
-    """Compare what two runs were about, as far as it is known of both."""
-    unknown: list[str] = []
-    for member, code in _ABOUT.items():
-        was, now = one.about.get(member), two.about.get(member)
-        if _is_known_of_one(one, two, member):
-            unknown.append(member)
-        elif was != now and member == "request" and other_rules:
-            warnings.append(
-                Warned("NOT_COMPARABLE", None, "the requests were redacted by different rules")
-            )
-        elif was != now:
-            mismatches.append(_differ(code, None, member, was, now))
-    if unknown:
-        warnings.append(
-            Warned("NOT_COMPARABLE", None, f"known of one run only: {', '.join(unknown)}")
-        )
-
-
-def _explain_not_comparable(was: Receipt, now: Receipt, other_rules: bool) -> str | None:
-    """Return why two digests cannot be held against each other, or None where they can."""
-    if was.output_hash is None or now.output_hash is None:
-        return "one side kept no digest of its output"
-    if was.key != now.key:
-        return "the digests were made with different keys"
-    if other_rules:
-        return "the runs were redacted by different rules"
-    return None

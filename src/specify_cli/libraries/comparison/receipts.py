@@ -128,32 +128,31 @@ def read_chain(
     wrong = next((item for item in report.findings if item.severity == "error"), None)
     hidden = {item.seq for item in report.findings if item.code == "WITHHELD"}
     record = fold_entries(entries)
-    if wrong is not None or (record is None and 0 not in hidden):
-        what = (
-            "it has no started line"
-            if wrong is None
-            else f"{wrong.code} at {wrong.place}: {wrong.message}"
-        )
-        raise chain_break(side, None, what)
+    if wrong is not None:
+        raise chain_break(side, None, f"{wrong.code} at {wrong.place}: {wrong.message}")
+    if record is None and 0 not in hidden:
+        raise chain_break(side, None, "it has no started line")
     # Of a withheld line that is not one of the first it cannot be told whether it was a step.
     places = array("I")
     cut: int | None = None
     for at, entry in enumerate(entries):
         seq = entry.fields.get("seq")
-        stands_in = is_stand_in(entry.fields) and seq in hidden
-        if stands_in and seq not in range(_FIRST_STEP) and entry.fields["withheld"] != "recovered":
-            cut = seq if isinstance(seq, int) else None
-            break
-        if not stands_in or seq not in range(_FIRST_STEP):
+        if not (is_stand_in(entry.fields) and seq in hidden):
             places.append(at)
-    lines = change(pick(entries, places), lambda entry: entry.fields)
-    # Where lines are withheld the closing one may be among them; else a run without one is open.
-    completed = (
-        None if record is None else record.completed or (None if hidden else {"outcome": "open"})
-    )
-    started = None if record is None else record.started
-    ordered = order_beside(settle(lines))
+        elif seq not in range(_FIRST_STEP):
+            if entry.fields["withheld"] != "recovered":
+                cut = seq if isinstance(seq, int) else None
+                break
+            places.append(at)
+    ordered = order_beside(settle(change(pick(entries, places), lambda entry: entry.fields)))
     receipts, steps = _read_receipts(ordered)
+    started = completed = None
+    if record is not None:
+        # Where lines are withheld the closing one may be among them; else a run without one is
+        # open.
+        started, completed = record.started, record.completed
+        if completed is None and not hidden:
+            completed = {"outcome": "open"}
     about = about_of(started or {}, completed)
     return Chain(receipts, report.sealed, None, cut, about, Side(ordered, steps)), started
 
@@ -270,30 +269,23 @@ def _make_receipt(fields: Fields, call: Fields) -> Receipt:
         outcome = _DECISIONS.get(str(fields.get("outcome")), "FAIL")
         return Receipt(f"gate:{fields.get('gate')}", outcome, digest_of(decided))
     if event == "tool_result":
-        tool = fields.get("tool") or call.get("tool", "unknown")
-        step_type, decision = f"tool:{tool}", _DECISIONS.get(str(fields.get("status")), "FAIL")
+        step_type = f"tool:{fields.get('tool') or call.get('tool', 'unknown')}"
+        decision = _DECISIONS.get(str(fields.get("status")), "FAIL")
     elif event == "model_call":
-        step_type, decision = (
-            f"model:{fields.get('model')}",
-            "PASS" if fields.get("ok") is True else "FAIL",
-        )
+        step_type = f"model:{fields.get('model')}"
+        decision = "PASS" if fields.get("ok") is True else "FAIL"
     elif event == "retrieval_response":
         step_type, decision = "retrieval", "FAIL" if fields.get("error") is not None else "PASS"
     else:
-        decision = "FAIL" if event == "step_failed" else str(fields.get("decision"))
         step_type = f"step:{fields.get('step_type', 'step')}"
-    output, duration, secret = (
-        fields.get(RESULTS[event]),
-        fields.get("duration_ms"),
-        fields.get("digest_key"),
+        decision = "FAIL" if event == "step_failed" else str(fields.get("decision"))
+    duration = fields.get("duration_ms")
+    output, secret = (
+        None if value is None else str(value)
+        for value in (fields.get(RESULTS[event]), fields.get("digest_key"))
     )
-    return Receipt(
-        step_type,
-        decision,
-        None if output is None else str(output),
-        duration if type(duration) is int else None,
-        None if secret is None else str(secret),
-    )
+    measured = duration if type(duration) is int else None
+    return Receipt(step_type, decision, output, measured, secret)
 
 
 def _check_seals(elements: Sequence[Mapping[str, Any]], side: str) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
@@ -41,15 +42,13 @@ PARTS: Mapping[str, tuple[str, str]] = {
     "artifacts": ("ARTIFACT_MISMATCH", "Artifact mismatch"),
 }
 NOT_COMPARED = (
-    *(
-        "times and durations",
-        "ids",
-        "tokens and costs",
-        "who worked",
-        "thinking",
-        "session changes",
-        "commits",
-    ),
+    "times and durations",
+    "ids",
+    "tokens and costs",
+    "who worked",
+    "thinking",
+    "session changes",
+    "commits",
     "states at checkpoints",
 )
 # event → member → part. What stands in a receipt (outputs, statuses, outcomes) is not here.
@@ -91,7 +90,6 @@ _LOSSES = (
     "not_json",
     "object_not_stored",
 )
-_EQUAL, _DIFFERS, _OPEN = "equal", "differs", "open"
 
 
 class Difference(NamedTuple):
@@ -141,26 +139,22 @@ def compare_parts(one: Side, two: Side, *, cut: bool, other_rules: bool) -> Comp
     places = [_sort_places(side.lines) for side in (one, two)]
     modes = [_read_modes(side.lines) for side in (one, two)]
     found: list[Difference] = []
-    not_comparable: dict[str, int] = {}
+    not_comparable: Counter[str] = Counter()
     for event, members in _MEMBERS.items():
         there = [side.get(event, array("I")) for side in places]
         if len(there[0]) != len(there[1]) and not cut:
             counts = len(there[0]), len(there[1])
-            code, _ = PARTS["events"]
-            found.append(
-                Difference(
-                    code, None, f"number of {event} events", event, (None, None), *counts, ()
-                )
-            )
+            what, code = f"number of {event} events", PARTS["events"][0]
+            found.append(Difference(code, None, what, event, (None, None), *counts, ()))
         for first, second in _pair(one.lines, two.lines, there[0], there[1], members):
             was, now = one.lines[first], two.lines[second]
             for member, part in members.items():
-                verdict = _compare_member(event, member, was, now, modes)
-                if verdict == _OPEN or (
-                    verdict == _DIFFERS and other_rules and _holds_text(event, member)
-                ):
-                    not_comparable[part] = not_comparable.get(part, 0) + 1
-                elif verdict == _DIFFERS:
+                is_equal = _compare_member(event, member, was, now, modes)
+                if is_equal is False and other_rules and _holds_text(event, member):
+                    is_equal = None
+                if is_equal is None:
+                    not_comparable[part] += 1
+                elif not is_equal:
                     found.append(_describe(one, first, (was, now), (event, member, part)))
     found.sort(key=lambda item: (item.step is None, item.step or 0))
     return Compared(tuple(found), not_comparable)
@@ -216,46 +210,43 @@ def _holds_text(event: str, member: str) -> bool:
 
 def _compare_member(
     event: str, member: str, was: Fields, now: Fields, modes: Sequence[Mapping[str, object]]
-) -> str:
-    """Return whether a member is equal in two lines, differs, or cannot be compared."""
+) -> bool | None:
+    """Return whether a member is equal in two lines; None where it cannot be compared."""
     about = EVENTS[event].members[member]
     if about.kind != "captured":
         if about.side and was.get(member) is None and now.get(member) is None:
             kept = all(mode.get(about.side) in ("summary", "full") for mode in modes)
-            return _EQUAL if kept else _OPEN
-        return _EQUAL if was.get(member) == now.get(member) else _DIFFERS
+            return True if kept else None
+        return was.get(member) == now.get(member)
     digests = was.get(f"{member}_hash"), now.get(f"{member}_hash")
     if None not in digests:
-        if was.get("digest_key") != now.get("digest_key"):
-            return _OPEN
-        return _EQUAL if digests[0] == digests[1] else _DIFFERS
+        same_key = was.get("digest_key") == now.get("digest_key")
+        return digests[0] == digests[1] if same_key else None
     sizes = was.get(f"{member}_size"), now.get(f"{member}_size")
     if None not in sizes and sizes[0] != sizes[1]:
-        return _DIFFERS
-    if not all(mode.get(about.side, "off") != "off" for mode in modes):
-        return _OPEN
-    is_there = [
-        digest is not None or size is not None for digest, size in zip(digests, sizes, strict=True)
-    ]
-    return _OPEN if all(is_there) else _DIFFERS if any(is_there) else _EQUAL
+        return False
+    if any(mode.get(about.side, "off") == "off" for mode in modes):
+        return None
+    is_there = [pair != (None, None) for pair in zip(digests, sizes, strict=True)]
+    return None if all(is_there) else not any(is_there)
 
 
 def _describe(
     one: Side, place: int, lines: tuple[Fields, Fields], where: tuple[str, str, str]
 ) -> Difference:
     event, member, part = where
-    expected, actual = (_get_value(fields, member) for fields in lines)
+    was, now = lines
     step = bisect_left(one.receipts, place)
     return Difference(
-        code=PARTS[part][0],
+        PARTS[part][0],
         # the first receipt that does not stand before it
-        step=step if step < len(one.receipts) else None,
-        what=f"{part} of {name_event(lines[0])}",
-        field=f"{event}.{member}",
-        seqs=(read_seq(lines[0]), read_seq(lines[1])),
-        expected=expected,
-        actual=actual,
-        diff=show_texts(*(read_shown(fields.get(member)) for fields in lines)),
+        step if step < len(one.receipts) else None,
+        f"{part} of {name_event(was)}",
+        f"{event}.{member}",
+        (read_seq(was), read_seq(now)),
+        _get_value(was, member),
+        _get_value(now, member),
+        show_texts(read_shown(was.get(member)), read_shown(now.get(member))),
     )
 
 

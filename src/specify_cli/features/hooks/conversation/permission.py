@@ -8,11 +8,13 @@ to it, or until the session goes on without one.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.features.hooks.payload.values import (
-    HookEvent,
+    HookInput,
     compose_approval,
     compute_fingerprint,
 )
@@ -20,29 +22,29 @@ from specify_cli.invocation.bindings import asked_folder, short_digest
 from specify_cli.record import layout
 
 if TYPE_CHECKING:
-    from specify_cli.features.hooks.payload.values import HookInput
+    from specify_cli.features.hooks.payload.site import Site
 
 _MAX_EQUAL = 16
 _GOES_ON = ("prompt", "started", "ended")
 
 
-def follow_request(root: str, harness: str, call: HookInput) -> HookInput:
+def follow_request(at: Site, call: HookInput) -> HookInput:
     """Keep a request for permission; return the result of a permitted call with the approval before
     it."""
     if call.session_id is None:
         return call
-    folder = asked_folder(harness, call.session_id)
+    folder = asked_folder(at.harness, call.session_id)
     if call.permission_request:
-        _keep(root, folder, _name_request(call, call.permission_request))
+        _keep(at.root, folder, _name_request(call, call.permission_request))
     elif call.moment is not None and call.moment.kind in _GOES_ON and call.subagent is None:
-        _forget(root, folder)
+        _forget(at.root, folder)
     elif call.matches_permission and _take(
-        root, folder, _name_request(call, call.matches_permission)
+        at.root, folder, _name_request(call, call.matches_permission)
     ):
         for place, event in enumerate(call.events):
             if event.event == "tool_result" and event.payload.get("status") != "denied":
-                allowed = HookEvent(
-                    "approval", compose_approval(event.payload, "allow"), event.phase, event.call_id
+                allowed = event._replace(
+                    event="approval", payload=compose_approval(event.payload, "allow")
                 )
                 return call._replace(events=(*call.events[:place], allowed, *call.events[place:]))
     return call
@@ -55,35 +57,26 @@ def _name_request(call: HookInput, request: object) -> str:
 def _keep(root: str, folder: str, name: str) -> None:
     with durable.folder(root, folder, create=True) as fd:
         for number in range(_MAX_EQUAL):
-            try:
+            with suppress(FileExistsError):
                 durable.create_exclusive(fd, f"{name}-{number}", b"", durable.PRIVATE)
-                break
-            except FileExistsError:
-                continue
+                return
 
 
 def _take(root: str, folder: str, name: str) -> bool:
     """Take a request that waits; False where none does."""
-    try:
-        with durable.folder(root, folder) as fd:
-            for number in range(_MAX_EQUAL):
-                try:
-                    os.unlink(f"{name}-{number}", dir_fd=fd)
-                except FileNotFoundError:
-                    continue
+    with suppress(FileNotFoundError), durable.folder(root, folder) as fd:
+        for number in range(_MAX_EQUAL):
+            with suppress(FileNotFoundError):
+                os.unlink(f"{name}-{number}", dir_fd=fd)
                 return True
-    except FileNotFoundError:
-        pass
     return False
 
 
 def _forget(root: str, folder: str) -> None:
     """Drop every request of a session that waits: nobody allowed what they were asked."""
-    try:
+    with suppress(FileNotFoundError):
         with durable.folder(root, folder) as fd:
             for name in os.listdir(fd):
                 os.unlink(name, dir_fd=fd)
         with durable.folder(root, layout.ASKED) as fd:
             os.rmdir(folder.rpartition("/")[2], dir_fd=fd)
-    except FileNotFoundError:
-        pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import closing
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
@@ -38,36 +39,35 @@ if TYPE_CHECKING:
 
 def record_session(at: Site, call: HookInput, *, large: bool) -> None:
     """Record what a payload tells of a session, and its events. Raises what a write raises."""
-    root, harness = at.root, at.harness
     if call.is_unknown:
-        record_unknown(root, harness, call, at.home)
-    call = follow_request(root, harness, call)
+        record_unknown(at, call)
+    call = follow_request(at, call)
     if call.moment is not None:
         if call.moment.kind in ("started", "compacted") and call.subagent is None:
-            forget_told(root, harness, call.session_id or "")
-        has_record = record_moment(root, harness, call, call.moment, at.home)
+            forget_told(at.root, at.harness, call.session_id or "")
+        has_record = record_moment(at, call, call.moment)
         begins = call.moment.kind == "prompt" and not has_record
-        if (begins or call.moment.kind == "ended") and opens_by_itself(root, harness):
+        if (begins or call.moment.kind == "ended") and opens_by_itself(at.root, at.harness):
             # loads what opens and closes records
             from specify_cli.features.hooks.conversation import session_record
 
             if begins:
-                session_record.begin_record(root, harness, call, at.home)
+                session_record.begin_record(at, call)
             else:
-                session_record.end_records(root, harness, call.session_id or "", at.home)
+                session_record.end_records(at, call.session_id or "")
     if not call.events:
         return
     mark: str | None = None
     if large:
         call = call._replace(deadline=time.monotonic() + values.REDACTION_SECONDS)
-        mark = _mark_begin(root, harness, call)
+        mark = _mark_begin(at, call)
     placed = place_events(call, at)
     try:
         _append(at, placed)
     except Exception as error:
         _append_otherwise(error, at, call, placed)
     if mark is not None:
-        unlink_below(root, layout.BEGUN, mark)
+        unlink_below(at.root, layout.BEGUN, mark)
 
 
 def record_unbound(at: Site, call: HookInput, failed: Exception | None) -> None:
@@ -84,17 +84,17 @@ def record_unbound(at: Site, call: HookInput, failed: Exception | None) -> None:
 def _append(at: Site, call: HookInput) -> None:
     """Append a payload's events to the record they belong to. Raises Orphan, Recorded, and what a
     write raises."""
-    root, harness, since = at.root, at.harness, None
+    since = None
     if call.starts_record_command is not None:
-        since = mark_call(root, harness, call)
+        since = mark_call(at, call)
         if call.transcript is not None:
-            call = call._replace(started_invocation=find_in_transcript(root, call))
+            call = call._replace(started_invocation=find_in_transcript(at.root, call))
         elif call.printed:
-            call = call._replace(started_invocation=find_begun(root, harness, call, since))
+            call = call._replace(started_invocation=find_begun(at, call, since))
     elif call.events[0].event == "stage_transition":
-        call = follow_subagent(root, harness, call)
+        call = follow_subagent(at, call)
     elif begins_subagent(call.events[0].payload.get("tool")):
-        note_beginning(root, harness, call)
+        note_beginning(at, call)
     if not append_directly(at, call):
         _find_and_append(at, call, since)
 
@@ -102,18 +102,16 @@ def _append(at: Site, call: HookInput) -> None:
 def _find_and_append(at: Site, call: HookInput, since: int | None = None) -> None:
     """Append to the record that a search finds: what the agent was just told outranks what was
     known before."""
-    recorder = find_recorder(at.root, at.harness, call, at.home)
-    try:
+    session = call.session_id or ""
+    with closing(find_recorder(at, call)) as recorder:
         begun = call.started_invocation == recorder.invocation_id
         if begun and call.subagent is None:
-            give_prompt(recorder, at.harness, str(call.session_id))
-        append_call(recorder, at.harness, call)
+            give_prompt(at, recorder, session)
+        append_call(at, recorder, call)
         if begun and since is not None:
-            take_in(recorder, at.harness, str(call.session_id), call.subagent, since)
+            take_in(recorder, at.harness, session, call.subagent, since)
         if begun:
-            look_after(recorder, at.harness, str(call.session_id))
-    finally:
-        recorder.close()
+            look_after(at, recorder, session)
 
 
 def _append_otherwise(error: Exception, at: Site, unplaced: HookInput, placed: HookInput) -> None:
@@ -122,35 +120,30 @@ def _append_otherwise(error: Exception, at: Site, unplaced: HookInput, placed: H
 
     `unplaced` is the call before its events were placed in this project.
     """
-    other = find_elsewhere(at.root, at.harness, unplaced) if isinstance(error, Orphan) else None
+    other = find_elsewhere(at, unplaced) if isinstance(error, Orphan) else None
     if other is not None:
-        there = at._replace(root=other[0])
-        _append(
-            there, place_events(unplaced._replace(started_invocation=other[1], printed=()), there)
-        )
+        there, begun = other
+        call = unplaced._replace(started_invocation=begun, printed=())
+        _append(there, place_events(call, there))
         return
     if isinstance(error, Orphan) and opens_by_itself(at.root, at.harness):
         # loads what opens records
         from specify_cli.features.hooks.conversation.session_record import begin_record
 
-        if begin_record(at.root, at.harness, placed, at.home):
+        if begin_record(at, placed):
             _append(at, placed)
             return
-    keep_lost(at.root, at.git_dir, at.harness, placed, error, at.home)
+    keep_lost(at, placed, error)
 
 
-def _mark_begin(root: str, harness: str, call: HookInput) -> str | None:
+def _mark_begin(at: Site, call: HookInput) -> str | None:
     """Leave a mark that a large payload is being masked: what a killed hook cannot say, doctor
     finds by it."""
     name = f"{os.getpid()}-{time.time_ns()}.json"
-    at = rfc3339(time.time_ns() // 1_000_000)
+    began, event = rfc3339(time.time_ns() // 1_000_000), call.events[-1].event
+    mark = {"at": began, "harness": at.harness[:64], "event": event}
     try:
-        write_small(
-            root,
-            layout.BEGUN,
-            name,
-            {"at": at, "harness": harness[:64], "event": call.events[-1].event},
-        )
+        write_small(at.root, layout.BEGUN, name, mark)
     except (OSError, InvocationError):
         return None
     return name

@@ -7,6 +7,8 @@ with the session. Whoever removes the mark switches this off, and nothing else.
 
 from __future__ import annotations
 
+from contextlib import closing, suppress
+
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
@@ -18,7 +20,7 @@ from specify_cli.invocation.bindings import list_bindings, opens_by_itself, reme
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.invocation.ends.opening import Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.project.config import load_project
+from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.reading.views import fields_of, read_file
@@ -28,8 +30,8 @@ from specify_cli.storage.publishing import prepare
 from specify_cli.storage.store import FileRecordStore
 
 if TYPE_CHECKING:
+    from specify_cli.features.hooks.payload.site import Site
     from specify_cli.features.hooks.payload.values import HookInput
-    from specify_cli.project.config import Project
 
 _NO_PROMPT = "work of a session whose prompts are not kept"
 
@@ -41,17 +43,14 @@ def set_mark(project: Project, harness: str, *, on: bool) -> None:
         prepare(FileRecordStore(project.root, project.config.trail))
     elif not opens_by_itself(project.root, harness):
         return
-    with durable.folder(project.root, layout.OPEN, create=True) as fd:
-        try:
-            if on:
-                durable.create_exclusive(fd, harness, b"", durable.PRIVATE)
-            else:
-                os.unlink(harness, dir_fd=fd)
-        except FileExistsError:
-            pass
+    with durable.folder(project.root, layout.OPEN, create=True) as fd, suppress(FileExistsError):
+        if on:
+            durable.create_exclusive(fd, harness, b"", durable.PRIVATE)
+        else:
+            os.unlink(harness, dir_fd=fd)
 
 
-def begin_record(root: str, harness: str, call: HookInput, home: str | None) -> bool:
+def begin_record(at: Site, call: HookInput) -> bool:
     """Begin a record for a session that works on none; False where this call is no reason to.
     Raises InvocationError.
 
@@ -66,30 +65,33 @@ def begin_record(root: str, harness: str, call: HookInput, home: str | None) -> 
         and not call.closes
     )
     session = call.session_id
-    if session is None or not (works or is_asked) or not opens_by_itself(root, harness):
+    if session is None or not (works or is_asked) or not opens_by_itself(at.root, at.harness):
         return False
     call = call._replace(events=call.events if works else ())
     # Calls made together ask for a record at the same moment: the first begins it.
-    with durable.folder(root, layout.OPEN, wait=durable.LOCK_WAIT_SECONDS):
+    with durable.folder(at.root, layout.OPEN, wait=durable.LOCK_WAIT_SECONDS):
         try:
-            find_recorder(root, harness, call, home).close()
+            find_recorder(at, call).close()
             return True
         except Orphan:
-            _open(root, harness, session, home)
-    recorder = find_recorder(root, harness, call, home)
-    try:
-        give_prompt(recorder, harness, session)
-    finally:
-        recorder.close()
+            _open(at, session)
+    with closing(find_recorder(at, call)) as recorder:
+        give_prompt(at, recorder, session)
     return True
 
 
-def _open(root: str, harness: str, session: str, home: str | None) -> None:
-    executor = ProfileInvocationExecutor(root, home=home)
-    caller = Caller(Actor(harness, "llm", tool=harness), name_writer(harness, session))
-    terms = Terms(opened_by="hook")
-    prompt = read_prompt(root, harness, session) or _NO_PROMPT
-    project, cache = load_project(root, home)
+def _name_caller(at: Site, session: str) -> Caller:
+    """Return the agent of a session as who asks."""
+    actor = Actor(at.harness, "llm", tool=at.harness)
+    return Caller(actor, name_writer(at.harness, session))
+
+
+def _open(at: Site, session: str) -> None:
+    executor = ProfileInvocationExecutor(at.root, home=at.home)
+    caller, terms = _name_caller(at, session), Terms(opened_by="hook")
+    _, text = read_prompt(at, session) or ("", "")
+    prompt = text or _NO_PROMPT
+    project, cache = load_project(at.root, at.home)
     profiles = [profile.profile_id for profile in ProfileRegistry(project.root, cache).all()]
     # What the router refuses has no profile of its own: the first one that can take it stands in.
     attempts = [
@@ -106,11 +108,11 @@ def _open(root: str, harness: str, session: str, home: str | None) -> None:
                 raise
 
 
-def end_records(root: str, harness: str, session: str, home: str | None) -> None:
+def end_records(at: Site, session: str) -> None:
     """Close what hooks began for a session that is over; what its agent began stays open, and the
     next `do` says so."""
-    index, store = Index(root), FileRecordStore(root)
-    for binding in list_bindings(root, harness, session, None):
+    index, store = Index(at.root), FileRecordStore(at.root)
+    for binding in list_bindings(at.root, at.harness, session, None):
         try:
             record = read_file(store.hold(index.resolve(binding.invocation_id)))
         except (InvocationError, OSError):
@@ -118,11 +120,11 @@ def end_records(root: str, harness: str, session: str, home: str | None) -> None
         if record is None or record.completed is not None:
             continue
         if record.started.get("opened_by") != "hook":
-            remember_left_open(root, binding, harness, session)
+            remember_left_open(at.root, binding, at.harness, session)
             continue
-        ProfileInvocationExecutor(root, home=home).complete(
+        ProfileInvocationExecutor(at.root, home=at.home).complete(
             binding.invocation_id,
             outcome=judge_end(fields_of(record)),
             closed_by="hook",
-            caller=Caller(Actor(harness, "llm", tool=harness), name_writer(harness, session)),
+            caller=_name_caller(at, session),
         )

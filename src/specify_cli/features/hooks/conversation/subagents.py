@@ -9,6 +9,7 @@ called a tool which begins a subagent; where two have, it is not known. The mark
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
@@ -25,41 +26,43 @@ from specify_cli.invocation.bindings import (
 from specify_cli.record import layout
 
 if TYPE_CHECKING:
+    from specify_cli.features.hooks.payload.site import Site
     from specify_cli.features.hooks.payload.values import HookInput
 
 
-def note_beginning(root: str, harness: str, call: HookInput) -> None:
+def note_beginning(at: Site, call: HookInput) -> None:
     """Note who has called a tool that begins a subagent; that it has begun takes the mark away."""
     event = call.events[0]
     if event.event == "tool_call" and call.session_id is not None:
         name = short_digest(str(event.payload.get("call_id"))) + ".json"
         mark = {"agent_id": call.subagent, "at": time.time_ns() // 1_000_000}
-        try:
-            write_small(root, _find_folder(harness, call.session_id), name, mark)
-        except (OSError, InvocationError):
-            return  # then it is not known who began the subagent
+        # without it, it is not known who began the subagent
+        with suppress(OSError, InvocationError):
+            write_small(at.root, _find_folder(at.harness, call.session_id), name, mark)
 
 
-def follow_subagent(root: str, harness: str, call: HookInput) -> HookInput:
+def follow_subagent(at: Site, call: HookInput) -> HookInput:
     """Bind a subagent that begins to the record of the one that began it; return the end of one
     with the stage that it leads back to."""
+    root, harness = at.root, at.harness
     session, agent, event = call.session_id, call.subagent, call.events[0]
     if session is None or agent is None:
         return call
+    note_path = _note_path(harness, session, agent)
     try:
         unmark(root, harness, session, agent)
         if event.phase == "pre":
             named = call.parent_agent != session and call.parent_agent
             above = named or _take_mark(root, _find_folder(harness, session))
             begun = {"above": above, "stage": event.payload.get("to")}
-            write_small(root, *_note_path(harness, session, agent), begun)
+            write_small(root, *note_path, begun)
             bound = binding_of(root, harness, session, above) if above else None
             if bound is not None:
                 to = bound.invocation_id, "above", bound.profile_id
                 bind(root, harness, session, agent, *to)
             return call
-        note = read_small(root, *_note_path(harness, session, agent))
-        unlink_below(root, *_note_path(harness, session, agent))
+        note = read_small(root, *note_path)
+        unlink_below(root, *note_path)
         before = note.get("above")
         # of the one that began it, while that goes on
         stage = before and read_small(root, *_note_path(harness, session, before)).get("stage")

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import closing
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.direct import name_writer
-from specify_cli.features.hooks.losses import log_line, logged
-from specify_cli.invocation.bindings import (
-    calls_folder,
-    list_marks,
-    short_digest,
-)
+from specify_cli.features.hooks.losses import LogLine, log_line, logged
+from specify_cli.invocation.bindings import calls_folder, list_marks, short_digest
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
@@ -42,13 +39,9 @@ def take_in_beside(
         if since is None:
             return
         writer = name_writer(harness, named)
-        recorder = Recorder(
-            project, Index(project.root).resolve(invocation_id), cache=cache, writer=writer
-        )
-        try:
+        place = Index(project.root).resolve(invocation_id)
+        with closing(Recorder(project, place, cache=cache, writer=writer)) as recorder:
             take_in(recorder, harness, named, agent, since)
-        finally:
-            recorder.close()
     except (OSError, InvocationError):
         return  # they stay orphans, which doctor counts
 
@@ -65,7 +58,7 @@ def take_in(recorder: Recorder, harness: str, session: str, agent: str | None, s
     named = redact(session, recorder.project.config.redaction).text[:200]
     lines = logged(root, layout.ORPHANS)
     gone = {key for line in lines for key in list_taken(line)}
-    asked = _read_prompt_time(root, harness, session)
+    asked = read_prompt_time(root, harness, session)
     is_turn_known = asked is not None and asked <= since
     begun = rfc3339(since)
     first = rfc3339(asked if asked is not None and is_turn_known else since - _TOGETHER_MILLIS)
@@ -78,21 +71,21 @@ def take_in(recorder: Recorder, harness: str, session: str, agent: str | None, s
     }
     adopted: list[str] = []
     for line in lines:
-        keys, events, at = line.get("keys"), list(_read_events(line)), str(line.get("at"))
+        keys, events, at = list_keys(line), list(_read_events(line)), str(line.get("at"))
         if line.get("harness") != harness or line.get("session") != named or at < first:
             continue
         is_over = any(payload.get("call_id") in over for _, payload in events)
         if at < begun and is_over and not is_turn_known:
             continue
-        if not isinstance(keys, list) or len(keys) != len(events) or set(map(str, keys)) & gone:
+        if not keys or len(keys) != len(events) or not gone.isdisjoint(keys):
             continue
         own = {payload.get("agent") for _, payload in events} == {agent}
         if not own and not (agent is None and is_turn_known):
             continue
         items = [recorder.compose(event, payload) for event, payload in events]
         marked = [item._replace(body={**item.body, "claimed_at": at}) for item in items]
-        recorder.append(marked, dedupe=[str(key) for key in keys], checkpoints=False)
-        adopted += map(str, keys)
+        recorder.append(marked, dedupe=keys, checkpoints=False)
+        adopted += keys
     note_taken(root, adopted)
 
 
@@ -103,7 +96,7 @@ def note_taken(root: str, keys: Collection[str]) -> None:
         log_line(root, layout.ORPHANS, {"at": now, "taken": list(keys)})
 
 
-def _read_prompt_time(root: str, harness: str, session: str) -> int | None:
+def read_prompt_time(root: str, harness: str, session: str) -> int | None:
     """Return when (ms) the newest prompt of a session was told; None where none is known."""
     try:
         path = f"{root}/{layout.PROMPTS}/{short_digest(harness, session)}"
@@ -112,19 +105,18 @@ def _read_prompt_time(root: str, harness: str, session: str) -> int | None:
         return None
 
 
-def list_keys(line: Mapping[str, object]) -> list[str]:
+def list_keys(line: LogLine, member: str = "keys") -> list[str]:
     """Return what tells the events of an orphan from others."""
-    keys = line.get("keys")
+    keys = line.get(member)
     return [str(key) for key in keys] if isinstance(keys, list) else []
 
 
-def list_taken(line: Mapping[str, object]) -> list[str]:
+def list_taken(line: LogLine) -> list[str]:
     """Return the keys of the orphans that a line of their log says a record took in."""
-    keys = line.get("taken")
-    return [str(key) for key in keys] if isinstance(keys, list) else []
+    return list_keys(line, "taken")
 
 
-def _read_events(line: Mapping[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
+def _read_events(line: LogLine) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield the events of an orphan that the log holds whole."""
     events = line.get("events")
     for event in events if isinstance(events, list) and "more" not in line else []:

@@ -9,6 +9,7 @@ and nowhere else. A turn that closed its own record is said as an annex of it.
 from __future__ import annotations
 
 import time
+from contextlib import closing
 
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
@@ -16,6 +17,7 @@ from doctrine.text import make_encodable
 from specify_cli import durable
 from specify_cli.cli.tables.points import call_fill, list_fills
 from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.conversation.take_in import read_prompt_time
 from specify_cli.features.hooks.direct import name_writer
 from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.moments import spell_cost
@@ -26,7 +28,13 @@ from specify_cli.features.hooks.payload.turn_from_transcript import (
     count_tokens,
     read_facts,
 )
-from specify_cli.features.hooks.payload.values import TurnOver, compose_approval
+from specify_cli.features.hooks.payload.values import (
+    HookInput,
+    Members,
+    SessionMoment,
+    TurnOver,
+    compose_approval,
+)
 from specify_cli.features.hooks.search import (
     Orphan,
     Recorded,
@@ -37,7 +45,7 @@ from specify_cli.features.hooks.worktree.gate import look_after
 from specify_cli.invocation.bindings import digest_of_names, short_digest
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
-from specify_cli.project.config import load_project
+from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.seal import open_line
@@ -46,19 +54,16 @@ from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, small_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from doctrine.load import ParseCache
-    from specify_cli.features.hooks.payload.values import HookInput, SessionMoment
-    from specify_cli.project.config import Project
+    from specify_cli.features.hooks.payload.site import Site
 
 _MAX_PROMPT = 64 * 1024
 MAX_TRANSCRIPT = 4 * 1024 * 1024
 
 
-def record_moment(
-    root: str, harness: str, call: HookInput, moment: SessionMoment, home: str | None
-) -> bool:
+def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
     """Record what a hook told of a session; return False where the session works on no record.
 
     Raises InvocationError.
@@ -66,72 +71,56 @@ def record_moment(
     session = call.session_id
     if session is None or (moment.kind == "prompt" and call.subagent is not None):
         return True  # what a subagent is asked stands in the call that began it
-    if moment.kind == "prompt" and not _keep_prompt(root, harness, session, moment, home):
+    if moment.kind == "prompt" and not _keep_prompt(at, session, moment):
         return True
+    is_main = call.subagent is None
     try:
-        recorder = find_recorder(root, harness, call._replace(events=()), home)
+        found = find_recorder(at, call._replace(events=()))
     except Recorded:
         return True
     except Orphan as orphan:
-        if moment.kind == "end" and orphan.closed is not None and call.subagent is None:
-            _append_late(root, harness, session, moment, orphan.closed, home)
-        if moment.kind in ("end", "ended") and call.subagent is None:
-            _merge_transcript(*load_project(root, home), harness, call, moment, home)
+        if moment.kind == "end" and orphan.closed is not None and is_main:
+            _append_late(at, session, moment, orphan.closed)
+        if moment.kind in ("end", "ended") and is_main:
+            _merge_transcript(at, call, moment, *load_project(at.root, at.home))
         return False
-    try:
+    with closing(found) as recorder:
         if moment.kind in ("end", "ended"):
-            look_after(recorder, harness, session)
+            look_after(at, recorder, session)
         facts = TurnFacts()
         if moment.kind in ("prompt", "end", "closing", "interrupted", "ended"):
-            facts = _read_facts(harness, moment)
-            if call.subagent is None and moment.kind != "prompt":
-                cache = recorder.cache or load_project(root, home)[1]
-                _merge_transcript(recorder.project, cache, harness, call, moment, home)
-            own = call.events[0].payload.get("call_id") if call.events else None
-            close_unanswered_calls(
-                recorder,
-                harness,
-                session,
-                call.subagent,
-                facts,
-                except_call=own,
-                every=moment.kind == "ended",
-            )
+            facts = _read_facts(at.harness, moment)
+            if is_main and moment.kind != "prompt":
+                cache = recorder.cache or load_project(at.root, at.home)[1]
+                _merge_transcript(at, call, moment, recorder.project, cache)
+            _close_unanswered_calls(at, call, recorder, facts, every=moment.kind == "ended")
             if moment.kind == "ended" and facts.error is not None:
                 _append_error(recorder, *facts.error)
         if moment.kind == "prompt":
-            give_prompt(recorder, harness, session)
-        elif moment.kind == "end" and (call.subagent is None or moment.text):
-            key = _key(harness, session, moment._replace(key=f"{moment.key} {call.subagent}"))
+            give_prompt(at, recorder, session)
+        elif moment.kind == "end" and (is_main or moment.text):
+            key = _key(at, session, moment._replace(key=f"{moment.key} {call.subagent}"))
             # The transcript that a hook names is the session's: of a subagent it says nothing.
-            own = facts if call.subagent is None else TurnFacts()
-            _append(recorder, "turn", describe_turn(moment, own, call.subagent, harness), key)
+            own = facts if is_main else TurnFacts()
+            turn = describe_turn(moment, own, call.subagent, at.harness)
+            _append(recorder, "turn", turn, key)
         elif moment.kind not in ("end", "closing") and not _is_earlier(moment, recorder):
-            change: dict[str, object] = {"change": moment.kind}
-            more = {"reason": moment.reason, "detail": moment.detail}
-            change |= {name: value for name, value in more.items() if value is not None}
-            _append(recorder, "session_change", change, _key(harness, session, moment))
-    finally:
-        recorder.close()
+            change = describe_session_change(moment)
+            _append(recorder, "session_change", change, _key(at, session, moment))
     return True
 
 
 def _merge_transcript(
-    project: Project,
-    cache: ParseCache,
-    harness: str,
-    call: HookInput,
-    moment: SessionMoment,
-    home: str | None,
+    at: Site, call: HookInput, moment: SessionMoment, project: Project, cache: ParseCache
 ) -> None:
     """Let rooms hold the session's transcript against its records. A failure is left where doctor
     shows it: what hooks told is recorded anyway."""
     over = TurnOver(
-        harness,
+        at.harness,
         call.session_id or "",
         moment.transcript,
         call.cwd or project.root,
-        home,
+        at.home,
         moment.kind == "closing",
         moment.kind in ("end", "closing"),
     )
@@ -141,103 +130,83 @@ def _merge_transcript(
         except (InvocationError, OSError) as error:
             from specify_cli.features.hooks.losses import note_failure  # rare
 
-            note_failure(project.root, project.git_dir, harness, error)
+            note_failure(at, error)
 
 
-def record_unknown(root: str, harness: str, call: HookInput, home: str | None) -> None:
+def record_unknown(at: Site, call: HookInput) -> None:
     """Say once on a session's record that its harness tells an event this version does not know."""
     try:
-        recorder = find_recorder(root, harness, call, home)
+        found = find_recorder(at, call)
     except (Orphan, Recorded):
         return
-    try:
+    with closing(found) as recorder:
         event = redact(call.hook_event, recorder.settings.rules).text
         body = gap(
             "unknown_payload",
             event,
             message="this version does not know what the harness tells by it",
         )
-        key = digest_of_names(harness, str(call.session_id), "unknown", event)[:32]
+        key = _digest(at.harness, call.session_id or "", "unknown", event)
         recorder.append([Composed(body, (), ())], dedupe=[key], checkpoints=False)
-    finally:
-        recorder.close()
 
 
-def read_prompt(root: str, harness: str, session: str) -> str | None:
-    """Return the newest prompt of a session as it was kept, masked; None where there is none, empty
-    where not kept."""
-    prompt = _read_prompt(root, harness, session)
-    return None if prompt is None else prompt[1]
-
-
-def _read_prompt(root: str, harness: str, session: str) -> tuple[str, str] | None:
-    """Return the key of a session's newest prompt, and its text."""
-    folder, name = _prompt_path(harness, session)
+def read_prompt(at: Site, session: str) -> tuple[str, str] | None:
+    """Return the key of a session's newest prompt and its text as it was kept, masked, empty where
+    it was not; None where there is none."""
     try:
-        data = durable.read_below(root, f"{folder}/{name}", 2 * _MAX_PROMPT)
+        path = f"{layout.PROMPTS}/{short_digest(at.harness, session)}"
+        data = durable.read_below(at.root, path, 2 * _MAX_PROMPT)
         key, _, text = data.decode("utf-8").partition("\n")
     except (OSError, InvocationError, ValueError):
         return None
     return key, text
 
 
-def give_prompt(recorder: Recorder, harness: str, session: str) -> None:
+def give_prompt(at: Site, recorder: Recorder, session: str) -> None:
     """Append the newest prompt of a session to a record of it that lacks it."""
-    prompt = _read_prompt(recorder.project.root, harness, session)
-    if prompt is None:
-        return
-    key, text = prompt
-    payload: dict[str, object] = {"text": text} if text else {}
-    _append(recorder, "prompt", payload, digest_of_names(key, "prompt")[:32])
+    prompt = read_prompt(at, session)
+    if prompt is not None:
+        key, text = prompt
+        _append(recorder, "prompt", {"text": text} if text else {}, _digest(key, "prompt"))
 
 
-def close_unanswered_calls(
-    recorder: Recorder,
-    harness: str,
-    session: str,
-    agent: str | None,
-    facts: TurnFacts,
-    *,
-    except_call: object = None,
-    every: bool = False,
+def _close_unanswered_calls(
+    at: Site, call: HookInput, recorder: Recorder, facts: TurnFacts, *, every: bool
 ) -> None:
-    """Write an inferred result for each call of an agent that has none, with `every` for those of
-    its whole session.
-
-    Skips the call with the id `except_call`.
-    """
-    data = FileRecordStore(recorder.project.root).read(recorder.place)
-    for call in list(_iter_open_calls(data)):
-        if (not every and call.get("agent") != agent) or call.get("call_id") == except_call:
+    """Write an inferred result for each other call of an agent that has none, with `every` for
+    those of its whole session."""
+    session = call.session_id or ""
+    own = call.events[0].payload.get("call_id") if call.events else None
+    data = FileRecordStore(at.root).read(recorder.place)
+    for fields in _list_open_calls(data):
+        if (not every and fields.get("agent") != call.subagent) or fields.get("call_id") == own:
             continue
-        writer = call.get("by") or recorder.started.get("session") or {}
+        writer = fields.get("by") or recorder.started.get("session") or {}
         if isinstance(writer, dict) and writer.get("session_id") not in (None, session[:200]):
             continue
-        call_id = str(call.get("call_id"))
+        call_id = str(fields.get("call_id"))
         refusal = facts.denied.get(call_id)
-        payload: dict[str, object] = {
+        payload: Members = {
             "call_id": call_id,
-            "tool": call.get("tool"),
+            "tool": fields.get("tool"),
             "inferred": True,
+            "status": "unknown" if refusal is None else "denied",
         }
-        payload["status"] = "unknown" if refusal is None else "denied"
         if refusal:
             payload["output"] = refusal
-        if call.get("agent") is not None:
-            payload["agent"] = call["agent"]
-        _append(
-            recorder,
-            "tool_result",
-            payload,
-            digest_of_names(harness, session, call_id, "inferred")[:32],
-        )
+        if fields.get("agent") is not None:
+            payload["agent"] = fields["agent"]
+        key = _digest(at.harness, session, call_id, "inferred")
+        _append(recorder, "tool_result", payload, key)
         if refusal is not None:
-            _append(
-                recorder,
-                "approval",
-                compose_approval(payload),
-                digest_of_names(harness, session, call_id, "denied")[:32],
-            )
+            key = _digest(at.harness, session, call_id, "denied")
+            _append(recorder, "approval", compose_approval(payload), key)
+
+
+def describe_session_change(moment: SessionMoment) -> Members:
+    """Return the payload of a change of the session."""
+    members = {"change": moment.kind, "reason": moment.reason, "detail": moment.detail}
+    return {name: text for name, text in members.items() if text is not None}
 
 
 def _append_error(recorder: Recorder, code: str, message: str) -> None:
@@ -246,11 +215,11 @@ def _append_error(recorder: Recorder, code: str, message: str) -> None:
     data = FileRecordStore(recorder.project.root).read(recorder.place)
     if data.rfind(b'"event":"error"') <= data.rfind(b'"event":"prompt"'):
         payload = {"error_code": code[:512], "message": message, "severity": "error"}
-        _append(recorder, "error", payload, digest_of_names(code, message, str(len(data)))[:32])
+        _append(recorder, "error", payload, _digest(code, message, str(len(data))))
 
 
-def _iter_open_calls(data: bytes) -> Iterator[Mapping[str, object]]:
-    """Yield the calls of a record that have no result."""
+def _list_open_calls(data: bytes) -> list[Mapping[str, object]]:
+    """Return the calls of a record that have no result."""
     calls: dict[str, Mapping[str, object]] = {}
     open_calls: dict[str, int] = {}
     for raw in data.split(b"\n"):
@@ -264,20 +233,18 @@ def _iter_open_calls(data: bytes) -> Iterator[Mapping[str, object]]:
         # one told beside a `do` can come before its call
         elif fields.get("event") == "tool_result":
             open_calls[call_id] = open_calls.get(call_id, 0) - 1
-    yield from (fields for call_id, fields in calls.items() if open_calls[call_id] > 0)
+    return [fields for call_id, fields in calls.items() if open_calls[call_id] > 0]
 
 
-def _keep_prompt(
-    root: str, harness: str, session: str, moment: SessionMoment, home: str | None
-) -> bool:
+def _keep_prompt(at: Site, session: str, moment: SessionMoment) -> bool:
     """Keep a prompt, as far as prompts are kept here, until its session begins a record; False if
     told before."""
-    config = load_project(root, home, lenient=True)[0].config
+    config = load_project(at.root, at.home, lenient=True)[0].config
     plain = config.capture_ceiling.get("prompt", "summary") in ("summary", "full") and moment.text
     text = redact(make_encodable(str(moment.text)), config.redaction).text if plain else ""
-    key = _key(harness, session, moment) or short_digest(str(time.time_ns()))
-    folder, name = _prompt_path(harness, session)
-    with durable.folder(root, folder, create=True) as fd:
+    key = _key(at, session, moment) or short_digest(str(time.time_ns()))
+    name = short_digest(at.harness, session)
+    with durable.folder(at.root, layout.PROMPTS, create=True) as fd:
         if (small_file(fd, name) or b"").startswith(key.encode("ascii") + b"\n"):
             return False
         durable.replace(
@@ -287,10 +254,6 @@ def _keep_prompt(
         now = time.time_ns()
         os.utime(name, ns=(now, now), dir_fd=fd, follow_symlinks=False)
     return True
-
-
-def _prompt_path(harness: str, session: str) -> tuple[str, str]:
-    return layout.PROMPTS, short_digest(harness, session)
 
 
 def _read_facts(harness: str, moment: SessionMoment) -> TurnFacts:
@@ -311,7 +274,7 @@ def _read_facts(harness: str, moment: SessionMoment) -> TurnFacts:
 
 def describe_turn(
     moment: SessionMoment, facts: TurnFacts, agent: str | None, harness: str
-) -> dict[str, object]:
+) -> Members:
     """Return the payload of a turn: of a session its own, of a subagent all that it used, as far as
     `facts` are of that subagent's transcript."""
     model = facts.model or (moment.model if agent is None else None)
@@ -321,7 +284,7 @@ def describe_turn(
         "model": model and model[:512],
         "thinking": facts.thinking,
     }
-    payload: dict[str, object] = {name: value for name, value in members.items() if value}
+    payload: Members = {name: value for name, value in members.items() if value}
     tokens = dict(facts.tokens)
     if not tokens and agent is None:
         tokens = count_tokens(moment.tokens, find_dialect(harness))
@@ -334,36 +297,25 @@ def describe_turn(
     return payload
 
 
-def _append_late(
-    root: str,
-    harness: str,
-    session: str,
-    moment: SessionMoment,
-    invocation_id: str,
-    home: str | None,
-) -> None:
+def _append_late(at: Site, session: str, moment: SessionMoment, invocation_id: str) -> None:
     """Say the turn in which a record was closed as an annex of it: its agent's last words come
     after the close."""
-    project, cache = load_project(root, home)
-    place = Index(root).resolve(invocation_id)
-    data = FileRecordStore(root).read(place)
+    project, cache = load_project(at.root, at.home)
+    place = Index(at.root).resolve(invocation_id)
+    data = FileRecordStore(at.root).read(place)
     last = open_line(data.rstrip(b"\n").rpartition(b"\n")[2]).fields or {}
-    folder, name = _prompt_path(harness, session)
-    try:
-        asked = rfc3339(os.stat(f"{root}/{folder}/{name}").st_mtime_ns // 1_000_000)
-    except OSError:
-        asked = ""
-    if last.get("event") != "completed" or str(last.get("completed_at")) < asked:
+    asked = read_prompt_time(at.root, at.harness, session)
+    if last.get("event") != "completed" or (
+        asked is not None and str(last.get("completed_at")) < rfc3339(asked)
+    ):
         return  # the turn is a later one
-    key = _key(harness, session, moment) or short_digest(harness, session)
-    if not is_first_telling(root, key):
+    key = _key(at, session, moment) or short_digest(at.harness, session)
+    if not is_first_telling(at.root, key):
         return
-    recorder = Recorder(project, place, cache=cache, writer=name_writer(harness, session))
-    try:
-        payload = describe_turn(moment, _read_facts(harness, moment), None, harness)
+    writer = name_writer(at.harness, session)
+    with closing(Recorder(project, place, cache=cache, writer=writer)) as recorder:
+        payload = describe_turn(moment, _read_facts(at.harness, moment), None, at.harness)
         recorder.append([recorder.compose("turn", payload)], checkpoints=False)
-    finally:
-        recorder.close()
 
 
 def _is_earlier(moment: SessionMoment, recorder: Recorder) -> bool:
@@ -377,9 +329,13 @@ def _append(recorder: Recorder, event: str, payload: Mapping[str, object], key: 
     recorder.append([recorder.compose(event, payload)], dedupe=[key], checkpoints=False)
 
 
-def _key(harness: str, session: str, moment: SessionMoment) -> str | None:
+def _key(at: Site, session: str, moment: SessionMoment) -> str | None:
     """Return what tells this moment of a session from others; None where the harness gives
     nothing."""
     if moment.key is None:
         return None
-    return digest_of_names(harness, session, moment.kind, moment.key, moment.text or "")[:32]
+    return _digest(at.harness, session, moment.kind, moment.key, moment.text or "")
+
+
+def _digest(*names: str) -> str:
+    return digest_of_names(*names)[:32]

@@ -6,13 +6,9 @@ A call is told once, when it is over, with its arguments in `toolCall` and witho
 
 from __future__ import annotations
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.calls import note_command, runs_command
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import match_first
-
-if TYPE_CHECKING:
-    from specify_cli.features.hooks.payload.values import HookInput, Payload
+from specify_cli.features.hooks.payload.values import HookInput, Members, Payload, match_first
 
 
 class Antigravity(Dialect):
@@ -40,7 +36,7 @@ class Antigravity(Dialect):
         )
 
 
-def _restate(payload: Payload) -> dict[str, object] | None:
+def _restate(payload: Payload) -> Members | None:
     """Return a payload in the words that the other programs share."""
     call = payload.get("toolCall")
     if not isinstance(call, dict):

@@ -11,11 +11,16 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.calls import find_path
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import MAX_INTEGER, match_whole
+from specify_cli.features.hooks.payload.values import (
+    MAX_INTEGER,
+    HookInput,
+    Members,
+    Payload,
+    match_whole,
+)
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
-    from specify_cli.features.hooks.payload.values import HookInput, Payload
 
 _PASSED = (
     *("PreModelSwitch", "UserPromptExpansion", "TaskCreated", "TaskCompleted", "TeammateIdle"),
@@ -53,7 +58,7 @@ class ClaudeCode(Dialect):
                 return "unknown"  # Claude Code goes on without waiting for it
         return "ok"
 
-    def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
+    def read_change(self, args: Payload, output: object, written: str | None) -> Members:
         # of edits alone
         from specify_cli.features.hooks.payload.patches import compose_change, spell_pieces
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.calls import PATCHING_TOOLS, runs_command
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import get_object, match_first
+from specify_cli.features.hooks.payload.values import Payload, get_object, match_first
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
-    from specify_cli.features.hooks.payload.values import Payload
 
 # The status of an item in the transcript → that of the call.
 _ITEM_STATUS = {"completed": "ok", "failed": "error", "declined": "denied"}

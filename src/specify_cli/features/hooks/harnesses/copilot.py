@@ -11,11 +11,10 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.calls import runs_command
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import match_whole
+from specify_cli.features.hooks.payload.values import Members, Payload, match_whole
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
-    from specify_cli.features.hooks.payload.values import Payload
 
 EVENTS = {
     "ErrorOccurred": "error",
@@ -45,7 +44,7 @@ class Copilot(Dialect):
             return "error"
         return _read_command_status(output) if runs_command(payload) else "ok"
 
-    def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
+    def read_change(self, args: Payload, output: object, written: str | None) -> Members:
         # of edits alone
         from specify_cli.features.hooks.payload.patches import compose_change, spell_pieces
 

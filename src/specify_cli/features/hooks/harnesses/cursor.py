@@ -7,13 +7,16 @@ conversation and that of the session above.
 
 from __future__ import annotations
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.calls import find_path
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import HookEvent, compute_fingerprint, match_first
-
-if TYPE_CHECKING:
-    from specify_cli.features.hooks.payload.values import HookInput, Payload
+from specify_cli.features.hooks.payload.values import (
+    HookEvent,
+    HookInput,
+    Members,
+    Payload,
+    compute_fingerprint,
+    match_first,
+)
 
 EVENTS = {
     "beforeShellExecution": "nothing",
@@ -66,7 +69,7 @@ class Cursor(Dialect):
         key = compute_fingerprint(
             (match_first(payload, "generation_id"), path, payload.get("edits"))
         )
-        body: dict[str, object] = {"path": path, "kind": "modify", "ok": True}
+        body: Members = {"path": path, "kind": "modify", "ok": True}
         diff = spell_pieces(payload)
         body |= {} if diff is None else {"diff": diff}
         return call._replace(events=(HookEvent("patch_apply", body, "other", key),))

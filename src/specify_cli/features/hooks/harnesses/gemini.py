@@ -15,11 +15,10 @@ from specify_cli.features.hooks.payload.calls import (
     runs_command,
 )
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import match_first, match_whole
+from specify_cli.features.hooks.payload.values import Payload, match_first, match_whole
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
-    from specify_cli.features.hooks.payload.values import Payload
 
 EVENTS = {
     "BeforeTool": "call",

@@ -10,11 +10,16 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.calls import runs_command
 from specify_cli.features.hooks.payload.dialect import Dialect
-from specify_cli.features.hooks.payload.values import get_object, match_first, match_whole
+from specify_cli.features.hooks.payload.values import (
+    Members,
+    Payload,
+    get_object,
+    match_first,
+    match_whole,
+)
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.turn_from_transcript import Turn
-    from specify_cli.features.hooks.payload.values import Payload
 
 EVENTS = {
     "chat.message": "prompt",
@@ -58,7 +63,7 @@ class Opencode(Dialect):
     def is_refusal(self, payload: Payload, output: object) -> bool:
         return isinstance(output, str) and output.startswith(_REFUSED)
 
-    def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
+    def read_change(self, args: Payload, output: object, written: str | None) -> Members:
         from specify_cli.features.hooks.payload.patches import compose_change  # of edits alone
 
         metadata = get_object(output, "metadata")

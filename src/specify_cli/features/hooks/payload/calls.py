@@ -8,19 +8,18 @@ program that spells it in another way restates its payload in these words first
 
 from __future__ import annotations
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.values import (
     MAX_NAME,
     MAX_PATH,
     HookEvent,
+    HookInput,
+    Members,
+    Payload,
     add_agent,
     compute_fingerprint,
     match_first,
     match_whole,
 )
-
-if TYPE_CHECKING:
-    from specify_cli.features.hooks.payload.values import HookInput, Payload
 
 # Tools that only read, write whole files, edit them, or apply patches, under the names that
 # programs give them.
@@ -67,14 +66,9 @@ def read_ids(payload: Payload, tool: str, args: object) -> tuple[str, str]:
         return call_id, call_id
     name = f"{tool[:64]}:{compute_fingerprint((tool, args))}"
     stamp = payload.get("timestamp")
-    return name, f"{name}@{stamp}"[:MAX_NAME] if isinstance(stamp, (str, int)) and not _is_huge(
-        stamp
-    ) else name
-
-
-def _is_huge(value: object) -> bool:
-    # Python refuses to spell longer ones
-    return type(value) is int and not -(10**30) < value < 10**30
+    # Python refuses to spell longer numbers.
+    is_short = isinstance(stamp, int) and -(10**30) < stamp < 10**30
+    return name, f"{name}@{stamp}"[:MAX_NAME] if is_short or isinstance(stamp, str) else name
 
 
 def build_call(
@@ -88,7 +82,7 @@ def build_call(
     tool, args = read_tool(payload)
     call_id, key = read_ids(payload, tool, args)
     side_effect = "none" if reads else "external"
-    body: dict[str, object] = {"call_id": call_id, "tool": tool, "side_effect": side_effect}
+    body: Members = {"call_id": call_id, "tool": tool, "side_effect": side_effect}
     if args is not None:
         body["args"] = args
     mode = match_first(payload, "permission_mode")
@@ -105,8 +99,7 @@ def begins_subagent(tool: object) -> bool:
 
 def find_path(args: object) -> str | None:
     """Return the file that a tool's arguments name."""
-    for name in _PATHS if isinstance(args, dict) else ():
-        value = args.get(name) if isinstance(args, dict) else None
+    for value in map(args.get, _PATHS) if isinstance(args, dict) else ():
         if isinstance(value, str) and value:
             return value[:MAX_PATH]
     return None

@@ -7,14 +7,13 @@ import time
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload import values
-from specify_cli.features.hooks.payload.values import HookEvent, HookInput
-from specify_cli.invocation.events.event_body import gap
+from specify_cli.features.hooks.payload.values import HookEvent, HookInput, Members
+from specify_cli.invocation.events.event_body import Composed, gap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from specify_cli.invocation.events.event_body import Composed
     from specify_cli.invocation.recorder import Recorder
 
     T = TypeVar("T")
@@ -44,14 +43,12 @@ def _compose_without_texts(recorder: Recorder, event: HookEvent) -> Composed:
     payload, lost = split_texts(event)
     done = recorder.compose(event.event, payload)
     reason = f"masking took longer than {values.REDACTION_SECONDS:g} seconds"
-    return done._replace(
-        gaps=(
-            *(gap("redaction_too_slow", f"{event.event}.{name}", message=reason) for name in lost),
-        )
-    )
+    names = (f"{event.event}.{name}" for name in lost)
+    gaps = tuple(gap("redaction_too_slow", name, message=reason) for name in names)
+    return done._replace(gaps=gaps)
 
 
-def split_texts(event: HookEvent) -> tuple[dict[str, object], list[str]]:
+def split_texts(event: HookEvent) -> tuple[Members, list[str]]:
     """Return an event's payload without the texts that may be long, and the names of those."""
     lost = [name for name in _TEXTS if name in event.payload]
     return {name: value for name, value in event.payload.items() if name not in lost}, lost

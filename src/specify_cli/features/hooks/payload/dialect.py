@@ -35,6 +35,9 @@ from specify_cli.features.hooks.payload.values import (
     MAX_INTEGER,
     NOTHING,
     HookEvent,
+    HookInput,
+    Members,
+    Payload,
     add_agent,
     compose_approval,
     find_cwd,
@@ -45,7 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from specify_cli.features.hooks.payload.values import HookInput, Payload
 
 # The words of Claude Code, which most programs took over; transcripts are read into them, too.
 COMMON_EVENTS: Mapping[str, str] = {
@@ -173,7 +175,7 @@ class Dialect:
         """Return how a call ended by the end of that transcript; None where it does not say."""
         return None
 
-    def read_change(self, args: Payload, output: object, written: str | None) -> dict[str, object]:
+    def read_change(self, args: Payload, output: object, written: str | None) -> Members:
         """Return kind, texts and diff of the file that a tool changed; `written` is the whole of
         it, if known."""
         # of edits alone
@@ -245,7 +247,7 @@ class Dialect:
         """Return a call that was refused before it ran."""
         tool, args = read_tool(payload)
         call_id, key = read_ids(payload, tool, args)
-        body: dict[str, object] = {"call_id": call_id, "tool": tool, "status": "denied"}
+        body: Members = {"call_id": call_id, "tool": tool, "status": "denied"}
         if payload.get("reason") is not None:
             body["output"] = payload["reason"]
         event = HookEvent("tool_result", add_agent(body, call.subagent), "post", key)
@@ -275,7 +277,7 @@ class Dialect:
             status = "denied" if self.is_refusal(payload, output) else "error"
         else:
             status = read_stated_status(output) or self.judge_status(payload, tool, output)
-        body: dict[str, object] = {"call_id": call_id, "tool": tool, "status": status}
+        body: Members = {"call_id": call_id, "tool": tool, "status": status}
         if is_stated:
             body["output"] = output
         for name in ("duration_ms", "duration"):
@@ -313,15 +315,9 @@ class Dialect:
 def _add_denials(call: HookInput) -> HookInput:
     """Return a call with an approval behind each refused one: a claim of the harness, which names
     nobody."""
-    refused = [
-        item
+    denials = [
+        HookEvent("approval", compose_approval(item.payload), item.phase, item.call_id)
         for item in call.events
         if item.event == "tool_result" and item.payload.get("status") == "denied"
     ]
-    if not refused:
-        return call
-    denials = (
-        HookEvent("approval", compose_approval(item.payload), item.phase, item.call_id)
-        for item in refused
-    )
-    return call._replace(events=(*call.events, *denials))
+    return call._replace(events=(*call.events, *denials)) if denials else call

@@ -5,11 +5,13 @@ A hook loads this only for such a payload.
 
 from __future__ import annotations
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.values import (
     MAX_INTEGER,
     MAX_NAME,
     HookEvent,
+    HookInput,
+    Members,
+    Payload,
     SessionMoment,
     add_agent,
     compute_fingerprint,
@@ -17,9 +19,6 @@ from specify_cli.features.hooks.payload.values import (
     match_first,
     match_whole,
 )
-
-if TYPE_CHECKING:
-    from specify_cli.features.hooks.payload.values import HookInput, Payload
 
 # What a change of the session is about: a model, a folder, a file, a server, a session.
 _ABOUT = {
@@ -36,27 +35,21 @@ _AGENT_TYPES = ("agent_type", "agentType", "subagent_type", "agent_name", "agent
 
 def read_session_event(kind: str, payload: Payload, call: HookInput) -> HookInput:
     """Return a call with what an event of this kind (`Dialect` names them) says of its session."""
+    is_main = call.subagent is None
     if kind == "error":
         return call._replace(events=(_build_error(payload),))
     if kind == "subagent_start":
         return call._replace(events=(_build_stage(payload, call.subagent, begins=True),))
     if kind == "subagent_end":
         # Copilot tells the end of a subagent again, with its words and without its id.
-        moment = None if call.subagent is None else read_moment("end", payload)
-        return call._replace(
-            events=(_build_stage(payload, call.subagent, begins=False),), moment=moment
-        )
-    if kind == "prompt":
-        moment = read_moment("prompt", payload)
-        # Qwen Code tells a prompt without words before each answer of the model.
-        return call._replace(moment=moment if moment.text else None)
-    if kind == "main_turn_end":
-        return (
-            call if call.subagent is not None else call._replace(moment=read_moment("end", payload))
-        )
-    if kind == "turn_end":
-        return call._replace(moment=read_moment("end", payload))
-    return call._replace(moment=read_moment(kind, payload))
+        moment = None if is_main else read_moment("end", payload)
+        ended = _build_stage(payload, call.subagent, begins=False)
+        return call._replace(events=(ended,), moment=moment)
+    if kind == "main_turn_end" and not is_main:
+        return call
+    moment = read_moment("end" if kind in ("turn_end", "main_turn_end") else kind, payload)
+    # Qwen Code tells a prompt without words before each answer of the model.
+    return call if kind == "prompt" and not moment.text else call._replace(moment=moment)
 
 
 def read_moment(kind: str, payload: Payload) -> SessionMoment:
@@ -93,14 +86,11 @@ def spell_cost(value: object) -> str | None:
 def _build_stage(payload: Payload, subagent: str | None, *, begins: bool) -> HookEvent:
     """Return the event of a subagent that begins or ends."""
     kind = match_first(payload, *_AGENT_TYPES) or "unknown"
-    stage = f"subagent:{kind}"[:MAX_NAME]
-    to = match_first(payload, "returns_to") or "main"
-    body: dict[str, object] = {"to": stage} if begins else {"from": stage, "to": to}
+    stage, to = f"subagent:{kind}"[:MAX_NAME], match_first(payload, "returns_to") or "main"
+    body: Members = {"to": stage} if begins else {"from": stage, "to": to}
     stated = [payload.get(name) for name in ("task", "generation_id", "timestamp", "duration_ms")]
-    key = subagent or compute_fingerprint((kind, *stated))
-    return HookEvent(
-        "stage_transition", add_agent(body, subagent), "pre" if begins else "post", key
-    )
+    key, phase = subagent or compute_fingerprint((kind, *stated)), "pre" if begins else "post"
+    return HookEvent("stage_transition", add_agent(body, subagent), phase, key)
 
 
 def _build_error(payload: Payload) -> HookEvent:
@@ -113,18 +103,13 @@ def _build_error(payload: Payload) -> HookEvent:
         message = match_first(error, "message") or match_first(get_object(error, "data"), "message")
     elif isinstance(error, str) and error:
         code = error[:MAX_NAME]
-        message = match_whole(payload, "error_details") or match_whole(
-            payload, "last_assistant_message"
-        )
+        message = match_whole(payload, "error_details")
+        message = message or match_whole(payload, "last_assistant_message")
     severity = "warning" if payload.get("recoverable") is True else "error"
-    body: dict[str, object] = {"error_code": code or "unknown", "severity": severity}
+    body: Members = {"error_code": code or "unknown", "severity": severity}
     if message is not None:
         body["message"] = message
     moment = payload.get("timestamp", payload.get("prompt_id"))
     # Without a moment, one error told twice could be two: then nothing tells it from others.
-    return HookEvent(
-        "error",
-        body,
-        "other",
-        "" if moment is None else compute_fingerprint((error, moment, message)),
-    )
+    key = "" if moment is None else compute_fingerprint((error, moment, message))
+    return HookEvent("error", body, "other", key)

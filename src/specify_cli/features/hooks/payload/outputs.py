@@ -8,12 +8,11 @@ that into members of its own, or behind the output; its module says which.
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
-from specify_cli.features.hooks.payload.values import get_object
+from specify_cli.features.hooks.payload.values import Payload, get_object
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from specify_cli.features.hooks.payload.values import Payload
 
 _OUTPUTS = (
     "tool_response",
@@ -70,15 +69,12 @@ def _read_screen_lines(value: list[object]) -> list[str] | None:
     """Return the lines of a screen, each a list of cells with a `text`; None for any other list."""
     lines: list[str] = []
     for line in value:
-        cells = (
-            [cell.get("text") if isinstance(cell, dict) else None for cell in line]
-            if isinstance(line, list)
-            else [None]
-        )
-        texts = [cell for cell in cells if isinstance(cell, str)]
-        if len(texts) != len(cells):
+        if not isinstance(line, list):
             return None
-        lines.append("".join(texts))
+        texts = [cell.get("text") if isinstance(cell, dict) else None for cell in line]
+        if not all(isinstance(text, str) for text in texts):
+            return None
+        lines.append("".join(map(str, texts)))
     return lines if any(lines) else None
 
 
@@ -123,9 +119,8 @@ def judge_exit_code(code: object) -> str | None:
 
 def has_failed(reported: object) -> bool:
     """Return whether a command's result names an exit code that is not 0: `exitCode` or `exit`."""
-    return isinstance(reported, dict) and any(
-        judge_exit_code(reported.get(name)) == "error" for name in ("exitCode", "exit")
-    )
+    codes = map(reported.get, ("exitCode", "exit")) if isinstance(reported, dict) else ()
+    return any(judge_exit_code(code) == "error" for code in codes)
 
 
 # --- which records an output names
@@ -145,17 +140,15 @@ def list_printed_ids(text: str) -> tuple[str, ...]:
     ids: list[str] = []
     for spelled in (text, text.replace("\\", "")):
         for mark in ('"invocation_id": "', '"invocation_id":"', "--invocation-id ", ".jsonl"):
+            is_name = mark == ".jsonl"
             at = spelled.rfind(mark)
             remaining = 10 * _MAX_PRINTED  # an output may be anything
             while at >= 0 and remaining and len(ids) < _MAX_PRINTED:
                 remaining -= 1
-                begin = at - 26 if mark == ".jsonl" else at + len(mark)
-                named = _read_ulid(spelled[begin : begin + 26]) if begin > 0 else None
-                if (
-                    named is not None
-                    and named not in ids
-                    and (mark != ".jsonl" or spelled[begin - 1] == "-")
-                ):
+                begin = at - 26 if is_name else at + len(mark)
+                named = spelled[begin : begin + 26] if begin > 0 else ""
+                is_ulid = len(named) == 26 and named[0] < "8" and _ULID.issuperset(named)
+                if is_ulid and named not in ids and (not is_name or spelled[begin - 1] == "-"):
                     ids.append(named)
                 at = spelled.rfind(mark, 0, at)
         if ids:
@@ -163,29 +156,19 @@ def list_printed_ids(text: str) -> tuple[str, ...]:
     return tuple(ids)
 
 
-def _read_ulid(text: str) -> str | None:
-    return text if len(text) == 26 and text[0] < "8" and _ULID.issuperset(text) else None
-
-
 def _collect_texts(output: object) -> list[str]:
     """Return what a tool printed, wherever its result holds it."""
     if isinstance(output, str):
         return [output]
-    texts: list[str] = []
     if isinstance(output, list):
-        for item in output[:_MAX_PARTS]:
-            texts += _collect_texts(item) if isinstance(item, (str, dict)) else []
-    elif isinstance(output, dict):
-        for name in _TEXTS:
-            value = output.get(name)
-            if isinstance(value, str):
-                texts.append(value)
-            elif isinstance(value, list):
-                members = [
-                    part.get("text") for part in value[:_MAX_PARTS] if isinstance(part, dict)
-                ]
-                texts += [member for member in members if isinstance(member, str)]
-    return texts
+        parts = (item for item in output[:_MAX_PARTS] if isinstance(item, (str, dict)))
+        return [text for part in parts for text in _collect_texts(part)]
+    texts: list[object] = []
+    for value in map(output.get, _TEXTS) if isinstance(output, dict) else ():
+        texts.append(value)
+        if isinstance(value, list):
+            texts += [part.get("text") for part in value[:_MAX_PARTS] if isinstance(part, dict)]
+    return [text for text in texts if isinstance(text, str)]
 
 
 def join_texts(content: object, *keys: str) -> str:

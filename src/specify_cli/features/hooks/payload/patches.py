@@ -5,17 +5,14 @@ A hook loads this only for the result of such a tool.
 
 from __future__ import annotations
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.values import (
     MAX_PATH,
     HookEvent,
-    add_agent,
+    Members,
+    Payload,
     get_object,
     match_whole,
 )
-
-if TYPE_CHECKING:
-    from specify_cli.features.hooks.payload.values import Payload
 
 _KINDS = {"*** Add File: ": "create", "*** Update File: ": "modify", "*** Delete File: ": "delete"}
 _MOVE = "*** Move to: "
@@ -27,14 +24,15 @@ _NEW = ("new_string", "new_str", "newString")
 _NEW_FILE = ("Successfully created and wrote to new file", "Created new file")
 
 
-def build_patches(result: HookEvent, changes: list[dict[str, object]]) -> list[HookEvent]:
+def build_patches(result: HookEvent, changes: list[Members]) -> list[HookEvent]:
     """Return an event for each of these changes, made by the call with this result."""
-    agent = result.payload.get("agent")
     shared = {"ok": result.payload["status"] == "ok", "call_id": result.payload["call_id"]}
+    if "agent" in result.payload:
+        shared["agent"] = result.payload["agent"]
     return [
         HookEvent(
             "patch_apply",
-            add_agent({**change, **shared}, agent if isinstance(agent, str) else None),
+            {**change, **shared},
             "other",
             result.call_id if len(changes) == 1 else f"{result.call_id}#{place}",
         )
@@ -53,9 +51,9 @@ def compose_change(
     before: object = None,
     after: str | None = None,
     diff: str | None = None,
-) -> dict[str, object]:
+) -> Members:
     """Return the members of a change: its kind, and the texts and the diff that are known whole."""
-    change: dict[str, object] = {"kind": "create" if created else "modify"}
+    change: Members = {"kind": "create" if created else "modify"}
     if isinstance(before, str) and not created:
         change["before"] = before
     if after is not None:
@@ -65,7 +63,7 @@ def compose_change(
     return change
 
 
-def read_displayed_change(output: object, written: str | None) -> dict[str, object]:
+def read_displayed_change(output: object, written: str | None) -> Members:
     """Return a change as Gemini CLI and Qwen Code show it to their user (`returnDisplay`).
 
     A new file has the mark `isNewFile`, null for its content before, or is called so.
@@ -103,7 +101,7 @@ def _mark_lines(mark: str, text: str) -> str:
     return "".join(f"{mark}{line}\n" for line in lines)
 
 
-def read_patch(args: object) -> list[dict[str, object]]:
+def read_patch(args: object) -> list[Members]:
     """Return the change of each file that a patch in the form `*** Begin Patch` names, in its
     order.
 
@@ -113,8 +111,8 @@ def read_patch(args: object) -> list[dict[str, object]]:
     text = args
     if isinstance(args, dict):
         text = match_whole(args, "command", "input", "patch", "patchText")
-    files: list[dict[str, object]] = []
-    current: dict[str, object] | None = None
+    files: list[Members] = []
+    current: Members | None = None
     is_whole, lines = False, []
     for line in [*(text.split("\n") if isinstance(text, str) else ()), "*** End Patch"]:
         if not line.startswith("*** ") or line == "*** End of File":
@@ -137,14 +135,14 @@ def read_patch(args: object) -> list[dict[str, object]]:
     return files
 
 
-def _read_whole(lines: list[str]) -> dict[str, object]:
+def _read_whole(lines: list[str]) -> Members:
     """Return the text of a new file, whose lines all have the mark of one that came."""
     added = [line[1:] for line in lines if line.startswith("+")]
     whole = len(added) == sum(map(bool, lines))
     return {"after": "".join(f"{line}\n" for line in added)} if whole else {}
 
 
-def _read_hunks(lines: list[str]) -> dict[str, object]:
+def _read_hunks(lines: list[str]) -> Members:
     """Return the diff of a changed file.
 
     An empty line around the changes comes without its blank, and the first hunk without its mark.

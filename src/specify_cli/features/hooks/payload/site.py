@@ -24,19 +24,20 @@ class Site(NamedTuple):
 
 
 def find_site(
-    harness: str, call: HookInput, folder: str, others: tuple[str, str | None], home: str | None
+    harness: str, call: HookInput, others: tuple[str, str | None], home: str | None
 ) -> Site | None:
     """Return the project a payload belongs to, the one whose open record the session is bound to;
     None for no project.
 
-    `folder` is what the payload names, `others` the hook's own and the one the harness was started
-    in.
+    `others` are the folder of the hook, which counts where the payload names none, and the one the
+    harness was started in.
 
     Whoever can make a folder, a branch or the agent itself, can make it look like a project. So the
     projects around these folders are asked for the session's binding first: those of the folder the
     harness was started in, which is the last, before the others, and each from the outside in. Only
     a session that is bound to no open record goes by its folder. A hook begins no project.
     """
+    folder = call.cwd or others[0]
     folders = (folder, *others)
     around = [
         [] if name is None or name in folders[:place] else _find_projects(name, home)
@@ -77,29 +78,33 @@ def _find_projects(folder: str, home: str | None) -> list[tuple[str, str | None]
 
 def place_events(call: HookInput, at: Site) -> HookInput:
     """Return a call whose events name files as the project does."""
-    elsewhere = _is_elsewhere(at.root, at.folder, at.home)
-    return call._replace(
-        events=tuple(_place_event(event, at.root, at.folder, elsewhere) for event in call.events)
-    )
+    elsewhere = _is_elsewhere(at)
+    return call._replace(events=tuple(_place_event(event, at, elsewhere) for event in call.events))
 
 
-def _place_event(event: HookEvent, root: str, folder: str, elsewhere: bool) -> HookEvent:
+def find_name(at: Site, path: str) -> str | None:
+    """Return the name below the project of a file that a payload names; None of one elsewhere."""
+    return durable.name_below(at.root, os.path.normpath(os.path.join(at.folder, path)))
+
+
+def _place_event(event: HookEvent, at: Site, elsewhere: bool) -> HookEvent:
     """Return an event placed in the project.
 
     A patch gets its path below the project where it lies there; a relative path starts where the
     agent works. A call made in a folder elsewhere names that folder.
     """
     if event.event == "tool_call" and elsewhere:
-        return event._replace(payload={**event.payload, "cwd": folder[:MAX_PATH]})
+        return event._replace(payload={**event.payload, "cwd": at.folder[:MAX_PATH]})
     path = event.payload.get("path")
     if event.event != "patch_apply" or not isinstance(path, str):
         return event
-    name = durable.name_below(root, os.path.normpath(os.path.join(folder, path)))
+    name = find_name(at, path)
     return event._replace(payload={**event.payload, "path": name}) if name else event
 
 
-def _is_elsewhere(root: str, folder: str, home: str | None) -> bool:
+def _is_elsewhere(at: Site) -> bool:
     """Return whether a folder lies outside a project, or in another project within it."""
+    root, folder = at.root, at.folder
     if folder == root:
         return False
     if not f"{os.path.normpath(folder)}/".startswith(f"{root}/"):
@@ -107,5 +112,5 @@ def _is_elsewhere(root: str, folder: str, home: str | None) -> bool:
             return not f"{os.path.realpath(folder)}/".startswith(f"{os.path.realpath(root)}/")
         except (OSError, ValueError):
             return True
-    projects = _find_projects(folder, home)
+    projects = _find_projects(folder, at.home)
     return bool(projects) and projects[0][0] != root

@@ -11,9 +11,11 @@ from specify_cli.features.hooks.payload.outputs import list_printed_ids
 from specify_cli.features.hooks.payload.values import HookInput
 from specify_cli.record.seal import open_line
 from specify_cli.storage.index import Index
-from specify_cli.storage.store import FileRecordStore
+from specify_cli.storage.store import FileRecordStore, Place
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from specify_cli.features.hooks.payload.dialect import Dialect
 
 MAX_TRANSCRIPT = 256 * 1024
@@ -26,17 +28,21 @@ def find_in_transcript(root: str, call: HookInput) -> str | None:
     A transcript may not have come to this call yet; then the last record it names is another.
     """
     data = read_end(str(call.transcript))
-    index, store = Index(root), FileRecordStore(root)
+    index = Index(root)
     for printed in sorted(list_printed_ids(data.decode("utf-8", "replace")), reverse=True):
         try:
-            request = (open_line(store.head(index.resolve(printed))).fields or {}).get(
-                "request_text"
-            )
+            request = read_started(root, index.resolve(printed)).get("request_text")
         except (OSError, InvocationError):
             continue
         if isinstance(request, str) and request and request in str(call.starts_record_command):
             return printed
     return None
+
+
+def read_started(root: str, place: Place) -> Mapping[str, object]:
+    """Return the first line of a record; nothing where it is none. Raises OSError,
+    InvocationError."""
+    return open_line(FileRecordStore(root).head(place)).fields or {}
 
 
 def fill_exit_status(dialect: Dialect, call: HookInput) -> HookInput:

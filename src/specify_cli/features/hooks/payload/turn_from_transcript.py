@@ -98,13 +98,12 @@ class Turn:
         for counts in self._used.values():
             for kind, count in count_tokens(counts, self._dialect).items():
                 tokens[kind] = tokens.get(kind, 0) + count
-        thinking = "\n".join(self.thinking)[:MAX_TEXT]
         return TurnFacts(
             self.text,
             self.model,
             tokens,
             len(self._used),
-            thinking,
+            "\n".join(self.thinking)[:MAX_TEXT],
             self.denied,
             self.error,
             sum(self.costs.values()),
@@ -138,18 +137,17 @@ def count_tokens(counts: Mapping[str, Any], dialect: Dialect) -> dict[str, int]:
 
     Where the program states a total, that decides whether its output holds thinking.
     """
-    found: dict[str, int] = {}
+    found = dict.fromkeys(_KINDS, 0)
     for name, count in counts.items():
-        kind = _COUNTS.get(name)
-        if kind is not None and type(count) is int and 0 < count < _MAX_COUNT:
-            found[kind] = found.get(kind, 0) + count
-    total, thinking = found.pop("total", None), found.get("thinking", 0)
-    sides = found.get("input", 0) + found.get("output", 0)
+        if name in _COUNTS and type(count) is int and 0 < count < _MAX_COUNT:
+            found[_COUNTS[name]] += count
+    total, thinking = found.pop("total"), found["thinking"]
+    sides = found["input"] + found["output"]
     holds_thinking = dialect.output_holds_thinking
-    if thinking and total in (sides, sides + thinking):
+    if total and total in (sides, sides + thinking):
         holds_thinking = total == sides
-    if thinking and not holds_thinking:
-        found["output"] = found.get("output", 0) + thinking
-    if dialect.input_holds_cache and "cache_read" in found:
-        found["input"] = max(0, found.get("input", 0) - found["cache_read"])
+    if not holds_thinking:
+        found["output"] += thinking
+    if dialect.input_holds_cache:
+        found["input"] = max(0, found["input"] - found["cache_read"])
     return {kind: count for kind, count in found.items() if count}

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 else:
     Payload = dict
 
+# The members of an event's payload.
+Members = dict[str, object]
+
 MAX_NAME = 512
 MAX_PATH = 4096
 MAX_INTEGER = 2**53 - 1
@@ -31,7 +34,7 @@ class HookEvent(NamedTuple):
     its session."""
 
     event: str
-    payload: dict[str, object]
+    payload: Members
     phase: str
     call_id: str
 
@@ -148,12 +151,12 @@ def compute_fingerprint(value: object) -> str:
     return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
-def add_agent(body: dict[str, object], subagent: str | None) -> dict[str, object]:
+def add_agent(body: Members, subagent: str | None) -> Members:
     """Return an event's payload with the subagent it is of, if any."""
     return body if subagent is None else {**body, "agent": subagent}
 
 
-def compose_approval(result: Mapping[str, object], decision: str = "deny") -> dict[str, object]:
+def compose_approval(result: Mapping[str, object], decision: str = "deny") -> Members:
     """Return the payload of the approval that belongs to the result of a call which was denied, or
     allowed."""
     members = {name: result[name] for name in ("call_id", "agent") if name in result}

@@ -8,12 +8,23 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
-from specify_cli.features.hooks.settings.harnesses import SCOPES, Harness, fit_events, of_user
-from specify_cli.features.hooks.settings.install import MAX_SETTINGS, SettingsPlace, State, standing
+from specify_cli.features.hooks.settings.harnesses import (
+    SCOPES,
+    Harness,
+    Scope,
+    fit_events,
+    of_user,
+)
+from specify_cli.features.hooks.settings.install import (
+    MAX_SETTINGS,
+    PlaceStatus,
+    SettingsPlace,
+    standing,
+)
 from specify_cli.features.hooks.settings.known import list_harnesses
 
 # What our program answers to `hook --help`, and nobody else's.
@@ -52,15 +63,6 @@ class Program(NamedTuple):
         return None
 
 
-class PlaceStatus(NamedTuple):
-    """A settings file and how things stand in it."""
-
-    scope: Literal["project", "user"]
-    path: str
-    state: State
-    problem: str | None
-
-
 class HarnessStatus(NamedTuple):
     """A harness; `command` is what it runs, `source` the documentation its settings and payloads
     are from."""
@@ -94,19 +96,15 @@ def describe_hooks(program: Program, root: str, home: str | None) -> HooksStatus
     """Return how things stand for every harness, in the project and for the user."""
     rows = []
     for harness in map(fit_to_program, list_harnesses()):
-        candidates = [settings_place(harness, scope, root, home) for scope in SCOPES]
-        there = [standing(place) for place in candidates if place is not None]
+        places = list(map(standing, list_places(harness, root, home)))
         off = describe_off(harness.name, root, home)
         if off is not None:
-            there = [
+            places = [
                 one._replace(state="disabled", problem=off)
                 if one.state in ("current", "outdated")
                 else one
-                for one in there
+                for one in places
             ]
-        places = [
-            PlaceStatus(one.place.scope, one.place.path, one.state, one.problem) for one in there
-        ]
         installed = any(place.state not in ("absent", "foreign", "invalid") for place in places)
         detected = is_detected(harness, root, home)
         about = (harness.name, harness.title, detected, installed, harness.command, harness.source)
@@ -122,11 +120,8 @@ def describe_off(name: str, root: str, home: str | None) -> str | None:
 
     Beside each settings file a harness reads one for this machine alone (`settings.local.json`).
     """
-    harness = next((one for one in list_harnesses(look=False) if one.name == name), None)
-    places = (
-        [] if harness is None else [settings_place(harness, scope, root, home) for scope in SCOPES]
-    )
-    for place in filter(None, places):
+    harnesses = [harness for harness in list_harnesses(look=False) if harness.name == name]
+    for place in (place for harness in harnesses for place in list_places(harness, root, home)):
         for path in (place.relative, place.relative.replace(".json", ".local.json")):
             try:
                 value = json.loads(durable.read_below(place.root, path, MAX_SETTINGS))
@@ -176,7 +171,7 @@ def _ask_program(*words: str) -> subprocess.CompletedProcess[bytes] | None:
 
 
 def settings_place(
-    harness: Harness, scope: Literal["project", "user"], root: str, home: str | None
+    harness: Harness, scope: Scope, root: str, home: str | None
 ) -> SettingsPlace | None:
     """Return where a harness's settings are; None where there is no home folder."""
     if scope == "project":
@@ -189,6 +184,12 @@ def settings_place(
         parent, name = os.path.split(os.path.normpath(moved))
         return SettingsPlace(harness, scope, parent, f"{name}/{harness.user.rpartition('/')[2]}")
     return SettingsPlace(harness, scope, home, harness.user)
+
+
+def list_places(harness: Harness, root: str, home: str | None) -> list[SettingsPlace]:
+    """Return where a harness's settings are, in the project and for the user."""
+    places = (settings_place(harness, scope, root, home) for scope in SCOPES)
+    return [place for place in places if place is not None]
 
 
 def fit_to_program(harness: Harness) -> Harness:
@@ -222,9 +223,7 @@ def _holds_ours_alone(folder: str) -> bool:
     return found > 0
 
 
-def list_in_use(
-    root: str, home: str | None, scope: Literal["project", "user"], *, installing: bool
-) -> list[Harness]:
+def list_in_use(root: str, home: str | None, scope: Scope, *, installing: bool) -> list[Harness]:
     """Return the harnesses in use here; for an uninstall, those whose settings hold something of
     ours."""
     if not installing:

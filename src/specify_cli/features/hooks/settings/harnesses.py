@@ -17,7 +17,6 @@ from specify_cli.features.hooks.feature import HARNESS_NAMES
 from specify_cli.features.hooks.settings.json_text import (
     JsonTextError,
     Node,
-    Style,
     fresh,
     insert,
     is_blank,
@@ -26,8 +25,8 @@ from specify_cli.features.hooks.settings.json_text import (
     style_of,
 )
 
-SCOPES: tuple[Literal["project", "user"], ...] = ("project", "user")
-_KEY = "spec-kitty"
+Scope = Literal["project", "user"]
+SCOPES: tuple[Scope, ...] = ("project", "user")
 
 
 class Harness(NamedTuple):
@@ -69,6 +68,11 @@ class Harness(NamedTuple):
     since: Mapping[str, str] = {}
     tolerant: str = ""
 
+    @property
+    def outer(self) -> str:
+        """Return the key of a settings file under which the hooks stand."""
+        return "spec-kitty" if self.form == "named" else "hooks"
+
 
 def read_row(path: str) -> Harness:
     """Return the harness of the JSON file beside its module (`features/hooks/harnesses`).
@@ -106,13 +110,6 @@ EARLIER_PLUGINS = frozenset(
 )
 
 
-class SettingsEntry(NamedTuple):
-    """One thing that has to be in a settings file: an element of the array at `path`."""
-
-    path: tuple[str, ...]
-    element: dict[str, object]
-
-
 # What this release and earlier ones wrote behind the command.
 _BEHIND = r"(?: >/dev/null(?: 2>&1)?)?(?: \|\| true)?(?:; ?(?:exit 0|true|echo (?:'\{\}'|\{\})))?"
 _MAX_HANDLERS = 200
@@ -133,18 +130,15 @@ def fit_events(harness: Harness, version: str) -> Harness:
     return harness._replace(events=tuple(known))
 
 
-def list_entries(harness: Harness) -> tuple[SettingsEntry, ...]:
-    """Return what an install puts into a settings file, in order."""
-    elements: list[SettingsEntry] = []
-    for event in harness.events:
-        element = dict(harness.handler)
-        if harness.form != "flat":
-            matcher = {"matcher": "*"} if event in harness.matched else {}
-            element = {**matcher, "hooks": [element]}
-        elements.append(
-            SettingsEntry((_KEY if harness.form == "named" else "hooks", event), element)
-        )
-    return tuple(elements)
+def build_elements(harness: Harness) -> dict[str, dict[str, object]]:
+    """Return what an install puts into a settings file, by event: an element of its array."""
+    handler = dict(harness.handler)
+    if harness.form == "flat":
+        return dict.fromkeys(harness.events, handler)
+    return {
+        event: {**({"matcher": "*"} if event in harness.matched else {}), "hooks": [handler]}
+        for event in harness.events
+    }
 
 
 def is_ours(harness: Harness, handler: object) -> bool:
@@ -170,23 +164,25 @@ def with_hooks(text: str, harness: Harness) -> str:
     """Return the text with everything that is missing put in. Raises JsonTextError."""
     if is_blank(text):
         mark = "\ufeff" if text.startswith("\ufeff") else ""
-        return mark + fresh(_build_document(harness))
-    style = style_of(text, _read_root(text, harness))
-    if harness.form == "flat" and _read_root(text, harness).find("version") is None:
-        text = _insert_value(text, harness, (), "version", 1, style)
-    for item in list_entries(harness):
+        version = {"version": 1} if harness.form == "flat" else {}
+        hooks = {event: [element] for event, element in build_elements(harness).items()}
+        return mark + fresh({**version, harness.outer: hooks})
+    root = _read_root(text, harness)
+    style = style_of(text, root)
+    if harness.form == "flat" and root.find("version") is None:
+        text = insert(text, root, "version", 1, style, comments=harness.comments)
+    for event, element in build_elements(harness).items():
         root = _read_root(text, harness)
-        outer = _find_member(text, root, item.path[0], "object")
-        array = None if outer is None else _find_member(text, outer, item.path[1], "array")
+        outer = _find_member(text, root, harness.outer, "object")
+        array = None if outer is None else _find_member(text, outer, event, "array")
+        if array is not None and any(child.node.value == element for child in array.children):
+            continue
+        missing: tuple[Node, str | None, object] = root, harness.outer, {event: [element]}
+        if outer is not None:
+            missing = outer, event, [element]
         if array is not None:
-            if not any(child.node.value == item.element for child in array.children):
-                text = _insert_value(text, harness, item.path, None, item.element, style)
-        elif outer is not None:
-            text = _insert_value(text, harness, item.path[:1], item.path[1], [item.element], style)
-        else:
-            text = _insert_value(
-                text, harness, (), item.path[0], {item.path[1]: [item.element]}, style
-            )
+            missing = array, None, element
+        text = insert(text, *missing, style, comments=harness.comments)
     return text
 
 
@@ -223,16 +219,6 @@ def left_over(value: object, harness: Harness) -> bool:
     return value == {} or (harness.form == "flat" and value == {"version": 1})
 
 
-def _build_document(harness: Harness) -> dict[str, object]:
-    """Return what a new settings file holds."""
-    document: dict[str, object] = {"version": 1} if harness.form == "flat" else {}
-    for item in list_entries(harness):
-        outer = document.setdefault(item.path[0], {})
-        assert isinstance(outer, dict)
-        outer[item.path[1]] = [item.element]
-    return document
-
-
 def _read_root(text: str, harness: Harness) -> Node:
     root = read(text, comments=harness.comments)
     if root.kind != "object":
@@ -259,17 +245,6 @@ def _describe_kind(node: Node) -> str:
     return f"an {node.kind}" if node.kind != "scalar" else json.dumps(node.value)[:40]
 
 
-def _insert_value(
-    text: str, harness: Harness, path: tuple[str, ...], key: str | None, value: object, style: Style
-) -> str:
-    container = _read_root(text, harness)
-    for name in path:
-        child = container.find(name)
-        assert child is not None
-        container = child
-    return insert(text, container, key, value, style, comments=harness.comments)
-
-
 def _iter_handlers(text: str, root: Node, harness: Harness) -> Iterator[tuple[int, ...]]:
     """Yield the way to every handler of ours: the places of children, from the root on. Raises
     JsonTextError.
@@ -286,14 +261,11 @@ def _iter_handlers(text: str, root: Node, harness: Harness) -> Iterator[tuple[in
 
 
 def _walk_handlers(text: str, root: Node, harness: Harness) -> Iterator[tuple[int, ...]]:
-    if harness.form == "named":
-        _find_member(text, root, _KEY, "object")  # another hook's group is another's
-        tops = [place for place, child in enumerate(root.children) if child.node.kind == "object"]
-    else:
-        _find_member(text, root, "hooks", "object")
-        tops = [place for place, child in enumerate(root.children) if child.key == "hooks"]
-    for top in tops:
-        for second, event in enumerate(root.children[top].node.children):
+    _find_member(text, root, harness.outer, "object")  # another hook's group is another's
+    for top, group in enumerate(root.children):
+        if group.node.kind != "object" or (harness.form != "named" and group.key != "hooks"):
+            continue
+        for second, event in enumerate(group.node.children):
             if event.node.kind != "array":
                 continue
             for third, element in enumerate(event.node.children):

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import io
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Literal, NamedTuple
 
 from doctrine import os
@@ -22,6 +24,7 @@ from specify_cli.features.hooks.settings.harnesses import (
     PLUGIN,
     PLUGIN_MARK,
     Harness,
+    Scope,
     left_over,
     presence,
     with_hooks,
@@ -46,7 +49,7 @@ class SettingsPlace(NamedTuple):
     """Where a harness's settings are for a scope."""
 
     harness: Harness
-    scope: Literal["project", "user"]
+    scope: Scope
     root: str
     relative: str
 
@@ -76,23 +79,19 @@ def difference(path: str, before: str | None, after: str | None) -> str:
         "/dev/null" if before is None else f"a/{path}",
         "/dev/null" if after is None else f"b/{path}",
     )
-    parts = difflib.unified_diff(_split_lines(before or ""), _split_lines(after or ""), *names)
+    # Unlike `splitlines`, a file's lines end at line feeds alone.
+    old, new = (list(io.StringIO(text or "")) for text in (before, after))
+    parts = difflib.unified_diff(old, new, *names)
     return "".join(
         part if part.endswith("\n") else f"{part}\n\\ No newline at end of file\n" for part in parts
     )
 
 
-def _split_lines(text: str) -> list[str]:
-    """Return the lines of a text with their line feeds."""
-    lines = [f"{line}\n" for line in text.split("\n")]
-    lines[-1] = lines[-1][:-1]
-    return lines if lines[-1] else lines[:-1]
+class PlaceStatus(NamedTuple):
+    """A settings file and how things stand in it."""
 
-
-class Standing(NamedTuple):
-    """How things stand at one place."""
-
-    place: SettingsPlace
+    scope: Scope
+    path: str
     state: State
     problem: str | None
 
@@ -102,19 +101,10 @@ def install(place: SettingsPlace, *, dry_run: bool = False) -> Change:
     changed."""
     data = _read(place)
     text = None if data is None else _decode_text(place, data)
-    if place.harness.form == "plugin":
-        change = _install_plugin(place, text)
-    else:
-        try:
-            base = "" if text is None else without_hooks(text, place.harness)
-            if text is not None and presence(text, place.harness) == "current":
-                return Change(place, "unchanged", text, text)
-            state = "installed" if base == (text or "") else "updated"
-            change = Change(place, state, text, with_hooks(base, place.harness))
-        except JsonTextError as error:
-            raise _invalid(place, error) from error
-    if not dry_run and change.after is not None and change.state != "unchanged":
-        _write(place, data, change.after.encode("utf-8"))
+    with _explain_form(place):
+        change = _put_in(place, text)
+    if not dry_run and change.state != "unchanged":
+        _write(place, data, change.after)
         if place.harness.form == "plugin" and place.scope == "project":
             _spare_packages(place)
     return change
@@ -127,40 +117,52 @@ def uninstall(place: SettingsPlace, *, dry_run: bool = False) -> Change:
     if data is None:
         return Change(place, "absent", None, None)
     text = _decode_text(place, data)
-    try:
+    with _explain_form(place):
         change = _take_out(place, text)
-    except JsonTextError as error:
-        raise _invalid(place, error) from error
-    if not dry_run and change.after is None:
-        _unspare_packages(place)
-        _write(place, data, None)
-    elif not dry_run and change.after is not None and change.after != text:
-        _write(place, data, change.after.encode("utf-8"))
+    if not dry_run and change.after != text:
+        if change.after is None:
+            _unspare_packages(place)
+        _write(place, data, change.after)
     return change
 
 
-def standing(place: SettingsPlace) -> Standing:
+def standing(place: SettingsPlace) -> PlaceStatus:
     """Return how things stand at one place; a file that cannot be used is a state, not an error."""
+    state: State = "absent"
+    problem = None
     try:
         data = _read(place)
-        if data is None:
-            return Standing(place, "absent", None)
-        text = _decode_text(place, data)
-        if place.harness.form == "plugin":
-            ours: State = "outdated" if _compute_digest(text) in EARLIER_PLUGINS else "edited"
-            state: State = (
-                "current" if text == PLUGIN else ours if text.startswith(PLUGIN_MARK) else "foreign"
-            )
-            return Standing(place, state, None)
-        present = presence(text, place.harness)
-        return Standing(place, "outdated" if present == "partial" else present, None)
-    except JsonTextError as error:
-        return Standing(place, "invalid", _invalid(place, error).message)
+        if data is not None:
+            with _explain_form(place):
+                state = _judge_state(place.harness, _decode_text(place, data))
     except StoredDataError as error:
-        return Standing(place, "invalid", error.message)
+        state, problem = "invalid", error.message
+    return PlaceStatus(place.scope, place.path, state, problem)
+
+
+def _judge_state(harness: Harness, text: str) -> State:
+    if harness.form != "plugin":
+        present = presence(text, harness)
+        return "outdated" if present == "partial" else present
+    if text == PLUGIN:
+        return "current"
+    if not text.startswith(PLUGIN_MARK):
+        return "foreign"
+    return "outdated" if _compute_digest(text) in EARLIER_PLUGINS else "edited"
 
 
 # --- what is to be done
+
+
+def _put_in(place: SettingsPlace, text: str | None) -> Change:
+    harness = place.harness
+    if harness.form == "plugin":
+        return _install_plugin(place, text)
+    base = "" if text is None else without_hooks(text, harness)
+    if text is not None and presence(text, harness) == "current":
+        return Change(place, "unchanged", text, text)
+    state = "installed" if base == (text or "") else "updated"
+    return Change(place, state, text, with_hooks(base, harness))
 
 
 def _take_out(place: SettingsPlace, text: str) -> Change:
@@ -234,11 +236,16 @@ def _edited_plugin(place: SettingsPlace) -> StoredDataError:
     )
 
 
-def _invalid(place: SettingsPlace, error: JsonTextError) -> StoredDataError:
-    return _refuse(
-        f"{place.path}:{error.line}: {error.problem}",
-        f"fix line {error.line} of {place.path}, then run the same command again",
-    )
+@contextmanager
+def _explain_form(place: SettingsPlace) -> Iterator[None]:
+    """Say of a settings file that has not its form where it has not. Raises StoredDataError."""
+    try:
+        yield
+    except JsonTextError as error:
+        raise _refuse(
+            f"{place.path}:{error.line}: {error.problem}",
+            f"fix line {error.line} of {place.path}, then run the same command again",
+        ) from error
 
 
 # --- files
@@ -285,8 +292,9 @@ def _decode_text(place: SettingsPlace, data: bytes) -> str:
         ) from error
 
 
-def _write(place: SettingsPlace, seen: bytes | None, data: bytes | None) -> None:
+def _write(place: SettingsPlace, seen: bytes | None, text: str | None) -> None:
     mode = durable.SHARED if place.scope == "project" else durable.PRIVATE
+    data = None if text is None else text.encode("utf-8")
     write_file(place.root, place.relative, seen, data, mode=mode, label=place.path)
 
 

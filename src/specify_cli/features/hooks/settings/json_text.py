@@ -9,15 +9,11 @@ are mistakes.
 from __future__ import annotations
 
 import json
-import re
-from json.decoder import scanstring  # type: ignore[attr-defined]
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 MAX_DEPTH = 64
 BOM = "\ufeff"
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _SPACE = " \t\r\n"
-_WORDS = (("true", True), ("false", False), ("null", None))
 
 
 class JsonTextError(ValueError):
@@ -75,6 +71,14 @@ def read(text: str, *, comments: bool) -> Node:
     return node
 
 
+def _refuse_constant(name: str) -> NoReturn:
+    """Refuse NaN and the infinities, which Python reads and JSON has not."""
+    raise json.JSONDecodeError("Expecting value", name, 0)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
 class _Reader:
     def __init__(self, text: str, comments: bool) -> None:
         self.text = text
@@ -104,72 +108,61 @@ class _Reader:
         return at
 
     def value(self, at: int, depth: int) -> Node:
-        text = self.text
         if depth > MAX_DEPTH:
-            raise JsonTextError(text, at, f"nested deeper than {MAX_DEPTH}")
-        head = text[at : at + 1]
-        if head == "{":
+            raise JsonTextError(self.text, at, f"nested deeper than {MAX_DEPTH}")
+        if self.text.startswith("{", at):
             return self.collection(at, depth, "object", "}")
-        if head == "[":
+        if self.text.startswith("[", at):
             return self.collection(at, depth, "array", "]")
-        if head == '"':
-            string, end = self.string(at)
-            return Node("scalar", at, end, string)
-        for word, meant in _WORDS:
-            if text.startswith(word, at):
-                return Node("scalar", at, at + len(word), meant)
-        number = _NUMBER.match(text, at)
-        if number is None:
-            raise self._expected("a value", at)
+        return self.scalar(at)
+
+    def scalar(self, at: int) -> Node:
         try:
-            return Node("scalar", at, number.end(), json.loads(number.group()))
+            value, end = _DECODER.raw_decode(self.text, at)
+        except json.JSONDecodeError as error:
+            if error.msg == "Expecting value":
+                raise self._expected("a value", at) from error
+            problem = error.msg[0].lower() + error.msg[1:]
+            raise JsonTextError(self.text, error.pos, problem) from error
         except ValueError as error:
-            raise JsonTextError(text, at, "a number of too many digits") from error
+            raise JsonTextError(self.text, at, "a number of too many digits") from error
+        return Node("scalar", at, end, value)
 
     def _expected(self, what: str, at: int) -> JsonTextError:
         head = self.text[at : at + 1]
         found = f", found {head!r}" if head else ""
         return JsonTextError(self.text, at, f"expected {what}{found}")
 
-    def string(self, at: int) -> tuple[str, int]:
-        if self.text[at : at + 1] != '"':
-            raise self._expected("a string", at)
-        try:
-            value: tuple[str, int] = scanstring(self.text, at + 1, True)
-            return value
-        except json.JSONDecodeError as error:
-            raise JsonTextError(
-                self.text, error.pos, error.msg[0].lower() + error.msg[1:]
-            ) from error
-
     def collection(self, start: int, depth: int, kind: str, close: str) -> Node:
-        children: list[Child] = []
+        text, children = self.text, list[Child]()
         at = self.skip(start + 1)
-        if self.text[at : at + 1] != close:
-            while True:
-                key, begin = None, at
-                if kind == "object":
-                    key, at = self.string(at)
-                    at = self.skip(at)
-                    if self.text[at : at + 1] != ":":
-                        raise JsonTextError(self.text, at, "expected a colon behind the key")
-                    at = self.skip(at + 1)
-                node = self.value(at, depth + 1)
-                children.append(Child(key, begin, node))
-                at = self.skip(node.end)
-                if self.text[at : at + 1] == close:
-                    break
-                if self.text[at : at + 1] != ",":
-                    raise JsonTextError(self.text, at, f"expected a comma or {close}")
+        while not text.startswith(close, at):
+            if children:
+                if not text.startswith(",", at):
+                    raise JsonTextError(text, at, f"expected a comma or {close}")
                 at = self.skip(at + 1)
-                if self.text[at : at + 1] == close:
-                    raise JsonTextError(self.text, at, f"a comma before {close}")
-        value: object
+                if text.startswith(close, at):
+                    raise JsonTextError(text, at, f"a comma before {close}")
+            key, begin = None, at
+            if kind == "object":
+                key, at = self.key(at)
+            node = self.value(at, depth + 1)
+            children.append(Child(key, begin, node))
+            at = self.skip(node.end)
+        value: object = [child.node.value for child in children]
         if kind == "object":
             value = {child.key: child.node.value for child in children}
-        else:
-            value = [child.node.value for child in children]
         return Node(kind, start, at + 1, value, tuple(children))
+
+    def key(self, at: int) -> tuple[str, int]:
+        """Return the key of a member, and the place of its value."""
+        if not self.text.startswith('"', at):
+            raise self._expected("a string", at)
+        key = self.scalar(at)
+        at = self.skip(key.end)
+        if not self.text.startswith(":", at):
+            raise JsonTextError(self.text, at, "expected a colon behind the key")
+        return str(key.value), self.skip(at + 1)
 
 
 def style_of(text: str, root: Node) -> Style:
@@ -192,30 +185,24 @@ def insert(
     """Return the text with one more member or element at the end of a container."""
     own = _read_line_indent(text, container.start)
     children = container.children
-    if style.one_line or (children and "\n" not in text[container.start : children[-1].node.end]):
+    last = children[-1].node.end if children else container.start + 1
+    if style.one_line or (children and "\n" not in text[container.start : last]):
         spelled = _spell_member(key, json.dumps(value, ensure_ascii=False))
-        at = children[-1].node.end if children else container.start + 1
-        return _splice(text, (at, at, f", {spelled}" if children else spelled))
+        return _splice(text, (last, last, f", {spelled}" if children else spelled))
     inner = _find_indent(text, children[0].start) if children else None
-    inner = own + style.unit if inner is None else inner
+    begin = style.newline + (own + style.unit if inner is None else inner)
     lines = json.dumps(value, ensure_ascii=False, indent=style.unit).split("\n")
-    spelled = f"{style.newline}{inner}" + _spell_member(key, f"{style.newline}{inner}".join(lines))
+    spelled = begin + _spell_member(key, begin.join(lines))
     if not children:
         closing = "" if "\n" in text[container.start : container.end] else style.newline + own
-        at = container.start + 1
-        return _splice(text, (at, at, spelled + closing))
-    last = children[-1].node.end
-    line_end = text.find("\n", last)
-    line_end = line_end - 1 if line_end > 0 and text[line_end - 1] == "\r" else line_end
+        return _splice(text, (last, last, spelled + closing))
     # A remark behind the last value stays behind it.
-    suffix = (
-        line_end
-        if comments
-        and last < line_end < container.end
-        and _Reader(text, True).skip(last) >= line_end
-        else last
-    )
-    return _splice(text, (last, last, ","), (suffix, suffix, spelled))
+    line_end = text.find("\n", last)
+    if text[line_end - 1 : line_end] == "\r":
+        line_end -= 1
+    has_remark = comments and last < line_end < container.end
+    behind = line_end if has_remark and _Reader(text, True).skip(last) >= line_end else last
+    return _splice(text, (last, last, ","), (behind, behind, spelled))
 
 
 def _spell_member(key: str | None, value: str) -> str:

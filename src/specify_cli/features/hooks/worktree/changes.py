@@ -16,6 +16,7 @@ from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import make_encodable
 from specify_cli.features.hooks.direct import name_writer
 from specify_cli.features.hooks.worktree.contents import (
+    Content,
     Reader,
     has_git_brought,
     name_blob,
@@ -30,7 +31,7 @@ from specify_cli.features.hooks.worktree.judge import (
     judge_change,
 )
 from specify_cli.features.hooks.worktree.known import File, Known, stamp
-from specify_cli.features.hooks.worktree.listing import find_entry, list_gone
+from specify_cli.features.hooks.worktree.listing import Index, Moved, find_entry, list_gone
 from specify_cli.invocation.bindings import digest_of_names
 from specify_cli.invocation.ends.activity import Activity, read_activity, read_moment, read_others
 from specify_cli.invocation.ends.unseen import describe_unseen, list_uncommitted, mask_path
@@ -40,18 +41,19 @@ from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.seal import open_line
-from specify_cli.storage.store import FileRecordStore
+from specify_cli.storage.store import FileRecordStore, Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from specify_cli.features.hooks.payload.site import Site
-    from specify_cli.features.hooks.worktree.contents import Content
-    from specify_cli.features.hooks.worktree.listing import Index, Moved
-    from specify_cli.storage.store import Place
 
 _MAX_CHANGED = 200
 _TAIL = 1024 * 1024
+
+
+def _as_line(body: dict[str, object]) -> Composed:
+    return Composed(body, (), ())
 
 
 class Changes:
@@ -61,7 +63,7 @@ class Changes:
         self,
         at: Site,
         place: Place,
-        session: str,
+        session: str | None,
         index: Index,
         recorder: Recorder | None,
         *,
@@ -89,7 +91,7 @@ class Changes:
                 "of turns only, and which lines came is not told"
             )
             body = gap("tree_too_large", "changes of files", message=message)
-            self._append([(Composed(body, (), ()), "size")])
+            self._append([(_as_line(body), "size")])
             return Known(now, "", "", {}, [], [], {})
         top, prefix = self._index.top, self._index.prefix
         base = (read_git(top, "rev-parse", "-q", "--verify", "HEAD") or b"").decode().strip()
@@ -144,23 +146,24 @@ class Changes:
             if verdict.whose == "hand":
                 hands[mask_path(path, self._settings.rules)] = moments[path]
             elif verdict.whose == "own":
-                held = (
-                    content is not None
-                    and content.blob in has
-                    and self._was_held(path, known, verdict, content.blob)
-                )
-                if brought or held or verdict.brings or not self._is_small:
+                blob = "" if content is None else content.blob
+                if (
+                    brought
+                    or verdict.brings
+                    or not self._is_small
+                    or (blob in has and self._was_held(path, known, verdict, blob))
+                ):
                     change = change._replace(lines=None)
                 if change.lines is not None or not verdict.is_named:
                     item = self._compose(path, moments[path], change, verdict, content)
                     items.append((item, f"{path}\0{moments[path]}"))
         for body in describe_unseen(hands):
-            items.append((Composed(body, (), ()), f"{body['what']}\0{body['message']}"))
+            items.append((_as_line(body), f"{body['what']}\0{body['message']}"))
         left_out = len(moved.files) - len(as_git) - len(contents)
         if left_out > 0:
             message = f"of more than {_MAX_CHANGED} files that changed at once these are not told"
             body = gap("many_changes", "further files", count=left_out, message=message)
-            items.append((Composed(body, (), ()), str(now)))
+            items.append((_as_line(body), str(now)))
         self._append(items)
         known.files.update({path: stamp(state) for path, state in moved.files.items()})
         known.files.update(as_git | stands)

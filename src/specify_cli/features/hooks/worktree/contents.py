@@ -11,6 +11,7 @@ from doctrine.git import git_directory, own_git_directory, read_git
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.payload.transcript_end import read_end
 from specify_cli.features.hooks.worktree.known import File, stamp
 from specify_cli.record.reading.patch_lines import digest_line
 from specify_cli.redaction.capture import RedactionError, redact
@@ -79,12 +80,8 @@ class Reader:
             else:
                 before[path] = ABSENT._replace(lines=None) if file is None else file
         names = [*(name or "0" * 40 for name in asked.values()), *blobs]
-        given = "".join(f"{name}\n" for name in names)
-        data = (
-            b""
-            if not names
-            else read_git(self._top, "cat-file", "--batch", given=os.fsencode(given))
-        )
+        given = os.fsencode("".join(f"{name}\n" for name in names))
+        data = read_git(self._top, "cat-file", "--batch", given=given) if names else b""
         answers: list[bytes | None] = []
         at = 0
         while data and at < len(data):
@@ -99,13 +96,12 @@ class Reader:
                 answers.append(None)
         answers += [None] * (len(names) - len(answers))
         for path, answer in zip(asked, answers, strict=False):
-            file = files[path]
             if answer is None:
                 before[path] = ABSENT if data is not None else ABSENT._replace(lines=None)
             else:
-                stamp = File(1, len(answer), 0, "", None) if file is None else file
+                file = files[path] or File(1, len(answer), 0, "", None)
                 lines = self._read_lines(answer)[1]
-                before[path] = stamp._replace(digest=sha256(answer).hexdigest(), lines=lines)
+                before[path] = file._replace(digest=sha256(answer).hexdigest(), lines=lines)
         there = zip(blobs, answers[len(asked) :], strict=True)
         return before, {blob for blob, answer in there if answer is not None}
 
@@ -136,7 +132,7 @@ def has_git_brought(top: str, since: int) -> bool:
     A commit brings nothing, and a branch that begins where HEAD is.
     """
     own_dir = own_git_directory(top)
-    for line in _read_end(f"{own_dir}/logs/HEAD").split(b"\n"):
+    for line in read_end(f"{own_dir}/logs/HEAD", 8192).split(b"\n"):
         head, _, message = line.partition(b"\t")
         words = head.split(b" ")
         stamp = words[-2] if len(words) > 3 else b""
@@ -166,12 +162,3 @@ def _is_later(path: str, since: int) -> bool:
         return os.lstat(path).st_mtime * 1000 >= since
     except OSError:
         return False
-
-
-def _read_end(path: str, size: int = 8192) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - size))
-            return file.read(size)
-    except OSError:
-        return b""

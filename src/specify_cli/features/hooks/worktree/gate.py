@@ -13,11 +13,11 @@ from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.direct import find_bound
 from specify_cli.features.hooks.payload.calls import find_path
-from specify_cli.features.hooks.payload.site import Site
 from specify_cli.features.hooks.worktree.judge import TELLS, WAITS, judge_call
 from specify_cli.record import layout
 
 if TYPE_CHECKING:
+    from specify_cli.features.hooks.payload.site import Site
     from specify_cli.features.hooks.payload.values import HookInput
     from specify_cli.invocation.recorder import Recorder
 
@@ -27,16 +27,16 @@ _AT_WORK_SECONDS = 15 * 60
 def look_beside(at: Site, call: HookInput) -> None:
     """Look at the work tree before a call runs that can change it, and behind it. Raises what a
     write raises."""
-    event, session = call.events[-1], call.session_id
+    event = call.events[-1]
     kind = judge_call(at.harness, str(event.payload.get("tool")), event.payload.get("args"))
-    place = None if session is None else find_bound(at.root, at.harness, session, call)
-    if place is None or session is None or kind == WAITS or at.git_dir is None:
+    place = find_bound(at, call)
+    if place is None or kind == WAITS or at.git_dir is None:
         return
     if event.event != "tool_call":
         if kind != TELLS:
             from specify_cli.features.hooks.worktree.look import look  # as below
 
-            look(at, place, session, is_behind=not _has_others(at.root))
+            look(at, place, call.session_id, is_behind=not _has_others(at.root))
         return
     path = find_path(event.payload.get("args")) if kind == TELLS else None
     if path is not None:
@@ -56,7 +56,8 @@ def look_beside(at: Site, call: HookInput) -> None:
     # most calls that edit a file end above
     from specify_cli.features.hooks.worktree.look import look
 
-    look(at, place, session, call=(str(event.payload.get("call_id")), kind), only=path)
+    begun = str(event.payload.get("call_id")), kind
+    look(at, place, call.session_id, call=begun, only=path)
 
 
 def _has_others(root: str) -> bool:
@@ -69,14 +70,12 @@ def _has_others(root: str) -> bool:
     return sum(time.time() - moment < _AT_WORK_SECONDS for moment in states) > 1
 
 
-def look_after(recorder: Recorder, harness: str, session: str) -> None:
+def look_after(at: Site, recorder: Recorder, session: str | None) -> None:
     """Look at the work tree at the end of a turn; what fails in that is noted."""
     from specify_cli.features.hooks.losses import note_failure
     from specify_cli.features.hooks.worktree.look import look  # as above
 
-    project = recorder.project
-    at = Site(project.root, project.git_dir, harness, None, project.root)
     try:
         look(at, recorder.place, session, ends_turn=True, recorder=recorder)
     except (InvocationError, OSError, ValueError) as error:
-        note_failure(at.root, at.git_dir, harness, error)
+        note_failure(at, error)

@@ -210,11 +210,15 @@ def _find_moved_files(
         os.close(fd)
     folders = {""}
     for head in heads:
-        folder = os.fsdecode(head[:-1])
-        while folder not in folders:
-            folders.add(folder)
-            folder = folder.rpartition("/")[0]
+        _add_folders(folders, os.fsdecode(head[:-1]))
     return files, gone, folders
+
+
+def _add_folders(folders: set[str], folder: str) -> None:
+    """Add a folder and those above it, up to one that is there already."""
+    while folder and folder not in folders:
+        folders.add(folder)
+        folder = folder.rpartition("/")[0]
 
 
 def _ask_untracked(
@@ -232,22 +236,16 @@ def _ask_untracked(
     found = set(map(os.fsdecode, _strip(_list_paths(top, *words), prefix)))
     yield from (path for path in found if path and not path.endswith("/"))
     for path in found:
-        folder = path.rpartition("/")[0]
-        while folder and folder not in watched:
-            watched.add(folder)
-            folder = folder.rpartition("/")[0]
+        _add_folders(watched, path.rpartition("/")[0])
     for path in new:
         if path in found or path in watched:
             continue
-        if os.path.isdir(f"{root}/{path}") and not _is_ignored(top, f"{prefix}{path}/"):
+        asked = ["check-ignore", "-q", "--", f"{prefix}{path}/"]
+        if os.path.isdir(f"{root}/{path}") and read_git(top, *asked) is None:
             for folder, _, _ in os.walk(f"{root}/{path}"):
                 watched.add(folder[len(root) + 1 :])
         else:
             ignored.add(path)
-
-
-def _is_ignored(top: str, path: str) -> bool:
-    return read_git(top, "check-ignore", "-q", "--", path) is not None
 
 
 def _find_moment(root: str, path: str) -> int:

@@ -16,12 +16,11 @@ from specify_cli.features.hooks.worktree.known import forget_old, read_known, wr
 from specify_cli.features.hooks.worktree.listing import find_moved, look_at_file, read_index
 from specify_cli.invocation.events.settings import digest_key
 from specify_cli.record import layout
-from specify_cli.storage.store import FileRecordStore
+from specify_cli.storage.store import FileRecordStore, Place
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.site import Site
     from specify_cli.invocation.recorder import Recorder
-    from specify_cli.storage.store import Place
 
 # Above this a look costs more than a call may be kept waiting for: then only turns are compared.
 MAX_FILES = 5000
@@ -35,7 +34,7 @@ _LAST = 16 * 1024
 def look(
     at: Site,
     place: Place,
-    session: str,
+    session: str | None,
     *,
     call: tuple[str, str] | None = None,
     ends_turn: bool = False,

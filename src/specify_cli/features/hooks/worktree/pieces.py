@@ -6,12 +6,12 @@ A hook loads this only for the result of such an edit.
 
 from __future__ import annotations
 
-import os
 from difflib import unified_diff
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.payload.site import Site, find_name
 
 if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.values import HookEvent, HookInput
@@ -19,16 +19,13 @@ if TYPE_CHECKING:
 MAX_FILE = 256 * 1024
 
 
-def complete_diffs(call: HookInput, root: str, folder: str) -> HookInput:
-    """Return a call whose edits state their places, where the file below the project's `root` shows
-    them beyond doubt.
-
-    A relative path starts at `folder`.
-    """
-    return call._replace(events=tuple(_complete(event, root, folder) for event in call.events))
+def complete_diffs(call: HookInput, at: Site) -> HookInput:
+    """Return a call whose edits state their places, where the file in the project shows them beyond
+    doubt."""
+    return call._replace(events=tuple(_complete(event, at) for event in call.events))
 
 
-def _complete(event: HookEvent, root: str, folder: str) -> HookEvent:
+def _complete(event: HookEvent, at: Site) -> HookEvent:
     diff, path = event.payload.get("diff"), event.payload.get("path")
     if (
         event.event != "patch_apply"
@@ -36,11 +33,11 @@ def _complete(event: HookEvent, root: str, folder: str) -> HookEvent:
         or not (isinstance(diff, str) and isinstance(path, str) and diff.startswith("@@"))
     ):
         return event
-    name = durable.name_below(root, os.path.normpath(os.path.join(folder, path)))
+    name = find_name(at, path)
     if not name:
         return event
     try:
-        data = durable.read_below(root, name, MAX_FILE)
+        data = durable.read_below(at.root, name, MAX_FILE)
         after = data.decode("utf-8") if len(data) <= MAX_FILE else ""
     except (OSError, InvocationError, UnicodeDecodeError):
         return event

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from specify_cli.errors import CallerError
-from specify_cli.features.programs.asked import TOP, place_of
+from specify_cli.features.programs.asked import TOP, Fields, place_of
 from specify_cli.features.programs.history import Recorded
 from specify_cli.features.programs.work.course import Course, Scope
 from specify_cli.features.programs.work.refusals import (
@@ -49,18 +49,13 @@ class Step(Scope):
             recorded = run.find(composed.body)
             super().__init__(run, run.find_scope("step_started"), TOP)
             name = str(composed.body["step"])
-            first = 0 if run.past is None else run.past.history.ordinals.get(name, 0)
-            ordinal = (
-                place_of(recorded.fields)[1]
-                if recorded
-                else run.count("ordinal", name, first=first)
-            )
+            if recorded is None:
+                first = run.past.history.ordinals.get(name, 0)
+                ordinal = run.count("ordinal", name, first=first)
+            else:
+                ordinal = place_of(recorded.fields)[1]
             self.place = (name, ordinal)
-            self._fields: dict[str, object] = {
-                "step": name,
-                "ordinal": ordinal,
-                "step_type": step_type,
-            }
+            self._fields = {"step": name, "ordinal": ordinal, "step_type": step_type}
             composed.body["ordinal"] = ordinal
             self.output: Any = None
             self.done = False
@@ -109,7 +104,7 @@ class Step(Scope):
         """Say that the work ended in an error."""
         self._finish("step_failed", describe_failure(error))
 
-    def _finish(self, event: str, payload: Mapping[str, object]) -> None:
+    def _finish(self, event: str, payload: Fields) -> None:
         if self._ended:
             return
         self._ended = True
@@ -147,7 +142,7 @@ class ModelCall(Scope):
             composed = run.compose("model_call", self._payload)
             recorded, past = run.find(composed.body), run.past
             self.ordered_marks = composed.body.get("beside")
-            if recorded is not None and past is not None and not run.again:
+            if recorded is not None and not run.again:
                 self.done = True
                 self.response = run.give_back(recorded.fields, "response")
                 if recorded.fields.get("ok") is False and not made:
@@ -155,12 +150,12 @@ class ModelCall(Scope):
                     raise recorded_error(code, message)
                 return
             run.require_open("model_calls")
-            if past is None or made:
-                pass
-            elif model in past.models:
+            if not made and model in past.models:
                 self.stand_in = past.models[model]
-                self._fields["answered_by"] = _name_function(self.stand_in)
-            elif recorded is not None:
+                module = getattr(self.stand_in, "__module__", "")
+                name = getattr(self.stand_in, "__qualname__", type(self.stand_in).__name__)
+                self._fields["answered_by"] = f"{module}:{name}"
+            elif not made and recorded is not None:
                 answer = run.give_back(recorded.fields, "response")
                 self.stand_in = lambda _: answer
                 self._fields.update(past.locate(recorded.fields))
@@ -261,17 +256,12 @@ class ToolCall(Scope):
             self.run.check_refused()
         if self._silent:
             return
-        past, fields = self.run.past, {"call_id": self.call_id, "tool": self._name}
         source: dict[str, object] = {}
         status, output = "ok", self.result
-        if (
-            self.done
-            and self._recorded is not None
-            and self._recorded.result is not None
-            and past is not None
-        ):
-            was = str(self._recorded.result.get("status"))
-            status, source = "replayed" if was == "ok" else was, past.locate(self._recorded.result)
+        recorded = None if self._recorded is None else self._recorded.result
+        if self.done and recorded is not None:
+            was, source = str(recorded.get("status")), self.run.past.locate(recorded)
+            status = "replayed" if was == "ok" else was
         if self._denied is not None:
             status, output = "denied", self._denied
         elif error is not None:
@@ -283,7 +273,8 @@ class ToolCall(Scope):
             except CallerError as refused:
                 status, output, unfinished = "error", refused.message, refused
         payload = {
-            **fields,
+            "call_id": self.call_id,
+            "tool": self._name,
             "status": status,
             "output": output,
             "duration_ms": measure_since(self._started),
@@ -307,20 +298,12 @@ class ToolCall(Scope):
             called = {"tool": self._name, "side_effect": self._side_effect}
             composed = run.compose("tool_call", {**called, **include_if_given("args", self._args)})
             self._recorded = recorded = run.find(composed.body)
-            self._marks = {
-                name: composed.body[name] for name in ("beside",) if name in composed.body
-            }
-            self._at = {
-                name: composed.body[name] for name in ("step", "ordinal") if name in composed.body
-            }
-            self.idempotency_key = run.make_key(composed.body, self._given_key, recorded)
+            body = composed.body
+            self._marks = {"beside": body["beside"]} if "beside" in body else {}
+            self._at = {name: body[name] for name in ("step", "ordinal") if name in body}
+            self.idempotency_key = run.make_key(body, self._given_key, recorded)
             error: Exception | None = None
-            if (
-                recorded is not None
-                and recorded.result is not None
-                and past is not None
-                and not past.live_tools
-            ):
+            if recorded is not None and recorded.result is not None and not past.live_tools:
                 self.done = not run.again or looks
                 if self.done and recorded.result.get("status") == "error":
                     code, _, message = str(run.give_back(recorded.result, "output")).partition(": ")
@@ -332,21 +315,16 @@ class ToolCall(Scope):
                     raise error
                 if self.done and self._side_effect == "external" and not looks:
                     run.refuse(not_resumable(self._name))
-                if not self.done and past is not None and not past.allows(recorded):
+                if not self.done and not past.allows(recorded):
                     run.refuse(in_doubt_error([recorded], run.invocation_id))
-                composed.body["call_id"] = recorded.call_id
-            if (
-                past is not None
-                and past.again
-                and self._side_effect == "external"
-                and not past.allow_external
-            ):
+                body["call_id"] = recorded.call_id
+            if past.again and self._side_effect == "external" and not past.allow_external:
                 run.refuse(side_effects_not_allowed(self._name))
             if not self._silent:
                 run.require_open("tool_calls")
-                composed.body["idempotency_key"] = self.idempotency_key
+                body["idempotency_key"] = self.idempotency_key
                 run.append(composed)
-                self.call_id = str(composed.body["call_id"])
+                self.call_id = str(body["call_id"])
                 self.known_id = self.call_id if recorded is None else recorded.call_id
         self._started = time.monotonic()
         if error is not None:
@@ -390,12 +368,6 @@ class ToolCall(Scope):
             return cast(T, call.result)
 
         return called
-
-
-def _name_function(function: Callable[..., object]) -> str:
-    """Return a function as a user names it: module:function."""
-    name = getattr(function, "__qualname__", type(function).__name__)
-    return f"{getattr(function, '__module__', '')}:{name}"
 
 
 def include_if_given(key: str, value: object) -> dict[str, object]:

@@ -24,7 +24,16 @@ from typing import Any, NamedTuple, NoReturn, cast
 from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
-from specify_cli.features.programs.asked import AGREED, ASKS, OF_THE_RUN, TOP, Key, Place, place_of
+from specify_cli.features.programs.asked import (
+    AGREED,
+    ASKS,
+    OF_THE_RUN,
+    TOP,
+    Fields,
+    Key,
+    Place,
+    place_of,
+)
 from specify_cli.features.programs.expected import Watch
 from specify_cli.features.programs.history import History, Recorded
 from specify_cli.features.programs.values import Default, make_plain
@@ -32,7 +41,6 @@ from specify_cli.features.programs.work.refusals import LimitExceeded, divergenc
 from specify_cli.invocation.events.event_body import Composed, idempotency_key
 from specify_cli.invocation.recorder import Recorder, lost_events
 from specify_cli.record import layout
-from specify_cli.record.reading.hash_table import HashTable
 from specify_cli.storage.store import Body
 
 # Seconds that a thread of a resumed run waits for the others to come to their recorded work, before
@@ -119,7 +127,7 @@ class Past(NamedTuple):
         )
         return call.safe_again or consented
 
-    def locate(self, fields: Mapping[str, object]) -> dict[str, object]:
+    def locate(self, fields: Fields) -> Body:
         """Return the member that says whose result is given back."""
         return {"source": f"{self.again}/event/{fields.get('seq')}"}
 
@@ -147,17 +155,14 @@ class Course:
         self._counts: dict[int, int] = {}
         self.open_steps: list[Scope] = []
         # Of the idempotency keys that calls have, their hashes: a long run has many.
-        self._keys = HashTable() if past is None else past.history.keys
+        self._is_fresh = past is None
+        self.past = past or Past(History((), recorder.objects.get), self.trace_id)
+        self._keys = self.past.history.keys
         self._began = time.monotonic()
-        self.past = past
-        self._seam_body = None if past is None else past.seam
-        self._claim = (
-            claim
-            if claim is not None
-            else take_claim(recorder.project.root, recorder.invocation_id)
-        )
-        self._watched = None if past is None else past.watch
-        self._spent_before = 0.0 if past is None else past.spent_seconds
+        self._seam_body, self._watched = self.past.seam, self.past.watch
+        if claim is None:
+            claim = take_claim(recorder.project.root, recorder.invocation_id)
+        self._claim = claim
         # The limit that was spent.
         self.violated: LimitExceeded | None = None
         self.refused_with: InvocationError | None = None
@@ -179,7 +184,7 @@ class Course:
     @property
     def history(self) -> History | None:
         """Return what this run has already done in an earlier process; None in a fresh one."""
-        return None if self.past is None or self.past.again else self.past.history
+        return None if self._is_fresh or self.again else self.past.history
 
     # --- who works on it
 
@@ -202,6 +207,11 @@ class Course:
 
     # --- limits
 
+    @property
+    def _limits(self) -> Fields:
+        limits = self.recorder.started.get("limits")
+        return limits if isinstance(limits, Mapping) else {}
+
     def require_open(self, about: str = "") -> None:
         """Refuse to go on where the run was refused or is closed, or a limit is spent or would be
         by this.
@@ -219,19 +229,17 @@ class Course:
                     f"{self.invocation_id} is closed",
                     "open another invocation",
                 )
-            limits = self.recorder.started.get("limits")
-            if not about or not isinstance(limits, Mapping):
+            if not about or not self._limits:
                 return
             usage = self.recorder.fold.usage
-            seconds = self._spent_before + time.monotonic() - self._began
             used = {
                 "steps": usage.steps + (about == "steps"),
                 "tool_calls": usage.tool_calls + (about == "tool_calls"),
                 "tokens": usage.tokens + (about == "model_calls"),
-                "seconds": seconds,
+                "seconds": self.past.spent_seconds + time.monotonic() - self._began,
             }
             for name, amount in used.items():
-                allowed = limits.get(name)
+                allowed = self._limits.get(name)
                 if type(allowed) is int and amount > allowed:
                     spent = usage.tokens if name == "tokens" else math.ceil(amount)
                     raise self._record_violation(name, allowed, spent)
@@ -252,8 +260,7 @@ class Course:
     def check_tokens(self) -> None:
         """Record that tokens are overspent; the call that exceeds them is the last."""
         with self.lock:
-            limits = self.recorder.started.get("limits")
-            allowed = limits.get("tokens") if isinstance(limits, Mapping) else None
+            allowed = self._limits.get("tokens")
             spent = self.recorder.fold.usage.tokens
             if type(allowed) is int and spent > allowed and self.violated is None:
                 self._record_violation("tokens", allowed, spent)
@@ -278,11 +285,11 @@ class Course:
             open_steps[0] if len(open_steps) == 1 and _find_lane() != self._top.lane else self._top
         )
 
-    def _describe_place(self) -> dict[str, object]:
+    def _describe_place(self) -> Body:
         step, ordinal = self.find_scope().place
         return {} if (step, ordinal) == TOP else {"step": step, "ordinal": ordinal}
 
-    def mark(self, body: Mapping[str, object]) -> dict[str, object]:
+    def mark(self, body: Fields) -> Body:
         """Return the members that say of an event that it came beside others, so its line says
         nothing of its order."""
         scope, lane = self.find_scope(str(body["event"])), _find_lane()
@@ -305,11 +312,9 @@ class Course:
     @property
     def again(self) -> str:
         """Return the URI of the run that is executed again; empty where none is."""
-        return "" if self.past is None else self.past.again
+        return self.past.again
 
-    def find(
-        self, body: Mapping[str, object], marks: Mapping[str, object] | None = None
-    ) -> Recorded | None:
+    def find(self, body: Fields, marks: Fields | None = None) -> Recorded | None:
         """Return what the record has of this event, checked: the program may go on with what it has
         not.
 
@@ -321,7 +326,7 @@ class Course:
         marks = self.mark(body) if marks is None else marks
         key = _make_key(body, scope)
         number = None if marks else self.count("asked", key)
-        if self.past is None:
+        if self._is_fresh:
             return None
         with self.lock:
             recorded = self.past.history.take(key, body, number)
@@ -330,19 +335,15 @@ class Course:
                 return recorded
             if recorded is None:
                 self._refuse_new(key, body, scope, marks)
-        if recorded is not None:
-            for member in AGREED:
-                both = body.get("digest_key") == recorded.fields.get("digest_key")
-                if (
-                    both
-                    and body.get(member) is not None
-                    and recorded.fields.get(member) not in (None, body[member])
-                ):
-                    about = f"{_describe_asked(body)}, {member}"
-                    self.refuse_deviation(about, recorded.fields[member], body[member])
+                return None
+        before = recorded.fields
+        for member in AGREED if body.get("digest_key") == before.get("digest_key") else ():
+            if body.get(member) is not None and before.get(member) not in (None, body[member]):
+                about = f"{_describe_asked(body)}, {member}"
+                self.refuse_deviation(about, before[member], body[member])
         return recorded
 
-    async def let_others_come(self, event: str, payload: Mapping[str, object]) -> None:
+    async def let_others_come(self, event: str, payload: Fields) -> None:
         """Give other tasks of a resumed run time to come to their recorded work, before new work
         begins here."""
         loops = sys.modules.get("asyncio")
@@ -358,14 +359,11 @@ class Course:
         ):
             await loops.sleep(0.005)
 
-    def _refuse_new(
-        self, key: Key, body: Mapping[str, object], scope: Scope, marks: Mapping[str, object]
-    ) -> None:
+    def _refuse_new(self, key: Key, body: Fields, scope: Scope, marks: Fields) -> None:
         """Let new work begin only where the program has come to all that the record has before it.
 
         Other threads are given time to come to theirs first. Raises STATE_DIVERGENCE.
         """
-        assert self.past is not None
         history = self.past.history
         if not marks and scope.ordered:
             due = history.due
@@ -403,7 +401,7 @@ class Course:
 
     def refuse_deviation(self, where: str, expected: object, found: object) -> NoReturn:
         """Refuse a program that does not do again what the record says it did."""
-        appended = self.past is not None and self._seam_body is None
+        appended = not self._is_fresh and self._seam_body is None
         self.refuse(divergence(where, expected, found, appended=appended))
 
     def all_asked(self) -> None:
@@ -421,9 +419,8 @@ class Course:
         if self.refused_with is not None:
             raise self.refused_with
 
-    def give_back(self, fields: Mapping[str, object], member: str) -> Any:
+    def give_back(self, fields: Fields, member: str) -> Any:
         """Return a recorded value as it was. Raises StoredDataError RESULT_NOT_KEPT."""
-        assert self.past is not None
         try:
             return self.past.history.value(fields, member)
         except StoredDataError as error:
@@ -439,7 +436,7 @@ class Course:
                 self.refuse(error)
             self._seam_body = None
 
-    def watch(self, body: Mapping[str, object]) -> None:
+    def watch(self, body: Fields) -> None:
         """Hold an event of a re-execution against the one at its place. Raises
         DETERMINISM_VIOLATION."""
         if self._watched is not None:
@@ -464,7 +461,7 @@ class Course:
 
     # --- writing
 
-    def ask(self, event: str, payload: Mapping[str, object]) -> Recorded | None:
+    def ask(self, event: str, payload: Fields) -> Recorded | None:
         """Write one event, unless the record has it at this place: then return what it has."""
         with self.lock:
             self.require_open()
@@ -475,14 +472,14 @@ class Course:
                 return None
             return recorded
 
-    def compose(self, event: str, payload: Mapping[str, object]) -> Composed:
+    def compose(self, event: str, payload: Fields) -> Composed:
         """Return an event as it would be written here."""
         placed = payload if event in OF_THE_RUN else {**payload, **self._describe_place()}
         composed = self.compose_unplaced(event, placed)
         composed.body.update(self.mark(composed.body))
         return composed
 
-    def compose_unplaced(self, event: str, payload: Mapping[str, object]) -> Composed:
+    def compose_unplaced(self, event: str, payload: Fields) -> Composed:
         """Return an event in its form; values that are no JSON are made plain first."""
         composed = self.recorder.compose(event, payload)
         if any(gap["reason"] == "not_json" for gap in composed.gaps):
@@ -490,7 +487,7 @@ class Course:
             return self.recorder.compose(event, plain)
         return composed
 
-    def write(self, event: str, payload: Mapping[str, object]) -> None:
+    def write(self, event: str, payload: Fields) -> None:
         """Write one event without a place of its own, now."""
         self.append(self.compose_unplaced(event, payload))
 
@@ -506,9 +503,7 @@ class Course:
                     raise
                 self.recorder.note_gap(lost_events([composed], error))
 
-    def make_key(
-        self, body: Mapping[str, object], given: str | None, recorded: Recorded | None
-    ) -> str:
+    def make_key(self, body: Fields, given: str | None, recorded: Recorded | None) -> str:
         """Return the key of a tool call: the recorded one, a given one for its first, else one made
         of the place.
 
@@ -516,19 +511,13 @@ class Course:
         """
         if recorded is not None:
             return str(recorded.fields.get("idempotency_key"))
-        if given is not None and hash(given) not in self._keys:
-            self._keys.put(hash(given))
-            return given
-        trace_id = self.trace_id if self.past is None else self.past.trace_id
         step, ordinal = place_of(body)
-        place: tuple[str, ...] = (step, str(ordinal), str(body["tool"]))
+        place = [step, str(ordinal), str(body["tool"])]
         if body.get("beside"):
-            place = (*place, "beside", str(body.get("args_hash")))
-        while (
-            hash(key := idempotency_key(trace_id, *place, str(self.count("key", *place))))
-            in self._keys
-        ):
-            pass  # a recorded call has it
+            place += ["beside", str(body.get("args_hash"))]
+        key = given
+        while key is None or hash(key) in self._keys:  # else a recorded call has it
+            key = idempotency_key(self.past.trace_id, *place, str(self.count("key", *place)))
         self._keys.put(hash(key))
         return key
 
@@ -557,13 +546,13 @@ def take_claim(root: str, invocation_id: str) -> int:
     return fd
 
 
-def _make_key(body: Mapping[str, object], scope: Scope) -> Key:
+def _make_key(body: Fields, scope: Scope) -> Key:
     """Return where and for what a program asks, as its history tells things apart."""
     event = str(body["event"])
     return event, scope.place, scope.known_id, str(body.get(ASKS[event], ""))
 
 
-def _describe_asked(fields: Mapping[str, object]) -> str:
+def _describe_asked(fields: Fields) -> str:
     """Return what a program asked for in a few words: `step plan (2)`."""
     event = str(fields.get("event"))
     name = fields.get(ASKS[event]) or next(

@@ -12,21 +12,16 @@ looked for there.
 
 from __future__ import annotations
 
-import sys
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 
-from doctrine.light_imports import TYPE_CHECKING
-from specify_cli.cli.tables.points import is_own, list_fills, load
-from specify_cli.errors import EnvironmentFault, InvocationError
+from specify_cli.cli.tables.points import list_fills, load
+from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.harnesses import find_dialect
-from specify_cli.features.sessions.reading import read_session_with
-from specify_cli.features.sessions.transcripts import KeptSessions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from specify_cli.features.sessions.reading import Session
-    from specify_cli.features.sessions.transcripts import Sought, Transcript
+from specify_cli.features.hooks.strangers import blame_package
+from specify_cli.features.sessions.feature import OWN
+from specify_cli.features.sessions.reading import Session, read_session_with
+from specify_cli.features.sessions.transcripts import KeptSessions, Sought, Transcript
 
 
 def list_names() -> list[str]:
@@ -43,7 +38,7 @@ def find_transcripts(
     package's harness fails.
     """
     kept = _find_kept(harness)
-    with _explained(harness, kept):
+    with _blaming(harness, kept.reader.__module__):
         yield from kept.find(home, environment)
 
 
@@ -55,7 +50,7 @@ def locate_transcript(harness: str, sought: Sought) -> Transcript | None:
     if harness not in list_names():
         return None
     kept = _find_kept(harness)
-    with _explained(harness, kept):
+    with _blaming(harness, kept.reader.__module__):
         return kept.locate(sought)
 
 
@@ -69,52 +64,24 @@ def read_session(
     ROOM_FAILED.
     """
     dialect, kept = find_dialect(harness), _find_kept(harness)
-    with _explained(harness, kept):
+    with _blaming(harness, kept.reader.__module__):
         return read_session_with(kept.reader, dialect, main, others, cwd)
 
 
 def _find_kept(harness: str) -> KeptSessions:
     """Return what the module of a harness brings. Raises EnvironmentFault ROOM_FAILED."""
-    module = f"{__name__}.{harness.replace('-', '_')}"
-    try:
-        __import__(module)
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
-        for fill in list_fills("transcripts"):
-            if fill.name == harness:
-                return _load_foreign(fill.name, fill.run)
-        raise _describe_failure(harness, error) from error
-    found: KeptSessions = sys.modules[module].TRANSCRIPTS
-    return found
+    run = f"{__name__}.{harness.replace('-', '_')}:TRANSCRIPTS"
+    if harness not in OWN:
+        runs = (fill.run for fill in list_fills("transcripts") if fill.name == harness)
+        run = next(runs, "")  # where nothing brings them, that fails to load
+    with _blaming(harness, run):
+        kept = load(run)
+        if not isinstance(kept, KeptSessions):
+            raise TypeError(f"expected KeptSessions, found {type(kept).__name__}")
+    return kept
 
 
-def _load_foreign(harness: str, run: str) -> KeptSessions:
-    try:
-        found = load(run)
-    except (Exception, SystemExit) as error:
-        raise _describe_failure(harness, error) from error
-    if not isinstance(found, KeptSessions):
-        raise _describe_failure(
-            harness, TypeError(f"expected KeptSessions, found {type(found).__name__}")
-        )
-    return found
-
-
-@contextmanager
-def _explained(harness: str, kept: KeptSessions) -> Iterator[None]:
-    """Raise what fails as ours to explain where it is of our own module or says what to do, else as
-    the failure of its package."""
-    try:
-        yield
-    except Exception as error:
-        if is_own(kept.reader.__module__) or isinstance(error, InvocationError):
-            raise
-        raise _describe_failure(harness, error) from error
-
-
-def _describe_failure(harness: str, error: BaseException) -> EnvironmentFault:
-    what = f"the transcripts of {harness} cannot be read: {type(error).__name__}: {error}"
-    return EnvironmentFault(
-        "ROOM_FAILED", what[:500], "tell those who made the package, or uninstall it"
-    )
+def _blaming(harness: str, run: str) -> AbstractContextManager[None]:
+    """Raise what fails of another package as its failure, but for what says what to do."""
+    what = f"the transcripts of {harness} cannot be read"
+    return blame_package(what, run, passes=(InvocationError,))

@@ -4,14 +4,15 @@ beside it."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.outputs import join_texts
-from specify_cli.features.sessions.reading import SessionReader
+from specify_cli.features.sessions.reading import Line, SessionReader
 from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,
     KeptSessions,
+    Transcript,
     describe_transcript,
     find_cwd,
     list_files,
@@ -20,12 +21,6 @@ from specify_cli.features.sessions.transcripts import (
     read_head,
     read_whole,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from specify_cli.features.sessions.reading import Line
-    from specify_cli.features.sessions.transcripts import Transcript
 
 # What Claude Code writes under a person's name that no person typed.
 _NOT_TYPED = ("<local-command-", "<command-", "Caveat: The messages below")

@@ -9,15 +9,18 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator, Mapping
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.harnesses.codex import judge_item
 from specify_cli.features.hooks.payload.outputs import join_texts, judge_exit_code, parse_json
 from specify_cli.features.hooks.payload.values import get_object
-from specify_cli.features.sessions.reading import SessionReader, parse_time
+from specify_cli.features.sessions.reading import Line, SessionReader, parse_time
 from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,
     KeptSessions,
+    Sought,
+    Transcript,
     describe_transcript,
     find_cwd,
     list_files,
@@ -26,11 +29,8 @@ from specify_cli.features.sessions.transcripts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from specify_cli.features.sessions.reading import Line
-    from specify_cli.features.sessions.transcripts import Sought, Transcript
 
 _PARENT = re.compile(rb'"parent_thread_id": ?"([^"]+)"')
 _PATCH = "tools.apply_patch("

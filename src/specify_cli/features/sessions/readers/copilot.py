@@ -4,24 +4,19 @@ too."""
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.outputs import judge_exit_code
-from specify_cli.features.sessions.reading import SessionReader
+from specify_cli.features.sessions.reading import Line, SessionReader
 from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,
     KeptSessions,
+    Transcript,
     describe_transcript,
     find_cwd,
     list_files,
     read_head,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from specify_cli.features.sessions.reading import Line
-    from specify_cli.features.sessions.transcripts import Transcript
 
 # What the program's hooks call its tools.
 _TOOLS = {

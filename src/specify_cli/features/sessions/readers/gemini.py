@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.outputs import join_texts
-from specify_cli.features.sessions.reading import SessionReader, parse_json, parse_time
+from specify_cli.features.sessions.reading import Line, SessionReader, parse_json, parse_time
 from specify_cli.features.sessions.transcripts import (
     KeptSessions,
+    Transcript,
     describe_transcript,
     list_files,
     list_subagents,
@@ -19,11 +21,7 @@ from specify_cli.features.sessions.transcripts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
     from typing import Any
-
-    from specify_cli.features.sessions.reading import Line
-    from specify_cli.features.sessions.transcripts import Transcript
 
 
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:

@@ -6,20 +6,18 @@ import json
 import os
 import sqlite3
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import StoredDataError
 from specify_cli.features.hooks.payload.outputs import parse_json
-from specify_cli.features.sessions.reading import SessionReader, parse_time
-from specify_cli.features.sessions.transcripts import KeptSessions, Transcript
+from specify_cli.features.sessions.reading import Line, SessionReader, parse_time
+from specify_cli.features.sessions.transcripts import KeptSessions, Sought, Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from specify_cli.features.sessions.reading import Line
-    from specify_cli.features.sessions.transcripts import Sought
 
 _SESSION = """SELECT id, directory, version, time_created, 'session' AS "table"
     FROM session WHERE id = ?"""

@@ -4,14 +4,15 @@ background subagent beside it."""
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.features.hooks.payload.outputs import join_texts, judge_exit_code
-from specify_cli.features.sessions.reading import SessionReader
+from specify_cli.features.sessions.reading import Line, SessionReader
 from specify_cli.features.sessions.transcripts import (
     FIRST_BYTES,
     KeptSessions,
+    Transcript,
     describe_transcript,
     find_cwd,
     list_files,
@@ -19,12 +20,6 @@ from specify_cli.features.sessions.transcripts import (
     locate_with,
     read_head,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from specify_cli.features.sessions.reading import Line
-    from specify_cli.features.sessions.transcripts import Transcript
 
 
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:

@@ -109,30 +109,23 @@ def _verify_sources(values: Values, trust: Trust) -> int:
             verified = [Verified(name, report) for name, report in found]
         else:
             verified = list(verify_sources(list_sources(values, ""), trust, engine))
-    codes = [
-        0,
-        *(1 if one.report is None else _judge_exit(one.report, required) for one in verified),
-    ]
+    code, told = 0, []
+    for one in verified:
+        report = None if one.report is None else {**one.report.as_value(), "reports": []}
+        told.append({"source": one.source, "failure": one.failure, "report": report})
+        code = max(code, 1 if one.report is None else _judge_exit(one.report, required))
     if values["json"]:
-        write_json([_describe_source(one) for one in verified])
-        return max(codes)
+        write_json(told)
+        return code
     for one in verified:
         name = one_line(one.source)
         if one.report is None:
-            why = one.failure
-            write_text(
-                f"{name}: not verified: "
-                f"{'' if why is None else one_line(f'{why.code}: {why.message}')}"
-            )
+            why = "" if one.failure is None else f"{one.failure.code}: {one.failure.message}"
+            write_text(f"{name}: not verified: {one_line(why)}")
             continue
-        write_lines([*(f"{name}/{line}" for line in render_findings(one.report.findings))])
+        write_lines(f"{name}/{line}" for line in render_findings(one.report.findings))
         write_text(f"{name}: {describe_verdict(one.report)}, level {one.report.level}")
-    return max(codes)
-
-
-def _describe_source(verified: Verified) -> dict[str, object]:
-    report = None if verified.report is None else {**verified.report.as_value(), "reports": []}
-    return {"source": verified.source, "failure": verified.failure, "report": report}
+    return code
 
 
 def _read_trust(values: Values) -> Trust:
@@ -144,6 +137,5 @@ def _read_trust(values: Values) -> Trust:
         raise CallerError(
             "INVALID_VALUE", f"--policy {policy}: {error}", "the form: https://c2sp.org/tlog-policy"
         ) from error
-    return Trust(
-        trusted, () if memory is None else read_memory(memory), memory or "", read_signers(values)
-    )
+    remembered = () if memory is None else read_memory(memory)
+    return Trust(trusted, remembered, memory or "", read_signers(values))

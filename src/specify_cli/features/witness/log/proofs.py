@@ -74,42 +74,39 @@ def check_proofs(
 ) -> Checked:
     """Check the proofs in an export against its records, and their logs' signatures against a
     verifier's policy."""
+    if not contents.proofs:
+        return Checked((), "")
     by_id = {str(report.invocation_id): report for report in reports}
     findings: list[Finding] = []
-    proven: dict[bool, set[tuple[str, str]]] = {True: set(), False: set()}
+    shown: set[tuple[str, str]] = set()
+    trusted: set[tuple[str, str]] = set()
     for path, invocation_id, kind in contents.proofs:
         data = durable.read_below(contents.project.root, path, _MAX_PROOF)
         try:
             proof = parse_proof(data)
-            if not _fits(
-                proof, kind, invocation_id, _list_seals(contents, by_id[invocation_id], kind)
-            ):
+            seals = _list_seals(contents, by_id[invocation_id], kind)
+            if not _fits(proof, kind, invocation_id, seals):
                 raise NoteError(
                     f"it does not lead from the {kind} of {invocation_id} to the root it names"
                 )
-            trusted = _is_trusted(proof, policy)
+            if _is_trusted(proof, policy):
+                trusted.add((invocation_id, kind))
+            shown.add((invocation_id, kind))
         except NoteError as error:
             findings.append(finding("PROOF_INVALID", path, str(error)))
-            continue
-        for known in {trusted, False}:
-            proven[known].add((invocation_id, kind))
-    if not contents.proofs:
-        return Checked((), "")
-    held: dict[bool, frozenset[str]] = {
-        known: frozenset(
+
+    def list_whole(proven: set[tuple[str, str]]) -> frozenset[str]:
+        return frozenset(
             key
             for key, report in by_id.items()
-            if {(key, START), (key, CLOSE)} <= proven[known]
-            or (report.status == "open" and (key, START) in proven[known])
+            if (key, START) in proven and (report.status == "open" or (key, CLOSE) in proven)
         )
-        for known in (False, True)
-    }
-    whole, signed = len(held[False]), len(held[True])
-    of = count(len(by_id), "record")
-    claim = f"that a log holds {whole} of {of}, signed by a key nobody vouches for (--policy)"
+
+    whole, signed, of = list_whole(shown), list_whole(trusted), count(len(by_id), "record")
+    claim = f"that a log holds {len(whole)} of {of}, signed by a key nobody vouches for (--policy)"
     if signed:
-        claim = f"that a log signed by a trusted key holds {signed} of {of}"
-    return Checked(tuple(findings), claim, held[True])
+        claim = f"that a log signed by a trusted key holds {len(signed)} of {of}"
+    return Checked(tuple(findings), claim, signed)
 
 
 def _is_trusted(proof: Proof, policy: Policy | None) -> bool:
