@@ -60,6 +60,13 @@ def run_hook_command(words: str) -> int:
     return 0
 
 
+def _refuse_payload(data: bytes) -> CallerError:
+    """Return what is said of a payload that tells nothing."""
+    size = f"is larger than {MAX_INPUT // 1024**2} MiB"
+    what = size if len(data) > MAX_INPUT else "is no JSON object that names its event"
+    return CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
+
+
 def run_hook(
     harness: str,
     data: bytes,
@@ -89,10 +96,7 @@ def run_hook(
         if at is None:
             return
         if not call.hook_event:
-            is_large = len(data) > MAX_INPUT
-            size = f"is larger than {MAX_INPUT // 1024**2} MiB"
-            what = size if is_large else "is no JSON object that names its event"
-            raise CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
+            raise _refuse_payload(data)
         if not (call.events or call.moment or call.permission_request or call.is_unknown):
             return
         _keep_from_git(at.root)
