@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from envelopes import BEGIN, PROJECT, TOKEN, id_of, make_line
 from preloaded import Preloaded
+from specify_cli.features.collector.engines.ledger import open_database
 from specify_cli.features.collector.holdings import read_record
-from specify_cli.features.collector.ledger import open_database
 from specify_cli.features.collector.storage import RecordPiece
 from specify_cli.features.collector.tokens import SCOPES, Tokens
 from specify_cli.libraries.wire.contract import CONTENT_TYPE, LIVE, compose

@@ -19,8 +19,7 @@ from charter.inputs import (
     files_of,
     load_inputs,
 )
-from charter.layout import is_of_first_tier, write_page
-from charter.parts import describe_withheld, render_artifact
+from charter.layout import describe_withheld, is_of_first_tier, render_artifact, write_page
 from charter.retrieval import (
     MAX_QUERY,
     Hit,
@@ -386,7 +385,7 @@ def _fill_by_characters(
     bare: CharterContextResult, profile: AgentProfile | None
 ) -> CharterContextResult:
     """Return a context as version 2 made it: what old records replay with."""
-    from charter.layout_2 import write_page_2  # a `do` lays nothing out this way
+    from charter.older.layout import write_page_2  # a `do` lays nothing out this way
 
     inputs, action, config = bare.inputs, bare.action, bare.config
     collection, settings = _collect_artifacts(inputs), _read_retrieval_config(config)

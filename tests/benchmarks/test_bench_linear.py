@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from specify_cli.features.charter_setup.linting.lint import lint_project
-from specify_cli.features.collector.ledger import open_database
+from specify_cli.features.collector.engines.ledger import open_database
 from specify_cli.features.collector.tokens import Tokens
 from specify_cli.record.verify import verify_record
 from specify_cli.redaction.json_values import foreign_text

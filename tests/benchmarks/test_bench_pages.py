@@ -15,8 +15,8 @@ import pytest
 
 from envelopes import completed, started
 from specify_cli.features.collector.engines.database import Database
+from specify_cli.features.collector.engines.ledger import open_database
 from specify_cli.features.collector.engines.sql_storage import SqlStorage
-from specify_cli.features.collector.ledger import open_database
 from specify_cli.features.collector.storage import CLOSED, Filter, Place
 from specify_cli.libraries.wire.contract import canonical
 from support import FULL

@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from envelopes import OTHER_PROJECT, PROJECT, completed, started
 from postgres import Server, temporary_folder
 from specify_cli.cli.tables.command_table import parse_plain
-from specify_cli.features.collector.ledger import open_ledger
+from specify_cli.features.collector.engines.ledger import open_ledger
 from specify_cli.features.collector.storage import DUPLICATE, STORED, Totals
 from support import SPEC_KITTY
 

@@ -13,7 +13,7 @@ import pytest
 
 from collecting import record_of
 from envelopes import OTHER_PROJECT, PROJECT, completed, started
-from specify_cli.features.collector.ledger import open_ledger
+from specify_cli.features.collector.engines.ledger import open_ledger
 from support import CHARTER, Cli
 
 PAGE = (Path(__file__).parents[2] / "docs/questions.md").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ import pytest
 
 from collecting import add_token
 from postgres import Server, free_port, temporary_folder
-from specify_cli.features.collector.ledger import open_ledger
+from specify_cli.features.collector.engines.ledger import open_ledger
 from support import FULL, REPORT, SPEC_KITTY, environment
 from victims import Victim
 

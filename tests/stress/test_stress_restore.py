@@ -15,7 +15,7 @@ import pytest
 
 from envelopes import completed, started
 from postgres import PROGRAMS, Server, run_program, temporary_folder
-from specify_cli.features.collector.ledger import open_ledger
+from specify_cli.features.collector.engines.ledger import open_ledger
 from specify_cli.features.collector.storage import DUPLICATE, STORED, StorageError
 from support import FULL, REPORT
 

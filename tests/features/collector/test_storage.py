@@ -27,11 +27,11 @@ from envelopes import OTHER_PROJECT, PROJECT, completed, id_of, started
 from memory_storage import MemoryStorage
 from postgres import Server, free_port
 from specify_cli.features.collector.engines.database import read_steps
+from specify_cli.features.collector.engines.ledger import open_ledger
 from specify_cli.features.collector.engines.postgres import PostgresDatabase
 from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.engines.sqlite import SqliteDatabase
 from specify_cli.features.collector.holdings import decode_report, encode_report, read_record
-from specify_cli.features.collector.ledger import open_ledger
 from specify_cli.features.collector.orders import read_order
 from specify_cli.features.collector.reception import Refused
 from specify_cli.features.collector.storage import (
@@ -625,7 +625,7 @@ def test_a_disk_that_refuses_is_a_storage_error(tmp_path: Path) -> None:
 
 WRITER = """
 import json, sys
-from specify_cli.features.collector.ledger import open_database
+from specify_cli.features.collector.engines.ledger import open_database
 from specify_cli.features.collector.engines.sql_storage import SqlStorage
 storage = SqlStorage(open_database(sys.argv[1]))
 said = []

@@ -26,7 +26,7 @@ from jsonschema import Draft202012Validator
 from collecting import Answer, Collector, add_token, record_of, running, serve_command, serving, shown
 from envelopes import OTHER_PROJECT, PROJECT, completed, id_of, started
 from postgres import Server, serving_postgres
-from specify_cli.features.collector.ledger import open_database
+from specify_cli.features.collector.engines.ledger import open_database
 from specify_cli.features.collector.reception import cursor_of
 from specify_cli.features.collector.storage import Place, RecordPiece
 from specify_cli.features.collector.tokens import RateLimit, Token, Tokens

@@ -16,7 +16,7 @@ from clusters import dask_cluster, lets_dask_leave_sockets
 from collecting import Collector, add_token, serving
 from delivering import ENV, enable, endpoint, lines_of, project_of, push, run
 from envelopes import OTHER_PROJECT, TOKEN
-from specify_cli.features.collector.ledger import open_database
+from specify_cli.features.collector.engines.ledger import open_database
 from specify_cli.features.sync.sending.outbox import Outbox
 from specify_cli.features.sync.sending.records import Receiver, deliver_records
 from specify_cli.libraries.wire.contract import PHASES

@@ -13,7 +13,7 @@ import pytest
 from collecting import Collector, serving
 from delivering import ENV, endpoint, project_of, push, run
 from envelopes import id_of, started
-from specify_cli.features.collector.ledger import open_database
+from specify_cli.features.collector.engines.ledger import open_database
 from specify_cli.record.findings import LEVELS
 from specify_cli.trail.log.notes import ED25519_COSIGNATURE, VerifierKey
 from support import Cli, git

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.collector.engines.database import Database
+from specify_cli.features.collector.engines.ledger import Ledger, open_ledger
 from specify_cli.features.collector.engines.sql_storage import SqlStorage
 from specify_cli.features.collector.engines.sqlite import SqliteDatabase
 from specify_cli.features.collector.holdings import decode_report
-from specify_cli.features.collector.ledger import Ledger, open_ledger
 from specify_cli.features.collector.levels import verify_again
 from specify_cli.features.collector.storage import Place as Where
 from specify_cli.features.collector.storage import (

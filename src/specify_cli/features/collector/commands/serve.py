@@ -14,8 +14,8 @@ from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import write_json_lines, write_note, write_text
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.features.collector.engines.database import Database
+from specify_cli.features.collector.engines.ledger import Ledger, open_ledger, read_now
 from specify_cli.features.collector.engines.sqlite import SqliteDatabase
-from specify_cli.features.collector.ledger import Ledger, open_ledger, read_now
 from specify_cli.features.collector.reading import explained
 from specify_cli.features.collector.server.app import build_app
 from specify_cli.features.collector.server.log import log_to_stderr

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from specify_cli.cli.terminal.output import write_json, write_note, write_text
 from specify_cli.errors import CallerError, EnvironmentFault
-from specify_cli.features.collector.ledger import open_database, read_now
+from specify_cli.features.collector.engines.ledger import open_database, read_now
 from specify_cli.features.collector.reading import explained
 from specify_cli.features.collector.storage import StorageError
 from specify_cli.features.collector.tokens import SEND, Token, Tokens

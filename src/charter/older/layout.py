@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from charter.parts import (
+from charter.layout import (
     describe_denied,
     describe_fetch,
     describe_omission,
