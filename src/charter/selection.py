@@ -232,7 +232,7 @@ def _name_labels(collection: Iterable[Artifact], terms: tuple[str, ...]) -> froz
         if label.startswith(starts) or not label[:1].isalnum()
     }
     named = {label for label in labels if held.issuperset(split_label(label))}
-    fewest = min(2, len(held))
+    fewest = max(1, min(2, len(held)))
     for artifact in collection:
         title = artifact.title.lower()
         if sum(term in title for term in starts) >= fewest:

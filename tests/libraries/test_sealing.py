@@ -12,9 +12,13 @@ from pathlib import Path
 import pytest
 
 from planting import NAME, plant, record_of
-from specify_cli.libraries.archive.sealing import FOLDER, Keys
+from specify_cli.libraries.archive.sealing import FOLDER, Keys, seal_copy
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
+from specify_cli.record.record import chain, genesis_tip
+from specify_cli.storage.index import Index
+from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.store import Body
 from support import Cli, accept, git
 from trails import codes, load, make_repository, sign, verify
 
@@ -54,6 +58,22 @@ def test_a_copy_holds_nothing_that_was_said_and_is_intact(cli: Cli, sealed: tupl
     assert "capture.sealed" in cli("invocations", "verify", one, cwd=other).out
     assert shown.code == 0 and NAME not in shown.out
     assert b'"profile_id":"' in members[f"{layout.IMPORTED}/{record_of(root, one).name}"]
+
+
+def test_what_this_version_does_not_know_leaves_encrypted(sealed: tuple[Path, str]) -> None:
+    """A later version's event, or another program's member, can hold anything."""
+    root, one = sealed
+    project = load(root)
+    (place,) = (place for place in Index(str(root)).places() if place.invocation_id == one)
+    at = "2026-11-20T09:00:00.000Z"
+    strange: Body = {"event": "glossary_checked", "at": at, "text": NAME}
+    known: Body = {"event": "error", "at": at, "error_code": "E1", "message": "", "severity": "error", "who": NAME}
+    lines, _ = chain(genesis_tip(), one, [{"event": "started", "started_at": at}, strange, known])
+    copy = seal_copy(place, lines, {}, FileObjectStore(str(root)), Keys(project.git_dir))
+
+    assert NAME.encode() in lines
+    assert NAME.encode() not in copy.data
+    assert b"glossary_checked" in copy.data and b"E1" in copy.data
 
 
 def test_the_same_record_and_key_give_the_same_bytes(cli: Cli, sealed: tuple[Path, str], tmp_path: Path) -> None:

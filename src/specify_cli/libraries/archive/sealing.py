@@ -27,7 +27,7 @@ from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.installation import advise_install
 from specify_cli.libraries.archive.orders import place_order
-from specify_cli.libraries.words.said import list_said
+from specify_cli.libraries.words.said import list_said, list_unknown
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid
 from specify_cli.record.record import split_lines
@@ -230,8 +230,7 @@ class _Taken:
         fields = line.fields
         if line.problems or fields is None or line.seal is None or not raw.endswith(b"\n"):
             return raw
-        said = list_said(fields)
-        members = said | (_BESIDE & fields.keys())
+        members = list_said(fields) | list_unknown(fields) | (_BESIDE & fields.keys())
         seq = fields.get("seq")
         self.named += named_objects(fields, None, 0)
         if not members or type(seq) is not int or "ordered_by" in fields:

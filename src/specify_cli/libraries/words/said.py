@@ -65,6 +65,14 @@ def list_said(fields: Mapping[str, object], sides: Set[str] | None = None) -> se
     return add_derived(fields, stems & fields.keys())
 
 
+def list_unknown(fields: Mapping[str, object]) -> set[str]:
+    """Return the members of a line that this version does not know: they can hold anything."""
+    event = EVENTS.get(str(fields.get("event")))
+    stems = () if event is None else event.members
+    known = {f"{stem}{end}" for stem in stems for end in ("", "_hash", "_size")}
+    return {*fields} - known - KEPT
+
+
 def add_derived(fields: Mapping[str, object], names: Set[str]) -> set[str]:
     """Return members with those of the line that would give them away to whoever tries guesses."""
     wider = set(names)
