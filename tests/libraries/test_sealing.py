@@ -57,6 +57,7 @@ def test_a_copy_holds_nothing_that_was_said_and_is_intact(cli: Cli, sealed: tupl
     assert report.erased > 10
     assert "capture.sealed" in cli("invocations", "verify", one, cwd=other).out
     assert shown.code == 0 and NAME not in shown.out
+    assert b'"hits":[' not in b"".join(members.values())
     assert b'"profile_id":"' in members[f"{layout.IMPORTED}/{record_of(root, one).name}"]
 
 

@@ -48,9 +48,9 @@ _WRAPPING = "wrapping.key"
 _KEY_SIZE = 64  # bytes of an AES-256 key for SIV mode (RFC 5297), which needs no nonce
 _LARGEST = 1 << 30
 _COPY, _KEY = b"spec-kitty sealed copy 1", b"spec-kitty sealing key 1"
-# Beside what was said: digests that a guess could be held against, and the mark that a line must
-# not leave in the clear.
-_BESIDE = frozenset(("state_hash", "export_safe"))
+# Beside what was said: digests and scores that a guess could be held against, and the mark that a
+# line must not leave in the clear.
+_BESIDE = frozenset(("state_hash", "hits", "result_hash", "export_safe"))
 
 
 class Keys:
