@@ -114,7 +114,7 @@ def run_typer(argv: list[str]) -> int:
         deeper = _find_deeper(message) if path == "spec-kitty" else []
         if deeper:
             message = f"{message.split('.')[0]}. Did you mean {' or '.join(map(repr, deeper))}?"
-        path = f"{path} {deeper[0]}" if len(deeper) == 1 else path
+        path = f"{path} {deeper[0]}" if deeper else path
         write_error(CallerError("USAGE", _reword(message), f"{path} --help"), as_json)
         return 2
     except typer.Exit as error:
@@ -125,11 +125,12 @@ def run_typer(argv: list[str]) -> int:
 
 
 def _find_deeper(message: str) -> list[str]:
-    """Return the commands of a group that have the name for which there is no command at the
-    top."""
+    """Return the commands of a group that have the name for which there is no command at the top,
+    those of records first."""
     match = re.match(r"No such command '([\w-]+)'", message)
     paths = (command.path for command in list_commands() if len(command.path) > 1)
-    return [" ".join(path) for path in paths if match is not None and path[-1] == match[1]]
+    found = (" ".join(path) for path in paths if match is not None and path[-1] == match[1])
+    return sorted(found, key=lambda words: not words.startswith("invocations "))
 
 
 def _reword(message: str) -> str:
