@@ -51,6 +51,8 @@ from specify_cli.storage.worktrees import find_sibling_roots
 from specify_cli.trail.log.entries import open_log
 
 _SEAL = re.compile(rb',"~":"([0-9a-f]{64})"}\n')
+# In JSON text a quotation mark of a value is escaped, so this stands before seals alone.
+_SEALED = b',"~":"'
 # Of a record that is not here, so many files of other branches are read.
 _MAX_BLOBS = 64
 
@@ -161,31 +163,30 @@ class TrailWatch:
                 self._counts["imported"] += 1
             elif report.invocation_id is not None:
                 fixed = self._watch.take_fixed(report.invocation_id)
-                seals = self._number_seals(report.invocation_id) if fixed else {}
+                seals = self._number_seals(report.invocation_id, fixed) if fixed else None
                 lost = self._list_lost(report.file, fixed, seals)
                 report = report._replace(findings=(*report.findings, *lost)) if lost else report
-                last = max(
-                    (seals[seal] for seal in fixed if seal in seals), default=LAST_OPENING_SEQ
-                )
+                last = max((seals or {}).values(), default=LAST_OPENING_SEQ)
                 self._loose.count(report, report.lines - 1 - last - (report.status == "closed"))
             yield report
 
-    def _number_seals(self, invocation_id: str) -> dict[str, int]:
-        """Return the seals at the ends of the lines of a record that is here, each with the number
-        of its line."""
+    def _number_seals(self, invocation_id: str, fixed: Iterable[str]) -> dict[str, int] | None:
+        """Return which of some tips end a line of a record that is here, each with the number of
+        its line; None where it has no whole line."""
         data = read_with_annexes(self._project.root, invocation_id) or b""
-        return {
-            match.group(1).decode(): number for number, match in enumerate(_SEAL.finditer(data))
-        }
+        if _SEAL.search(data) is None:
+            return None
+        places = {seal: data.find(f',"~":"{seal}"}}\n'.encode()) for seal in fixed}
+        return {seal: data.count(_SEALED, 0, at) for seal, at in places.items() if at >= 0}
 
     def _list_lost(
-        self, file: str, fixed: Sequence[str], seals: Mapping[str, int]
+        self, file: str, fixed: Sequence[str], seals: Mapping[str, int] | None
     ) -> tuple[Finding, ...]:
         """Return what is wrong with a record that lost tips which were fixed while it was open.
 
         Of a record that is not here, or has no whole line, that is said by itself.
         """
-        lost = [seal for seal in fixed if seal not in seals] if seals else []
+        lost = [] if seals is None else [seal for seal in fixed if seal not in seals]
         return tuple(finding("FIXED_TIP_MISSING", file, seal) for seal in lost)
 
     def findings(self) -> Iterator[Finding]:
@@ -193,8 +194,10 @@ class TrailWatch:
         missing = self._watch.finish()
         for invocation_id in self._watch.list_fixed():
             # Their leaves stand behind those of later records: the record was followed before.
-            seals = self._number_seals(invocation_id)
-            yield from self._list_lost(invocation_id, self._watch.take_fixed(invocation_id), seals)
+            fixed = self._watch.take_fixed(invocation_id)
+            yield from self._list_lost(
+                invocation_id, fixed, self._number_seals(invocation_id, fixed)
+            )
         yield from self._logs.findings
         yield from self._watch.findings
         yield from self._explain_cited(missing.cited)
