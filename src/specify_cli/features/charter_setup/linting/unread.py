@@ -28,7 +28,7 @@ _NOT_FOR_US = ("README.md", "README")
 _MAX_UNREAD = 20
 # The sections of config.yaml there are; a project may keep others there, so only near misses are
 # named. The keys of the core; rooms name their own at the point `config_keys`.
-CORE_KEYS = ("project", "audit", "redaction", "trail", "memory_backend", "governance")
+CORE_KEYS = ("project", "audit", "capture", "redaction", "trail", "memory_backend", "governance")
 
 
 def list_unread(root: str, profile_folders: Sequence[str]) -> tuple[str, ...]:
