@@ -256,4 +256,5 @@ def _gather(project: Project) -> ProjectFacts:
         len(erasing.list_journals(project)),
         holds,
         events["exported"],
+        project.config.is_sealed,
     )

@@ -38,6 +38,7 @@ class ProjectFacts(NamedTuple):
     unfinished: int
     holds: Sequence[str]
     exported: int
+    is_sealed: bool = False
 
 
 class Duty(NamedTuple):
@@ -76,6 +77,9 @@ def judge_duties(facts: ProjectFacts) -> list[Duty]:
             (
                 f"{count(facts.exported, 'export')} stand on the records: who has one must be told",
                 "spec-kitty sync status names a collector; sync push sends it what was erased",
+                "copies leave encrypted, and forget destroys the keys of those that left so"
+                if facts.is_sealed
+                else "copies leave in the clear; capture.sealed has them leave encrypted",
             ),
         ),
         _judge_sampling(facts),
