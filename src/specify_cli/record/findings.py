@@ -359,7 +359,7 @@ class RecordReport(NamedTuple):
 
     `status` is open or closed. `tip` is the seal of the last good line, None in records without
     seals. `objects` are those the lines name, not yet looked up, and `findings` are in the order of
-    their offsets. `lines` counts what ends in LF.
+    their offsets, then those of annexes. `lines` counts whole lines.
     """
 
     file: str

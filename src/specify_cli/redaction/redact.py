@@ -9,17 +9,17 @@ on RE2, which is loaded only for them. Modes, sizes and objects are `capture`; J
 The way of a text through `redact`:
 
 1. `view_of` makes the text as it is searched: no colour codes, no escapes, and once more without
-the line ends that break it at a fixed width. Findings are carried back to places in the text
-itself.
+   the line ends that break it at a fixed width. Findings are carried back to places in the text
+   itself.
 2. Needles (short plain strings) are looked for. Most texts hold none, and for those no pattern is
-ever compiled.
+   ever compiled.
 3. Each rule whose needle is there gives stretches. Those that overlap become one, under the rule
-that stands first in the table: masking one of two that overlap would leave a part of the other's
-secret behind.
+   that stands first in the table: masking one of two that overlap would leave a part of the
+   other's secret behind.
 4. The stretches are masked, and the result is searched again, at most eight times. A mask changes
-what stands beside its neighbours, so a second pass can find more. Only at rest is the result a
-fixed point. A text that does not come to rest is replaced as a whole (`redaction-overrun`): too
-much is masked then, never too little.
+   what stands beside its neighbours, so a second pass can find more. Only at rest is the result a
+   fixed point. A text that does not come to rest is replaced as a whole (`redaction-overrun`):
+   too much is masked then, never too little.
 
 Masks that are there already are kept out of every stretch, so a text that went through twice
 counts nothing twice.

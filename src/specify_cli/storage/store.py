@@ -10,12 +10,12 @@ holds when its lines are written. The decision itself is `plan_append` and `comp
 every store shares; the file store adds the steps:
 
 1. Open, lock, and look whether the name still leads to the locked file: a month may have been
-packed meanwhile.
+   packed meanwhile.
 2. Read the end only: 4 KiB, then 64 KiB, then all of it. Zeros near the end have the whole file
-read, because a power cut may have met it.
+   read, because a power cut may have met it.
 3. One write of all lines, and `fdatasync` where one of them is of a durable kind.
 4. Unlock. Reading takes no lock: a reader sees whole lines and perhaps a tail, which it leaves
-out.
+   out.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ _COMPUTED = {
     "invocation_id",
     "dedupe",
 }
-# What the recorder adds, and ids that are made anew where a payload names none.
+# What the recorder adds.
 _COMPUTED |= {"digest_key", "redactions", "truncated", "export_safe", "state_hash"}
 # What a writer adds, and ids that are made anew where a payload names none: of two bodies they tell
 # nothing.

@@ -51,7 +51,7 @@ def summarize_story(story: Story) -> Summary:
     """Return a story in a few words: deeds of one kind are one, wherever they stand in the run.
 
     At most twelve deeds of 120 characters are named, 300 characters of the answer, and three facts
-    of each kind; what was left out is counted.
+    of each kind; further facts are counted.
     """
     parts = list(_walk(story.done))
     deeds: dict[str, list[Act]] = {}

@@ -178,7 +178,7 @@ def list_limits(fields: Mapping[str, object]) -> list[str]:
     """Return what of a line is not there as it was: masked, cut, not kept, withheld, erased; and
     who wrote it, where that is another session.
 
-    The texts are for people. There are none for a line that is whole.
+    The texts are for people. A whole line of the record's own session has none.
     """
     found = []
     if "withheld" in fields:
