@@ -120,8 +120,8 @@ def is_month(text: str) -> bool:
 
 
 def cold_folder(invocation_id: str) -> str:
-    """`.kittify/events/profile-invocations/cold/<YYYY-MM>`: no folder, but the name of what an
-    archive holds.
+    """Return `.kittify/events/profile-invocations/cold/<YYYY-MM>`: no folder, but the name of what
+    an archive holds.
 
     The archive's file is this name and the ending `.cold`. A `Place` with this folder is read from
     there (docs/format.md §14). Raises PathError.

@@ -186,7 +186,7 @@ def whole_lines(source: Source) -> Iterator[bytes]:
 
 
 def lines_in_force(source: Source, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """As `split_lines` over a record's file, without the bytes that a `recovered` line passes over.
+    """Yield what `split_lines` yields of a record's file, without what `recovered` lines pass over.
 
     What a power cut left may hold whole lines behind a hole; nobody was answered for them.
 
@@ -246,8 +246,8 @@ def fold(data: bytes) -> Record | None:
 
 
 def fold_entries(entries: Sequence[Entry]) -> Record | None:
-    """As `fold`, over lines already read. A closing line of a sealed record counts only if it is
-    whole.
+    """Return the record of lines already read, as `fold` does; a closing line of a sealed record
+    counts only if it is whole.
 
     The first `started` line counts. A changed closing line would close a record that is open, so it
     is passed over and verify reports it; of older records, which have no seals, the last one
@@ -259,7 +259,7 @@ def fold_entries(entries: Sequence[Entry]) -> Record | None:
 
 
 def fold_ends(entries: Sequence[Entry], ends: Iterable[Entry]) -> Record | None:
-    """As `fold_entries`, from the starting and closing lines among them.
+    """Return what `fold_entries` returns, from the starting and closing lines among the entries.
 
     `ends` need not be whole: a long record is folded without looking at its middle.
     """

@@ -8,7 +8,8 @@ around it. `JUDGES` of `rules.py` says whether what was found is a secret.
 Each has the same signature: the rule, the text, the text in lower case, the ids of known masks. It
 returns stretches (start, end) of the text, in any order and perhaps overlapping. To keep the time
 linear each of them looks a fixed number of characters around a needle, and never begins again
-before where it stopped; that is why the patterns have bounds such as `{0,40}` and possessive repeats, which do not go back.
+before where it stopped; that is why the patterns have bounds such as `{0,40}` and
+possessive repeats, which do not go back.
 
 The largest is `secret-value`: a name that promises a secret (`DB_PASSWORD`), a sign that assigns
 (`=`, `:`, `=>`, `(`, a table's column …), and a value that is judged by how it stands there.

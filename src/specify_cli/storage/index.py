@@ -469,7 +469,7 @@ class Index:
     def _list_cold(self) -> list[str]:
         if not os.path.lexists(f"{self.root}/{layout.COLD}"):
             return []
-        from specify_cli.storage.cold import list_months, open_month  # loads SQLite
+        from specify_cli.storage.cold import list_months, open_month  # for old months alone
 
         names: list[str] = []
         for month in list_months(self.root):

@@ -200,7 +200,7 @@ class FileObjectStore:
                     "OBJECT_MISSING", f"{path} cannot be read: {error.strerror}", f"ls -l {path}"
                 ) from error
         if altered is None and os.path.lexists(f"{self.root}/{layout.COLD}"):
-            from specify_cli.storage.cold import find_object  # loads SQLite, for old months alone
+            from specify_cli.storage.cold import find_object  # for old months alone
 
             data = find_object(self.root, digest)
             if data is not None:

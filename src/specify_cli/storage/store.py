@@ -170,7 +170,7 @@ def digest(data: bytes) -> str:
 
 
 def name_blobs(blobs: Blobs) -> Iterator[tuple[str, bytes]]:
-    """(digest, bytes) of each; who has the digests of what it read need not have them made
+    """Yield (digest, bytes) of each; who has the digests of what it read need not have them made
     again.
 
     The digests of a mapping are believed: `get` hashes again whatever is read.
@@ -251,7 +251,7 @@ def read_cold(root: str, place: Place) -> bytes:
 
     `place.folder` is that of its month, as `layout.cold_folder` names it.
     """
-    from specify_cli.storage.cold import read_record  # loads SQLite, for old months alone
+    from specify_cli.storage.cold import read_record  # for old months alone
 
     return read_record(root, place.folder, place.name)
 
@@ -515,7 +515,7 @@ class RecordWriter:
         self.size = 0
 
     def append(self, compose: Compose, at: str, *, sync: bool = True) -> Tip:
-        """As `RecordStore.append`, for the writer's record.
+        """Append to the writer's record, as `RecordStore.append` says.
 
         After an error the tip counts as unknown and is read again. Raises FileNotFoundError where
         the record is gone, EnvironmentFault LOCK_TIMEOUT and WRITE_FAILED, and StoredDataError as

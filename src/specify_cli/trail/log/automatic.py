@@ -35,8 +35,8 @@ _NULL = [
 
 
 def start_detached(module: str, root: str, descriptors: tuple[tuple[int, int], ...] = ()) -> None:
-    """Start a module of ours in a process of its own, for a project; it inherits the descriptors of
-    `kept`, renumbered.
+    """Start a module of ours in a process of its own, for a project; it inherits `descriptors`,
+    renumbered.
 
     Of what this process inherited nothing goes over: somebody may be waiting for its end. Raises
     OSError.
