@@ -4,6 +4,19 @@ Every function says what is durable when it returns and what a crash inside it l
 opened component by component without following symbolic links, so nothing a branch plants under
 `.kittify/` can point a write elsewhere. Errors are EnvironmentFault or StoredDataError;
 FileExistsError passes through where the caller decides.
+
+    with folder(root, ".kittify/events", create=True) as fd:
+        create_exclusive(fd, "name", b"bytes", PRIVATE)      # durable with its name, or an error
+
+A file is durable once its bytes are synced *and* the folder that holds its name is: after `fsync`
+of the file alone a power cut can still take its name. So every function that makes or renames a
+name syncs the folder behind it, and the folders that were made on the way.
+
+The ladder of "never overwrites" (docs/format.md §6). `rename` replaces what is there, so it is of
+no use for a record. The first rung is an unnamed file (`O_TMPFILE`) that gets its name by a link:
+a crash leaves nothing at all. Where the file system has no unnamed files, a `.tmp-` file is linked
+and unlinked. Where it has no links (exFAT, some network mounts), a rename that refuses to replace.
+Where it has none of them, DURABILITY_UNSUPPORTED: a record is not risked.
 """
 
 from __future__ import annotations
@@ -53,7 +66,11 @@ class NotTakenBack(OSError):
 
 
 def write_failed(what: str, error: OSError) -> EnvironmentFault:
-    """Return the error for a refused write, naming the file and the system's reason."""
+    """Return the error for a refused write, naming the file and the system's reason.
+
+    `what` is the path people know. A write that could not be taken back is told apart: then the
+    lines may be there, and to run the command again would write them twice.
+    """
     reason = os.strerror(error.errno) if error.errno else str(error)
     if isinstance(error, NotTakenBack):
         return EnvironmentFault(
@@ -75,8 +92,11 @@ def write_failed(what: str, error: OSError) -> EnvironmentFault:
 
 
 def open_folder(root: str, parts: Sequence[str], *, create: bool = False) -> int:
-    """Return a descriptor of `root`/`parts`; made on the way if `create`, each new entry fsynced in
-    its parent.
+    """Return a descriptor of `root`/`parts`, which the caller closes.
+
+    With `create` absent folders are made on the way, mode 0755 less the umask, each new entry
+    fsynced in its parent. Only `root` itself may be a symbolic link: it is the user's choice, what
+    lies below it is not.
 
     Raises FileNotFoundError if it is absent and not to be made, StoredDataError UNSAFE_PATH if a
     component below root is a symbolic link or not a folder.
@@ -117,10 +137,14 @@ def _open_below(here: int, part: str, create: bool) -> int:
 
 
 class folder:
-    """`open_folder` for a relative name with `/`, or for the root itself: a descriptor that is
-    closed on leaving.
+    """Open a folder by a relative name with `/`, or the root itself; its descriptor is closed on
+    leaving.
 
-    With `wait` it is locked until then, as `lock` does.
+    With `wait` it is locked until then, as `lock` does, for at most so many seconds. Raises as
+    `open_folder` and `lock` do.
+
+        with folder(root, ".kittify/local", create=True) as fd:
+            replace(fd, "name", data, PRIVATE)
     """
 
     def __init__(
@@ -142,7 +166,12 @@ class folder:
 
 
 def open_regular(folder_fd: int, name: str, flags: int, label: str) -> int:
-    """Open an existing regular file in a folder; a link, FIFO or device is NOT_A_REGULAR_FILE."""
+    """Open an existing regular file in a folder; a link, FIFO or device is NOT_A_REGULAR_FILE.
+
+    `flags` are those of `os.open` without O_CREAT, `label` what errors name. O_NONBLOCK is set, or
+    opening a FIFO would wait for a writer for good. Raises FileNotFoundError, StoredDataError
+    NOT_A_REGULAR_FILE.
+    """
     try:
         fd = os.open(name, flags | REGULAR, dir_fd=folder_fd)
     except OSError as error:
@@ -167,6 +196,9 @@ def read_all(fd: int, offset: int = 0) -> bytes:
     """Return every byte of an open file from an offset on.
 
     It is read in one piece, because joining pieces costs more than reading.
+
+    The position of the descriptor does not move. A file that grows meanwhile is read to its new
+    end.
     """
     out: list[bytes] = []
     while chunk := os.pread(fd, max(os.fstat(fd).st_size - offset, 1 << 16), offset):
@@ -180,6 +212,8 @@ def read_clock(clock: Callable[[], int]) -> int:
     CLOCK_INVALID.
 
     Before 1970 there is no ULID, past 9999 no RFC 3339 time.
+
+    The clock is an argument, so tests bring one that stands still.
     """
     millis = clock() // 1_000_000
     if not 0 <= millis < _YEAR_10000:
@@ -194,7 +228,10 @@ def read_clock(clock: Callable[[], int]) -> int:
 
 def holds(fd: int, needle: bytes, offset: int = 0) -> bool:
     """Return whether a file holds these bytes from an offset on; read through one small buffer,
-    whatever its size."""
+    whatever its size.
+
+    `needle` has at most 256 KiB. What lies over the border of two pieces is found as well.
+    """
     buffer = bytearray(_SEARCHED)
     while (count := os.preadv(fd, [buffer], offset)) > 0:
         if buffer.find(needle, 0, count) >= 0:
@@ -212,6 +249,9 @@ def read_below(root: str, relative: str, limit: int | None = None) -> bytes:
     With a limit, at most one more than that.
 
     Raises FileNotFoundError, StoredDataError UNSAFE_PATH, NOT_A_REGULAR_FILE.
+
+    `relative` has `/` between its parts. The one byte more tells the caller that the file is
+    longer than the limit.
     """
     head, _, name = relative.rpartition("/")
     with folder(root, head) as folder_fd:
@@ -228,7 +268,10 @@ def read_below(root: str, relative: str, limit: int | None = None) -> bytes:
 
 def is_case_folded(root: str) -> bool:
     """Return whether names that differ in case are one name at `root`, as macOS and Windows have
-    it."""
+    it.
+
+    It is told by `.kittify` or `.git`, one of which is there. False where neither is.
+    """
     for name in (layout.KITTIFY, ".git"):
         try:
             other = os.lstat(f"{root}/{name.upper()}")
@@ -243,6 +286,8 @@ def name_below(root: str, path: str) -> str | None:
 
     `root` may be spelled otherwise in the path: through a link, as /tmp on macOS, or in another
     case. Where case is folded, a file has the name that git gives it: its entry's, composed (NFC).
+
+    `path` need not exist. The result has `/` between its parts.
     """
     if path.startswith(f"{root}/"):
         relative = path[len(root) + 1 :]
@@ -278,6 +323,9 @@ def read_own(path: str, name: str, limit: int, *, closed: int = 0o022) -> bytes 
     where it is absent.
 
     `closed` holds the permission bits others may not have. Raises StoredDataError NOT_OURS.
+
+    At most `limit` bytes are read. What git's directory holds of ours could come out of an archive
+    that somebody packed: this is how it is told from what we wrote.
     """
     try:
         with folder(path) as folder_fd:
@@ -300,7 +348,10 @@ def read_own(path: str, name: str, limit: int, *, closed: int = 0o022) -> bytes 
 
 
 def hold_bytes(data: bytes) -> int:
-    """Return a descriptor to read these bytes from, as from a file that has no name."""
+    """Return a descriptor to read these bytes from, as from a file that has no name.
+
+    The caller closes it. It is for bytes that come out of an archive, where readers expect a file.
+    """
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("record", os.MFD_CLOEXEC)
     else:
@@ -325,6 +376,10 @@ class Staged:
     them.
 
     A crash before `publish` leaves nothing (unnamed file) or one `.tmp-` file no reader looks at.
+
+    `data` is the bytes or parts of them, `mode` the permission bits. Exactly one of `publish` and
+    `discard` ends it. Several can be staged before the first is published: then all their bytes
+    are durable before any has a name.
     """
 
     def __init__(self, folder_fd: int, data: bytes | Iterable[bytes], mode: int) -> None:
@@ -356,6 +411,9 @@ class Staged:
         DURABILITY_UNSUPPORTED.
 
         The name is visible afterwards and durable once the folder is fsynced.
+
+        `name` is below the folder the bytes were staged in. Whatever happens the bytes are
+        released afterwards.
         """
         try:
             if self._temp is None and not self._link_unnamed(f"/proc/self/fd/{self._fd}", name):
@@ -394,7 +452,10 @@ class Staged:
         os.fsync(self._fd)
 
     def discard(self) -> None:
-        """Release the descriptor and the temporary name, if any."""
+        """Release the descriptor and the temporary name, if any.
+
+        It can be called again. What was published stays.
+        """
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -411,14 +472,20 @@ def create_exclusive(folder_fd: int, name: str, data: bytes | Iterable[bytes], m
     Raises FileExistsError.
 
     A crash leaves either no file of that name or the whole file.
+
+    Raises OSError where the system refuses the write, EnvironmentFault DURABILITY_UNSUPPORTED.
     """
     Staged(folder_fd, data, mode).publish(name)
     os.fsync(folder_fd)
 
 
 def replace(folder_fd: int, name: str, data: bytes, mode: int, *, sync: bool = True) -> None:
-    """`name` holds the new bytes or, after a crash, the old ones: temp file, fsync, rename, fsync
-    folder."""
+    """Make `name` hold the new bytes; after a crash it holds these or the old ones, whole.
+
+    The steps are temp file, fsync, rename, fsync of the folder. Without `sync` neither is synced,
+    which is for derived files: after a power cut they may be empty, and whoever reads one has to
+    bear it. Raises OSError; the temp file is removed then.
+    """
     temp = f".tmp-{os.urandom(8).hex()}"
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
     fd = os.open(temp, flags, mode, dir_fd=folder_fd)
@@ -441,13 +508,13 @@ def replace(folder_fd: int, name: str, data: bytes, mode: int, *, sync: bool = T
 
 
 def append(fd: int, data: bytes, *, sync: bool) -> int:
-    """Put `data` behind the end of a locked O_APPEND file; its size then. With `sync`, on stable
-    storage on return.
+    """Put `data` behind the end of a locked O_APPEND file; return its size then, in bytes.
 
-    A write that the file system refuses half-way, or does not bring to stable storage, is cut off
-    again: an error means that nothing was written, and nobody goes on behind bytes that may never
-    reach the disk. A crash half-way leaves a torn tail, which the next writer adopts or recovers.
-    Raises NotTakenBack where cutting off fails too.
+    With `sync` the bytes are on stable storage on return. A write that the file system refuses
+    half-way, or does not bring to stable storage, is cut off again: an error means that nothing
+    was written, and nobody goes on behind bytes that may never reach the disk. A crash half-way
+    leaves a torn tail, which the next writer adopts or recovers. Raises OSError; NotTakenBack
+    where cutting off fails too.
     """
     before = os.fstat(fd).st_size
     try:
@@ -464,7 +531,11 @@ def append(fd: int, data: bytes, *, sync: bool) -> int:
 
 
 def sync_data(fd: int) -> None:
-    """Bring a file's bytes and size to stable storage."""
+    """Bring a file's bytes and size to stable storage.
+
+    `fdatasync` is enough behind an append: it brings the new size along, and the name was durable
+    before. Raises OSError.
+    """
     getattr(os, "fdatasync", os.fsync)(fd)
 
 
@@ -472,6 +543,10 @@ def lock(fd: int, label: str, wait: float | None = None) -> None:
     """Hold the exclusive lock on a descriptor, waiting at most `wait` seconds. Raises LOCK_TIMEOUT.
 
     A process that must not wait as long as others sets LOCK_WAIT_SECONDS: a hook's.
+
+    The lock is of the file and not of a path, it is advisory, and it ends with the process: no
+    stale lock is left. `label` is what the error names. It is asked for again and again with
+    growing pauses, at most 20 ms apart, for a wait without end could not be given up.
     """
     wait = LOCK_WAIT_SECONDS if wait is None else wait
     deadline = time.monotonic() + wait
@@ -491,7 +566,10 @@ if sys.platform != "win32":
 
     def try_lock(fd: int) -> bool:
         """Take the exclusive lock on a descriptor if nobody holds it; return whether it is held
-        now."""
+        now.
+
+        Two descriptors that were opened apart exclude each other in one process as well.
+        """
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
@@ -504,7 +582,11 @@ if sys.platform != "win32":
 
     def rename_exclusive(folder_fd: int, source: str, name: str) -> None:
         """Rename without replacing, the last rung of the ladder. Raises FileExistsError,
-        DURABILITY_UNSUPPORTED."""
+        DURABILITY_UNSUPPORTED.
+
+        Python has no call for it, so the C library's is used: `renameat2` of Linux, `renameatx_np`
+        of macOS.
+        """
         import ctypes  # for file systems that take no link
 
         libc = ctypes.CDLL(None, use_errno=True)

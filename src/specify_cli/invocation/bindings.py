@@ -3,6 +3,17 @@ as hostile input.
 
 A binding names a record of this project and nothing else. While a call that begins an invocation is
 under way it has a mark, which says whose call it is: the session's own, or a subagent's.
+
+A harness runs each hook as a process of its own, which knows the session's id and nothing else.
+The binding answers which record that session writes to, in one small file. It is a shortcut: a
+record names its session too, so a binding that is lost is looked for among the open records, and
+one that somebody planted can name only a record of this project.
+
+A session is bound to one record at a time, and remembers the eight before. A subagent has a
+binding of its own. The difficulty is whose a new record is: a harness runs `do` in the environment
+of the session, even if a subagent called it. So the hook that sees the call begin leaves a *mark*
+with the agent's name, and while it is there the session's binding is not changed. A mark whose
+call never ended counts for fifteen minutes.
 """
 
 from __future__ import annotations
@@ -30,7 +41,11 @@ _MAX_MARKS = 64
 
 class Binding(NamedTuple):
     """Which record a session of a harness writes to, and the profile in its file's name where that
-    is known."""
+    is known.
+
+    `source` says by what it is known, such as `environment`: by the variables of the command that
+    began the record.
+    """
 
     invocation_id: str
     source: str
@@ -46,14 +61,19 @@ class Nesting(NamedTuple):
 
 
 def digest_of_names(*names: str) -> str:
+    """Return the SHA-256 of some names, in hex; they are parted by NUL, which no name holds."""
     return sha256("\0".join(names).encode("utf-8", "replace")).hexdigest()
 
 
 def short_digest(*names: str) -> str:
+    """Return 40 hex digits of the digest of some names: a file name for whatever a harness calls a
+    session."""
     return digest_of_names(*names)[:40]
 
 
 def binding_path(harness: str, session: str, subagent: str | None) -> tuple[str, str]:
+    """Return (folder, file name) of a binding, below the root; `subagent` is None for the session
+    itself."""
     return f"{layout.LOCAL}/bindings", short_digest(harness, session, subagent or "") + ".json"
 
 
@@ -77,6 +97,10 @@ def bind(
 
     The environment names no subagent: while one's `do` is under way the session keeps its record,
     and what the call printed tells whose the new one is.
+
+    `source` is kept beside the id. `profile_id` is what the record's file name needs, so that a
+    hook opens it without a search. The file is replaced whole and not synced, for it can be found
+    again.
     """
     folder, name = binding_path(harness, session, subagent)
     value: dict[str, object] = {
@@ -99,12 +123,18 @@ def bind(
 
 
 def binding_of(root: str, harness: str, session: str, subagent: str | None) -> Binding | None:
-    """Return the binding of a session, if there is one that names a record id."""
+    """Return the binding of a session, if there is one that names a record id.
+
+    None for a file that is absent, too large, or of another form. Nothing is raised.
+    """
     return parse_binding(read_small(root, *binding_path(harness, session, subagent)))
 
 
 def list_bindings(root: str, harness: str, session: str, subagent: str | None) -> list[Binding]:
-    """Return what a session is bound to, and what it was bound to before; the newest first."""
+    """Return what a session is bound to, and what it was bound to before; the newest first.
+
+    At most nine.
+    """
     value = read_small(root, *binding_path(harness, session, subagent))
     return [
         binding for binding in (parse_binding(value), *list_earlier(value)) if binding is not None
@@ -116,6 +146,8 @@ def find_session(root: str, harness: str, subagent: str, above: str) -> str:
     it is the session.
 
     It is kept for the subagents that this one begins.
+
+    `above` is the session, or the subagent, that the harness names as the one it stands in.
     """
     folder = f"{layout.LOCAL}/bindings"
     known = read_small(root, folder, short_digest(harness, above, "session of") + ".json")
@@ -131,6 +163,7 @@ def find_session(root: str, harness: str, subagent: str, above: str) -> str:
 
 
 def parse_binding(value: object) -> Binding | None:
+    """Return the binding a parsed value is; None where it names no invocation id."""
     if not isinstance(value, dict):
         return None
     invocation_id = value.get("invocation_id")
@@ -149,7 +182,11 @@ def list_earlier(value: Mapping[str, object]) -> list[Binding]:
 
 
 def give_back(root: str, harness: str, session: str, invocation_id: str) -> None:
-    """The session's binding without a record that turned out to be a subagent's."""
+    """Take a record that turned out to be a subagent's out of the session's bindings; the one
+    before it counts again.
+
+    Nothing is raised: what cannot be written stays, and then the record is found by its session.
+    """
     folder, name = binding_path(harness, session, None)
     value = read_small(root, folder, name)
     top, before = parse_binding(value), list_earlier(value)
@@ -174,13 +211,18 @@ def give_back(root: str, harness: str, session: str, invocation_id: str) -> None
 
 
 def write_small(root: str, folder: str, name: str, value: Mapping[str, object]) -> None:
+    """Write a value as a small JSON file, mode 0600, replaced whole. Raises OSError,
+    StoredDataError."""
     with durable.folder(root, folder, create=True) as fd:
         durable.replace(fd, name, json.dumps(value).encode("ascii"), durable.PRIVATE, sync=False)
 
 
 def read_small(root: str, folder: str, name: str) -> dict[str, object]:
     """Return the object in a small JSON file; an empty one where there is none, or it is larger
-    than any of ours."""
+    than any of ours.
+
+    At most 4 KiB are taken. Nothing is raised.
+    """
     try:
         data = durable.read_below(root, f"{folder}/{name}", _MAX_SMALL)
         value = json.loads(data) if len(data) <= _MAX_SMALL else None
@@ -190,11 +232,14 @@ def read_small(root: str, folder: str, name: str) -> dict[str, object]:
 
 
 def unlink_below(root: str, folder: str, name: str) -> None:
+    """Remove a file below the root, no link followed on the way. Raises OSError,
+    StoredDataError."""
     with durable.folder(root, folder) as fd:
         os.unlink(name, dir_fd=fd)
 
 
 def calls_folder(harness: str, session: str) -> str:
+    """Return the folder of a session's marks, below the root."""
     return f"{layout.LOCAL}/calls/{short_digest(harness, session)}"
 
 
@@ -222,6 +267,8 @@ def list_marks(root: str, folder: str) -> list[Mark]:
 
     A call that was refused or killed never ends, so a mark counts for a while only; it is removed
     then.
+
+    At most 64 are read: more calls than that do not run at once.
     """
     marks: list[Mark] = []
     try:
@@ -241,12 +288,18 @@ def list_marks(root: str, folder: str) -> list[Mark]:
 
 def list_under_way(root: str, harness: str, session: str) -> list[str | None]:
     """Return whose calls that begin an invocation are under way: the session's own, or a
-    subagent's."""
+    subagent's.
+
+    None stands for the session's own call.
+    """
     return [mark.agent_id for mark in list_marks(root, calls_folder(harness, session))]
 
 
 def unmark(root: str, harness: str, session: str, subagent: str) -> None:
-    """A subagent that begins or ends has no call under way. Raises OSError, InvocationError."""
+    """Remove the marks of a subagent that begins or ends: it has no call under way.
+
+    Raises OSError, StoredDataError.
+    """
     folder = calls_folder(harness, session)
     for mark in list_marks(root, folder):
         if mark.agent_id == subagent:
@@ -258,6 +311,9 @@ def nesting(root: str, harness: str, session: str, call_id: str | None = None) -
 
     No subagent where that is unsure; it is sure where the harness tells its commands the id of
     their call. Of the session's own `do` the record is the one that its first prompt began.
+
+    `call_id` is what the harness's variable names (`CALL_VARIABLES`). A record that is closed is
+    no parent.
     """
     named = short_digest(call_id) + ".json" if call_id else ""
     mark = read_small(root, calls_folder(harness, session), named) if named else {}
@@ -283,7 +339,11 @@ def _is_begun_by_hook(root: str, binding: Binding) -> bool:
 
 
 def remember_left_open(root: str, binding: Binding, harness: str, session: str) -> None:
-    """Note that a session ended and left a record open that its agent began."""
+    """Note that a session ended and left a record open that its agent began.
+
+    A session that ends closes the records its hooks began; those of a `do` are its agent's to
+    close. Raises OSError, StoredDataError.
+    """
     value = {"profile_id": binding.profile_id, "session": short_digest(harness, session)}
     write_small(root, layout.LEFT_OPEN, f"{binding.invocation_id}.json", value)
 
@@ -310,6 +370,7 @@ def list_left_open(root: str, harness: str, session: str) -> Iterator[str]:
 
 
 def is_record_open(root: str, binding: Binding) -> bool:
+    """Return whether a binding's record is there and open; False where that cannot be told."""
     from specify_cli.storage.queries import read_row  # loads what verifies; a hook does without
 
     if binding.profile_id is None:

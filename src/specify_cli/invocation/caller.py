@@ -1,4 +1,9 @@
-"""Who asked, as the shell tells it; the library itself reads no environment."""
+"""Who asked, as the shell tells it; the library itself reads no environment.
+
+Environment variables are read by the command line, which makes a `Caller` of them; tests and
+programs make one themselves. A harness is told by the variables it sets for the commands it runs,
+or by the programs above this process.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +49,11 @@ _PROGRAMS: Mapping[str, tuple[str, ...]] = {
 
 def name_harness(argv: Sequence[str]) -> str | None:
     """Return the harness whose program a command line runs, by itself or through an interpreter;
-    None for any other."""
+    None for any other.
+
+    `argv` is a process's command line: its first two words are looked at, without folder and
+    ending.
+    """
     for word in argv[:2]:
         name = word.rpartition("/")[2].partition(".")[0]
         for harness, programs in _PROGRAMS.items():
@@ -54,7 +63,11 @@ def name_harness(argv: Sequence[str]) -> str | None:
 
 
 class Actor(NamedTuple):
-    """Who asked. `actor_type` is human, llm or service."""
+    """Who asked. `actor_type` is human, llm or service.
+
+    `tool` is the harness of an agent. The names are whatever the shell tells, and masked before
+    they are written.
+    """
 
     actor_id: str
     actor_type: str
@@ -64,7 +77,11 @@ class Actor(NamedTuple):
 
 
 class Caller(NamedTuple):
-    """What the shell knows of the one who asked; the library reads no environment."""
+    """What the shell knows of the one who asked; the library reads no environment.
+
+    `session` holds harness, session_id and, of a subagent, agent_id. `traceparent` is W3C's,
+    unchecked.
+    """
 
     actor: Actor = Actor("unknown", "service")
     session: Mapping[str, str] | None = None
@@ -73,7 +90,10 @@ class Caller(NamedTuple):
     @property
     def writer(self) -> Mapping[str, str]:
         """Return who writes a line, in the form of its `by`: the session, without its subagent,
-        else the actor."""
+        else the actor.
+
+        `other_writer` of `event_body.py` compares it with who opened the record.
+        """
         session = self.session or {}
         if "session_id" in session:
             return {name: session[name] for name in ("harness", "session_id")}

@@ -8,6 +8,24 @@ its close.
 `invoke` and `complete` are numbered steps; each step either decides (`opening`, `closing`) or acts
 once. Nothing is answered before the record is on stable storage, and nothing is written for a
 request that is refused.
+
+The order of `invoke` is the promise it makes. What the decision saw is durable before the record
+that names it, the record before its answer, and everything after the record can be lost and made
+again. A crash before the record leaves objects nobody names; one behind it a record that the next
+list finds (docs/format.md §6).
+
+The order of `complete` is the same one: evidence, then links and the closing line in one write,
+then the readable folder and the published copy. Running it again after a crash does only what is
+still missing.
+
+What `invoke` refuses: a request (EMPTY_REQUEST, REQUEST_TOO_LARGE, REQUEST_INVALID), what the
+router cannot decide (ROUTER_NO_MATCH, ROUTER_AMBIGUOUS, PROFILE_NOT_FOUND), a project
+(CONFIG_INVALID, TRACKED_PRIVATE, FOREIGN_OWNER), a disk (WRITE_FAILED). What `complete` refuses:
+a word that is none (INVALID_VALUE), what cannot be linked (EVIDENCE_NOT_ALLOWED,
+EVIDENCE_NOT_FOUND, EVIDENCE_OUTSIDE, ARTIFACT_NOT_FOUND, ARTIFACT_OUTSIDE, COMMIT_NOT_FOUND),
+another end than the record has (OUTCOME_DIFFERS, ALREADY_COMPLETED). Its `outcome` is done,
+failed or abandoned, its `closed_by` agent, person, hook or doctor; `evidence` and `artifacts` are
+paths, `commit` a name git knows.
 """
 
 from __future__ import annotations
@@ -70,7 +88,13 @@ HOOKS_OFF = "hooks_off"
 
 
 class ProfileInvocationExecutor:
-    """Starts and closes invocations of the project that `repo_root` lies in."""
+    """Starts and closes invocations of the project that `repo_root` lies in.
+
+    `repo_root` may be any folder of the project. `home` is the user's home folder, which is
+    nobody's project above. `clock` gives nanoseconds since 1970 and `entropy` so many random
+    bytes; tests bring their own. `printed_text` is what a command prints of the context of the
+    last `invoke`.
+    """
 
     def __init__(
         self,
@@ -102,6 +126,7 @@ class ProfileInvocationExecutor:
     ) -> InvocationPayload:
         """Open one governed request: a sealed, durable record first, then its payload.
 
+        `profile` names one outright instead of the router's choice; `verb` is advise, ask or do.
         Raises InvocationError; nothing is recorded then and no context is given out.
         """
         check_asked(verb, caller, terms)
@@ -194,6 +219,10 @@ class ProfileInvocationExecutor:
 
         Where `caller` is not who opened the record, the lines name them (`by`). Links to a closed
         record become annex files. Raises InvocationError; nothing is written then.
+
+        `invocation_id` is an id, a part of one, `last` or `@N`. One event that is not of its form
+        refuses all of them: the message says which. The codes are PAYLOAD_INVALID,
+        ALREADY_COMPLETED, and those of `Index.resolve` and of an append.
         """
         recorder = self._open_recorder(invocation_id, caller)
         try:
@@ -220,7 +249,12 @@ class ProfileInvocationExecutor:
         caller: Caller | None = None,
     ) -> Batch:
         """Return an explicit checkpoint of an open record, by `caller` as for `record`. Raises
-        InvocationError."""
+        InvocationError.
+
+        What changed in the work tree and no event explains is written before it, as gaps. `label`
+        is a new one unless `force` is given. The codes are LABEL_TAKEN, INVALID_VALUE and
+        ALREADY_COMPLETED.
+        """
         recorder = self._open_recorder(invocation_id, caller)
         try:
             record = read_file(FileRecordStore(recorder.project.root).hold(recorder.place))
@@ -234,7 +268,11 @@ class ProfileInvocationExecutor:
 
     def note_hooks_off(self, harness: str, message: str) -> None:
         """Say on each open record of a harness's sessions that its hooks are off. Raises
-        InvocationError."""
+        InvocationError.
+
+        `message` says by which setting. Every open record is looked at, so it is for the moment of
+        the change.
+        """
         project, _ = load_project(self._start, self._home)
         index, records = Index(project.root), FileRecordStore(project.root)
         for key in list(index.newest()):
@@ -375,7 +413,11 @@ def _read_settled(records: FileRecordStore, place: Place) -> Record:
 def _append_closing(
     project: Project, records: FileRecordStore, place: Place, bodies: Sequence[Body]
 ) -> bool:
-    """Append what closes a record, and log it; False where another closed it first."""
+    """Append what closes a record, and log it; False where another closed it first.
+
+    The decision is made under the record's lock: of two that close at once one writes and the
+    other finds the record closed.
+    """
     *before, last = bodies
     won = False
     with open_log(project).announce("close", place.invocation_id) as entry:

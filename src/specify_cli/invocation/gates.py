@@ -3,6 +3,16 @@ again.
 
 Nothing a record names is ever imported: a rule is one of these, or one that the program registered
 itself. A rule is told apart from an older one of its name by the digest of its source.
+
+    @RULES.rule("few-changes")
+    def few_changes(inputs):
+        return Verdict("pass", "few") if inputs["count"] < 5 else Verdict("warn", "many")
+
+A record keeps a gate's inputs whole, the rule's name, digest and source. A replay asks the rule of
+that name again, if its digest is the recorded one, and compares the verdicts. So a rule must not
+look at anything but its inputs: no clock, no file, no global that changes. The digest is over the
+source as written, docstring and comments included: to change one word of a rule is to make another
+rule.
 """
 
 from __future__ import annotations
@@ -20,7 +30,10 @@ OUTCOMES = ("pass", "fail", "warn", "skip")
 
 
 class Verdict(NamedTuple):
-    """What a rule says of its inputs: pass, fail, warn or skip, and the reason as a short code."""
+    """What a rule says of its inputs: pass, fail, warn or skip, and the reason as a short code.
+
+    The reason is for programs, such as `below_minimum`; it must not be empty.
+    """
 
     outcome: str
     reason_code: str
@@ -30,7 +43,10 @@ Rule = Callable[[Any], Verdict]
 
 
 class GateRule(NamedTuple):
-    """A registered rule; `source` is its text, None where that is gone."""
+    """A registered rule; `source` is its text, None where that is gone.
+
+    `digest` is the SHA-256 of `source`, in hex; where the source is gone, of the compiled code.
+    """
 
     name: str
     digest: str
@@ -60,13 +76,20 @@ class GateRule(NamedTuple):
 
 
 class RuleRegistry:
-    """Rules by name. A name means one rule."""
+    """Rules by name. A name means one rule.
+
+    `RULES` is the one that commands and programs share; `copy` makes one that others cannot
+    change.
+    """
 
     def __init__(self) -> None:
         self._rules: dict[str, GateRule] = {}
 
     def register(self, name: str, decide: Rule) -> GateRule:
-        """Take a rule under a name. Raises ValueError where another one has it."""
+        """Take a rule under a name. Raises ValueError where another one has it.
+
+        Registering the same function again, as a reloaded module does, changes nothing.
+        """
         source = read_source(decide)
         rule = GateRule(name, _digest_rule(decide, source), decide, source)
         known = self._rules.setdefault(name, rule)
@@ -75,7 +98,10 @@ class RuleRegistry:
         return rule
 
     def rule(self, name: str) -> Callable[[Rule], Rule]:
-        """Register the decorated function under a name."""
+        """Register the decorated function under a name.
+
+        Raises ValueError as `register` does.
+        """
 
         def take(decide: Rule) -> Rule:
             self.register(name, decide)
@@ -108,8 +134,12 @@ class RuleRegistry:
 
 
 def source_digest(function: Callable[..., object]) -> str:
-    """SHA-256 of a function's source as written, its decorators left out; of its code where the
-    source is gone."""
+    """Return the SHA-256 of a function's source as written, its decorators left out; of its code
+    where the source is gone.
+
+    It is how a run's tools and program are known (docs/format.md §4, `tools`): one changed word is
+    another digest.
+    """
     return _digest_rule(function, read_source(function))
 
 
@@ -120,7 +150,11 @@ def _digest_rule(function: Callable[..., object], source: str | None) -> str:
 
 def read_source(function: Callable[..., object]) -> str | None:
     """Return a function's source as written, its decorators left out; None where the source is
-    gone."""
+    gone.
+
+    The source of what was typed into an interpreter, or came from an archive without sources, is
+    gone.
+    """
 
     try:
         source = textwrap.dedent(inspect.getsource(function))

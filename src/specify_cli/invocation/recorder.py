@@ -3,6 +3,20 @@
 Guarantees: one batch is one write under the record's lock; objects are durable before a line names
 them; what a checkpoint needs is read before the lock is taken; what could not be kept is said by
 `capture_gap`. What goes into a line is decided by `payload`, where a run stands by `state`.
+
+    recorder = Recorder(project, place)
+    recorder.append([recorder.compose("prompt", {"text": "also fix the logout"})])
+    recorder.close()
+
+One append, in order: compose (checked, masked, captured, without any lock), objects to stable
+storage, the lock, what needs the record's end, one write. Under the lock stand only the things
+that another writer could change meanwhile: is the record still open, was this event told before,
+which ordinal and state come next. Everything slow is done before it, because a hook of another
+call may be waiting.
+
+A checkpoint states the hash of the state before it, so the lines of one batch are applied one by
+one as they are made. If the write then fails, what was applied never happened: the state is thrown
+away and read anew from the file.
 """
 
 from __future__ import annotations
@@ -76,7 +90,10 @@ LABEL = re.compile(r"(?!start$|[0-9]+$)[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class Written(NamedTuple):
-    """One line that was appended, or that a dry run would append."""
+    """One line that was appended, or that a dry run would append.
+
+    `seq` is None in a dry run. `body` is without the envelope.
+    """
 
     seq: int | None
     body: Body
@@ -84,7 +101,12 @@ class Written(NamedTuple):
 
 class Batch(NamedTuple):
     """What an append did. `duplicates` counts events that were recorded before under the same
-    `dedupe`."""
+    `dedupe`.
+
+    `lines` are those written, gaps and checkpoints among them. `durable` says that they are on
+    stable storage; others follow with the next durable line. `annexes` are paths below the root,
+    where the record was closed already.
+    """
 
     invocation_id: str
     lines: tuple[Written, ...]
@@ -114,7 +136,12 @@ def _describe_line(invocation_id: str, line: Written) -> dict[str, object]:
 
 
 class Recorder:
-    """Appends to one record. With `follow`, it knows where the run stands after every line."""
+    """Appends to one record. With `follow`, it knows where the run stands after every line.
+
+    `writer` is a `Caller.writer`: where that is not who opened the record, each line names it
+    (`by`). `clock` is in ns. Raises StoredDataError RECORD_UNSEALED, RECORD_DAMAGED,
+    RECORD_IMPORTED, TRACKED_PRIVATE. Close it when done.
+    """
 
     def __init__(
         self,
@@ -165,7 +192,10 @@ class Recorder:
     @property
     def fold(self) -> StateFold:
         """Return where the run stands. Reads the record where it was not followed from its
-        start."""
+        start.
+
+        The lines are read once; after that each append adds its own.
+        """
         if self._fold is None:
             self._catch_up(lambda _: self._records.hold(self.place))
         assert self._fold is not None
@@ -173,7 +203,11 @@ class Recorder:
 
     def compose(self, event: str, payload: Mapping[str, object]) -> Composed:
         """Return one event checked, redacted and captured; nothing is written. Raises CallerError
-        PAYLOAD_INVALID."""
+        PAYLOAD_INVALID.
+
+        `payload` is the raw value of a caller, nothing of it masked yet. A link is looked up here:
+        the file is hashed, git is asked.
+        """
         try:
             if event in ("artifact_link", "commit_link"):
                 return self._compose_link(event, payload)
@@ -204,6 +238,11 @@ class Recorder:
 
         `unnamed` says that whoever tells them names no calls: then equal ones that are open
         together are told apart. Raises InvocationError; nothing of the batch is written then.
+
+        `dedupe` holds a key of 32 hex digits, or None, for each item: an event whose key the
+        record has is counted and not written. A different body under a known key becomes a
+        `capture_gap` *contradiction*. Links to a closed record become annexes. The codes are
+        ALREADY_COMPLETED, LOCK_TIMEOUT, WRITE_FAILED, RECORD_DAMAGED and INVOCATION_NOT_FOUND.
         """
         if self.tombstone:
             return self._count_swallowed([item.event for item in items])
@@ -215,8 +254,11 @@ class Recorder:
         )
 
     def commit(self, label: str | None = None, *, force: bool = False) -> Batch:
-        """Return an explicit checkpoint. Raises CallerError LABEL_TAKEN, INVALID_VALUE,
-        ALREADY_COMPLETED."""
+        """Write an explicit checkpoint, durable on return, and return its batch.
+
+        `label` is masked like any text. With `force` one that exists is given again; it then means
+        its newest checkpoint. Raises CallerError LABEL_TAKEN, INVALID_VALUE, ALREADY_COMPLETED.
+        """
         if label is not None and LABEL.fullmatch(label) is None:
             raise CallerError(
                 "INVALID_VALUE",
@@ -247,9 +289,11 @@ class Recorder:
         )
 
     def append_bodies(self, bodies: Sequence[Body], *, after: int | None = None) -> Batch:
-        """Lines the runtime makes itself: retrievals, and the seam of a resumed run.
+        """Append lines the runtime makes itself: retrievals, and the seam of a resumed run.
 
-        With `after` only if nobody has gone on since that seq. Raises CallerError RUN_BUSY.
+        With `after` they are written only if nobody has gone on since that seq, so of two that
+        resume a run one wins. Raises CallerError RUN_BUSY. The bodies are taken as they are,
+        neither checked nor masked.
         """
         if self.tombstone:
             return self._count_swallowed([str(body["event"]) for body in bodies])
@@ -261,6 +305,8 @@ class Recorder:
         """Say these of the record, which is closed, as annexes in this order.
 
         Raises CallerError RUN_BUSY where it is open, and what a write raises.
+
+        Each becomes a file of its own, durable, in the order of their names.
         """
         if self.tombstone:
             return self._count_swallowed([item.event for item in items])
@@ -296,7 +342,11 @@ class Recorder:
         return Batch(self.invocation_id, lines, 0, False, (), ())
 
     def note_gap(self, body: Body) -> None:
-        """Say with the next line that something could not be kept."""
+        """Say with the next line that something could not be kept.
+
+        `body` is a `capture_gap`, as `gap` of `event_body.py` makes it. It is kept until a write
+        succeeds.
+        """
         self._pending.append(body)
 
     # --- one batch
@@ -442,7 +492,11 @@ class Recorder:
         yield {**body, "state_hash": self.fold.state().state_hash, "corpus": grounds.corpus}
 
     def compare_policy(self, grounds: Grounds) -> Body | None:
-        """Return the reference to a policy that is another than that of the last reference."""
+        """Return the reference to a policy that is another than that of the last reference.
+
+        Equal parses count as the same policy, whatever the bytes; None is the answer for the same
+        one.
+        """
         before = self.fold.policy
         was, now = before.get("policy_hash"), grounds.policy_hash
         same = was == now and (was is not None or before.get("bundle_hash") == grounds.bundle)
@@ -583,6 +637,9 @@ def _invalid_payload(message: str, event: str) -> CallerError:
 
 
 def lost_events(items: Sequence[Composed], error: EnvironmentFault) -> Body:
-    """Return the gap that stands for events the file system refused."""
+    """Return the gap that stands for events the file system refused.
+
+    `items` were composed and not written. The gap is written with the next line that can be.
+    """
     kinds = ", ".join(sorted({item.event for item in items}))
     return gap("write_failed", kinds, count=len(items), message=error.message)

@@ -40,14 +40,20 @@ _OPENING_LINES = 4
 
 
 class Printed(NamedTuple):
-    """The text a `do` prints, and the member of its record that says so where it is not all."""
+    """The text a `do` prints, and the member of its record that says so where it is not all.
+
+    The member is `printed` of docs/format.md §4.
+    """
 
     text: str
     member: Body | None
 
 
 def forget_told(root: str, harness: str, session: str) -> None:
-    """Note that a session has begun or was compacted: what it was told before counts no more."""
+    """Note that a session has begun or was compacted: what it was told before counts no more.
+
+    The mark's time counts in ms; what records before it printed is taken as forgotten.
+    """
     try:
         at = time.time_ns() // 1_000_000
         write_small(root, _FOLDER, _mark_name(harness, session), {"at": at})
@@ -56,7 +62,12 @@ def forget_told(root: str, harness: str, session: str) -> None:
 
 
 def choose_printed(root: str, caller: Caller, context: CharterContextResult, show: str) -> Printed:
-    """Return what is printed of a context: `whole`, what is `new` to the session, or `titles`."""
+    """Return what is printed of a context: `whole`, what is `new` to the session, or `titles`.
+
+    `show` is one of the three words; `titles` is for a person at a terminal. The context itself is
+    recorded whole in any case: only what is printed gets shorter, to save the agent's window. The
+    member of a text that is whole is None.
+    """
     if show == "titles":
         return Printed(context.text, {"form": "titles"})
     told = _list_told(root, caller) if show == "new" and context.page is not None else {}
@@ -77,7 +88,12 @@ def _mark_name(harness: str, session: str) -> str:
 
 def _list_told(root: str, caller: Caller) -> dict[tuple[str, str, str], str]:
     """Return what the caller's session was told since it began or was compacted: uri, digest and
-    form, each with the record that printed it first."""
+    form, each with the record that printed it first.
+
+    The session's mark must be there, and this call must surely be the session's own: its mark
+    alone is under way. In doubt nothing counts as told, because a rule printed twice costs a
+    little and one that is missing costs the work.
+    """
     session = caller.session or {}
     harness, name = session.get("harness", ""), session.get("session_id", "")
     since = read_small(root, _FOLDER, _mark_name(harness, name)).get("at") if name else None

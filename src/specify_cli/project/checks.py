@@ -22,7 +22,10 @@ class Finding(NamedTuple):
 
 def list_names(root: str, folder: str) -> list[str]:
     """Return the names in a folder of a project, sorted; none where it is no folder or a link is on
-    the way."""
+    the way.
+
+    `folder` is below the root. Hidden names are among them.
+    """
     try:
         with durable.folder(root, folder) as fd:
             return sorted(os.listdir(fd))

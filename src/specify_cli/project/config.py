@@ -3,6 +3,14 @@
 Found by reading files; git is never started. Within a git worktree the search for `.kittify/` ends
 at the worktree's top level, so a worktree inside another checkout keeps its own trail
 (docs/adr/0001).
+
+    project, cache = load_project(".")
+    project.config.trail, project.config.capture["prompt"]
+
+A config goes through two steps. `parse_config` says what the file states, and refuses a value or a
+key of capture and redaction that it does not know: one that is misspelt must not silently mean the
+default, which may keep more than was wanted. `load_project` then says what is in force: of the
+file and of what a person accepted the stronger, setting by setting (docs/accept.md).
 """
 
 from __future__ import annotations
@@ -60,6 +68,9 @@ class Config(NamedTuple):
     go above them. `stated` is what the file says of what protects the user. What is in force is the
     stronger of that and of what a person accepted; `weaker` names what the file states and nobody
     accepted, `narrowed` by what it has less recorded than was accepted.
+
+    `document` is the parsed file whole, for rooms that read keys of their own. `error` is set by a
+    lenient load alone.
     """
 
     project_uuid: str | None
@@ -81,7 +92,10 @@ class Config(NamedTuple):
 
 class Project(NamedTuple):
     """A project's top folder, its git directory (shared by its worktrees) if it has one, its
-    config."""
+    config.
+
+    `root` is a whole path. `location.place` is its folder below the top of the worktree.
+    """
 
     root: str
     git_dir: str | None
@@ -90,7 +104,11 @@ class Project(NamedTuple):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Return what the work tree asks for and nobody accepted, as whole sentences."""
+        """Return what the work tree asks for and nobody accepted, as whole sentences.
+
+        Each begins with a code: CONFIG_WEAKENED, CONFIG_NARROWED, PROJECT_ABOVE. They go into
+        every answer, so nobody misses one.
+        """
         sentences = [
             f"{layout.CONFIG}: {what}, which nobody accepted" for what in self.config.weaker
         ]
@@ -155,6 +173,10 @@ def load_project(
 
     What only reads does not depend on the config: `lenient` gives the defaults with the `error`
     beside them.
+
+    `start` is any folder of the project, `home` the user's home folder. A command that records
+    passes no `lenient`, since it must not guess what to mask. Where it is not known what was
+    accepted, a lenient load captures nothing. Raises EnvironmentFault FOREIGN_OWNER, too.
     """
     where = locate(start, home)
     bare = Project(where.root, where.git_dir, parse_config({}, None), where)
@@ -183,7 +205,10 @@ def _add_masks(config: Config) -> Config:
 
 def stated_protections(root: str) -> Protections:
     """Return what the config of the project at `root` states, accepted or not. Raises
-    StoredDataError."""
+    StoredDataError.
+
+    It is what `config accept` shows a person before it counts.
+    """
     return _load_config(root, ParseCache(None)).stated
 
 
@@ -233,7 +258,11 @@ def _load_config(root: str, cache: ParseCache) -> Config:
 
 def parse_config(document: object, data: bytes | None) -> Config:
     """Return the config a parsed document describes. Raises StoredDataError CONFIG_INVALID naming
-    the key."""
+    the key.
+
+    `document` is what the YAML parser gives and `data` the file's bytes. Keys of rooms are not
+    looked at. The message says where, what was expected and what was found.
+    """
     top = _require_mapping(document, "the document")
     backend = top.get("memory_backend", "files")
     if backend not in BACKENDS:
@@ -382,7 +411,11 @@ def _invalid(where: str, expected: str, found: str) -> StoredDataError:
 
 def valid_request(text: str, limit: int = 1024 * 1024) -> str:
     """Return the request itself. Raises CallerError for NUL, lone surrogates, oversize or no text
-    at all."""
+    at all.
+
+    `limit` is in bytes of UTF-8. The codes are REQUEST_INVALID, REQUEST_TOO_LARGE and
+    EMPTY_REQUEST.
+    """
     try:
         size = len(text.encode("utf-8"))
     except UnicodeEncodeError as error:

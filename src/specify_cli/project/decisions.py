@@ -7,6 +7,10 @@ it.
 
 Decisions lie in the git directory, one a line. Where that cannot be written, a record may state one
 that an earlier record stated too.
+
+Accepting a weaker setting, or sending records away, leaves no line in any record by itself. Yet
+whoever reads the next record has to know that it was made under other rules. So each decision
+waits here until a record states it (`started.decisions`, docs/format.md §4).
 """
 
 from __future__ import annotations
@@ -32,7 +36,10 @@ class Decision(NamedTuple):
 
 def note_decision(git_dir: str | None, what: str, *, at: str, terminal: bool) -> None:
     """Keep a decision. Nothing is kept outside git, or where the git directory cannot be
-    written."""
+    written.
+
+    `what` is a phrase, and `at` RFC 3339. Durable where it is kept; nothing is raised.
+    """
     if git_dir is None:
         return
     folder = f"{git_dir}/kittify"
@@ -53,7 +60,10 @@ def note_decision(git_dir: str | None, what: str, *, at: str, terminal: bool) ->
 
 
 def read_decisions(git_dir: str | None) -> list[Decision]:
-    """Return the decisions of a clone, the newest last; none where they cannot be read."""
+    """Return the decisions of a clone, the newest last; none where they cannot be read.
+
+    At most 256 KiB are kept, the newest. A line of another form is passed over.
+    """
     found = []
     for line in _read(git_dir, DECISIONS).splitlines():
         try:
@@ -65,12 +75,19 @@ def read_decisions(git_dir: str | None) -> list[Decision]:
 
 
 def read_untold(git_dir: str | None) -> str | None:
-    """Return what no record has stated yet, as one text; None where there is nothing."""
+    """Return what no record has stated yet, as one text; None where there is nothing.
+
+    They are joined by semicolons, the oldest first.
+    """
     return _read(git_dir, UNTOLD).decode("utf-8", "replace") or None
 
 
 def forget_untold(git_dir: str | None, text: str | None) -> None:
-    """Forget what a durable record states now, unless more was decided meanwhile."""
+    """Forget what a durable record states now, unless more was decided meanwhile.
+
+    `text` is what was read before the record was made: if another decision came meanwhile, both
+    wait.
+    """
     if git_dir is None or text is None or read_untold(git_dir) != text:
         return
     try:

@@ -13,7 +13,10 @@ from specify_cli.routing.router import ProjectFacts
 
 
 def detect_facts(root: str) -> ProjectFacts:
-    """Return the languages the names in the project's root speak of, sorted."""
+    """Return the languages the names in the project's root speak of, sorted.
+
+    They are told by whole names and by endings; case does not matter.
+    """
     languages: set[str] = set()
     try:
         with os.scandir(root) as entries:

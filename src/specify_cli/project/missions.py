@@ -31,7 +31,10 @@ _WORKTREE = r"(.+?)-(WP[0-9]{2,3}|lane-[a-z0-9]+)"
 
 class Work(NamedTuple):
     """What a request is part of; None where that is not known. Several packages are joined by
-    commas, in the order of the request."""
+    commas, in the order of the request.
+
+    `mission` is a folder's name, such as `042-login`; packages are upper case, such as `WP03`.
+    """
 
     mission: str | None = None
     packages: str | None = None
@@ -41,6 +44,9 @@ def find_work(request: str, start: str, root: str) -> Work:
     """Return the mission and work packages of a request asked in the folder `start` of a project.
 
     Where nothing speaks of one, this costs one look for the folder kitty-specs.
+
+    `request` is the masked text. `start` counts where the words name no mission. Nothing is
+    raised.
     """
     missions = _list_missions(root)
     if not missions:
@@ -59,13 +65,19 @@ def find_work(request: str, start: str, root: str) -> Work:
 
 
 def name_packages(request: str) -> str | None:
-    """Return the work packages a request names, joined by commas; None where it names none."""
+    """Return the work packages a request names, joined by commas; None where it names none.
+
+    Each once, upper case, in the order of the request.
+    """
     found = re.findall(_PACKAGE, request)
     return ",".join(dict.fromkeys(name.upper() for name in found)) or None
 
 
 def name_mission(request: str, missions: Sequence[str]) -> str | None:
-    """Return the one mission a request names, by its whole name or as `mission 042`."""
+    """Return the one mission a request names, by its whole name or as `mission 042`.
+
+    None where it names none, or two. `missions` are the names of their folders.
+    """
     words = set(re.split(r"[\s,;:()\[\]'\"`/]+", request))
     numbers = tuple(f"{number}-" for number in re.findall(_NUMBERED, request))
     # A name at the end of a sentence has its full stop.
@@ -75,7 +87,10 @@ def name_mission(request: str, missions: Sequence[str]) -> str | None:
 
 
 def read_worktree_name(name: str, missions: Iterable[str]) -> tuple[str | None, str | None]:
-    """Return (mission, work package) of a worktree that was made for one, by its folder's name."""
+    """Return (mission, work package) of a worktree that was made for one, by its folder's name.
+
+    A lane names a mission and no package. Both are None for a name of another form.
+    """
     if name in missions:
         return name, None
     match = re.fullmatch(_WORKTREE, name)

@@ -15,7 +15,10 @@ from specify_cli.record.reading.usage import PRICED, Price, Prices
 
 @lru_cache(maxsize=1)
 def read_prices() -> Prices:
-    """Return the shipped table."""
+    """Return the shipped table.
+
+    Read once and kept. Rates are Decimals of US dollars for a million tokens.
+    """
     with open(os.path.join(os.path.dirname(__file__), "prices.json"), encoding="utf-8") as file:
         table = json.load(file)
     models = (

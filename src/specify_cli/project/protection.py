@@ -8,6 +8,12 @@ plant them, and name the folder they were written in: what an archive brings the
 more; without a git directory the defaults count, or what is stricter.
 
     effective, weaker = resolve_protections(stated, accepted)
+
+A branch is written by anybody whose pull request is checked out. If its config could switch
+masking off, it would do so for everybody who looks at it. So a setting that protects less counts
+only where a person of this clone said so, at a terminal, and that is remembered beside the branch
+and not in it. A setting that protects more counts at once; that it hides something is said in
+every record (`narrowed`).
 """
 
 from __future__ import annotations
@@ -68,7 +74,13 @@ def resolve_protections(
     stated: Protections, accepted: Protections
 ) -> tuple[Protections, tuple[str, ...]]:
     """Return the stronger of both, member by member, and a phrase for each thing the config states
-    that is weaker."""
+    that is weaker.
+
+    `stated` is what the config says and `accepted` what this clone remembers, DEFAULTS where
+    nothing is. What is stronger differs: the narrower mode, the union of masking rules, the
+    intersection of allow-lists and endpoints, private before any other trail, and of
+    retention every rule that keeps, but of those that erase only what was accepted.
+    """
     weaker: list[str] = []
     capture: dict[str, str] = {}
     for side in SIDES:
@@ -115,6 +127,8 @@ def list_narrowed(stated: Protections, accepted: Protections) -> tuple[str, ...]
 
     That counts at once, because it protects more. It can also hide what an agent does, so it has to
     be seen.
+
+    Phrases are those of `started.narrowed` (docs/format.md §4).
     """
     narrowed = []
     for side in SIDES:
@@ -132,6 +146,9 @@ def read_accepted(git_dir: str | None, place: str) -> Protections | None:
 
     Raises StoredDataError CONFIG_INVALID where the file cannot be used, because then nobody knows
     what it protected.
+
+    `place` is empty for the worktree's top. A file from elsewhere counts as far as it protects
+    more than the defaults.
     """
     entries, bound = _read_all(git_dir)
     entry = entries.get(place)
@@ -163,7 +180,10 @@ def read_accepted(git_dir: str | None, place: str) -> Protections | None:
 
 def remembered_places(git_dir: str | None) -> frozenset[str]:
     """Return the folders of this clone's projects, relative to the worktree; none where the file
-    cannot be used."""
+    cannot be used.
+
+    They are the keys under which settings are kept: empty for the top.
+    """
     try:
         entries, bound = _read_all(git_dir)
         return frozenset(entries) if bound else frozenset()
@@ -176,6 +196,8 @@ def remember_first_use(git_dir: str | None, place: str, stated: Protections) -> 
     branch can drop it.
 
     Raises StoredDataError CONFIG_INVALID. A git directory that cannot be written remembers nothing.
+
+    It runs at every start and writes once. Durable where it writes.
     """
     if git_dir is None:
         return
@@ -194,6 +216,8 @@ def write_accepted(git_dir: str, place: str, accepted: Protections) -> None:
     WRITE_FAILED.
 
     A file that cannot be used is replaced: the person who accepts has seen what is asked for.
+
+    Durable on return, mode 0600, in a folder of mode 0700. Other places of the file stay.
     """
     try:
         value, bound = _read_all(git_dir)

@@ -4,6 +4,13 @@
 Nothing of another user is taken for the project. Where this clone has worked before stays the
 project, whatever folders a branch adds or removes; a project inside a project counts once a person
 accepted it.
+
+    locate("src/app").root
+
+The search goes upwards and stops at the git worktree's top, for a checkout inside another one is a
+project of its own. It reads names and owners alone and never starts git, because every hook does
+it. What belongs to another user is not trusted, nor does git trust it: its
+config could switch off what protects this user.
 """
 
 from __future__ import annotations
@@ -21,6 +28,8 @@ class Location(NamedTuple):
 
     `passed` is a folder with a `.kittify/` that was not taken: an inner project nobody accepted,
     or, outside git, one above.
+
+    `root` and `git_dir` are whole paths; `git_dir` is None outside git.
     """
 
     root: str
@@ -31,7 +40,10 @@ class Location(NamedTuple):
 
 def find_root(start: str, home: str | None = None) -> tuple[str, str | None]:
     """Return (project root, git directory) for a folder: design §4. Raises EnvironmentFault
-    FOREIGN_OWNER."""
+    FOREIGN_OWNER.
+
+    Use `locate` where the place in the worktree is needed as well.
+    """
     return locate(start, home)[:2]
 
 
@@ -39,6 +51,8 @@ def require_worktree(root: str, why: str) -> str:
     """Return the top of the git worktree a project lies in; `why` says what is missing without one.
 
     Raises CallerError NOT_A_REPOSITORY.
+
+    `why` ends the message. The path is whole.
     """
     top = find_worktree(root)
     if top is None:
@@ -50,6 +64,10 @@ def locate(start: str, home: str | None = None) -> Location:
     """Return where the project of a folder lies. Raises EnvironmentFault FOREIGN_OWNER.
 
     Outside git no folder above is looked at. `home` itself is no project's ancestor.
+
+    `start` may be any folder. Several folders with a `.kittify/` on the way are
+    candidates: the one this clone remembers counts, else the outermost within the worktree.
+    Without any the worktree's top is the root.
     """
     first = here = os.path.abspath(start)
     candidates: list[str] = []
@@ -99,7 +117,10 @@ def _choose(first: str, candidates: list[str], top: str) -> Location:
 
 def place_below(folder: str, top: str) -> str:
     """Return where a folder lies below a worktree's top, "" for the top itself: what accepted
-    settings are kept by."""
+    settings are kept by.
+
+    Both are whole paths, the one inside the other.
+    """
     return "" if folder == top else os.path.relpath(folder, top)
 
 

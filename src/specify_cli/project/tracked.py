@@ -2,6 +2,10 @@
 that way.
 
 What the tool appends to such a file would leave with the next `git commit -a` (design §4).
+
+A `.gitignore` does not untrack what is tracked already. So a branch can bring a file under the
+name of a private one, and whatever is appended to it would be in the next commit. Commands that
+write look for that first, in git's index itself: to start git costs more than the whole command.
 """
 
 from __future__ import annotations
@@ -19,7 +23,11 @@ _MAX_INDEX = 64 * 1024 * 1024
 
 
 def tracked_private(root: str) -> list[str]:
-    """Return the private files of a project that git tracks, relative to its root."""
+    """Return the private files of a project that git tracks, relative to its root.
+
+    Shields (`.gitignore`, `.gitattributes`) are meant to be tracked. None are found outside git,
+    or without git.
+    """
     top = find_worktree(root)
     if top is None or not _may_track(top, os.path.relpath(root, top)):
         return []
@@ -36,7 +44,10 @@ def tracked_private(root: str) -> list[str]:
 
 def shipped_records(root: str) -> frozenset[str]:
     """Return the private records git ever held, relative to the root: they came with a branch, or
-    left with one."""
+    left with one.
+
+    All branches and the whole history are looked at, which takes git a moment. Nothing is raised.
+    """
     top = find_worktree(root)
     if top is None:
         return frozenset()
@@ -59,7 +70,10 @@ def shipped_records(root: str) -> frozenset[str]:
 
 
 def refuse_tracked_private(root: str) -> None:
-    """Raise StoredDataError TRACKED_PRIVATE if git tracks private files of the project."""
+    """Raise StoredDataError TRACKED_PRIVATE if git tracks private files of the project.
+
+    The message names three of them; the fix untracks them and leaves the files.
+    """
     paths = tracked_private(root)
     if paths:
         listed = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")

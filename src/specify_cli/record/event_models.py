@@ -229,7 +229,10 @@ _ADAPTER: TypeAdapter[EventLine] = TypeAdapter(
 
 def parse_event(line: bytes) -> EventLine:
     """Return the event a whole line is. Raises pydantic.ValidationError naming every member that is
-    off."""
+    off.
+
+    `line` may keep its LF. Its seal is not checked: use `open_line` of `seal.py` for that.
+    """
     return _ADAPTER.validate_json(line)
 
 
@@ -246,7 +249,10 @@ def schema_of_event(name: str) -> dict[str, Any] | None:
 
 
 def event_schema() -> dict[str, Any]:
-    """Return the JSON Schema 2020-12 of one line."""
+    """Return the JSON Schema 2020-12 of one line.
+
+    It is the union of all events, told apart by `event`; `make docs` writes it to docs/schemas.
+    """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Event",

@@ -6,6 +6,11 @@ from. [pure]
 
 An event that is added here has a schema, is checked when it is recorded, followed by verify, shown
 and documented (`make docs`). What it does to the state of a run stands in `state`.
+
+How one row is used. `members` in order give the row of docs/format.md §4 and the fields of the
+model. A payload is checked against what `RECORDABLE` keeps of it, and `side` says which capture
+mode a member obeys. `OBJECT_MEMBERS` tells verify where digests of objects stand. `durable` decides
+whether an append waits for the disk.
 """
 
 from __future__ import annotations

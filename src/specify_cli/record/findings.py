@@ -1,5 +1,13 @@
 """What can be wrong with a record, and what is said of records that were checked: findings,
-reports, verdicts."""
+reports, verdicts.
+
+    report.verdict, [item.code for item in report.findings]
+
+A *finding* is one problem at one place: a code, a severity, a file, a seq and a byte offset, what
+is wrong, and what to do. The verdict of one record follows from its findings, and that of a set
+from its records. An error in the lines makes a record not intact. An error about links and logs
+makes a set incomplete: no line was changed, but something is missing.
+"""
 
 from __future__ import annotations
 
@@ -282,7 +290,11 @@ class Finding(NamedTuple):
 
 
 class NamedObject(NamedTuple):
-    """An object a line names, and where it does."""
+    """An object a line names, and where it does.
+
+    `field` is the member that names it, such as `snapshot`: it decides how the object is read.
+    `seq` is None in a line without a number, and `offset` is in bytes.
+    """
 
     digest: str
     field: str
@@ -343,7 +355,12 @@ class ErasedLine(NamedTuple):
 
 
 class RecordReport(NamedTuple):
-    """What the bytes of one record say."""
+    """What the bytes of one record say.
+
+    `status` is open or closed. `tip` is the seal of the last good line, None in records without
+    seals. `objects` are those the lines name, not yet looked up, and `findings` are in the order of
+    their offsets, then those of annexes. `lines` counts whole lines.
+    """
 
     file: str
     invocation_id: str | None
@@ -403,6 +420,8 @@ class SetReport(NamedTuple):
     `verdict` is one of VERDICTS, partly_sealed or incomplete, or empty where there is no record. An
     error anywhere, also one of a file that is no record, makes the set not intact; where all errors
     are about links and logs, it is incomplete.
+
+    `level` is none or intact here; the room `witness` raises it to linked, logged or witnessed.
     """
 
     verdict: str
@@ -442,7 +461,12 @@ class SetReport(NamedTuple):
 def judge_set(
     reports: Iterable[RecordReport], others: Iterable[Finding] = (), *, anchored: bool = False
 ) -> SetReport:
-    """Judge records as a set; `others` are findings of files that are no record."""
+    """Judge records as a set; `others` are findings of files that are no record.
+
+    `anchored` says that the records were held against seals kept elsewhere, which proves that no
+    end was cut off. An open record without an anchor adds that to what is not proven. The reports
+    are walked once and not kept.
+    """
     verdicts = dict.fromkeys(VERDICTS, 0)
     sound = opened = told_once = erased = left = 0
     findings: list[Finding] = []
@@ -488,7 +512,11 @@ def judge_set(
 
 
 def finding(code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:
-    """Return a finding of a code of the core; `detail` says what was expected and found here."""
+    """Return a finding of a code of the core; `detail` says what was expected and found here.
+
+    `seq` is None where the line has no number, `offset` in bytes. A detail is cut after 500
+    characters. Raises KeyError for a code that no row of `FINDINGS` has.
+    """
     return make_finding({}, code, file, seq, offset, detail)
 
 

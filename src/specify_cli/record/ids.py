@@ -2,6 +2,10 @@
 
 python-ulid is the reference; this module exists because the answer path cannot afford to import it.
 A test holds the two together.
+
+A ULID is 26 letters of Crockford's base 32: 48 bits of milliseconds, then 80 random bits. The
+letters are in the order of their values, so ids sort by time as texts do, and a folder's names,
+sorted, are its records in order.
 """
 
 from __future__ import annotations
@@ -13,7 +17,11 @@ _BASE32 = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")
 
 
 def new_ulid(millis: int, entropy: bytes) -> str:
-    """Return the ULID of a time in milliseconds since 1970 and ten random bytes."""
+    """Return the ULID of a time in milliseconds since 1970 and ten random bytes.
+
+    Two calls with equal arguments give one id: who creates a record draws new bytes if the name
+    exists already. Raises ValueError for a time beyond 48 bits or another number of bytes.
+    """
     if not 0 <= millis < 2**48 or len(entropy) != 10:
         raise ValueError("a ULID takes 48 bits of milliseconds and 10 random bytes")
     number = (millis << 80) | int.from_bytes(entropy, "big")
@@ -21,16 +29,26 @@ def new_ulid(millis: int, entropy: bytes) -> str:
 
 
 def millis_of(ulid: str) -> int:
-    """Return the time a ULID carries, in milliseconds since 1970."""
+    """Return the time a ULID carries, in milliseconds since 1970.
+
+    The id is not checked: callers look with `is_invocation_id` first.
+    """
     return int(ulid[:10].translate(_BASE32), 32)
 
 
 def number_of(ulid: str) -> int:
-    """Return a ULID as the 128-bit number it is."""
+    """Return a ULID as the 128-bit number it is.
+
+    Its hex form is the `trace_id` of a record that was given no `traceparent` (docs/format.md §4).
+    """
     return int(ulid.translate(_BASE32), 32)
 
 
 def rfc3339(millis: int) -> str:
-    """`2026-11-21T09:00:00.000Z`: UTC, exactly three fractional digits (docs/format.md §3)."""
+    """Return a time in milliseconds since 1970 as the format writes it: `2026-11-21T09:00:00.000Z`
+    (docs/format.md §3).
+
+    It is UTC with exactly three fractional digits, so times compare as texts.
+    """
     moment = time.gmtime(millis // 1000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", moment) + f".{millis % 1000:03d}Z"

@@ -1,6 +1,10 @@
 """Every path under `.kittify/` as a name relative to the project root (docs/format.md §2).
 
 Ids are validated here before they become part of a path; nothing else joins an id to a path.
+
+Names have `/` between their parts on every system. Most lie in the work tree; records, objects and
+annexes of a linked worktree have a second name below the git directory, with the same parts
+(`storage.worktrees`).
 """
 
 from __future__ import annotations
@@ -54,14 +58,22 @@ class PathError(ValueError):
 
 
 def record_name(profile_id: str, invocation_id: str) -> str:
-    """`<profile_id>-<invocation_id>.jsonl`. Raises PathError."""
+    """Return `<profile_id>-<invocation_id>.jsonl`, the file name of a record.
+
+    Raises PathError for an id that has not the form of one. A profile's id has no `/` and does not
+    begin with a dot, so no id leads out of the folder.
+    """
     if not is_profile_id(profile_id) or not is_invocation_id(invocation_id):
         raise PathError(f"{profile_id!r} and {invocation_id!r} do not form a record name")
     return f"{profile_id}-{invocation_id}.jsonl"
 
 
 def parse_record_name(name: str) -> tuple[str | None, str] | None:
-    """(profile_id, invocation_id) of a record's file name; the profile is None for older names."""
+    """Return (profile_id, invocation_id) of a record's file name; None for a name of another form.
+
+    The profile is None where the name is `<invocation_id>.jsonl`, as older writers named records
+    (docs/format.md §9). It is read from the end, because a profile's id may hold `-` itself.
+    """
     profile_id, invocation_id, end = name[:-32], name[-32:-6], name[-6:]
     if end != ".jsonl" or not is_invocation_id(invocation_id):
         return None
@@ -75,29 +87,45 @@ def parse_record_name(name: str) -> tuple[str | None, str] | None:
 
 
 def object_parts(digest: str) -> tuple[str, str]:
-    """(folder, name) of an object below OBJECTS. Raises PathError."""
+    """Return (folder, name) of an object below OBJECTS: the first 2 and the other 62 hex digits of
+    its SHA-256.
+
+    Raises PathError for a text that is no digest: a line of a record can name anything as an
+    object.
+    """
     if not is_digest(digest):
         raise PathError(f"{digest!r} is not a SHA-256 in lowercase hex")
     return digest[:2], digest[2:]
 
 
 def trail_folder(invocation_id: str) -> str:
-    """`.kittify/trail/<YYYY-MM>`: the month of the invocation's own time, so its id gives the
-    path."""
+    """Return `.kittify/trail/<YYYY-MM>`: the month of the invocation's own time, so its id gives
+    the path.
+
+    A record that is closed in another month than it began lies under the month it began in. Raises
+    PathError.
+    """
     if not is_invocation_id(invocation_id):
         raise PathError(f"{invocation_id!r} is not a ULID")
     return f"{TRAIL}/{rfc3339(millis_of(invocation_id))[:7]}"
 
 
 def is_month(text: str) -> bool:
-    """Return whether a text is a month, as `2026-10`."""
+    """Return whether a text is a month, as `2026-10`.
+
+    The number of the month is not looked at: `2026-13` names an archive that does not exist.
+    """
     year, dash, month = text[:4], text[4:5], text[5:]
     return dash == "-" and year.isdecimal() and month.isdecimal() and len(month) == 2
 
 
 def cold_folder(invocation_id: str) -> str:
-    """`.kittify/events/profile-invocations/cold/<YYYY-MM>`: no folder, but the name of what an
-    archive holds."""
+    """Return `.kittify/events/profile-invocations/cold/<YYYY-MM>`: no folder, but the name of what
+    an archive holds.
+
+    The archive's file is this name and the ending `.cold`. A `Place` with this folder is read from
+    there (docs/format.md §14). Raises PathError.
+    """
     return f"{COLD}/{trail_folder(invocation_id).rpartition('/')[2]}"
 
 
@@ -107,14 +135,16 @@ def is_cold(folder: str) -> bool:
 
 
 def annex_folder(invocation_id: str) -> str:
-    """`.kittify/events/annexes/<invocation_id>`."""
+    """Return `.kittify/events/annexes/<invocation_id>`, one folder for each record. Raises
+    PathError."""
     if not is_invocation_id(invocation_id):
         raise PathError(f"{invocation_id!r} is not a ULID")
     return f"{ANNEXES}/{invocation_id}"
 
 
 def evidence_folder(invocation_id: str) -> str:
-    """`.kittify/evidence/<invocation_id>`."""
+    """Return `.kittify/evidence/<invocation_id>`, which is derived and can be deleted. Raises
+    PathError."""
     if not is_invocation_id(invocation_id):
         raise PathError(f"{invocation_id!r} is not a ULID")
     return f"{EVIDENCE}/{invocation_id}"

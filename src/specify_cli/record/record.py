@@ -3,6 +3,20 @@
 Guarantees: `fold` and `plan_append` are functions of bytes; a reader and the next writer draw the
 same conclusions from the same file (docs/format.md §6, §7). Reading, locking and writing are the
 store's.
+
+A record's file is either clean, or it has a *tail*: bytes behind its last LF, left by a writer that
+was killed in its write. `plan_append` decides what the next writer puts in front of its own lines:
+
+- Nothing behind the last LF: nothing.
+- A tail that is the valid next line and lacks its LF alone: that LF. The line is *adopted*: its
+  writer may have been answered for it, and its seal proves that it is whole.
+- Any other tail: LF and a `recovered` line that states how many bytes are skipped and their
+  SHA-256. The bytes stay, because nothing that was written is ever taken away, and a reader can
+  check that these are the bytes that were meant.
+
+A `recovered` line can be torn as well. It is a function of the bytes before it and its own time, so
+a torn one is recognised by writing it again and comparing its beginning. After a power cut whole
+blocks can be missing instead: `plan_after_power_cut` looks for the zeros they read as.
 """
 
 from __future__ import annotations
@@ -49,7 +63,10 @@ _ENDS = frozenset(("turn", "session_change", "checkpoint"))
 
 class Tip(NamedTuple):
     """The last line of a record: what the next line must name in `prev` and exceed in `seq`; `at`
-    is its time."""
+    is its time.
+
+    `seq` is -1 before the first line, and `version` is the `v` that the record's lines have.
+    """
 
     seq: int
     seal: str
@@ -59,7 +76,12 @@ class Tip(NamedTuple):
 
 
 class AppendPlan(NamedTuple):
-    """How the next writer continues: `prefix` goes before its lines in the same write."""
+    """How the next writer continues: `prefix` goes before its lines in the same write.
+
+    `tip` is the tip behind that prefix, which the first new line continues. `skipped_bytes` is
+    above 0 where a `recovered` line passes over some. A plan is good only while the lock is held
+    under which its bytes were read.
+    """
 
     prefix: bytes
     tip: Tip
@@ -67,14 +89,17 @@ class AppendPlan(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why nothing may be appended."""
+    """Say why nothing may be appended: `code` is an error code, `message` a part of a sentence."""
 
     code: str
     message: str
 
 
 class Entry(NamedTuple):
-    """One readable line of a record at its place in the file."""
+    """One readable line of a record at its place in the file.
+
+    `offset` is in bytes, 0 where it is not known. `seal` is None in records of older writers.
+    """
 
     fields: dict[str, object]
     seal: str | None
@@ -87,7 +112,11 @@ class Entry(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a reader knows of one invocation. `sealed` is false for records of older writers."""
+    """What a reader knows of one invocation. `sealed` is false for records of older writers.
+
+    `started` and `completed` are the fields of those lines; `completed` is None while the record is
+    open. `entries` may be a view that reads each line when it is asked for (`views.read_file`).
+    """
 
     started: dict[str, object]
     entries: Sequence[Entry]
@@ -114,13 +143,17 @@ def is_profile_id(text: str) -> bool:
 
 
 def reader_of(source: Source) -> ReadAt:
-    """Return what reads these bytes from any offset on."""
+    """Return a function from (offset, size) to bytes; what is one already is returned as it is."""
     return source if callable(source) else lambda offset, size: source[offset : offset + size]
 
 
 def split_lines(source: Source, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """(offset, line without LF) of every line that ends in LF, from an offset on. Splits on LF
-    only."""
+    """Yield (offset, line without LF) of every line that ends in LF, from the byte offset `start`
+    on.
+
+    Lines are split at LF only: a text may hold other line breaks, such as U+2028. A tail without LF
+    is left out. Memory holds one block, or one line where that is longer.
+    """
     read, size = reader_of(source), _BLOCK
     while True:
         block = read(start, size)
@@ -137,7 +170,10 @@ def split_lines(source: Source, start: int = 0) -> Iterator[tuple[int, bytes]]:
 
 
 def whole_lines(source: Source) -> Iterator[bytes]:
-    """Yield every line with its LF; a tail without one is the last."""
+    """Yield every line with its LF; a tail without one is the last.
+
+    So the lines, joined, are the bytes again.
+    """
     read, end = reader_of(source), 0
     for offset, raw in split_lines(read):
         end = offset + len(raw) + 1
@@ -150,9 +186,12 @@ def whole_lines(source: Source) -> Iterator[bytes]:
 
 
 def lines_in_force(source: Source, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """As `split_lines` over a record's file, without the bytes that a `recovered` line passes over.
+    """Yield what `split_lines` yields of a record's file, without what `recovered` lines pass over.
 
     What a power cut left may hold whole lines behind a hole; nobody was answered for them.
+
+    The offsets are those in the file. Only a `recovered` line whose SHA-256 fits the bytes before
+    it has them passed over: nobody can hide lines by stating a number alone.
     """
     read = reader_of(source)
     passed = list(_iter_passed(read, start))
@@ -162,7 +201,10 @@ def lines_in_force(source: Source, start: int = 0) -> Iterator[tuple[int, bytes]
 
 
 def _iter_passed(read: ReadAt, start: int) -> Iterator[tuple[int, int]]:
-    """Yield the places (first byte, byte behind the last) that `recovered` lines pass over."""
+    """Yield the places (first byte, byte behind the last) that `recovered` lines pass over.
+
+    A place begins behind the last good line, and ends where the `recovered` line begins.
+    """
     for offset, raw in split_lines(read, start):
         fields = _read_recovery(raw)
         size = None if fields is None else integer_at(fields, "skipped_bytes", 0)
@@ -204,15 +246,23 @@ def fold(data: bytes) -> Record | None:
 
 
 def fold_entries(entries: Sequence[Entry]) -> Record | None:
-    """As `fold`, over lines already read. A closing line of a sealed record counts only if it is
-    whole."""
+    """Return the record of lines already read, as `fold` does; a closing line of a sealed record
+    counts only if it is whole.
+
+    The first `started` line counts. A changed closing line would close a record that is open, so it
+    is passed over and verify reports it; of older records, which have no seals, the last one
+    counts.
+    """
     return fold_ends(
         entries, (entry for entry in entries if entry.event in ("started", "completed"))
     )
 
 
 def fold_ends(entries: Sequence[Entry], ends: Iterable[Entry]) -> Record | None:
-    """As `fold_entries`, from the starting and closing lines among them."""
+    """Return what `fold_entries` returns, from the starting and closing lines among the entries.
+
+    `ends` need not be whole: a long record is folded without looking at its middle.
+    """
     started: Entry | None = None
     last: Entry | None = None
     whole: Entry | None = None
@@ -249,7 +299,11 @@ def tip_of(line: Line) -> Tip | None:
 
 
 def refusal_after(tip: Tip, invocation_id: str, event: str) -> Refusal | None:
-    """Return why a line with this event may not stand behind the tip; None where it may."""
+    """Return why a line with this event may not stand behind the tip; None where it may.
+
+    The codes are ALREADY_COMPLETED, which a caller can answer for, and RECORD_DAMAGED, which means
+    that the caller is wrong: it would write a record that verify rejects.
+    """
     if tip.event == "completed":
         return Refusal(
             "ALREADY_COMPLETED", f"{invocation_id} is closed; no {event} can follow its last line"
@@ -264,31 +318,49 @@ def refusal_after(tip: Tip, invocation_id: str, event: str) -> Refusal | None:
 
 
 def is_durable(fields: Mapping[str, object]) -> bool:
-    """Return whether a line with these fields is on stable storage before the program goes on."""
+    """Return whether a line with these fields is on stable storage before the program goes on.
+
+    These are the events marked durable in the table, and a call with an external effect, which has
+    to be known after a crash (docs/format.md §6). Every other line goes to the disk with the next
+    durable one.
+    """
     event = fields.get("event")
     return event in DURABLE or (event == "tool_call" and fields.get("side_effect") == "external")
 
 
 def is_replay(head: bytes) -> bool:
-    """Return whether a record's first line says that a replay or a re-execution wrote it."""
+    """Return whether a record's first line says that a replay or a re-execution wrote it.
+
+    `head` has no LF. An unreadable line, and one of an older writer, is that of a live run.
+    """
     return (open_line(head).fields or {}).get("run_kind", "live") not in ("live", None)
 
 
 def is_stand_in(fields: Mapping[str, object]) -> bool:
     """Return whether a line is what a safe export leaves of one it withholds (docs/format.md
-    §4)."""
+    §4).
+
+    Such lines are of imported records alone; elsewhere they count as damage.
+    """
     return fields.keys() - {"~"} == {"seq", "withheld"}
 
 
 def dedupe_bytes(key: str) -> bytes:
     """Return how a dedupe key stands in a line: quotes inside a text are escaped, so only a member
-    matches."""
+    matches.
+
+    So a writer can look for a key in the bytes of a long record without parsing its lines.
+    """
     return b'"dedupe":"%b"' % key.encode("ascii")
 
 
 def recovered_line(invocation_id: str, tip: Tip, skipped: bytes, at: str) -> bytes:
     """Return the sealed `recovered` line that lets a reader pass over `skipped` (docs/format.md
-    §7)."""
+    §7).
+
+    `at` is the time it states, RFC 3339 with 24 characters. The line has no salt, so the same
+    arguments give the same bytes: a torn one can be told by that.
+    """
     return seal_line(
         {
             "v": tip.version,
@@ -304,7 +376,11 @@ def recovered_line(invocation_id: str, tip: Tip, skipped: bytes, at: str) -> byt
 
 
 def skips(line: Line, tip: Tip, length: int, sha256: str) -> bool:
-    """Return whether `line` is a `recovered` line that covers exactly these bytes after `tip`."""
+    """Return whether `line` is a `recovered` line that covers exactly these bytes after `tip`.
+
+    `length` and `sha256` are of the bytes between the LF of the line `tip` is and the LF before
+    `line`.
+    """
     fields = line.fields
     return (
         not line.problems
@@ -322,6 +398,10 @@ def plan_append(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusa
 
     `data` must reach back far enough to hold the last whole line; a caller that is told DAMAGED on
     a partial window asks again with the whole file.
+
+    `at` is the time of a `recovered` line, if one is due. The codes of a Refusal are
+    RECORD_DAMAGED, RECORD_UNSEALED and FORMAT_TOO_NEW. Nothing is parsed but the last line, and the
+    tail where there is one (docs/format.md §7).
     """
     end = data.rfind(b"\n") + 1
     if end == 0:
@@ -357,6 +437,10 @@ def plan_after_power_cut(data: bytes, invocation_id: str, at: str) -> AppendPlan
     them too, which continue a line that is gone. They were written without a sync, or in the very
     write that the power cut met. Where one of them was answered for as durable, bytes before it are
     missing for another reason, and that is damage.
+
+    Whole lines that share the time of the last one came in one write: of them nobody was told yet,
+    so they may go. An earlier durable line was synced with everything before it, so zeros before
+    such a line are no power cut.
     """
     tip, end = genesis_tip(), 0
     for offset, raw in lines_in_force(data):
@@ -421,7 +505,12 @@ def _plan_after_cut_recovery(
     data: bytes, bad_start: int, invocation_id: str, at: str
 ) -> AppendPlan | Refusal:
     """Continue after a recovery that was itself cut short; anything else before the tail is
-    damage."""
+    damage.
+
+    The bytes behind the last good line are then some segments, each a torn attempt at a `recovered`
+    line over all segments before it. A last one that is whole but for its LF is adopted; else one
+    more line covers them all.
+    """
     refusal = Refusal("RECORD_DAMAGED", "a line before the end does not match its seal")
     start = bad_start
     while start > 0:
@@ -450,6 +539,8 @@ def _plan_after_cut_recovery(
 
 
 def _is_cut_recovery(segment: bytes, invocation_id: str, tip: Tip, skipped: bytes) -> bool:
+    """The time is the one thing in it that cannot be made again: so its 24 characters are taken
+    from the segment, and those of a segment that ends within them need only look like a time."""
     head = b'{"at":"'
     if not segment:
         return False
@@ -464,7 +555,10 @@ def _is_cut_recovery(segment: bytes, invocation_id: str, tip: Tip, skipped: byte
 
 
 def genesis_tip(version: int = 1) -> Tip:
-    """Return the tip before the first line: its seal is 64 zeros and the next seq is 0."""
+    """Return the tip before the first line: its seal is 64 zeros and the next seq is 0.
+
+    `version` is the `v` of the lines to come; a caller that creates a record gives FORMAT_VERSION.
+    """
     return Tip(-1, GENESIS, "", version)
 
 
@@ -478,6 +572,10 @@ def chain(
 
     From version 2 on each also gets a salt of its own, of what `draw` returns for a number of
     bytes (docs/format.md §3).
+
+    Return the lines, each with its LF, and the tip behind them. `bodies` hold `event`, the time and
+    their own members. Raises SealError for a body that has no canonical form: then none of them is
+    written.
     """
     out: list[bytes] = []
     for body in bodies:
@@ -503,7 +601,12 @@ def chain(
 
 def is_tip_due(invocation_id: str, before: Tip, after: Tip, events: Iterable[str]) -> bool:
     """Return whether the tip is to be fixed, now that these events were appended between two
-    tips."""
+    tips.
+
+    It is due behind an event that ends a piece of work, where a multiple of 50 was passed, and with
+    the first line of another minute, counted from the invocation's own time (docs/format.md §11,
+    `fixed`).
+    """
     if after.seq <= before.seq:
         return False
     start = millis_of(invocation_id) // 1000 % _DAY

@@ -4,6 +4,16 @@ Guarantees: a line this module writes is RFC 8785 canonical JSON, its last membe
 `"~"` is the SHA-256 of every byte before `,"~":`. Reading never trusts: `open_line` tells apart a
 line that is whole, one whose bytes changed, one that another JSON writer produced and one that was
 never sealed. It knows nothing of files, events or time.
+
+    line = seal_line({"event": "prompt", "seq": 4})
+    open_line(line[:-1]).problems        # ()
+
+Why `"~"`: it sorts after every key the format allows, so the seal stands last in a line that is
+canonical as a whole, and the sealed bytes are a prefix of it. Any tool can cut 73 bytes off and
+hash the rest (docs/format.md §3).
+
+Why canonical form: one value has one line. A reader that parses a line and writes it again must
+find the same bytes, which proves at once that no key occurs twice and that nothing was reformatted.
 """
 
 from __future__ import annotations
@@ -58,7 +68,12 @@ class SealError(ValueError):
 
 class Codec(NamedTuple):
     """What reads a line: bytes to a plain value, a value to its bytes with sorted keys, and
-    SHA-256."""
+    SHA-256.
+
+    `loads` need not be strict, since what it read is written again and compared. `dumps` leaves no
+    blanks and no escapes beyond those of RFC 8785. Use the standard one for a few lines and
+    `bulk_codec` for many.
+    """
 
     loads: Callable[[bytes], Any]
     dumps: Callable[[object], bytes]
@@ -76,6 +91,9 @@ class Line(NamedTuple):
 
     It is empty for a line with erased members too, which keeps the seal it had (docs/format.md
     §13): `digest` is the SHA-256 of what is left, and only an annex says that this is in order.
+
+    `fields` is None for bytes that are no JSON object. `seal` is what the line shows, right or
+    wrong, and None where it shows none. `problems` are codes of findings.
     """
 
     fields: dict[str, object] | None
@@ -97,20 +115,33 @@ def _is_key(key: str) -> bool:
 
 
 def canonical(value: object) -> bytes:
-    """Return the RFC 8785 bytes of a plain value. Raises SealError for floats and large
-    integers."""
+    """Return the RFC 8785 bytes of a plain value: UTF-8, sorted keys, no blanks, no LF.
+
+    Keys beyond ASCII are allowed here, and sorted by UTF-16 units (RFC 8785 §3.2.3); inside a line
+    they are not. Raises SealError for floats, integers beyond ±(2^53−1), lone surrogates, nesting
+    deeper than 64, and values that are not JSON.
+    """
     narrow = _check(value, "value")
     return _encode_utf8(_encode(value) if narrow else _encode_in_order(_sort_utf16(value)))
 
 
 def digest_of(value: object) -> str:
     """Return the SHA-256 of the canonical bytes, lowercase hex: the determinism digest of
-    docs/format.md §5."""
+    docs/format.md §5.
+
+    Raises SealError as `canonical` does. Equal values have equal digests, whatever order their keys
+    came in.
+    """
     return sha256(canonical(value)).hexdigest()
 
 
 def seal_line(fields: Mapping[str, object]) -> bytes:
-    """Return the whole line of `fields`, sealed and ended by LF. Raises SealError."""
+    """Return the whole line of `fields`, sealed and ended by LF.
+
+    `fields` are all members but the seal. Raises SealError where a key has not the form of
+    docs/format.md §3, a value is not canonical JSON, or the line would have more than 2 MiB with
+    its LF: nothing is cut here.
+    """
     for key in fields:
         if not isinstance(key, str) or not _is_key(key):
             raise SealError("top-level key", "[a-z][a-z0-9_]{0,63}", repr(key))
@@ -129,6 +160,9 @@ def erase_members(fields: Mapping[str, object], seal: str, names: Set[str], salt
     Members that were erased before stay erased. The line's salt goes with them, so that its seal
     gives nothing away; the salt beside their names is a new one each time, so that what an earlier
     annex states of the line gives nothing away either.
+
+    `names` that the line does not have are passed over. `salt` is 32 hex digits. The result ends in
+    LF and no longer hashes to its seal; an annex has to prove it (docs/format.md §13).
     """
     gone = {name for name in names if name in fields} | set(erased_members(fields))
     left = {key: value for key, value in fields.items() if key not in gone and key != SALT}
@@ -137,7 +171,12 @@ def erase_members(fields: Mapping[str, object], seal: str, names: Set[str], salt
 
 
 def erased_members(fields: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the members that a line says were erased; none where what it says is malformed."""
+    """Return the members that a line says were erased; none where what it says is malformed.
+
+    The names are sorted. It is malformed where a member is said to be erased and still there, where
+    the envelope is among them, or where the line kept its own salt: such a line is HASH_MISMATCH
+    like any changed one.
+    """
     stated = fields.get(ERASED)
     if not isinstance(stated, dict) or stated.keys() != {"members", "salt"}:
         return ()
@@ -159,7 +198,10 @@ def is_salt(value: object) -> bool:
 
 def seal_at_end(data: bytes) -> str | None:
     """Return the seal that the last line of some bytes shows, unchecked; None where it shows
-    none."""
+    none.
+
+    `data` ends in the line's LF. Of a long record its last 73 bytes are enough.
+    """
     seal = data[-67:-3].decode("ascii", "replace")
     return seal if data[-73:-67] == b',"~":"' and data[-3:] == b'"}\n' and is_digest(seal) else None
 
@@ -176,7 +218,10 @@ def open_line(raw: bytes, codec: Codec | None = None) -> Line:
 
 
 def bulk_codec() -> Codec:
-    """Return the faster JSON library, for paths that read many lines."""
+    """Return the faster JSON library, for paths that read many lines.
+
+    Its import costs more than reading a short record, so who reads a line or two does without.
+    """
     import hashlib  # a hook and a `do` take the built-in module
 
     import orjson  # as above

@@ -22,7 +22,12 @@ CODE_VERSIONS: Mapping[str, int] = {"router": 3, "retrieval": 4, "context": 4, "
 
 class Snapshot(NamedTuple):
     """The manifest's bytes and the objects it names, by digest: `members` first on disk, the
-    manifest last."""
+    manifest last.
+
+    The order matters: a manifest that is there proves that its members are, because they were
+    durable before it (docs/format.md §6). `corpus` is the bytes of the corpus object, which is one
+    of the members too.
+    """
 
     manifest: bytes
     corpus: bytes
@@ -39,7 +44,12 @@ class PolicyDigests(NamedTuple):
 
 def policy_digests(data: bytes | None, state: str, document: object) -> PolicyDigests:
     """Return the digests of a policy: its bytes, whether it is none, present or unreadable, and its
-    parse."""
+    parse.
+
+    `state` is none, present or unreadable, and `document` the parse of a policy that is present.
+    The second digest is equal for files that differ in comments and blanks alone, so drift means
+    that a rule changed.
+    """
     return PolicyDigests(
         None if data is None else sha256(data).hexdigest(),
         digest_of(document) if state == "present" else None,
@@ -53,7 +63,12 @@ def corpus_object(
     files: Mapping[str, str],
     unreadable: Mapping[str, Sequence[str]],
 ) -> bytes:
-    """Return the object that names everything a retrieval could find, by digest."""
+    """Return the object that names everything a retrieval could find, by digest.
+
+    `shipped` is the digest of the shipped bundle. `corpus` maps the uri of each artifact of the
+    project to its digest, `files` each path below the root to the object with its bytes, and
+    `unreadable` each path to the reasons why it did not load.
+    """
     return canonical(
         {
             "v": MANIFEST_VERSION,
@@ -85,7 +100,12 @@ def take(
     build: str | None,
     runtime: Mapping[str, str],
 ) -> Snapshot:
-    """Return the snapshot of one decision's inputs. Every digest is SHA-256 in lowercase hex."""
+    """Return the snapshot of one decision's inputs. Every digest is SHA-256 in lowercase hex.
+
+    `profile_sources` and `blobs` map digests to bytes: the project's profiles, and the files of
+    policy, charter and doctrine. `build` is a digest of the program's sources, or None. The other
+    arguments are the members of docs/format.md §5.
+    """
     corpus_bytes = corpus_object(
         shipped=shipped_digest, corpus=corpus, files=files, unreadable=unreadable
     )
@@ -124,7 +144,11 @@ def execution_hash(
     program: str | None,
     limits: Mapping[str, int] | None,
 ) -> str:
-    """Return what a resumed run must still agree on, member by member (design §5)."""
+    """Return what a resumed run must still agree on, as the SHA-256 of the members' canonical form
+    (docs/format.md §4).
+
+    `profile` and `policy` are digests, and `tools` maps names to digests.
+    """
     return digest_of(
         {
             "request": request,

@@ -3,6 +3,14 @@
 Guarantees: the state after a prefix depends on nothing but the lines of that prefix, costs one step
 a line, and holds no time and no id but those of open calls in its digest. Unknown events change
 nothing.
+
+    state = rehydrate(lines)
+    state.current_step, state.open_calls, state.usage.tool_calls
+
+A step is known by its name and ordinal. A call whose beginning was recorded and whose end was not
+stays in `open_calls`: after a crash nobody knows whether it happened, and `resume` asks about it. A
+`checkpoint` line states the hash of the state before it, so a replay can compare without storing
+states.
 """
 
 from __future__ import annotations
@@ -67,7 +75,11 @@ class ExecutionState(NamedTuple):
 
     @property
     def state_hash(self) -> str:
-        """Return the SHA-256 of what a later run must agree on: no seq, no call id, no time."""
+        """Return the SHA-256 of what a later run must agree on: no seq, no call id, no time.
+
+        Open calls are counted, because a later run draws other ids for them. The hash stands in the
+        `state_hash` of a `checkpoint` and of `resumed`.
+        """
         # The steps of a long run are many: each is written once, in the form that counts.
         value = self._replace(completed_steps=()).as_value()
         del value["seq"]
@@ -77,7 +89,16 @@ class ExecutionState(NamedTuple):
 
 
 class StateFold:
-    """The state as lines arrive. `apply` takes the fields of a line, with its seq."""
+    """Fold lines to a state as they arrive. `apply` takes the fields of a line, with its seq.
+
+        fold = StateFold()
+        fold.apply(fields)
+        fold.state().status
+
+    `last_ordinal` is the highest ordinal of each step's name, `labels` the seq of each labelled
+    checkpoint, and `policy` what the last `policy_snapshot_ref` says; these three are for whoever
+    writes the next line, and no part of the state.
+    """
 
     def __init__(self) -> None:
         self.seq = -1
@@ -98,7 +119,12 @@ class StateFold:
         self.labels: dict[str, int] = {}
 
     def apply(self, fields: Mapping[str, object]) -> None:
-        """Take one more line."""
+        """Take one more line, the next of the record; one of an unknown event moves `seq` and
+        nothing else.
+
+        Lines must come in order. A line that is malformed inside is taken as far as it can be:
+        verify reports it.
+        """
         seq = fields.get("seq")
         if type(seq) is int:
             self.seq = seq
@@ -107,7 +133,11 @@ class StateFold:
             take(self, fields)
 
     def state(self) -> ExecutionState:
-        """Return the state now, as a value."""
+        """Return the state now, as a value.
+
+        The value does not change with lines that come later. The steps are in the order they ended
+        or began.
+        """
         return ExecutionState(
             seq=self.seq,
             status=self.status,
@@ -222,7 +252,10 @@ _TAKE = {
 
 
 def rehydrate(lines: Iterable[Mapping[str, object]]) -> ExecutionState:
-    """Return the state after these lines, given as their fields in order."""
+    """Return the state after these lines, given as their fields in order.
+
+    Lines of a prefix give the state a replay compares at a checkpoint. No lines give status `none`.
+    """
     fold = StateFold()
     for fields in lines:
         fold.apply(fields)

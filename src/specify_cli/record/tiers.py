@@ -33,12 +33,20 @@ TRAIL_POLICY = TrailPolicy(record="always", evidence_modes=(TASK_EXECUTION,), pr
 
 
 def evidence_allowed(mode_of_work: str | None) -> bool:
-    """Return whether a record of this mode may carry evidence; older records without a mode may."""
+    """Return whether a record of this mode may carry evidence; older records without a mode may.
+
+    `mode_of_work` is that of the record's `started` line: `advise` gives `advisory`, `ask` and `do`
+    give `task_execution`.
+    """
     return mode_of_work is None or mode_of_work in TRAIL_POLICY.evidence_modes
 
 
 def evidence_document(data: bytes, digest: str, name: str) -> bytes:
-    """`evidence.md`: the evidence itself where it is text, else where its bytes are."""
+    """Return the bytes of `evidence.md`: the evidence itself where it is UTF-8 text, else a note
+    that names its object.
+
+    `name` is the file name that the evidence was given under, and `digest` its SHA-256.
+    """
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
@@ -50,7 +58,12 @@ def evidence_document(data: bytes, digest: str, name: str) -> bytes:
 
 
 def record_document(record: Record) -> bytes:
-    """`record.json`: the record's lines as one readable JSON document."""
+    """Return the bytes of `record.json`: the lines of a record as one JSON document, indented, with
+    sorted keys.
+
+    It is for readers without our tools. It proves nothing: seals are over the bytes of the record's
+    own lines.
+    """
     value = {
         "invocation_id": record.invocation_id,
         "profile_id": record.started.get("profile_id"),

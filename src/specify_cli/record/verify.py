@@ -4,6 +4,20 @@
 Guarantees: never raises, never stops at the first problem, holds one line at a time, and gives one
 finding for one damage. Opening files is the caller's, and so is looking up the objects a report
 names.
+
+    report = verify_record(lines, file="implementer-01J….jsonl", name_ids=None)
+    report.verdict                                  # intact, unsealed or not_intact
+
+Why a bad line waits. A line that does not match its seal can be damage, or the torn tail of a crash
+that a later `recovered` line describes. That is known only at that line, which can stand far
+behind: so the findings of bad lines are kept apart, with a running digest of their bytes, and
+either dropped for one RECOVERED or added as they are.
+
+Why whole lines can be passed over. After a power cut a block reads as zeros, and lines written
+behind it may be whole. They look like a gap in the sequence until a `recovered` line covers the
+zeros and them together. `_Gap` remembers what was known before each bad line, at most eight of
+them, so that the walk can go back to it. Memory stays that of one line, because digests and counts
+are kept instead of bytes (docs/format.md §7).
 """
 
 from __future__ import annotations
@@ -59,6 +73,9 @@ def verify_record(
     With `withheld` a line may be the stand-in a safe export leaves, which keeps the chain and hides
     what was said: each is a finding, but where `list_withheld` is false, for there can be a
     million.
+
+    `file` is what findings name. `name_ids` is (profile, invocation) as `layout.parse_record_name`
+    gives them, None for a name that holds no ids. A line over 2 MiB may come in pieces.
     """
     walk = _Walk(file, name_ids, anchors, withheld, list_withheld)
     for raw in lines:
@@ -201,6 +218,7 @@ class _Walk(Contents):
         )
 
     def _flush(self) -> None:
+        """Add the findings that no `recovered` line accounted for."""
         if self.suspects or self.skipped >= 0:
             self.findings.extend(self.suspects)
             self._clear()
@@ -209,7 +227,11 @@ class _Walk(Contents):
         self.suspects, self.skipped, self.skipped_hash = [], -1, hashlib.sha256()
 
     def _pass(self, line: Line, offset: int) -> bool:
-        """Go back to before the gap that a `recovered` line describes; whether there is one."""
+        """Go back to before the gap that a `recovered` line describes; whether there is one.
+
+        Everything that was found behind the gap was found in bytes that do not count, so it is
+        dropped.
+        """
         for gap in self.gaps:
             if gap.zeros and skips(line, gap.tip, gap.length, gap.hash.hexdigest()):
                 self._clear()
@@ -224,6 +246,8 @@ class _Walk(Contents):
         return False
 
     def _judge_line(self, code: str, seq: int | None, offset: int, raw: bytes) -> None:
+        """Keep a bad line as a suspect, and its bytes in the digest that a `recovered` line may
+        state."""
         self.suspects.append(finding(code, self.file, seq, offset))
         if self.skipped < 0 and len(self.gaps) < _MAX_GAPS:
             self.gaps.append(_Gap(self))
@@ -241,6 +265,7 @@ class _Walk(Contents):
         return not named_as_ours and not _SEALED_KEYS & line.fields.keys()
 
     def _check_tail(self, raw: bytes, offset: int) -> None:
+        """Report the tail; say whether the next writer will adopt it or pass over it."""
         line = open_line(raw)
         whole = tip_of(line) is not None and (line.fields or {}).get("prev") == self.tip.seal
         what = "a whole line without its LF" if whole else f"{len(raw)} bytes of an unfinished line"
@@ -248,6 +273,11 @@ class _Walk(Contents):
         self.add_finding("TORN_TAIL", self.tip.seq + 1 if self.sealed else None, offset, what)
 
     def _check_seal(self, line: Line, raw: bytes, offset: int) -> None:
+        """Judge a sealed record's line by its seal: whole, a stand-in, or a suspect.
+
+        A line whose seal is wrong and that stands where it belongs moves the tip, so that one
+        changed line is one finding and not a broken chain behind it as well.
+        """
         fields = line.fields
         number = None if fields is None else integer_at(fields, "seq", 0)
         if not line.problems and not self.suspects and self.skipped < 0 and not self.withheld:
@@ -346,6 +376,7 @@ class _Walk(Contents):
             self.add_finding("MISSING_FIELD", seq, offset, SALT)
 
     def _check_chain(self, previous: Tip, fields: dict[str, object], seq: int, offset: int) -> None:
+        """Hold a line against the one before it; of several reasons the first says most."""
         if self.closed_at is not None:
             self.add_finding("LINE_AFTER_COMPLETED", seq, offset)
         elif previous.seq >= 0 and fields.get("event") == "started":

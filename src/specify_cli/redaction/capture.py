@@ -4,6 +4,14 @@
 under a mode, and the objects those fields name. A secret is masked before anything is cut, hashed
 or stored, and no mode is ever taken for a wider one. Who decides on the mode, and where fields and
 objects go, is left to others; finding secrets is `redact`, JSON values are `json_values`.
+
+    side = apply_mode("args", {"path": "a.py"}, "summary", rules, None)
+    side.fields              # {"args_hash": …, "args": {"size": 15, "head": …}}
+
+The order is fixed: redact, then encode, then hash, cut or store. A digest over the text before
+masking would let anyone who guesses a short secret prove the guess, and a cut before masking could
+halve a secret so that no rule knows it. For the same reason mode hash uses this clone's key: a
+plain digest of a short text can be found by trying.
 """
 
 from __future__ import annotations
@@ -50,7 +58,10 @@ _HEAD, _TAIL = 400, 100
 
 
 class DigestKey(NamedTuple):
-    """The key of this clone for mode `hash`, and the name records give it."""
+    """The key of this clone for mode `hash`, and the name records give it.
+
+    The name is 16 hex digits of a digest of the secret (`digest_key` of a line).
+    """
 
     name: str
     secret: bytes
@@ -61,6 +72,8 @@ class CapturedSide(NamedTuple):
     id.
 
     `text` is the redacted text where the mode shows any of it.
+
+    The objects must be durable before the line with these fields is written.
     """
 
     fields: dict[str, object]
@@ -70,7 +83,10 @@ class CapturedSide(NamedTuple):
 
 
 def narrower(a: str, b: str) -> str:
-    """Return the mode of the two that keeps less. Raises ValueError for an unknown one."""
+    """Return the mode of the two that keeps less. Raises ValueError for an unknown one.
+
+    Modes keep more in the order off, hash, summary, full.
+    """
     return MODES[min(_rank(a), _rank(b))]
 
 
@@ -98,7 +114,10 @@ def apply_mode(
 ) -> CapturedSide:
     """Return what mode `mode` keeps of a value.
 
-    Raises ValueError, RedactionError, and ForeignError for no JSON value.
+    `name` is the captured member, such as `args`; the fields begin with it (docs/format.md §4).
+    `value` is any JSON value for the media type `application/json`, a text for any other. `key` is
+    for mode hash; without one the size alone is kept, in bytes of the redacted text. Raises
+    ValueError, RedactionError, and ForeignError for no JSON value.
     """
     rank = _rank(mode)
     if mode == "off":

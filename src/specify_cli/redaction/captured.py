@@ -14,7 +14,12 @@ from specify_cli.redaction.json_values import foreign_text
 def read_captured_text(
     fields: Mapping[str, object], name: str, get: Callable[[str], bytes]
 ) -> tuple[str | None, str]:
-    """Return the whole text a line holds under a captured name, or None and why it is not whole."""
+    """Return the whole text a line holds under a captured name, or None and why it is not whole.
+
+    `get` returns an object's bytes by its digest; an error of its becomes the reason. The text is
+    the redacted one, of JSON its canonical form. A summary is whole if its head hashes to the
+    recorded digest. The reason is a part of a sentence, and empty where there is a text.
+    """
     captured, recorded = fields.get(name), fields.get(f"{name}_hash")
     if isinstance(captured, str):
         return captured, ""

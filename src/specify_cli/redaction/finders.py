@@ -4,6 +4,16 @@
 
 Each is called when one of its needles stands in a text, and reads a bounded or a once-read stretch
 around it. `JUDGES` of `rules.py` says whether what was found is a secret.
+
+Each has the same signature: the rule, the text, the text in lower case, the ids of known masks. It
+returns stretches (start, end) of the text, in any order and perhaps overlapping. To keep the time
+linear each of them looks a fixed number of characters around a needle, and never begins again
+before where it stopped; that is why the patterns have bounds such as `{0,40}` and
+possessive repeats, which do not go back.
+
+The largest is `secret-value`: a name that promises a secret (`DB_PASSWORD`), a sign that assigns
+(`=`, `:`, `=>`, `(`, a table's column …), and a value that is judged by how it stands there.
+`_judge_style` names that way, `is_secret` of `heuristics.py` judges.
 """
 
 from __future__ import annotations
@@ -51,7 +61,11 @@ _REST = r"[^\s\"'`<>\\]*+"
 def _find_private_keys(
     rule: Rule, text: str, folded: str, ids: frozenset[str]
 ) -> list[tuple[int, int]]:
-    """From BEGIN to END; where END is missing, as far as lines of key material go."""
+    """Find keys from BEGIN to END; where END is missing, as far as lines of key material go.
+
+    A text that was cut has no END, and its key is a key still. Private members of a JWK are found
+    here, too.
+    """
     spans: list[tuple[int, int]] = []
     at = text.find("PRIVATE KEY")
     end_mark = begin_mark = -2
@@ -101,6 +115,11 @@ def _find_private_keys(
 def _find_url_passwords(
     rule: Rule, text: str, folded: str, ids: frozenset[str]
 ) -> list[tuple[int, int]]:
+    """Find the password in `scheme://user:password@host`, and a token that stands in the user's
+    place.
+
+    Digits behind the colon, at most five and then a path or the end, are a port and no password.
+    """
     spans = []
     plain = r"[^\s/?#:@\"'<>\\|`]{0,128}+:([^\s/\"'<>\\`]{1,256})@(?=[\w\[.%$-])"
     loose = (
@@ -142,7 +161,13 @@ def _find_url_passwords(
 
 
 def what_follows(option: str, head: str) -> list[str]:
-    """Return how a password may follow an option, by the command that stands before it."""
+    """Return how a password may follow an option, by the command that stands before it.
+
+    `option` is one such as `-u`, `head` up to 200 characters before it. The forms are keys of
+    `_BEHIND`: next (the next word), glued (in the same word), pair (user:password), cookie. One
+    option means different things to different commands, so each form names its commands; the list
+    is empty where no command is known.
+    """
     for sign in "|;&\n":
         head = head[head.rfind(sign) + 1 :]
     for sign in ('"', "'", ",", "\\"):
@@ -156,6 +181,8 @@ def what_follows(option: str, head: str) -> list[str]:
 def _find_option_values(
     rule: Rule, text: str, folded: str, ids: frozenset[str]
 ) -> list[tuple[int, int]]:
+    """Find the values that a command's options take as passwords: `curl -u`, `mysql -p`, `sshpass
+    -p`."""
     spans = []
     for needle in rule.needles:
         at = text.find(needle)
@@ -189,6 +216,12 @@ _OPTION_LETTERS = frozenset(one[1] for one in OPTIONS)
 def _find_secret_values(
     rule: Rule, text: str, folded: str, ids: frozenset[str]
 ) -> list[tuple[int, int]]:
+    """Find the values beside names that promise a secret.
+
+    `done` holds the ends of names that were looked at, and the beginnings of table lines as
+    negative numbers. A row of 64 names without a secret in one unbroken run is minified code or
+    noise: the rest of it is passed over.
+    """
     spans = []
     done: set[int] = set()
     for needle in rule.needles:
@@ -247,7 +280,10 @@ def _is_lead(rest: str, head: str) -> bool:
 def _find_cells_below(
     text: str, at: int, ids: frozenset[str], done: set[int]
 ) -> list[tuple[int, int]]:
-    """Find the secrets of a table in which the line at `at` names the columns."""
+    """Find the secrets of a table in which the line at `at` names the columns.
+
+    The table may be of Markdown, CSV or tabs. Up to 200 lines with as many cells are read.
+    """
     line = text.rfind("\n", max(0, at - 2000), at) + 1
     stop = text.find("\n", at, at + 2000)
     spans: list[tuple[int, int]] = []
@@ -288,7 +324,10 @@ _HEADER = (
 def _find_secret_beside(
     text: str, at: int, end: int, ids: frozenset[str]
 ) -> tuple[int, int] | None:
-    """Return where the secret stands that belongs to the name around `at`, which ends at `end`."""
+    """Return where the secret stands that belongs to the name around `at`, which ends at `end`.
+
+    None where no value stands there, or the value is no secret.
+    """
     start = at
     least = max(0, at - 48)
     while start > least and (text[start - 1].isalnum() or text[start - 1] in "_-.$"):
@@ -359,7 +398,11 @@ def _find_rest(text: str, at: int) -> int:
 def _find_bare(
     text: str, named: tuple[int, bool, str, str], match: re.Match[str], ids: frozenset[str]
 ) -> tuple[int, int] | None:
-    """Return where a value without quotes stands, if it is a secret the way it stands there."""
+    """Return where a value without quotes stands, if it is a secret the way it stands there.
+
+    `named` is (start of the name, whether it is an option, the name, its kind), `match` the sign
+    that assigns.
+    """
     start, dashed, name, kind = named
     sep, begin = match["sep"], match.end()
     run = compiled(_RUN).match(text, begin)
@@ -406,7 +449,10 @@ _SOURCE = r"\b(?:class|def|import|function|interface|struct|const|let)\s|=>|;[ \
 
 
 def _find_closing(text: str, quote: str, begin: int) -> int:
-    """Return where the quotation ends, -1 if not within reach."""
+    """Return where the quotation ends, -1 if not within reach.
+
+    A quotation mark behind an odd number of backslashes does not end it.
+    """
     limit = begin + 4096
     at = text.find(quote, begin, limit)
     if quote[0] == "\\":

@@ -5,6 +5,13 @@ A name is read word by word (`DB_PASSWORD`, `clientSecret`, `x-api-key`); the wo
 harmless come last (`token_count`, `secret_name`). A value is judged by how it stands: quoted, as in
 a .env file, alone on a line, or in the middle of code and prose, where an ordinary word proves
 nothing.
+
+A wrong answer costs on both sides: a secret that is missed stays in a record for good, and a word
+that is masked makes the record useless. So the name decides how strong the proof must be. Beside
+`password` a short word in quotes counts; beside `token` the value has to look drawn at random;
+beside `key`, which names a thousand harmless things, it needs letters of both cases, digits and
+length. Without a name, a place or a
+vendor's form no value is a secret.
 """
 
 from __future__ import annotations
@@ -77,7 +84,11 @@ def vocabulary() -> tuple[object, ...]:
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Return the pattern, compiled when it is needed for the first time."""
+    """Return the pattern, compiled when it is needed for the first time.
+
+    They match ASCII alone. A hook that finds no needle compiles none, which is what its start-up
+    budget needs.
+    """
     pattern_compiled = _PATTERNS.get(pattern)
     if pattern_compiled is None:
         pattern_compiled = _PATTERNS[pattern] = re.compile(pattern, re.ASCII)
@@ -85,7 +96,10 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def masks_in(text: str, ids: frozenset[str]) -> list[tuple[int, int]]:
-    """Return where masks of these rules stand."""
+    """Return where masks of these rules stand.
+
+    `ids` are rule ids; anything else between the brackets is text like any other.
+    """
     spans = []
     at = text.find("⟦")
     while at >= 0:
@@ -99,6 +113,7 @@ def masks_in(text: str, ids: frozenset[str]) -> list[tuple[int, int]]:
 
 
 def holds_mask(value: str, ids: frozenset[str]) -> bool:
+    """Return whether a mask of these rules stands in a value, whole or cut off at its end."""
     if "⟦" not in value:
         return False
     cut = value[value.rfind("⟦") + 1 :]
@@ -110,7 +125,12 @@ def holds_mask(value: str, ids: frozenset[str]) -> bool:
 @lru_cache(maxsize=4096)
 def kind_of_name(name: str) -> str:
     """Return what a name promises: "password", "token", "key", "session", "connection", or
-    nothing."""
+    nothing.
+
+    The last 96 characters are read. The kind says how strong the proof of a value must be
+    (`is_secret`). The last word decides: a harmless one at the end, as in `token_count`, gives
+    nothing.
+    """
     parts = compiled(r"(?<=[a-z])(?=[A-Z])|[\x00-/:-@\[-`{-\x7f]+").split(name[-96:])
     words = [word for word in (part.lower().rstrip("0123456789") for part in parts) if word]
     if not words:
@@ -148,6 +168,12 @@ def kind_of_name(name: str) -> str:
 
 
 def is_secret(kind: str, value: str, ids: frozenset[str], style: str) -> bool:
+    """Return whether a value beside a name of this kind is a secret, as it stands there.
+
+    `kind` is from `kind_of_name`, never empty. `style` says how the value stands: quoted, called
+    (an argument), env, joined (in a query or a list), flag (an option's), cell, line (alone on its
+    line), prose, or code. Fewer than three characters, masks and placeholders are none.
+    """
     value = value.strip()
     if len(value) < 3 or holds_mask(value, ids) or stands_in(value):
         return False
@@ -183,6 +209,12 @@ def is_secret(kind: str, value: str, ids: frozenset[str], style: str) -> bool:
 
 
 def is_credential(text: str, ids: frozenset[str]) -> bool:
+    """Return whether a value can be what a header carries: of 20 characters, or with a digit, or
+    with cases mixed.
+
+    Masks and placeholders are none. It is for places where a secret is expected; elsewhere
+    `is_random` asks for more.
+    """
     if holds_mask(text, ids) or stands_in(text):
         return False
     return (
@@ -193,6 +225,8 @@ def is_credential(text: str, ids: frozenset[str]) -> bool:
 
 
 def _is_password(value: str, style: str) -> bool:
+    """Return whether a value beside a password's name is one; how it stands decides what counts as
+    proof."""
     if value.startswith(_POINTERS) and not (style == "env" and value[0] != "/"):
         return is_random(value)
     if style == "quoted":
@@ -234,7 +268,10 @@ def _has_match(pattern: str, value: str) -> bool:
 
 def stands_in(value: str) -> bool:
     """Return whether the value is no secret but says where one would stand, or names where one is
-    kept."""
+    kept.
+
+    Examples are changeme, ${DB_PASSWORD}, <token> and a row of asterisks. `value` is not empty.
+    """
     low = value.lower().strip("\"'`")
     if (
         low in _PLACEHOLDERS
@@ -274,6 +311,10 @@ def is_random(value: str) -> bool:
     """Return whether a value looks drawn, not written.
 
     Some stretch of it mixes letters and digits, or cases, as no word does.
+
+    The first 128 characters count. A mark, a digit and a letter together are enough, as generators
+    of passwords mix them. UUIDs and digests look drawn, too: who must tell them apart asks
+    `_is_own_id`.
     """
     if len(value) < 8 or " " in value:
         return False
@@ -305,7 +346,8 @@ def is_random(value: str) -> bool:
 
 
 def _is_strong(value: str) -> bool:
-    """Random enough to be a secret beside a name that says no more than "key"."""
+    """Return whether a value is random enough to be a secret beside a name that says no more than
+    "key"."""
     return (
         len(set(value)) >= 10
         and compiled(r"(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])(?=\D*\d)[A-Za-z0-9+/_-]{20,}=*").fullmatch(

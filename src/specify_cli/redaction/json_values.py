@@ -4,6 +4,18 @@ canonical text.
 The text is RFC 8785 wherever that document has an answer. Where it has none: an integer beyond
 2^53-1 keeps its digits, a number beyond a double keeps its spelling, and a lone surrogate is
 written as its escape. Nothing here recurses, so depth is bounded by memory alone.
+
+    foreign_text({"args": {"password": "hunter2-long"}}, rules).text
+    # '{"args":{"password":"⟦secret-value⟧"}}'
+
+Why JSON is not redacted as one text: a secret may hold quotes that JSON escapes, a name stands
+apart from its value, and a mask in the middle of a number or an escape would break the text. So
+each string is redacted by itself, and its name (or what stands before it in a list of arguments)
+says what kind of value it is.
+
+Why the short strings are searched together first: a tool's output can hold a hundred thousand of
+them. One search over all, joined by a text that no secret holds, tells which rules can apply to
+any; in most values none does, and no string is looked at again.
 """
 
 from __future__ import annotations
@@ -50,7 +62,10 @@ class ForeignError(ValueError):
 
 class Spelled(NamedTuple):
     """A number that no Python number holds as it is written: too many digits, or beyond a
-    double."""
+    double.
+
+    Such a number is written again digit by digit. Nobody computes with it.
+    """
 
     digits: str
 
@@ -69,6 +84,10 @@ def parse_foreign(text: str | bytes) -> object:
     """Return the value a JSON text stands for; of a key given twice the last value.
 
     Raises ForeignError naming the offset.
+
+    Bytes are UTF-8 with or without a byte order mark. Numbers that Python cannot hold come back as
+    `Spelled`. NaN and infinities are no JSON. Depth is bounded by memory: what the standard reader
+    refuses is read without recursion.
     """
     if isinstance(text, bytes):
         try:
@@ -207,7 +226,13 @@ def _read_scalar(text: str, at: int) -> tuple[object, int]:
 
 def foreign_text(value: object, rules: RuleSet) -> ForeignText:
     """Return the redacted value as one canonical JSON text. Raises ForeignError naming the path,
-    RedactionError."""
+    RedactionError.
+
+    `value` is what `json.loads` or `parse_foreign` gives: tuples count as lists. Keys are redacted
+    too; two that become one are told apart by a number, so that no member is lost. A value that
+    holds itself, a key that is no string, and any other object is a ForeignError. The text can be
+    encoded as UTF-8.
+    """
     short = dict.fromkeys(_collect_short(value))
     writer = _Writer(rules, applicable(_BETWEEN.join(short), rules) if short else ())
     text = writer.written(value)
@@ -222,6 +247,8 @@ def escaped_surrogates(text: str) -> str:
     """Return the text in a form that UTF-8 can hold.
 
     Surrogate pairs are joined, and each lone one is written as its escape.
+
+    A text that UTF-8 holds already comes back as it is.
     """
     try:
         text.encode("utf-8")
@@ -236,7 +263,11 @@ def _join_surrogates(text: str) -> str:
 
 
 def _collect_short(value: object) -> list[str]:
-    """Return the short strings and keys of a value that has a JSON form."""
+    """Return the short strings and keys of a value that has a JSON form.
+
+    Raises ForeignError for anything without a JSON form, so that the writer need not check it
+    again.
+    """
     short: list[str] = []
     path: list[str | int] = []
     around: set[int] = set()
@@ -317,7 +348,10 @@ Item = tuple[str, object, str]
 
 
 class _Writer:
-    """Canonical JSON of one value, and what was masked on the way."""
+    """Canonical JSON of one value, and what was masked on the way.
+
+    `places` are the shipped rules that can apply to its short strings, as `applicable` tells them.
+    """
 
     def __init__(self, rules: RuleSet, places: tuple[int, ...]) -> None:
         self._rules = rules
@@ -326,6 +360,8 @@ class _Writer:
         self.counts: dict[str, int] = {}
 
     def written(self, value: object) -> str:
+        """Return the value's text; a stack of iterators stands for recursion, for depth is the
+        caller's."""
         out: list[str] = []
         walks: list[tuple[Iterator[Item], str]] = [(iter((("", value, ""),)), "")]
         while walks:
@@ -358,6 +394,12 @@ class _Writer:
         return "".join(out)
 
     def _write_members(self, value: dict[str, object]) -> list[Item]:
+        """Return what stands before each member's value, the value, and the kind its name
+        promises.
+
+        {"name": "DB_PASSWORD", "value": …} is how many tools spell a pair, so there the name's own
+        value is the kind.
+        """
         names = {name: name for name in value} if self._untouched else self._mask_names(value)
         ordered = (
             sorted(names) if all(map(str.isascii, names)) else sorted(names, key=_encode_utf16)
@@ -379,7 +421,7 @@ class _Writer:
         return items
 
     def _mask_names(self, value: dict[str, object]) -> dict[str, str]:
-        """Redacted name to name; two that become one are told apart by a number."""
+        """Return each redacted name with its name; a number tells two apart that become one."""
         names: dict[str, str] = {}
         numbers: dict[str, int] = {}  # the next number to try, by mask
         for name in sorted(value, key=_encode_utf16):
@@ -393,6 +435,11 @@ class _Writer:
         return names
 
     def _write_elements(self, value: list[object] | tuple[object, ...], kind: str) -> list[Item]:
+        """Return the elements of a list, each with the kind that its neighbours promise.
+
+        Arguments of a command are lists: an option before a value, a value glued to its option,
+        and a key line by line.
+        """
         items: list[Item] = []
         comma = ""
         previous: str | None = None
@@ -454,6 +501,8 @@ class _Writer:
         return pieces
 
     def _mask_leaf(self, value: str, kind: str) -> str:
+        """Return a string masked by the rules, or as a whole where its kind says that it is a
+        secret."""
         if not kind and (self._untouched and len(value) < _SHORT):
             return value
         masked = self._write_text(value)
@@ -479,6 +528,7 @@ class _Writer:
         return masked
 
     def _write_number(self, value: float | Spelled, kind: str) -> str:
+        """Return a number's digits; beside a password's name a mask, as a text in quotes."""
         digits = value.digits if isinstance(value, Spelled) else _spell_digits(value)
         if kind == "password" and self._rules.shipped and is_secret_leaf(kind, digits, self._rules):
             return f'"{self._mask(_SECRET)}"'
@@ -505,7 +555,11 @@ def _encode_utf16(name: str) -> bytes:
 
 
 def _spell_digits(value: float) -> str:
-    """Return a number as ECMAScript writes it (RFC 8785 §3.2.2.3); an integer keeps its digits."""
+    """Return a number as ECMAScript writes it (RFC 8785 §3.2.2.3); an integer keeps its digits.
+
+    The shortest digits that give the same double are Python's own `repr`; only their layout
+    differs.
+    """
     if isinstance(value, int):
         try:
             return int.__repr__(value)

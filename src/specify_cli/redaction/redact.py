@@ -5,6 +5,24 @@ nothing, and a mask is never masked again. The time it takes grows with the leng
 not faster: what the shipped rules do is said in `rules` and `finders`, and those a project adds run
 on RE2, which is loaded only for them. Modes, sizes and objects are `capture`; JSON values are
 `json_values`.
+
+The way of a text through `redact`:
+
+1. `view_of` makes the text as it is searched: no colour codes, no escapes, and once more without
+   the line ends that break it at a fixed width. Findings are carried back to places in the text
+   itself.
+2. Needles (short plain strings) are looked for. Most texts hold none, and for those no pattern is
+   ever compiled.
+3. Each rule whose needle is there gives stretches. Those that overlap become one, under the rule
+   that stands first in the table: masking one of two that overlap would leave a part of the
+   other's secret behind.
+4. The stretches are masked, and the result is searched again, at most eight times. A mask changes
+   what stands beside its neighbours, so a second pass can find more. Only at rest is the result a
+   fixed point. A text that does not come to rest is replaced as a whole (`redaction-overrun`):
+   too much is masked then, never too little.
+
+Masks that are there already are kept out of every stretch, so a text that went through twice
+counts nothing twice.
 """
 
 from __future__ import annotations
@@ -53,6 +71,10 @@ class RuleSet(NamedTuple):
     patterns.
 
     With `sieve` (`sieved`) a text in which no needle stands is known at one look.
+
+    `allowed` are exact values, `allowed_patterns` RE2 patterns for whole values, and `ids` the
+    rules whose masks count as masks. The digest stands in each record (`redaction_rules`), so a
+    replay knows by which rules a text was masked.
     """
 
     shipped: tuple[Rule, ...]
@@ -65,7 +87,10 @@ class RuleSet(NamedTuple):
 
 
 class Redacted(NamedTuple):
-    """A text after masking and how often each rule applied, by rule id."""
+    """A text after masking and how often each rule applied, by rule id.
+
+    A rule that applied nowhere is not among the counts.
+    """
 
     text: str
     counts: dict[str, int]
@@ -84,14 +109,21 @@ NO_RULES = RuleSet((), (), frozenset(), (), frozenset(), _compute_digest())
 
 @lru_cache(maxsize=1)
 def shipped_rule_set() -> RuleSet:
-    """Return the rules that come with the program."""
+    """Return the rules that come with the program.
+
+    It is the same value at each call.
+    """
     ids = frozenset((*(rule.rule_id for rule in SHIPPED), OVERRUN))
     return RuleSet(SHIPPED, (), frozenset(), (), ids, DIGEST)
 
 
 def digest_of_shipped() -> str:
     """Return the digest of the shipped rules and of the words they judge by: what `rules.json` must
-    state."""
+    state.
+
+    A test compares the two; the digest is not computed at start because that costs more than
+    reading it.
+    """
     return _compute_digest(SHIPPED, OPTIONS, FINDERS_VERSION, vocabulary())
 
 
@@ -101,6 +133,10 @@ def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> 
     An allow-list entry is one exact value, or behind `re:` an RE2 pattern for a whole value. A
     pattern that also fits a value made at random is refused, and no pattern allows what a vendor's
     own form tells. Raises RuleError naming the entry.
+
+    `user` and `allow` come in any order; equal ones give an equal digest. Ids are [a-z0-9-],
+    patterns have at most 1,000 characters. RE2 is used for them because its time is linear
+    whatever the pattern: nobody's rule can stall a hook.
     """
     shipped = shipped_rule_set()
     if not user and not allow:
@@ -137,7 +173,10 @@ def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> 
 
 def add_rules(rules: RuleSet, more: Collection[tuple[str, str]]) -> RuleSet:
     """Return rules with more beside them, as (id, RE2 pattern); an id that is there already stays
-    as it is. Raises RuleError."""
+    as it is. Raises RuleError.
+
+    `more` is what installed packages bring. The digest names them, too.
+    """
     fresh = [
         (rule_id, _compile_re2(f"rule {rule_id}", pattern))
         for rule_id, pattern in sorted(more)
@@ -217,6 +256,9 @@ class View(NamedTuple):
     of a place in the view and how much further on, from there, the same character stands in the
     text. `unwrapped` is the view once more without the line ends that seem to break it at a fixed
     width.
+
+    Places in a view are not those of the text: use `back` before anything is masked. `folded` is
+    `text` in lower case with the same places.
     """
 
     text: str
@@ -226,7 +268,11 @@ class View(NamedTuple):
     unwrapped: View | None = None
 
     def back(self, start: int, end: int) -> tuple[int, int]:
-        """Return where a stretch of the view stands in the text."""
+        """Return where a stretch of the view stands in the text.
+
+        `start` and `end` are of the view. What an escape stands for comes back with the whole
+        escape.
+        """
         if not self.cuts:
             return start, end
         from bisect import bisect_right  # a library to load, and most texts hold no escapes
@@ -254,7 +300,10 @@ _AS_RUNS = bytes(65 if byte in _TOKEN_BYTES else 32 for byte in range(256))
 
 
 def view_of(text: str) -> View:
-    """Return the view of a text that is searched."""
+    """Return the view of a text that is searched.
+
+    The text itself never changes: only what is found in the view is masked in it.
+    """
     escapes: list[tuple[int, int, str]] = []
     if any(sign in text for sign in _ESCAPES):
         for match in compiled(_ESCAPE).finditer(text):
@@ -320,7 +369,11 @@ def _find_long_words(text: str) -> str:
 
 def redact(text: str, rules: RuleSet) -> Redacted:
     """Return the text with every secret masked as `⟦rule-id⟧`. Raises RedactionError if a rule's
-    engine fails."""
+    engine fails.
+
+    The result is a fixed point. Nothing is cut, and characters without a secret stay as they are,
+    lone surrogates too. The time it takes grows with the length of the text and not faster.
+    """
     return redact_with(text, None, rules)
 
 
@@ -361,7 +414,11 @@ def _find_candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
 
 def is_clear(text: str, rules: RuleSet) -> bool:
     """Return whether no rule can apply to a text, nor to any part of it; False also where that
-    takes a closer look."""
+    takes a closer look.
+
+    It takes one search for all needles where the rules are `sieved`, and costs far less than
+    `redact` does.
+    """
     if rules.user:
         return False
     view = view_of(text)
@@ -372,7 +429,10 @@ def is_clear(text: str, rules: RuleSet) -> bool:
 
 def sieved(rules: RuleSet) -> RuleSet:
     """Return rules that look for all needles at once: worth its loading where there are thousands
-    of texts."""
+    of texts.
+
+    It loads RE2. The rules find the same as before.
+    """
     return rules._replace(sieve=_compile_sieve()) if rules.shipped else rules
 
 
@@ -395,14 +455,21 @@ def _may_hold(sieve: Any, text: str) -> bool:
 
 
 def applicable(text: str, rules: RuleSet) -> tuple[int, ...]:
-    """Return the shipped rules that find something in the text, as their places in the table."""
+    """Return the shipped rules that find something in the text, as their places in the table.
+
+    `json_values` asks once for all short strings of a value together, then gives the places to
+    `redact_with`.
+    """
     view = view_of(text)
     return tuple(p for p in _find_candidates(view, rules) if _find_by_rule(p, view, rules))
 
 
 def redact_with(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> Redacted:
-    """`redact` for a text in which no other shipped rule than those at `places` can apply; None are
-    all."""
+    """Redact a text in which no other shipped rule than those at `places` can apply; None are all.
+
+    The places count for the first pass alone, because a mask can make another rule apply. Raises
+    RedactionError.
+    """
     counts: dict[str, int] = {}
     if not places and places is not None and not rules.user:
         return Redacted(text, counts)
@@ -444,7 +511,11 @@ def _find_spans(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> li
 
 
 def _find_by_rule(place: int, view: View, rules: RuleSet) -> list[tuple[int, int]]:
-    """Return what one shipped rule finds, overlaps and all."""
+    """Return what one shipped rule finds, overlaps and all.
+
+    A rule for long tokens also searches the unwrapped view. What it finds there counts where it is
+    longer than what the wrapped text shows: the token was broken over lines.
+    """
     rule = rules.shipped[place]
     if not rule.pattern:
         return FINDERS[rule.rule_id](rule, view.text, view.folded, rules.ids)
@@ -462,6 +533,11 @@ def _find_by_rule(place: int, view: View, rules: RuleSet) -> list[tuple[int, int
 
 
 def _is_allowed(text: str, span: Span, rules: RuleSet) -> bool:
+    """Return whether the project says that a finding is no secret.
+
+    An exact value may be of any form. A pattern counts only for rules that tell a secret by what
+    stands beside it: what has a vendor's own form is a secret whatever a pattern says.
+    """
     value = text[span[0] : span[1]]
     if value in rules.allowed:
         return True
@@ -504,7 +580,11 @@ def _make_encodable(text: str) -> str:
 
 
 def _merge_spans(spans: list[Span], masks: list[tuple[int, int]]) -> list[Span]:
-    """Return the findings in order, those that overlap as one, without what is masked already."""
+    """Return the findings in order, those that overlap as one, without what is masked already.
+
+    The smaller order gives the name, so that the shipped, more special rules name a mask before a
+    project's own. A stretch with a mask inside becomes the parts around that mask.
+    """
     spans.sort()
     merged: list[Span] = []
     for start, end, order, rule_id in spans:
@@ -532,12 +612,20 @@ def _merge_spans(spans: list[Span], masks: list[tuple[int, int]]) -> list[Span]:
 
 
 def folded_of(text: str) -> str:
-    """Lower case, every character in its place: only İ would become two."""
+    """Return a text in lower case with every character in its place.
+
+    Only İ would become two characters; it is taken for I, so that a place in the folded text is
+    the same place in the text.
+    """
     return (text.replace("İ", "I") if "İ" in text else text).lower()
 
 
 def is_secret_leaf(kind: str, value: str, rules: RuleSet) -> bool:
-    """Return whether a whole string that stands beside a name of this kind is a secret."""
+    """Return whether a whole string that stands beside a name of this kind is a secret.
+
+    `kind` is what `kind_of_name` says of the name. A value that the allow-list names is none.
+    Raises RedactionError.
+    """
     return is_secret(kind, value, rules.ids, "quoted") and not (
         value in rules.allowed
         or any(_match_pattern(pattern, value) for pattern in rules.allowed_patterns)

@@ -4,6 +4,15 @@
 
 A needle is looked for first; a regular expression is compiled when its needle stands in a text for
 the first time, and is tried only at that place, over a bounded or a once-read stretch.
+
+Three kinds of rules stand in the table. One with a pattern knows a vendor's own form: a needle
+such as `ghp_`, then what must follow. One with a `judge` as well knows a place, such as a header,
+and asks whether the value there can be a secret. One without a pattern is a function, for what a
+pattern cannot say. The order in the table decides which rule names a mask where two overlap: the
+more special ones stand first.
+
+Why needles come first: `str.find` is far faster than a pattern, and a typical text
+holds no needle at all. A hook redacts a text at every tool call.
 """
 
 from __future__ import annotations
@@ -79,7 +88,12 @@ DIGEST, PARTS, OPTIONS, SHIPPED = _read_shipped()
 def by_pattern(
     rule: Rule, text: str, folded: str, words: str, ids: frozenset[str]
 ) -> list[tuple[int, int]]:
-    """Return what a rule with a pattern finds in a text."""
+    """Return what a rule with a pattern finds in a text.
+
+    `folded` is the text in lower case, `words` its long runs, `ids` the rules whose masks are
+    known. Stretches are (start, end) in `text`, in the order of needles, and may overlap.
+    The search goes on behind each match, so that the time stays linear.
+    """
     spans = []
     where = folded if rule.folded else text
     pattern = None
@@ -132,7 +146,7 @@ def _can_begin(text: str, at: int, start: str) -> bool:
 
 
 def _is_basic(text: str) -> bool:
-    """Base64 of a name, a colon and a password."""
+    """Return whether a text is the Base64 of a name, a colon and a password."""
     from binascii import a2b_base64  # a library to load, and most texts hold no such header
 
     try:

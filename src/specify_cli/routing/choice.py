@@ -3,6 +3,13 @@ generalist. [pure]
 
 `choose_profile(pool, evidence, facts, table, role)` returns the winners and how every profile of
 the pool stands. The criteria and their order are normative in docs/router.md.
+
+Each profile gets a row of numbers, one for each of `_CRITERIA`, and rows are compared as tuples:
+the first criterion that differs decides, and its name goes into the reason. So no number ever
+outweighs one before it, and a person can tell from the reason which line of a profile to change.
+
+A project's own profiles win over shipped ones of the same field, and a generalist gets what no
+specialist is spoken of. A tie is returned as one: the router refuses and names both.
 """
 
 from __future__ import annotations
@@ -41,13 +48,20 @@ _CRITERIA = (
 
 
 class ProjectFacts(NamedTuple):
-    """What the project says about itself, as far as routing may lean on it."""
+    """What the project says about itself, as far as routing may lean on it.
+
+    `languages` are lower-case names, as `detect_facts` of the project finds them.
+    """
 
     languages: tuple[str, ...] = ()
 
 
 class Evidence(NamedTuple):
-    """What the request says about the kind of work: stems, capitalised names, files, languages."""
+    """What the request says about the kind of work: stems, capitalised names, files, languages.
+
+    `stems` is one text with blanks around each word, `files` the names with an ending, `languages`
+    folded names.
+    """
 
     stems: str
     names: frozenset[str]
@@ -56,7 +70,11 @@ class Evidence(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The profile or the tie for one action, and every profile that was asked."""
+    """The profile or the tie for one action, and every profile that was asked.
+
+    `winners` is empty where no profile serves, and holds several where they tie. `why` is a phrase
+    for people.
+    """
 
     winners: tuple[AgentProfile, ...] = ()
     why: str = ""
@@ -84,12 +102,19 @@ def _stem(word: str) -> str:
 
 
 def stem_words(text: str) -> str:
-    """Return the stems of a text between blanks, so that whole words can be searched in it."""
+    """Return the stems of a text between blanks, so that whole words can be searched in it.
+
+    A blank before and behind each, so that ` test ` is not found in ` contest `.
+    """
     return " " + " ".join(_stem(word) for word in _EVIDENCE.findall(fold(text))) + " "
 
 
 def find_evidence(request: str, table: RouterTable) -> Evidence:
-    """Return what the request says about the kind of work."""
+    """Return what the request says about the kind of work.
+
+    The first 6,000 characters are read. Short names such as Go count only where they cannot be
+    words.
+    """
     text = unicodedata.normalize("NFKC", request.lstrip()[:READ_CHARS])
     files = tuple(dict.fromkeys(match for match in _FILE.findall(text) if match))
     named = [table.actions("extensions").get(name.rpartition(".")[2].lower()) for name in files]
@@ -110,7 +135,10 @@ def _list_languages(profile: AgentProfile, table: RouterTable) -> frozenset[str]
 
 def find_keywords(profile: AgentProfile, evidence: Evidence) -> tuple[int, list[str]]:
     """Return points and names of the profile's domain keywords the request speaks of, whole words
-    only."""
+    only.
+
+    A keyword of several words counts for more points; each counts once.
+    """
     names: dict[str, str] = {}
     for keyword in profile.domain_keywords:
         stems = stem_words(keyword)
@@ -120,7 +148,11 @@ def find_keywords(profile: AgentProfile, evidence: Evidence) -> tuple[int, list[
 
 
 def is_excluded(profile: AgentProfile, evidence: Evidence) -> bool:
-    """Does a word or a file of the request rule the profile out."""
+    """Return whether a word or a file of the request rules the profile out.
+
+    `excluding` holds keywords, whose stems are compared, and globs, which the request's files are
+    matched with.
+    """
     for keyword in profile.excluding:
         stems = stem_words(keyword)
         if (len(stems) > 2 and stems in evidence.stems and "*" not in keyword) or _matches_file(
@@ -131,7 +163,7 @@ def is_excluded(profile: AgentProfile, evidence: Evidence) -> bool:
 
 
 def _matches_file(pattern: str, evidence: Evidence) -> bool:
-    """Does a file named in the request meet a glob such as `**/*.sql`, `src/ui/**` or
+    """Return whether a file named in the request meets a glob such as `**/*.sql`, `src/ui/**` or
     `Dockerfile*`."""
     bare = pattern.replace("./", "").removeprefix("**/")
     names = (*evidence.files, *evidence.names)
@@ -144,7 +176,11 @@ def judge_standing(
     profile: AgentProfile, evidence: Evidence, facts: ProjectFacts, table: RouterTable
 ) -> _Standing:
     """Return the fit of one profile: 4 per language or file type, 3 per framework, 1 + words per
-    domain keyword."""
+    domain keyword.
+
+    Points are below 0 where the request speaks of other languages than the profile's. The
+    project's own languages count apart from the request's, as `facts`: 1, 0 or -1.
+    """
     languages = _list_languages(profile, table)
     named = sorted(
         name
@@ -185,8 +221,8 @@ def _rate_generality(profile: AgentProfile, table: RouterTable) -> int:
 
 
 def _claims_verb(profile: AgentProfile, lemma: str, table: RouterTable) -> bool:
-    """Does a profile name this verb as its own. The verbs of the contract are every shipped
-    profile's."""
+    """Return whether a profile names this verb as its own. The verbs of the contract are every
+    shipped profile's."""
     verb = table.verbs.get(lemma)
     if profile.origin == "shipped" and not (verb and verb.weight == "own"):
         return False
@@ -242,7 +278,11 @@ def choose_profile(
     role: str,
     lemma: str = "",
 ) -> Choice:
-    """Return the best of several profiles of one role, or those that fit equally well."""
+    """Return the best of several profiles of one role, or those that fit equally well.
+
+    `pool` must not be empty. `role` is the one that the pool serves and `lemma` the verb that
+    asked; both may be empty. The order of the pool does not matter.
+    """
     remaining = _drop_replaced(pool, facts, table)
     standings = [
         judge_standing(p, evidence, facts, table)

@@ -5,6 +5,11 @@
 
 A clause leads with a question, an order, or a noun that stands for an action. Everything before it
 that only opens ("please", "could you") is passed over.
+
+English has few endings, so most of its verbs are nouns as well: *test*, *review*, *plan*, *build*.
+What a word is shows in what stands around it: an article before it makes it a noun, an object
+behind it a verb. The functions here ask these questions one by one; each names the example that
+made it necessary, and tests/specify_cli/routing/router_titles.jsonl holds hundreds more.
 """
 
 from __future__ import annotations
@@ -28,7 +33,11 @@ class Clauses(RequestText):
     # --- how a clause begins
 
     def read_clause(self, start: int, end: int, question: bool) -> tuple[Reading, int] | None:
-        """Return what a clause asks for by the way it begins, and where that beginning ends."""
+        """Return what a clause asks for by the way it begins, and where that beginning ends.
+
+        `question` says that the sentence ends in a question mark. None where the clause leads with
+        nothing known.
+        """
         i, noun, opened, begun = start, False, False, True
         while i < end:
             if i in self.negated or not self.word(i):
@@ -59,7 +68,10 @@ class Clauses(RequestText):
 
     def read_head(self, i: int, end: int) -> tuple[Reading, int] | None:
         """Return the action that the head noun of the phrase at `i` stands for, unless a statement
-        is made of it."""
+        is made of it.
+
+        The position behind the phrase comes back, from which other actions are looked for.
+        """
         last, after = self.find_head(i, end)
         if last < 0 or (self.is_in(after, "finite") and self.word(after + 1) not in _NEEDED):
             return None
@@ -71,8 +83,8 @@ class Clauses(RequestText):
         )
 
     def _is_told(self, i: int, end: int) -> bool:
-        """Is the word at `i` the verb of a statement: "WP05 done", "I pushed it", "it writes a
-        file"."""
+        """Return whether the word at `i` is the verb of a statement: "WP05 done", "I pushed it",
+        "it writes a file"."""
         word, before = self.word(i), self.word(i - 1)
         if not self.find_verb(i):
             return False
@@ -84,10 +96,11 @@ class Clauses(RequestText):
         return before in ("it", "he", "she") and word.endswith("s") and word not in self.table.verbs
 
     def _names_thing(self, i: int, end: int) -> bool:
-        """Does a noun stand at `i` that could be a verb, since the words after it say so.
+        """Return whether a noun stands at `i` that could be a verb, since the words after it say
+        so.
 
-        "Review queue: entries doubled" has a topic before its colon, "build cache" is a compound of
-        the table, "inventory bug" names a fault, and "test plan review" goes by its last word.
+        "Review queue: entries doubled" has a topic before its colon, "build cache" is a compound
+        of the table, "inventory bug" names a fault, and "test plan review" goes by its last word.
         """
         if self.find_phrase("compounds", i, end):
             return True
@@ -110,7 +123,12 @@ class Clauses(RequestText):
         return action in ("review", "analyze") and not (phrase and phrase[0].action == action)
 
     def read_question(self, i: int, end: int, question: bool, begun: bool) -> Reading | None:
-        """Return the reading of a question that begins at `i`."""
+        """Return the reading of a question that begins at `i`.
+
+        `begun` is false once words of the clause were passed over: "can you" opens a question at
+        the beginning alone. Most questions ask to analyze; one about a change asks to review, and
+        one that no file answers has the action none.
+        """
         word, following = self.word(i), self.word(i + 1)
         opener, asking = self.find_phrase("openers", i, end), self.find_phrase("wh_phrases", i, end)
         if opener and not (asking and asking[1] > opener[1]):
@@ -151,7 +169,11 @@ class Clauses(RequestText):
         self, i: int, end: int, *, noun: bool, opened: bool
     ) -> tuple[Reading, int] | None:
         """Return the verb or phrase that stands at `i`, read in its surroundings, and where it
-        ends."""
+        ends.
+
+        `noun` says that a determiner stands before it, so a single verb is none. `opened` says
+        that something polite does, so it is one. None where no verb or phrase stands here.
+        """
         phrase = self.find_phrase("phrases", i, end)
         if phrase and not (self.name_action(phrase[1] - 1) and self.continues(phrase[1], end)):
             return self._read_phrase(i, *phrase, end)
@@ -184,8 +206,8 @@ class Clauses(RequestText):
         ), after
 
     def _is_noun(self, i: int, end: int, verb: Verb, opened: bool) -> bool:
-        """Is a word that could be a verb a noun: the subject of "review page is broken", or "I like
-        trains"."""
+        """Return whether a word that could be a verb is a noun: the subject of "review page is
+        broken", or "I like trains"."""
         word = self.word(i)
         plural = word != verb.lemma and word.endswith("s")
         if plural and self.word(i - 1) in ("like", "love"):
@@ -232,8 +254,8 @@ class Clauses(RequestText):
         return verb
 
     def _is_tracked(self, i: int, end: int) -> bool:
-        """Is the object an entry of the tracker, or a part of one: "the ticket", "a comment to the
-        issue"."""
+        """Return whether the object is an entry of the tracker, or a part of one: "the ticket", "a
+        comment to the issue"."""
         while i < end and (
             self.is_in(i, "determiners") or self.word(i) in ("on", "to", "in", "as", "up")
         ):
@@ -250,7 +272,12 @@ class Clauses(RequestText):
 
     def find_others(self, first: Reading, at: int, end: int) -> list[Reading]:
         """Return the other actions a sentence asks for beside its first: "review … and then fix
-        …"."""
+        …".
+
+        `first` is the leading reading and `at` where its beginning ends. What follows a colon, and
+        what stands in brackets, only spells out what is before it. A verb that tells how the first
+        action ends ("fix it and run the tests") is none.
+        """
         readings: list[Reading] = []
         region, depth = False, 0
         for i in range(at, end):

@@ -39,7 +39,11 @@ _LABEL = re.compile(
 
 
 class Read(NamedTuple):
-    """What a request says: its readings (more than one action: ambiguous), and what it forbids."""
+    """What a request says: its readings (more than one action: ambiguous), and what it forbids.
+
+    `words` are those that could be a profile's own, without negated ones. `empty` is a text of
+    stop words and signs.
+    """
 
     readings: tuple[Reading, ...] = ()
     forbidden: frozenset[str] = frozenset()
@@ -58,6 +62,9 @@ def read_request(request: str, table: RouterTable) -> Read:
     6. The first sentence that leads with something asks for it.
     7. A statement implies something.
     8. The tag says what kind of text it is.
+
+    `request` is any text, and its first 6,000 characters and 600 tokens count: a request says what
+    it wants at its beginning, and a pasted log behind it must not add readings.
     """
     # 1
     text = _make_plain(request)
@@ -178,7 +185,10 @@ def _read_sentences(
     parsed: Clauses, sentences: list[tuple[int, int]], skip: int
 ) -> tuple[Reading, ...]:
     """Return the readings of the first sentence that leads with something; a question waits for a
-    later order."""
+    later order.
+
+    Introductory clauses ("when I log in, …") are passed over: what follows them is what is asked.
+    """
     tokens = parsed.tokens
     asked: Reading | None = None
     for start, end in sentences:
@@ -206,7 +216,8 @@ def _read_sentences(
 
 
 def _goes_on(parsed: Clauses, start: int, first: int, end: int) -> bool:
-    """Does the clause at `first` only go on behind a bracket: "users (new ones) report that"."""
+    """Return whether the clause at `first` only goes on behind a bracket: "users (new ones) report
+    that"."""
     if first <= start or parsed.tokens[first - 1].word != ")":
         return False
     opening = (i for i in range(first - 2, start, -1) if parsed.tokens[i].word == "(")

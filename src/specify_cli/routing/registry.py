@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 class ProfileRegistry(AgentProfileRepository):
     """Shipped profiles, shadowed by the project's: `.kittify/profiles/` wins over the older
-    folder."""
+    folder.
+
+    `root` is the project's folder. Files that cannot be used are in `problems`, and the others
+    still count: one broken profile must not stop every request.
+    """
 
     def __init__(self, root: str, cache: ParseCache | None = None) -> None:
         super().__init__(project_dir=PROJECT_FOLDERS, cache=cache, root=root)
@@ -49,7 +53,11 @@ class ProfileRegistry(AgentProfileRepository):
 
 def shipped_table() -> RouterTable:
     """Return the router's table as this build ships it: English, and each file of `languages`
-    behind it."""
+    behind it.
+
+    The bytes are those of the files, joined to one JSON list, so that their digest changes with
+    any of them. Equal bytes are parsed once.
+    """
     folder = os.path.dirname(__file__)
     languages = os.path.join(folder, "languages")
     names = sorted(os.listdir(languages)) if os.path.isdir(languages) else []

@@ -5,6 +5,11 @@
 
 Positions are indices of tokens; `end` is the position behind the last token that may be looked at.
 Functions answer for any position: outside of the text there is the empty word.
+
+What is negated is found first and for the whole text, because every later question depends on it:
+"do not review, only fix" asks for one action, not two. A negation reaches to the end of its
+clause, or to a word such as "but". One that follows a subject describes ("the parser does not
+close the file") and forbids nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +35,11 @@ _CONTRACTED = read_cell("it's that's what's there's here's let's he's she's who'
 
 
 class Reading(NamedTuple):
-    """One action the text can be understood to ask for."""
+    """One action the text can be understood to ask for.
+
+    `position` is the token's offset in the text, in characters; `rule` goes into the reason as it
+    is.
+    """
 
     action: str  # an action of the table, or "none" for what the table knows and no action covers
     token: str
@@ -61,13 +70,16 @@ class RequestText:
         )
 
     def is_in(self, i: int, *cells: str) -> bool:
-        """Does the word at `i` stand in one of these cells of the table."""
+        """Return whether the word at `i` stands in one of these cells of the table."""
         word = self.word(i)
         return any(word in self.table.words(cell) for cell in cells)
 
     def find_verb(self, i: int) -> Verb | None:
         """Return the verb the word at `i` is a form of, of English first and then of another
-        language."""
+        language.
+
+        The verb has the weight alias or own. Irregular forms are looked up in the table.
+        """
         verbs, foreign, word = self.table.verbs, self.table.foreign, self.word(i)
         abroad = self.is_in(i + 1, "determiners") and not self.is_in(i + 1, "objects_markers")
         for form in () if abroad and word in foreign else list_lemmas(word):
@@ -78,7 +90,10 @@ class RequestText:
 
     def find_phrase(self, key: str, i: int, end: int) -> tuple[Phrase, int] | None:
         """Return the longest phrase of a cell that begins at `i`, and where it ends; `*` spans a
-        few words."""
+        few words.
+
+        `key` names the cell. The first word may be inflected, the others stand as they are.
+        """
         index, word = self.table.phrases(key), self.word(i)
         for first in dict.fromkeys(
             (word, self.table.irregular.get(word, word), *list_lemmas(word))
@@ -116,26 +131,26 @@ class RequestText:
         return at
 
     def is_name(self, i: int, end: int) -> bool:
-        """Does code, a path, an id or a number stand at `i`."""
+        """Return whether code, a path, an id or a number stands at `i`."""
         return i < end and self.tokens[i].kind in "on"
 
     def continues(self, i: int, end: int) -> bool:
-        """Does a word stand at `i` that continues a noun phrase."""
+        """Return whether a word stands at `i` that continues a noun phrase."""
         return i < end and bool(self.word(i)) and not self.is_in(i, "boundaries", "determiners")
 
     def marks_object(self, i: int, end: int) -> bool:
-        """Does an object begin at `i`, so that the word before it is a verb."""
+        """Return whether an object begins at `i`, so that the word before it is a verb."""
         word = self.word(i)
         owner = i < end and word.endswith(("'s", "s'")) and word not in _CONTRACTED
         return owner or self.is_in(i, "objects_markers", "determiners") or self.is_name(i, end)
 
     def is_adverb(self, i: int) -> bool:
-        """Does an adverb stand at `i`: "always", "randomly"."""
+        """Return whether an adverb stands at `i`: "always", "randomly"."""
         word = self.word(i)
         return word in _ADVERBS or (word.endswith("ly") and len(word) > 4)
 
     def is_subject(self, i: int, end: int) -> bool:
-        """Is what stands at `i` something of which a statement can be made."""
+        """Return whether what stands at `i` is something of which a statement can be made."""
         if i >= 0 and (self.is_name(i, end) or self.word(i) in ("it", "they")):
             return True
         return self.continues(i, end) and not self.is_in(i, "leadins")
@@ -166,7 +181,8 @@ class RequestText:
         return frozenset(marked)
 
     def _is_stated(self, i: int) -> bool:
-        """Does the negation at `i` follow a subject, so that it describes and forbids nothing."""
+        """Return whether the negation at `i` follows a subject, so that it describes and forbids
+        nothing."""
         at = i - 1
         while at > 0 and self.is_adverb(at):
             at -= 1
@@ -196,8 +212,8 @@ class RequestText:
         return i + 1 if negates or (forbids and self.find_verb(i + 1)) else 0
 
     def _ends_negation(self, i: int, gerund: bool) -> bool:
-        """Does a clause, a word such as "but", or after a gerund another verb end the negation at
-        `i`."""
+        """Return whether a clause, a word such as "but", or after a gerund another verb ends the
+        negation at `i`."""
         if self.tokens[i].kind in ",." or self.is_in(i, "negation_ends", "then_words"):
             return True
         joined = gerund and self.is_in(i, "conjunctions") and not self.word(i + 1).endswith("ing")
@@ -207,7 +223,11 @@ class RequestText:
 
     def find_head(self, i: int, end: int) -> tuple[int, int]:
         """Return the position of the last word of the noun phrase that begins at `i`, and where the
-        phrase ends."""
+        phrase ends.
+
+        The position is -1 where no word stands there. Determiners before the phrase are passed
+        over.
+        """
         while i < end and (self.is_in(i, "determiners") or self.word(i) in _SOFTENERS):
             i += 1
         last = -1
@@ -219,7 +239,11 @@ class RequestText:
         return last, i
 
     def name_action(self, last: int) -> str:
-        """Return the action the noun that ends at `last` stands for, or the empty text."""
+        """Return the action the noun that ends at `last` stands for, or the empty text.
+
+        Up to three words are taken together, then the last one alone, also without its plural
+        ending.
+        """
         inner = (
             self.name_action(last - 1) if last > 0 and self.is_in(last, "document_words") else ""
         )
@@ -236,7 +260,10 @@ class RequestText:
     def make_reading(
         self, i: int, rule: str, action: str, lemma: str = "", weight: str = "own"
     ) -> Reading:
-        """Return the reading that rests on the word at `i`."""
+        """Return the reading that rests on the word at `i`.
+
+        `rule` is a phrase for people; `weight` says how much the reading counts (`Reading`).
+        """
         return Reading(
             action, self.tokens[i].raw, rule, self.tokens[i].at, lemma or self.word(i), weight
         )
@@ -244,7 +271,10 @@ class RequestText:
 
 def drop_doubles(readings: Iterable[Reading]) -> tuple[Reading, ...]:
     """Return the first reading of each action, and none of no action beside one that names an
-    action."""
+    action.
+
+    The order is kept: the first reading leads.
+    """
     firsts: dict[str, Reading] = {}
     for reading in readings:
         firsts.setdefault(reading.action, reading)

@@ -9,6 +9,20 @@ never a silent choice.
     decision = route("fix the login test", profiles, shipped_table(), ProjectFacts(("python",)))
 
 The rules and their order are normative in docs/router.md and docs/adr/0018.
+
+The precedence of a route, first to last:
+
+1. A text that says nothing is refused (EMPTY_REQUEST).
+2. A profile that is named outright is taken; only the action is still read from the text.
+3. A verb that operates something (`deploy`) or asks people changes no file: refused, unless a
+   profile names that verb as its own.
+4. What the text says by the table gives the action, and `choice` the profile. Two readings are
+   refused.
+5. Where the text names no action, the profiles' own verbs count, then their domain keywords.
+
+A refusal holds candidates, each of which would route the request. To guess would be cheaper once
+and dearer afterwards: an agent that works under the wrong profile is shown the wrong rules, and
+nobody sees it.
 """
 
 from __future__ import annotations
@@ -51,7 +65,11 @@ class RouterDecision(NamedTuple):
 
 class RouterAmbiguityError(NamedTuple):
     """Why a request was not routed, with the choices that would route it. A value; it is not
-    raised."""
+    raised.
+
+    `error_code` is EMPTY_REQUEST, ROUTER_NO_MATCH, ROUTER_AMBIGUOUS or PROFILE_NOT_FOUND. A
+    candidate is {`profile_id`, `action`, `reason`}.
+    """
 
     error_code: str
     message: str
@@ -66,7 +84,13 @@ def route(
     facts: ProjectFacts,
     hint: str | None = None,
 ) -> RouterDecision | RouterAmbiguityError:
-    """Return the profile and the action a request asks for, or why there is not exactly one."""
+    """Return the profile and the action a request asks for, or why there is not exactly one.
+
+    `request` is the redacted text, any text at all. `profiles` come in any order; sentinels among
+    them are never chosen. `facts` are the project's languages, `hint` the id of a profile that is
+    named outright. Nothing is read or written, and nothing raises: a replay calls it again with
+    the recorded arguments and must get the same value.
+    """
     router = _Router(request, profiles, table, facts)
     read = read_request(request, table)
     if read.empty:
@@ -102,7 +126,11 @@ class _Router:
     # --- deciding
 
     def decide(self, readings: tuple[Reading, ...]) -> RouterDecision | RouterAmbiguityError:
-        """Return the decision that readings of one kind lead to."""
+        """Return the decision that readings of one kind lead to.
+
+        More than one reading is a refusal; so is an action for which no profile has a role or a
+        verb.
+        """
         if len(readings) > 1:
             return self._refuse_several(readings)
         reading = readings[0]
@@ -132,7 +160,11 @@ class _Router:
 
     def decide_by_profiles(self, read: Read) -> RouterDecision | RouterAmbiguityError:
         """Return the decision by words only the profiles know: their own verbs, then their domain
-        keywords."""
+        keywords.
+
+        A word that the table knows as a verb is not the profiles' to claim. What the text forbids
+        is not chosen.
+        """
         verbs: dict[str, list[AgentProfile]] = {}
         for profile in self.allowed:
             for verb in profile.canonical_verbs:
@@ -156,7 +188,11 @@ class _Router:
 
     def decide_named(self, read: Read, hint: str) -> RouterDecision | RouterAmbiguityError:
         """Return the decision for a profile that is named outright: only the action is read from
-        the text."""
+        the text.
+
+        The id is compared as written, then folded. A profile does other work than its own if the
+        text asks for that alone.
+        """
         folded = fold(hint.strip())
         profile = next((p for p in self.profiles if p.profile_id == hint), None)
         profile = profile or next((p for p in self.profiles if fold(p.profile_id) == folded), None)
@@ -294,7 +330,10 @@ class _Router:
 
     def own_actions(self, profile: AgentProfile) -> tuple[str, ...]:
         """Return the actions a profile's roles stand for, first role first; an unknown role speaks
-        by its verbs."""
+        by its verbs.
+
+        It is never empty: without a role or a known verb the action is implement.
+        """
         table = self.table
         actions = [table.role_actions[role] for role in profile.roles if role in table.role_actions]
         if not actions:
@@ -309,7 +348,11 @@ class _Router:
 
     def pick_action(self, profile: AgentProfile, readings: Sequence[Reading]) -> str:
         """Return the action the request has for this profile when it is named outright, or the
-        empty text."""
+        empty text.
+
+        `readings` with the weight signal do not count; without any other it is the profile's first
+        action.
+        """
         own = self.own_actions(profile)
         actions = [r.action for r in readings if r.weight != "signal"]
         if len(actions) == 1:
@@ -355,7 +398,10 @@ class _Router:
 
     def list_choices(self) -> tuple[dict[str, str], ...]:
         """Return for each action the profile whose first role it is: the choices when the text says
-        nothing."""
+        nothing.
+
+        At most one for each action, in the order of `ACTIONS`.
+        """
         choices: list[dict[str, str]] = []
         for action in ACTIONS:
             serving = [p for p in self.profiles if self.own_actions(p)[0] == action]

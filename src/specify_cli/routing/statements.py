@@ -3,6 +3,11 @@
     read_statements(text, [(0, 4)], frozenset())    # "the button doesn't react": implement
 
 Five kinds are tried in turn (`_KINDS`), and the first kind that finds something counts.
+
+A bug report orders nothing: "the button doesn't react" says how things are, and means that they
+should not be. The kinds go from what is nearly an order ("needs refactoring") to a verb that
+merely occurs. A kind is tried on every sentence before the next kind is, since a plain need in the
+third sentence says more than a noun in the first.
 """
 
 from __future__ import annotations
@@ -32,6 +37,9 @@ def read_statements(
     implication that any sentence has.
 
     A noun or a fault does not imply what the request forbids.
+
+    `sentences` are (first, behind the last) positions. Each find function yields readings of one
+    kind for one of them.
     """
     for find in _KINDS:
         for start, end in sentences:
@@ -163,7 +171,7 @@ def _judge_statement(parsed: Clauses, i: int, start: int, end: int) -> str:
 
 
 def _is_repeated(parsed: Clauses, i: int, start: int, end: int) -> bool:
-    """Does the word at `i` say what should have ended, or happens too often.
+    """Return whether the word at `i` says what should have ended, or happens too often.
 
     "Logout still leaves the session alive", "the index rebuilding on every start".
     """
@@ -181,7 +189,8 @@ def _is_repeated(parsed: Clauses, i: int, start: int, end: int) -> bool:
 
 
 def _is_behaving(parsed: Clauses, i: int, end: int) -> bool:
-    """Does a verb of behaviour stand at `i` in its progressive form: "is returning None"."""
+    """Return whether a verb of behaviour stands at `i` in its progressive form: "is returning
+    None"."""
     if not parsed.word(i).endswith("ing") or parsed.word(i - 1) not in _BEING:
         return False
     told = parsed.continues(i + 1, end) or parsed.is_name(i + 1, end)
@@ -190,7 +199,8 @@ def _is_behaving(parsed: Clauses, i: int, end: int) -> bool:
 
 
 def _is_participle(parsed: Clauses, i: int) -> bool:
-    """Is the word at `i` the past form of a verb that changes files: "the connection closed"."""
+    """Return whether the word at `i` is the past form of a verb that changes files: "the
+    connection closed"."""
     verb = parsed.find_verb(i)
     tracked = parsed.is_in(i - 1, "tracker", "review_objects") or not parsed.word(i - 1)
     past = parsed.word(i).endswith("ed") and verb is not None and verb.action == "implement"

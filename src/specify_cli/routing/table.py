@@ -4,6 +4,10 @@ A table is one JSON document, or a list of them: English first, then one for oth
 cells of all documents count together; a cell that a document lacks is empty, so tables of other
 versions can be read. A cell holds words (`words`), words by action (`actions`) or phrases
 (`phrases`), and is cut when it is first asked for.
+
+Vocabulary is data and grammar is code. A snapshot keeps the table's bytes, so a replay reads an
+old request with the old words. A change of the code that reads differently raises the router's
+number in `CODE_VERSIONS` of `record/snapshot.py`.
 """
 
 from __future__ import annotations
@@ -39,7 +43,10 @@ class PhraseIndex:
         self.enter(rows, weight)
 
     def enter(self, rows: Iterable[tuple[str, str]], weight: str) -> None:
-        """Add the phrases of rows; not after the first `get`."""
+        """Add the phrases of rows; not after the first `get`.
+
+        `rows` are (action, cell); a cell parts its phrases by ` | `.
+        """
         texts = self._texts
         for action, cell in rows:
             for text in (cell if cell.isascii() else fold(cell)).split(" | "):
@@ -50,7 +57,10 @@ class PhraseIndex:
                     texts[first] = [(text, action, weight)]
 
     def get(self, first: str) -> list[Phrase] | tuple[()]:
-        """Return the phrases that begin with a word, longest first."""
+        """Return the phrases that begin with a word, longest first.
+
+        `first` is a folded word. None begin with the empty one.
+        """
         if not first or first not in self._texts:
             return ()
         if first not in self._cut:
@@ -66,6 +76,10 @@ class RouterTable:
     """Everything the router knows about language, as frozen data with the digest of its bytes.
 
     `RouterTable.from_bytes(data).words("determiners")` are the words of a cell.
+
+    `digest` is the SHA-256 of `data`, by which a snapshot names it. `verbs` are base forms,
+    `aliases` the verbs of the contract by action, `action_roles` the roles that serve an action,
+    most fitting first, and `foreign` words of other languages by action.
     """
 
     def __init__(self, documents: Sequence[Mapping[str, object]], data: bytes) -> None:
@@ -100,7 +114,10 @@ class RouterTable:
 
     def rows(self, cell: str) -> list[tuple[str, str]]:
         """Return the rows of a cell, English first; a cell that is one text is one row for no
-        action."""
+        action.
+
+        A row is (action or other key, text). A cell that a document lacks adds none.
+        """
         rows: list[tuple[str, str]] = []
         for name in (cell, _ALSO.get(cell, "")):
             for document in self._documents:
@@ -110,7 +127,10 @@ class RouterTable:
         return rows
 
     def words(self, cell: str) -> frozenset[str]:
-        """Return the words of a cell."""
+        """Return the words of a cell.
+
+        They are folded; a German umlaut counts in both spellings.
+        """
         if cell not in self._words:
             self._words[cell] = frozenset(
                 word for _, text in self.rows(cell) for word in split_cell(text)
@@ -118,11 +138,17 @@ class RouterTable:
         return self._words[cell]
 
     def texts(self, cell: str) -> frozenset[str]:
-        """Return the phrases of a cell as they are written."""
+        """Return the phrases of a cell as they are written.
+
+        They are not cut into words and not folded.
+        """
         return frozenset(phrase for _, text in self.rows(cell) for phrase in text.split(" | "))
 
     def objects(self, lemma: str) -> dict[str, str]:
-        """Return the objects that give a verb another action, each with that action."""
+        """Return the objects that give a verb another action, each with that action.
+
+        "write" asks to implement; with "spec" as its object, to specify.
+        """
         rows = self._documents[0]["objects"]
         assert isinstance(rows, dict)
         return {
@@ -131,7 +157,10 @@ class RouterTable:
 
     def actions(self, cell: str) -> dict[str, str]:
         """Return the words of a cell, each with the key of its row: an action, or a programming
-        language."""
+        language.
+
+        Where two rows have a word, the later one counts.
+        """
         if cell not in self._actions:
             self._actions[cell] = {
                 word: action for action, text in self.rows(cell) for word in split_cell(text)
@@ -153,6 +182,10 @@ class RouterTable:
     @classmethod
     @lru_cache(maxsize=4)
     def from_bytes(cls, data: bytes) -> RouterTable:
-        """Return the table these bytes hold; many records share one, which is remembered."""
+        """Return the table these bytes hold; many records share one, which is remembered.
+
+        Raises ValueError, KeyError and others for bytes of another form: who reads a recorded
+        table catches them.
+        """
         documents = json.loads(data)
         return cls(documents if isinstance(documents, list) else [documents], data)

@@ -1,5 +1,13 @@
-"""From a request to its tokens: words, and what is never a verb (code, quotes, paths, names,
-numbers). [pure]"""
+"""Split a request into tokens: words, and what is never a verb (code, quotes, paths, names,
+numbers).  [pure]
+
+    [token.word for token in scan_tokens("fix `run()`, now", table)]     # ["fix", "", ",", "now"]
+
+One pattern with named alternatives reads the text from left to right, the longer forms first: a
+path must not be read as words with slashes between them. Opaque tokens keep their place, because a
+name in quotes can still be an object; they have no word, so nothing in them is ever taken for an
+order. Masks of secrets and list marks are skipped.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +27,11 @@ READ_TOKENS = 600
 
 
 class Token(NamedTuple):
-    """One word or sign of a request."""
+    """One word or sign of a request.
+
+    `raw` is as it was written, `at` its offset in characters, `word` folded and empty for what is
+    opaque.
+    """
 
     # w word, o opaque (code, quote, path, address, name), n id or number, "," clause, "." sentence
     kind: str
@@ -55,7 +67,11 @@ _TREES = frozenset(
 
 def scan_tokens(text: str, table: RouterTable) -> list[Token]:
     """Return the words of the text in order; quotes, code, paths, names and numbers stand for
-    themselves."""
+    themselves.
+
+    At most some 600 come back. The names of the table that hold verbs, such as product names,
+    become opaque first.
+    """
     for name in (name for _, cell in table.rows("names") for name in cell.split(" | ")):
         if name in text:
             text = re.sub(rf"\b{re.escape(name)}\b", lambda m: f"`{m[0][1:-1]}`", text)

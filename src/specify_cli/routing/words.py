@@ -1,4 +1,9 @@
-"""How words are spelt and what they could be forms of.  [pure]"""
+"""How words are spelt and what they could be forms of.  [pure]
+
+No word list of forms is kept: a form is undone by rules (-s, -ed, -ing, doubled letters, British
+spellings), and each result is looked for among the table's base forms. A wrong result does no
+harm, since no verb has that spelling.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +38,11 @@ _DIGRAPHS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
 
 def fold(text: str) -> str:
-    """Return the text as the tables spell it: case-folded, one apostrophe, no accents."""
+    """Return the text as the tables spell it: case-folded, one apostrophe, no accents.
+
+    Accents are removed by NFKD, and ß becomes ss by case folding. Everything that is compared is
+    folded.
+    """
     text = text.casefold().replace("\u2019", "'").replace("\u02bc", "'")
     if text.isascii():
         return text
@@ -54,13 +63,20 @@ def split_cell(text: str) -> list[str]:
 
 
 def read_cell(text: str) -> frozenset[str]:
-    """Return the words of a table cell as a set."""
+    """Return the words of a table cell as a set.
+
+    It is for the short lists that stand in the code.
+    """
     return frozenset(split_cell(text))
 
 
 def list_lemmas(word: str) -> Iterator[str]:
     """Yield the spellings under which the table may hold the verb a word is a form of, likeliest
-    first."""
+    first.
+
+    `word` is folded. The word itself comes first; some spellings come twice, and some are no
+    words.
+    """
     if not word:
         return
     yield word

@@ -1,5 +1,13 @@
 """Check records where they lie: one, a file, or all of a project, with objects, annexes and
-copies."""
+copies.
+
+    report = verify_place(project, index.resolve("last"))
+    report.verdict, report.findings
+
+`record.verify` judges bytes, `record.verifying` annexes; here are the files: which of them belong
+to a record, and how one that cannot be opened becomes a finding. Nothing in here raises for what
+is wrong with a record. A check of many records goes on behind one that is no regular file.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +36,20 @@ if TYPE_CHECKING:
 
 
 def read_lines(fd: int) -> Iterator[bytes]:
-    """Yield the lines of a file with their LF, one at a time; an overlong one comes in pieces."""
+    """Yield the lines of a file with their LF, one at a time; an overlong one comes in pieces.
+
+    `fd` stays open and its position moves. Pieces of an overlong line have 2 MiB and a byte.
+    """
     with os.fdopen(os.dup(fd), "rb") as file:
         while raw := file.readline(MAX_LINE + 1):
             yield raw
 
 
 def read_record_lines(root: str, place: Place) -> Iterator[bytes]:
-    """Yield the lines of a record with their LF, one at a time. Raises StoredDataError."""
+    """Yield the lines of a record with their LF, one at a time. Raises StoredDataError.
+
+    FileNotFoundError too; the file is open until the last line was taken.
+    """
     fd = open_place(root, place)
     try:
         yield from read_lines(fd)
@@ -52,10 +66,12 @@ def verify_place(
     *,
     list_withheld: bool = True,
 ) -> RecordReport:
-    """Seals, chain, sequence, ids, tail and objects of one record, its copies, and others with its
-    id.
+    """Check seals, chain, sequence, ids, tail and objects of one record, its annexes and copies,
+    and others with its id.
 
-    Who walks all records knows the `others` already; without them the index is asked.
+    Who walks all records knows the `others` already; without them the index is asked. `reach`
+    remembers shared objects from record to record. `anchors` are seals that were seen on the
+    record before; each has to be there still.
     """
     report = verify_file(project.root, place, anchors, list_withheld=list_withheld)
     if any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
@@ -90,7 +106,10 @@ def verify_place(
 
 def annex_files(root: str, invocation_id: str) -> Iterator[tuple[str, bytes | InvocationError]]:
     """Yield every annex of a record in the order they were made: its path and bytes, or why it is
-    not read."""
+    not read.
+
+    Paths are below the root. At most 2 MiB and a byte of each are read: no annex is longer.
+    """
     folder = layout.annex_folder(invocation_id)
     try:
         names = sorted(name for name in os.listdir(f"{root}/{folder}") if not name.startswith("."))
@@ -105,7 +124,7 @@ def annex_files(root: str, invocation_id: str) -> Iterator[tuple[str, bytes | In
 
 
 def _find_twins(project: Project, place: Place, others: Iterable[Place]) -> Iterator[Finding]:
-    """Other files under the same name that differ, and other names that hold the same id."""
+    """Yield other files under the same name that differ, and other names that hold the same id."""
     for path in differing_copies(project.root, place):
         yield finding("COPIES_DIFFER", place.path, None, 0, path)
     for other in others:
@@ -114,7 +133,11 @@ def _find_twins(project: Project, place: Place, others: Iterable[Place]) -> Iter
 
 
 def differing_copies(root: str, place: Place) -> Iterator[str]:
-    """Yield the paths of other files under the record's name whose bytes are not its own."""
+    """Yield the paths of other files under the record's name whose bytes are not its own.
+
+    Folders of records and the month of the trail are looked at. A copy that cannot be read
+    differs.
+    """
     store = FileRecordStore(root)
     for folder in (
         layout.RECORDS,
@@ -133,13 +156,19 @@ def differing_copies(root: str, place: Place) -> Iterator[str]:
 
 
 def verify_lines(root: str, place: Place, *, list_withheld: bool = True) -> RecordReport:
-    """Return the findings of a record's own lines, and of what was erased of them."""
+    """Return the findings of a record's own lines, and of what was erased of them.
+
+    Objects and copies are not looked at.
+    """
     report = verify_file(root, place, list_withheld=list_withheld)
     return add_orders(report, root, place.invocation_id)
 
 
 def add_orders(report: RecordReport, root: str, invocation_id: str) -> RecordReport:
-    """Return the report of a record's lines with what its annexes say was erased of them."""
+    """Return the report of a record's lines with what its annexes say was erased of them.
+
+    A report without erased lines comes back as it is, and no annex is read.
+    """
     if not report.erased:
         return report
     annexes = [
@@ -151,7 +180,11 @@ def add_orders(report: RecordReport, root: str, invocation_id: str) -> RecordRep
 def verify_file(
     root: str, place: Place, anchors: Iterable[str] = (), *, list_withheld: bool = True
 ) -> RecordReport:
-    """Return the findings of a record's own lines; its annexes say what was erased of them."""
+    """Return the findings of a record's own lines; its annexes say what was erased of them.
+
+    A file that is no regular one, or cannot be read, gives a report of that one finding. In
+    imported records stand-ins are allowed.
+    """
     try:
         fd = open_place(root, place)
         try:
@@ -196,7 +229,10 @@ def _check_objects(reach: Reach, report: RecordReport) -> Iterator[Finding]:
 
 def list_groups(root: str) -> list[tuple[Place, ...]]:
     """Return the records that a project's folders hold, in the order of their ids; those of one id
-    together."""
+    together.
+
+    The places of one id are the record and its copies, or a duplicate.
+    """
     index = Index(root)
     return [
         tuple(place for key in keys if (place := index.place(key)) is not None)
@@ -206,13 +242,20 @@ def list_groups(root: str) -> list[tuple[Place, ...]]:
 
 def verify_all(project: Project) -> Iterator[RecordReport]:
     """Yield a report for every record the project's folders hold, in the order of their ids, each
-    read once and " "let go."""
+    read once and let go.
+
+    Annexes without records and names of another form are not among them: `strays` names these.
+    """
     for reports in verify_groups((project.root, group) for group in list_groups(project.root)):
         yield from reports
 
 
 def verify_groups(items: Iterable[tuple[str, Sequence[Place]]]) -> Iterator[list[RecordReport]]:
-    """Yield the reports of each group, which are a root and the records that share an id."""
+    """Yield the reports of each group, which are a root and the records that share an id.
+
+    Groups of one root have to stand together, for objects are remembered for one project at a
+    time. Raises EnvironmentFault ACCESS_FAILED.
+    """
     for root, groups in itertools.groupby(items, key=lambda item: item[0]):
         require_here(root)
         project, reach = Project(root, None, parse_config({}, None)), Reach(FileObjectStore(root))
@@ -236,7 +279,12 @@ def require_here(root: str) -> None:
 
 
 def verify_path(path: str, anchors: Iterable[str] = ()) -> RecordReport:
-    """Seals, chain, sequence and ids of a file anywhere; the objects it names are not at hand."""
+    """Check seals, chain, sequence and ids of a file anywhere; the objects it names are not at
+    hand.
+
+    `path` is followed through links up to the file itself, which must be a regular one. `anchors`
+    are as for `verify_place`.
+    """
     full = os.path.abspath(path)
     place = Place(os.path.dirname(full), os.path.basename(full), "", None)
     try:
@@ -262,6 +310,8 @@ def strays(project: Project) -> Iterator[Finding]:
     """Yield what lies among the records and belongs to none.
 
     That is a record under a name of no record, or an annex without its record.
+
+    An annex without its record is checked as far as it goes: its seal, its form and its id.
     """
     for folder in (layout.RECORDS, layout.IMPORTED):
         for name in _list_folder(project.root, folder):
@@ -304,7 +354,11 @@ def _list_folder(root: str, folder: str) -> list[str]:
 
 
 def unexpected_names(project: Project) -> Iterable[str]:
-    """Return the files in the records' folder that no reader takes for a record."""
+    """Return the files in the records' folder that no reader takes for a record.
+
+    They are paths below the root. Hidden names, and `.jsonl` files, which `strays` names, are left
+    out.
+    """
     for folder in (layout.RECORDS, layout.OLDER_RECORDS):
         known = {place.name for place in places(project.root, [folder])}
         try:

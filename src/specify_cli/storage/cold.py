@@ -7,6 +7,10 @@
 An archive is a file that nobody writes again: zstd frames that share a dictionary, and two sorted
 tables that lead to them. Its records and objects come out as the bytes that went in, so seals and
 names prove them as ever; the file itself is believed in nothing. The room `cold` makes archives.
+
+Why sorted tables: one lookup reads some 20 entries of 56 bytes from the end of the file and
+unpacks one frame, so nothing but that frame is in memory, however large the archive is. Why a
+dictionary: records are short and alike, and alone each would hardly shrink.
 """
 
 from __future__ import annotations
@@ -52,7 +56,10 @@ class Footer(NamedTuple):
 
 
 def make_key(table: str, key: str) -> bytes:
-    """Return the key of an entry: an object's digest, or the SHA-256 of a record's file name."""
+    """Return the key of an entry: an object's digest, or the SHA-256 of a record's file name.
+
+    `table` is one of `TABLES`; `key` the file name of a record, or the digest of an object in hex.
+    """
     return bytes.fromhex(key) if table == "object" else sha256(key.encode()).digest()
 
 
@@ -60,6 +67,9 @@ class Archive:
     """One month's archive, opened to be read; its descriptor is closed with it.
 
     Raises StoredDataError COLD_DAMAGED, EnvironmentFault EXTRA_MISSING.
+
+    `path` is what errors name. Only the ends are checked here: a damaged frame is found when it is
+    read, and what comes out of it is proven by its own seals or digest.
     """
 
     def __init__(self, path: str, fd: int) -> None:
@@ -78,7 +88,10 @@ class Archive:
 
     def read(self, table: str, key: str) -> bytes | None:
         """Return the bytes of a record, by its file name, or of an object; None where it is not in
-        here."""
+        here.
+
+        Raises StoredDataError COLD_DAMAGED, EnvironmentFault EXTRA_MISSING.
+        """
         entry = self._find(table, make_key(table, key))
         return None if entry is None else self._unpack_frame(*entry)
 
@@ -87,7 +100,10 @@ class Archive:
         return self._find("record", make_key("record", name)) is not None
 
     def list_keys(self, table: str) -> list[str]:
-        """Return the names of the records, or the digests of the objects, in order."""
+        """Return the names of the records, or the digests of the objects, in order.
+
+        Records come from the list of names, for an entry holds a name's digest alone.
+        """
         footer = self._footer
         if table == "record":
             names = os.pread(self._fd, footer.names_length, footer.names)
@@ -135,7 +151,10 @@ class Archive:
 @lru_cache(maxsize=_REMEMBERED)
 def make_unpacker(dictionary: bytes) -> Unpack:
     """Return what unpacks a frame that shares this dictionary, if it says this size; it raises
-    ValueError. Raises EnvironmentFault EXTRA_MISSING."""
+    ValueError. Raises EnvironmentFault EXTRA_MISSING.
+
+    The function takes the size in bytes that an entry states, and a frame.
+    """
     try:
         import zstandard  # where records lie in cold storage
     except ImportError as error:
@@ -160,7 +179,11 @@ def make_unpacker(dictionary: bytes) -> Unpack:
 
 
 def list_months(root: str) -> list[str]:
-    """Return the months that lie in archives, oldest first, as `2026-10`."""
+    """Return the months that lie in archives, oldest first, as `2026-10`.
+
+    The folder is `cold/` below the records; other names in it are left out. Raises StoredDataError
+    UNSAFE_PATH.
+    """
     try:
         with durable.folder(root, layout.COLD) as fd:
             names = os.listdir(fd)
@@ -172,7 +195,10 @@ def list_months(root: str) -> list[str]:
 
 def open_month(root: str, month: str) -> Archive | None:
     """Return the archive of a month; None where there is none. Raises StoredDataError,
-    EnvironmentFault EXTRA_MISSING."""
+    EnvironmentFault EXTRA_MISSING.
+
+    `month` is as `2026-10`. The file stays open for as long as the `Archive` is held.
+    """
     name = f"{month}{ENDING}"
     try:
         with durable.folder(root, layout.COLD) as folder_fd:
@@ -184,7 +210,10 @@ def open_month(root: str, month: str) -> Archive | None:
 
 def find_month(root: str, name: str, invocation_id: str) -> str | None:
     """Return the folder by which a record of this name is read from its month's archive; None where
-    it is not in one."""
+    it is not in one.
+
+    `name` is the record's file name; the month is that of the id. Raises as `open_month` does.
+    """
     folder = layout.cold_folder(invocation_id)
     if not os.path.lexists(f"{root}/{folder}{ENDING}"):
         return None
@@ -193,7 +222,10 @@ def find_month(root: str, name: str, invocation_id: str) -> str | None:
 
 
 def list_names(root: str) -> Iterator[str]:
-    """Yield the file names of all records in archives. Raises StoredDataError."""
+    """Yield the file names of all records in archives. Raises StoredDataError.
+
+    Raises EnvironmentFault too. They are in the order of months, then of names.
+    """
     for month in list_months(root):
         archive = open_month(root, month)
         yield from () if archive is None else archive.list_keys("record")
@@ -211,7 +243,11 @@ def read_record(root: str, folder: str, name: str) -> bytes:
 
 def find_object(root: str, digest: str) -> bytes | None:
     """Return an object from the newest archive that holds it, not yet hashed; None where none
-    does."""
+    does.
+
+    Archives are opened one after another, since an object is not bound to a month. Raises as
+    `open_month` does.
+    """
     for month in reversed(list_months(root)):
         archive = open_month(root, month)
         data = None if archive is None else archive.read("object", digest)

@@ -43,7 +43,10 @@ def make_end(held: LockedRecord) -> list[Body]:
 
 
 class RecordStoreContract:
-    """The tests; a store that is a context manager is entered for each."""
+    """The tests; a store that is a context manager is entered for each.
+
+    Override `make_store`; the store is made anew for each test, in an empty folder of its own.
+    """
 
     def make_store(self, folder: Path) -> RecordStore:
         """Return an empty store, which may keep what it likes in an empty folder."""

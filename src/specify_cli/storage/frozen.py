@@ -1,4 +1,12 @@
-"""What a past decision saw, made again from stored objects alone; live files are not looked at."""
+"""What a past decision saw, made again from stored objects alone; live files are not looked at.
+
+    frozen = frozen_decision(objects, manifest)
+    route(request, frozen.profiles, frozen.table, frozen.facts)
+
+What is missing or malformed is an error and never filled in from the project: a replay under other
+inputs would look like one under the same. Shipped files come from the recorded bundle, not from
+this version's.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +61,9 @@ def inputs_of_corpus(
     config.
 
     Raises StoredDataError OBJECT_MISSING, OBJECT_CORRUPT, SNAPSHOT_INVALID.
+
+    `corpus` is the digest of a corpus object. Without `settings` the defaults hold. `cache` is of
+    parsed files, by their digests.
     """
     value = mapping_of(objects.get(corpus), f"corpus {corpus}")
     files, unreadable = value.get("files"), value.get("unreadable")
@@ -82,13 +93,12 @@ def withheld_by_policy(
     policies: Sequence[Policy] = (),
     cache: ParseCache | None = None,
 ) -> dict[str, str]:
-    """Return the files of a corpus whose content a policy keeps back, by digest, and why.
-
-    That corpus's own, or one of these.
+    """Return why files of a corpus, by digest, are kept back by its own policy or one of these.
 
     A charter is one file, so one section of it that is kept back keeps the file back. Where the
     policy, or the file, cannot be read there is no asking, and the file is kept back too. A policy
-    that denies and redacts nothing keeps nothing back.
+    that denies and redacts nothing keeps nothing back. Raises StoredDataError where the corpus
+    itself cannot be read.
     """
     value = mapping_of(objects.get(corpus), f"corpus {corpus}")
     files = value.get("files")
@@ -138,7 +148,10 @@ def withheld_by_policy(
 
 
 def frozen_decision(objects: ObjectStore, manifest: Mapping[str, object]) -> Frozen:
-    """Return the inputs of the router that a manifest names. Raises as `inputs_of_corpus` does."""
+    """Return the inputs of the router that a manifest names. Raises as `inputs_of_corpus` does.
+
+    `manifest` is the parsed snapshot (docs/format.md §5).
+    """
     facts, profiles = manifest.get("facts"), manifest.get("profiles")
     if not isinstance(facts, dict) or not isinstance(profiles, dict):
         raise invalid("the snapshot", "facts and profiles")
@@ -159,7 +172,10 @@ def frozen_decision(objects: ObjectStore, manifest: Mapping[str, object]) -> Fro
 
 
 def frozen_profile(objects: ObjectStore, snapshot: str, profile_id: str) -> AgentProfile:
-    """Return one profile as a snapshot holds it. Raises as `inputs_of_corpus` does."""
+    """Return one profile as a snapshot holds it. Raises as `inputs_of_corpus` does.
+
+    `snapshot` is the digest of the manifest.
+    """
     manifest = mapping_of(objects.get(snapshot), f"snapshot {snapshot}")
     profiles = manifest.get("profiles")
     if not isinstance(profiles, dict) or profile_id not in profiles:
@@ -201,7 +217,10 @@ def _load_shipped(data: bytes) -> Mapping[str, AgentProfile]:
 
 
 def mapping_of(data: bytes, what: str) -> dict[str, object]:
-    """Return the JSON object these bytes are. Raises StoredDataError SNAPSHOT_INVALID."""
+    """Return the JSON object these bytes are. Raises StoredDataError SNAPSHOT_INVALID.
+
+    `what` names the object in the error.
+    """
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -212,7 +231,10 @@ def mapping_of(data: bytes, what: str) -> dict[str, object]:
 
 
 def policy_hash_of(data: bytes) -> str | None:
-    """Return the hash of a policy file's parse, or None where it does not load."""
+    """Return the hash of a policy file's parse, or None where it does not load.
+
+    It is the `policy_hash` of docs/format.md §4, so it can be compared with a recorded one.
+    """
 
     try:
         document = ParseCache(None).parse(
@@ -233,5 +255,8 @@ def invalid(what: str, expected: str) -> StoredDataError:
 
 def limit_hits(hits: Sequence[dict[str, Any]], config: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the hits a search gives: the best `limit` of them, charter sections counted like any
-    other."""
+    other.
+
+    `config` is that of the recorded `retrieval_request`; without a `limit` all hits come back.
+    """
     return list(hits)[: config.get("limit", len(hits))]

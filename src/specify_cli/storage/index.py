@@ -8,6 +8,18 @@ otherwise the names are listed once and index and stamp are made right. Both fil
 any time; whoever edits them gains a slower or a wrong-looking list until the next change, never a
 changed record. A file system clock tick in which two changes could hide leaves no stamp, so a race
 costs a listing, never a row.
+
+Three states of index and stamp, from cheap to dear:
+
+- *Current*: inodes, change times and sizes are as the stamp says. The index is read from its end,
+  so the newest rows cost the same among a million.
+- *Confirmed*: something changed, and the names listed now are those of the stamp plus the rows
+  appended since. A writer that creates a record and adds its row leaves this state. One listing
+  and three digests, and a new stamp.
+- *Reconciled*: anything else. The names are listed, sorted, and index and stamp written anew.
+
+`add` appends without a sync and under a lock of the folder. A row that is lost in a crash is found
+by the next list, since the folder then has a name that no row accounts for.
 """
 
 from __future__ import annotations
@@ -54,12 +66,17 @@ _COARSE_NANOS = 2_000_000_000
 
 
 class Key(NamedTuple):
-    """One row of the index: enough to find the record, ordered by time."""
+    """One row of the index: enough to find the record, ordered by time.
+
+    `profile_id` is empty for older records. Keys sort by their ids, and so by time.
+    """
 
     invocation_id: str
     profile_id: str
 
     def line(self) -> str:
+        """Return the row as the index holds it, with its LF (docs/format.md §8); the time is the
+        ULID's own."""
         profile = f'"{self.profile_id}"' if self.profile_id else "null"
         started_at = rfc3339(millis_of(self.invocation_id))
         return (
@@ -87,7 +104,11 @@ class _Listed(NamedTuple):
 
 
 class Index:
-    """The rows of one project."""
+    """The rows of one project.
+
+    `root` is the project's folder. `scans` counts the listings this index made: after one, nothing
+    new is found by another. `problems` are sentences.
+    """
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -98,7 +119,11 @@ class Index:
 
     def add(self, key: Key) -> None:
         """Append one row after its record is durable. A row that cannot be written is found by the
-        next list."""
+        next list.
+
+        Nothing is raised: what fails stands in `problems`. The lock is waited for half a second at
+        most.
+        """
         try:
             with self._lock_folder(0.5) as folder_fd:
                 flags = (
@@ -124,7 +149,12 @@ class Index:
 
     def newest(self) -> Iterator[Key]:
         """Yield every record once, newest first; those whose ids lie more than a day ahead of the
-        clock come last."""
+        clock come last.
+
+        A clock that was wrong for a while would else put its records before all others. Raises
+        what reading the records' folder raises; a row's record may be gone by the time it is
+        looked for (`place`).
+        """
         tomorrow = new_ulid(time.time_ns() // 1_000_000 + _DAY_MILLIS, bytes(10))
         ahead: list[Key] = []
         for key in (
@@ -144,6 +174,10 @@ class Index:
         Every row for another.
 
         Rows may come again and in any order. The index is made right before it is read.
+
+        A mark is a text to be kept as it is: inode, offset and a digest of what stands before the
+        offset. "" begins at the start. So a reader that keeps a database of its own takes only
+        what is new.
         """
         known = len(self.problems)
         listed = () if self._is_current() or self._confirm() else self.reconcile()
@@ -168,7 +202,11 @@ class Index:
 
     def lookup(self, prefix: str) -> list[Key]:
         """Return the rows whose id begins with `prefix`; names are listed only where the index
-        cannot tell."""
+        cannot tell.
+
+        `prefix` is upper case, of 1 to 26 letters. A whole id of a recent record is found in the
+        last 64 KiB without any listing, which is what an append of a hook needs.
+        """
         if self._is_current():
             return list(self._from(prefix))
         if len(prefix) == 26:
@@ -185,6 +223,9 @@ class Index:
         the id, the one among the records, named by its profile, is meant; verify names the others.
         Raises CallerError INVALID_ID, INVOCATION_NOT_FOUND, INVOCATION_AMBIGUOUS and
         StoredDataError DUPLICATE_ID.
+
+        The steps: the index, then one listing, then parts in the middle of an id. Case does not
+        matter, and blanks around the text are left out.
         """
         sought = text.strip().upper()
         ordinal = _ORDINAL.fullmatch(sought)
@@ -266,7 +307,12 @@ class Index:
         return [place for key in keys if (place := self.place(key)) is not None]
 
     def place(self, key: Key) -> Place | None:
-        """Return where a row's record lies now, or None if it is gone."""
+        """Return where a row's record lies now, or None if it is gone.
+
+        A record can lie in several places (in its folder, and as a published copy): the first of
+        records, trail, imported and kitty-ops counts, then the archive of its month, then
+        another month of the trail.
+        """
         names = key.names()
         expected = [
             layout.RECORDS,
@@ -294,14 +340,22 @@ class Index:
         return None
 
     def places(self) -> Iterator[Place]:
-        """Yield where each record lies, newest first."""
+        """Yield where each record lies, newest first.
+
+        Rows whose records are gone are left out.
+        """
         for key in self.newest():
             place = self.place(key)
             if place is not None:
                 yield place
 
     def reconcile(self) -> list[Key]:
-        """List the names, make index and stamp right, give every row oldest first."""
+        """List the names, make index and stamp right, give every row oldest first.
+
+        Names of another form are left out; those that several folders share are one row. Raises
+        StoredDataError UNSAFE_PATH where the records' folder itself cannot be listed; other
+        folders only add to `problems`.
+        """
         listed = self._list()
         keys = sorted(
             {
@@ -365,7 +419,12 @@ class Index:
         return True
 
     def _list(self) -> _Listed:
-        """Return the names of every folder of records, once, with the folders' state before."""
+        """Return the names of every folder of records, once, with the folders' state before.
+
+        Folders are looked at before and after. Where a state differs, or changed within a tick of
+        the clock, a name may have come that has no effect on the time seen, so the listing is not
+        *settled* and leaves no stamp.
+        """
         self.scans += 1
         now = time.time_ns()
         folders = self._list_folders()
@@ -410,7 +469,7 @@ class Index:
     def _list_cold(self) -> list[str]:
         if not os.path.lexists(f"{self.root}/{layout.COLD}"):
             return []
-        from specify_cli.storage.cold import list_months, open_month  # loads SQLite
+        from specify_cli.storage.cold import list_months, open_month  # for old months alone
 
         names: list[str] = []
         for month in list_months(self.root):
@@ -488,7 +547,10 @@ class Index:
         durable.replace(folder_fd, "invocation-index.jsonl", data, durable.PRIVATE, sync=False)
 
     def forget(self) -> None:
-        """Remove index and stamp; the next list makes them anew."""
+        """Remove index and stamp; the next list makes them anew.
+
+        Raises OSError, StoredDataError, EnvironmentFault LOCK_TIMEOUT.
+        """
         with self._lock_folder(2.0) as folder_fd:
             for name in ("invocation-index.jsonl", "invocation-index.stamp"):
                 try:
@@ -497,7 +559,10 @@ class Index:
                     continue
 
     def rows_recorded(self) -> int:
-        """Return how many rows the index holds, whether or not they are right."""
+        """Return how many rows the index holds, whether or not they are right.
+
+        0 where there is no index, or it cannot be read.
+        """
         try:
             with self._open() as file:
                 return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
@@ -594,6 +659,12 @@ def _has_name(names: list[str], name: str) -> bool:
 
 
 def _is_settled(state: list[object], now: int) -> bool:
+    """Return whether a folder's change time is so long ago that another change would have another
+    time.
+
+    A time without a fraction may come from a file system that counts in seconds, where the margin
+    is two of them. `now` is in ns.
+    """
     changed = state[2]
     if not isinstance(changed, int):
         return True

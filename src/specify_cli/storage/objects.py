@@ -1,4 +1,17 @@
-"""The store of objects: immutable bytes named by their SHA-256, re-hashed on read."""
+"""The store of objects: immutable bytes named by their SHA-256, re-hashed on read.
+
+    objects = FileObjectStore(root)
+    objects.put([], [b"text"])
+    objects.get(digest(b"text"))            # b"text"
+
+An object has no owner and no lock. Two writers that put the same bytes both succeed, because a
+name stands for one content and is never written over. What lies under the name is not believed:
+`put` compares it and `get` hashes it.
+
+The order is what makes a record whole after a crash: *members* are durable before a *root* that
+names them gets its own name, and roots before the line that names these. So if a root is there,
+what it names is there (docs/format.md §6).
+"""
 
 from __future__ import annotations
 
@@ -18,8 +31,7 @@ if TYPE_CHECKING:
     Blobs = Sequence[bytes] | dict[str, bytes]
 
 
-# How much of a record's end a power cut can have met: what is older was flushed by the file system
-# itself.
+# So many bytes of objects are kept in memory before they are written.
 _BATCH = 64 * 1024 * 1024
 _WHY_BYTES = 1024
 
@@ -42,6 +54,11 @@ class FileObjectStore:
         self.replaced: list[str] = []
 
     def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
+        """Keep these objects, durable on return, as `ObjectStore.put` says.
+
+        Where every root is there already its members are durable too, so young folders need no
+        fsync. Files have mode 0600.
+        """
         try:
             known = all(self._find_held(name, data) is not None for name, data in name_blobs(roots))
             self._put_group(members, settle=not known)
@@ -50,7 +67,10 @@ class FileObjectStore:
             raise durable.write_failed(self.folder, error) from error
 
     def put_each(self, blobs: Iterable[bytes]) -> None:
-        """Keep objects, a part of them in memory at a time. Raises as put does."""
+        """Keep objects, a part of them in memory at a time. Raises as put does.
+
+        Each is a root of its own. About 64 MiB are in memory at a time.
+        """
         batch: list[bytes] = []
         for blob in blobs:
             batch.append(blob)
@@ -61,7 +81,12 @@ class FileObjectStore:
 
     def publish(self, digests: Sequence[str]) -> None:
         """Copy objects to the tracked folder, durably; a no-op in private mode. Raises as get and
-        put do."""
+        put do.
+
+        `digests` are what a closed record leads to and policy lets out. Copies have mode 0644. An
+        object that is there already is not copied again, and its folder is fsynced where it is
+        young.
+        """
         if self.folder == layout.OBJECTS:
             return
         tracked = FileObjectStore(self.root)
@@ -150,6 +175,13 @@ class FileObjectStore:
             os.close(fd)
 
     def get(self, digest: str) -> bytes:
+        """Return the bytes of an object, hashed again.
+
+        It is looked for in `.kittify/events/objects`, then `.kittify/local/objects`, then the
+        archives, newest first. Raises StoredDataError OBJECT_MISSING; OBJECT_CORRUPT where the
+        name holds other bytes and no other place holds the object; EnvironmentFault OBJECT_MISSING
+        where a file cannot be read.
+        """
         if not is_digest(digest):
             raise missing(digest)  # a record can name anything
         shard, rest = layout.object_parts(digest)
@@ -168,7 +200,7 @@ class FileObjectStore:
                     "OBJECT_MISSING", f"{path} cannot be read: {error.strerror}", f"ls -l {path}"
                 ) from error
         if altered is None and os.path.lexists(f"{self.root}/{layout.COLD}"):
-            from specify_cli.storage.cold import find_object  # loads SQLite, for old months alone
+            from specify_cli.storage.cold import find_object  # for old months alone
 
             data = find_object(self.root, digest)
             if data is not None:
@@ -177,7 +209,11 @@ class FileObjectStore:
 
     def withhold(self, reasons: Mapping[str, str], *, tracked: bool) -> None:
         """Say beside where an object would lie why it does not: in the tracked folder, or for this
-        clone alone."""
+        clone alone.
+
+        `reasons` maps digests to texts of at most 1 KiB; a note that is there stays as it is.
+        Durable on return. Raises EnvironmentFault WRITE_FAILED.
+        """
         folder, mode = (
             (layout.OBJECTS, durable.SHARED) if tracked else (layout.LOCAL_OBJECTS, durable.PRIVATE)
         )
@@ -196,6 +232,12 @@ class FileObjectStore:
     def why_withheld(self, digest: str, field: str) -> str | None:
         # What a branch can bring only ever excuses a file of the charter or the doctrine, or a
         # context quoting them.
+        """Return the note that says why an object was left out on purpose; None without one.
+
+        A note in the tracked folder can come from a branch, so it counts only for files of charter
+        and doctrine and for contexts that quote them. Otherwise a branch could excuse evidence
+        that was deleted (docs/format.md §5).
+        """
         if not is_digest(digest):
             return None
         shard, rest = layout.object_parts(digest)

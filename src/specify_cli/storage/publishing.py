@@ -1,5 +1,11 @@
 """Prepare a project's folders, and take what is private out of the tracked ones after a change of
-the trail."""
+the trail.
+
+In committed mode a record is private while it is open and public once it is closed. Its objects
+lie in `.kittify/local/objects` until then, because git tracks the other folder: what lies there
+would be in the next commit. Each clone notes in its git directory what it published, so that a
+commit which was dropped later can be told from a record that was never published.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +26,11 @@ _AT_ONCE = 500
 
 def prepare(records: FileRecordStore) -> None:
     """Give the project its folders and ignore rules, as its trail wants them. Raises
-    InvocationError."""
+    InvocationError.
+
+    It runs at each start. The folder's `.gitignore` marks a change of the trail that is not
+    carried out yet.
+    """
     records.prepare()
     if records.trail == "committed" and os.path.lexists(
         f"{records.root}/{layout.OBJECTS}/.gitignore"
@@ -34,6 +44,8 @@ def withdraw_private_objects(root: str) -> None:
 
     The folder's own `.gitignore` hides everything until the last object has moved, so a crash here
     exposes nothing and the next start goes on.
+
+    Raises OSError, StoredDataError. What published records lead to stays where it is.
     """
     public = objects_of_trail(root)
     with durable.folder(root, layout.OBJECTS) as objects_fd:
@@ -57,6 +69,8 @@ def find_ignored_objects(root: str) -> list[str]:
     They are what a change from committed to private leaves when nobody committed before it. What a
     branch brought to the trail does not count, because it could name objects that were never
     published.
+
+    Paths are below the root, sorted. None are named outside git.
     """
     top = find_worktree(root)
     if top is None or not (
@@ -74,7 +88,10 @@ def find_ignored_objects(root: str) -> list[str]:
 
 def objects_of_trail(root: str, of: set[str] | None = None) -> set[str]:
     """Return every object the published records, or those `of` these names, lead to and a policy
-    does not keep back."""
+    does not keep back.
+
+    `of` holds file names of records. The answer is digests.
+    """
     # A `do` comes here only after a change of the trail.
     from specify_cli.storage.checking import verify_file
     from specify_cli.storage.reachability import Reach, Reached, policy_withholds
@@ -91,7 +108,10 @@ def objects_of_trail(root: str, of: set[str] | None = None) -> set[str]:
 
 def note_published(root: str, git_dir: str | None, path: str) -> None:
     """Remember in the git directory that this clone published a record; where it cannot be written
-    nothing is."""
+    nothing is.
+
+    `path` is that of the copy, below the root. The note has no sync: it is a help, not a proof.
+    """
     top = find_worktree(root)
     if git_dir is None or top is None:
         return
@@ -125,6 +145,8 @@ def find_never_published(root: str, git_dir: str | None, closed: list[str]) -> l
     published: of before the trail was committed.
 
     The log that is published names them too.
+
+    `closed` are paths below the root, and names come back.
     """
     published = {os.path.basename(path) for path in _list_published(git_dir)}
     for _, _, names in os.walk(f"{root}/{layout.TRAIL}"):
@@ -139,6 +161,8 @@ def find_unpublished(root: str, git_dir: str | None) -> list[str]:
 
     Their commit was dropped. The published part of the log still names them, so every clone would
     miss them.
+
+    git is asked about 500 paths at a time, over all its branches.
     """
     top = find_worktree(root)
     paths = _list_published(git_dir)

@@ -3,6 +3,13 @@ files.
 
 Nothing here writes a record. A file that cannot be read as one is named, never passed over in
 silence.
+
+    for row in list_invocations(project, Filters(status="open"), limit=20).rows:
+        print(row.invocation_id, row.request)
+
+A list reads the first and the last line of each record, since these hold what a row shows. `show`
+reads all lines of one record and says what `verify` finds in it, because a reader who sees a
+record has to see that it was changed, too.
 """
 
 from __future__ import annotations
@@ -73,7 +80,12 @@ class Row(NamedTuple):
 
 class Filters(NamedTuple):
     """Which rows a list wants; None means all. `since` and `until`, not included, are milliseconds
-    since 1970."""
+    since 1970.
+
+    `profile`, `action`, `status`, `outcome` and `actor` are compared whole. `session` and `parent`
+    may be the beginning of an id. `mission` is a name or its number, `work_package` one package.
+    `replays` false leaves out what a replay wrote. An open record has its status as its outcome.
+    """
 
     profile: str | None = None
     action: str | None = None
@@ -89,6 +101,8 @@ class Filters(NamedTuple):
     work_package: str | None = None
 
     def accept(self, row: Row) -> bool:
+        """Return whether a row is wanted, but for its times: the list compares these by the id
+        alone."""
         return (
             (self.replays or row.run_kind == "live")
             and (self.profile is None or row.profile_id == self.profile)
@@ -134,7 +148,11 @@ class Listing(NamedTuple):
 
 
 def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
-    """Return at most `limit` rows that the filters accept, newest first."""
+    """Return at most `limit` rows that the filters accept, newest first.
+
+    Each row is read from its record's file. One that cannot be read is no row: it is named among
+    the `problems`, each a sentence. The walk ends where ids are older than `since`.
+    """
     index = Index(project.root)
     rows: list[Row] = []
     problems: list[str] = []
@@ -171,7 +189,11 @@ def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
 
 def read_spent(root: str, place: Place) -> Spent | None:
     """Return what the models of a record used; None where it does not say. Only the lines that can
-    tell are parsed."""
+    tell are parsed.
+
+    `turn` and `model_call` lines are found by a pattern before they are parsed, because most lines
+    of a long session are tool calls. Raises as `read_whole` does.
+    """
     data = read_whole(root, place)
     lines: list[Mapping[str, object]] = []
     for match in _TELLS_USAGE.finditer(data):
@@ -188,7 +210,10 @@ _TELLS_USAGE = re.compile(rb'"event":"(?:turn|model_call)"')
 
 
 def add_spent(project: Project, rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Return the rows that are shown, each with what its models used, where that can be read."""
+    """Return the rows that are shown, each with what its models used, where that can be read.
+
+    This reads each record whole, so it is done for the rows that are shown and not before.
+    """
     found: list[Row] = []
     for row in rows:
         folder, _, name = row.path.rpartition("/")
@@ -201,7 +226,10 @@ def add_spent(project: Project, rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def has_failed_tests(project: Project, row: Row) -> bool:
-    """Return whether the last tests of a record failed; False where that is not known."""
+    """Return whether the last tests of a record failed; False where that is not known.
+
+    A record that cannot be read counts as not known.
+    """
     folder, _, name = row.path.rpartition("/")
     try:
         record = read_record(project.root, Place(folder, name, row.invocation_id, row.profile_id))
@@ -220,6 +248,8 @@ def parse_moment(text: str, now: float | None = None, option: str = "--since") -
 
     Also `today` and `yesterday`, which begin at midnight here, and how long ago: `30m`, `2h`, `7d`,
     `3w`. `now` is in seconds since 1970. Raises CallerError INVALID_VALUE.
+
+    `option` is what the error names.
     """
 
     here = datetime.fromtimestamp(time.time() if now is None else now).astimezone()
@@ -250,7 +280,11 @@ _MINUTES = {"m": 1, "h": 60, "d": 1440, "w": 10080}
 
 
 def read_row(root: str, place: Place) -> Row | None:
-    """Return a row from the first and last lines of a record; a long middle is not read."""
+    """Return a row from the first and last lines of a record; a long middle is not read.
+
+    None where no `started` line can be read. Where the last line is no closing line that is whole,
+    all starting and closing lines are looked for. Raises FileNotFoundError, StoredDataError.
+    """
     record = _read_its_ends(root, place)
     return None if record is None else _make_row(record, place)
 
@@ -272,7 +306,10 @@ def _read_its_ends(root: str, place: Place) -> Record | None:
 
 def read_record(root: str, place: Place) -> Record | None:
     """Return a record whose lines are read when they are asked for. Raises FileNotFoundError,
-    StoredDataError."""
+    StoredDataError.
+
+    None where no `started` line can be read.
+    """
     if place.folder == layout.OLDER_RECORDS:
         return fold(read_whole(root, place))
     return read_file(FileRecordStore(root).hold(place))
@@ -280,7 +317,11 @@ def read_record(root: str, place: Place) -> Record | None:
 
 def read_whole(root: str, place: Place) -> bytes:
     """Return a record's bytes; of an older one also the closing line that stands beside it
-    (docs/format.md §9)."""
+    (docs/format.md §9).
+
+    The closing line is looked for in `kitty-ops/op-closures.jsonl`. Raises FileNotFoundError,
+    StoredDataError, EnvironmentFault.
+    """
     data = FileRecordStore(root).read(place)
     if place.folder != layout.OLDER_RECORDS:
         return data
@@ -360,13 +401,19 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     """Return one invocation whole: row, timeline, where its context came from, evidence, findings.
 
     The JSON shape `docs/schemas/invocation.json`. Raises InvocationError.
+
+    `invocation_id` is whatever `Index.resolve` takes. All lines are in memory then: to print a
+    long record use `view_invocation`.
     """
     value: dict[str, object] = as_lists(view_invocation(project, invocation_id))
     return value
 
 
 def tell_invocation(project: Project, value: Mapping[str, object]) -> Story:
-    """Return the story of an invocation that `view_invocation` or `show_invocation` gave."""
+    """Return the story of an invocation that `view_invocation` or `show_invocation` gave.
+
+    The charter's test commands are read from the record's own context object.
+    """
     # a list tells no story
     from specify_cli.record.story.telling import number_lines, tell_story
 
@@ -379,7 +426,8 @@ def tell_invocation(project: Project, value: Mapping[str, object]) -> Story:
 
 
 def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
-    """As `show_invocation`, for `json_pieces`: each event is read when it is asked for."""
+    """Return what `show_invocation` returns, for `json_pieces`: `events` is a view that reads each
+    event when it is asked for. Raises InvocationError."""
     place = Index(project.root).resolve(invocation_id)
     record = require_started(read_record(project.root, place), place)
     row = _make_row(record, place)
@@ -450,7 +498,10 @@ def newest_id(project: Project) -> str | None:
 def events_from(
     project: Project, place: Place, offset: int
 ) -> Iterator[tuple[dict[str, object], int]]:
-    """Yield the whole lines from a byte offset on, parsed, each with the offset behind it."""
+    """Yield the whole lines from a byte offset on, parsed, each with the offset behind it.
+
+    `offset` is 0 or one that was yielded before. Raises FileNotFoundError, StoredDataError.
+    """
     for at, raw in lines_in_force(FileRecordStore(project.root).hold(place), offset):
         line = open_line(raw)
         if line.fields is not None:
@@ -464,7 +515,11 @@ def events_from(
 
 
 def annex_events(root: str, invocation_id: str) -> list[dict[str, object]]:
-    """Return the lines of a record's annexes that can be read, each with its seal."""
+    """Return the lines of a record's annexes that can be read, each with its seal.
+
+    Those that cannot be read are left out; verify names them. They are in the order they were
+    made.
+    """
     events: list[dict[str, object]] = []
     for _, data in annex_files(root, invocation_id):
         line = None if isinstance(data, InvocationError) else open_line(data.rstrip(b"\n"))

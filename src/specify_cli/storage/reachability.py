@@ -2,6 +2,13 @@
 
 Objects that records share (snapshots, the shipped bundle, charter files) are looked at once by a
 walk over many records; what belongs to one record is read and let go.
+
+    for item in Reach(objects).of(report.objects):
+        item.digest, item.code           # code None: it is there and whole
+
+A line names objects, a snapshot names further ones, its corpus again others: three levels, walked
+breadth first. A shared object is judged once for each role it is named in (`field`), since the
+role decides how its bytes are read.
 """
 
 from __future__ import annotations
@@ -51,7 +58,10 @@ class _Inspection(NamedTuple):
 
 
 class Reach:
-    """Follows records to their objects."""
+    """Follows records to their objects.
+
+    One of them serves a walk over many records; 20,000 shared objects are remembered at most.
+    """
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
@@ -59,7 +69,12 @@ class Reach:
 
     def of(self, named: Iterable[NamedObject]) -> Iterator[Reached]:
         """Yield every object the lines name, and those the snapshot and corpus name in turn, each
-        once."""
+        once.
+
+        `named` is the `objects` of a report. Each `Reached` says by which line the object is led
+        to. Profiles of the shipped bundle are entries of it and not objects, so they are left out.
+        Nothing is raised: what is wrong is the code.
+        """
         pending = deque((item.digest, item.field, item.seq, item.offset) for item in named)
         seen: set[str] = set()
         inside: frozenset[str] | None = frozenset()
@@ -117,6 +132,9 @@ def policy_withholds(
 
     `policies` are asked as well. Where one of them keeps back more than a record's own policy did,
     the contexts that were assembled under the record's own may quote it and are kept back too.
+
+    Only the corpora among `reached` are asked, so records under one corpus cost one question.
+    Apart from such contexts, an object that no corpus names is never kept back.
     """
     # loads what reads a charter; exports only
     from specify_cli.storage.frozen import withheld_by_policy

@@ -3,6 +3,19 @@
 Guarantees of both: a record is created whole or not at all; an append continues one unbroken chain
 however many writers race; an object's bytes hash to its name on every read. The file store adds:
 what it returned from is on stable storage (docs/format.md §6).
+
+An append is a function of the record's end: `compose` is called under the lock with the tip that
+the new lines follow, so what it decides (is the record open, was this event recorded before) still
+holds when its lines are written. The decision itself is `plan_append` and `compose_bytes`, which
+every store shares; the file store adds the steps:
+
+1. Open, lock, and look whether the name still leads to the locked file: a month may have been
+   packed meanwhile.
+2. Read the end only: 4 KiB, then 64 KiB, then all of it. Zeros near the end have the whole file
+   read, because a power cut may have met it.
+3. One write of all lines, and `fdatasync` where one of them is of a durable kind.
+4. Unlock. Reading takes no lock: a reader sees whole lines and perhaps a tail, which it leaves
+   out.
 """
 
 from __future__ import annotations
@@ -41,6 +54,8 @@ SETTLED_SECONDS = 60.0
 # second.
 _LINE_WINDOW = 4 * 1024
 _WINDOW = 64 * 1024
+# How much of a record's end a power cut can have met: what is older was flushed by the file system
+# itself.
 _UNSYNCED = 1024 * 1024
 GITATTRIBUTES = b"* -text -eol -ident -filter -merge\n"
 _IGNORE_ALL = b"*\n"
@@ -50,7 +65,11 @@ Body = dict[str, object]
 
 
 class Place(NamedTuple):
-    """Where a record lies: folder below the root, file name, the ids its name holds."""
+    """Where a record lies: folder below the root, file name, the ids its name holds.
+
+    `folder` has `/` between its parts. It may be the name of an archived month
+    (`layout.cold_folder`), which is no folder. `profile_id` is None for records of older writers.
+    """
 
     folder: str
     name: str
@@ -59,6 +78,7 @@ class Place(NamedTuple):
 
     @property
     def path(self) -> str:
+        """Return the record's path below the root."""
         return f"{self.folder}/{self.name}"
 
 
@@ -71,13 +91,20 @@ def place_of(profile_id: str, invocation_id: str) -> Place:
 
 def is_young(state: os.stat_result) -> bool:
     """Return whether the writer of a folder's entry may not have come to its fsync, nor the file
-    system to its own."""
+    system to its own.
+
+    `state` is of the entry. A young one is fsynced again with its folder before anybody relies on
+    it.
+    """
     return time.time() - state.st_ctime < SETTLED_SECONDS
 
 
 class LockedRecord(NamedTuple):
     """A record under its writer's lock: its last line, its bytes from an offset on, and whether it
-    holds some bytes."""
+    holds some bytes.
+
+    `read` and `holds` are good only while the lock is held: inside `compose`.
+    """
 
     tip: Tip
     read: Callable[[int], bytes]
@@ -85,10 +112,18 @@ class LockedRecord(NamedTuple):
 
 
 class RecordStore(Protocol):
-    """Where records live."""
+    """Where records live.
+
+    A store of your own implements this, and passes the tests of `contract.py`. A record that is
+    not there is FileNotFoundError, from `read` and `append` alike.
+    """
 
     def create(self, name: str, data: bytes) -> None:
-        """Create a record with all its bytes. Raises FileExistsError, InvocationError."""
+        """Create a record with all its bytes. Raises FileExistsError, InvocationError.
+
+        `name` is the file name that `layout.record_name` gives, and `data` whole sealed lines.
+        Durable with its name on return.
+        """
 
     def read(self, place: Place) -> bytes:
         """Return the bytes of a record. Raises FileNotFoundError, StoredDataError."""
@@ -98,6 +133,10 @@ class RecordStore(Protocol):
 
         `compose` may raise to refuse; nothing is written then. Raises StoredDataError
         RECORD_DAMAGED, RECORD_UNSEALED, FORMAT_TOO_NEW.
+
+        `at` is the time of a `recovered` line, should one be due. With `sync` the lines are on
+        stable storage on return, and so are those that were there already. Returns the new tip;
+        where `compose` gives nothing, the tip as it is.
         """
 
 
@@ -106,10 +145,17 @@ class ObjectStore(Protocol):
 
     def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
         """Keep these; whoever sees a root later may rely on every member. A mapping gives them
-        under their digests."""
+        under their digests.
+
+        `members` and `roots` are durable on return, members first. An object that is there already
+        is compared and not written again. Raises EnvironmentFault WRITE_FAILED.
+        """
 
     def get(self, digest: str) -> bytes:
-        """Return the bytes, hashed again. Raises StoredDataError OBJECT_MISSING, OBJECT_CORRUPT."""
+        """Return the bytes, hashed again. Raises StoredDataError OBJECT_MISSING, OBJECT_CORRUPT.
+
+        `digest` may be any text that a record names: one that is no digest is OBJECT_MISSING.
+        """
 
     def why_withheld(self, digest: str, field: str) -> str | None:
         """Return why an object was left out on purpose, if it was.
@@ -124,8 +170,11 @@ def digest(data: bytes) -> str:
 
 
 def name_blobs(blobs: Blobs) -> Iterator[tuple[str, bytes]]:
-    """(digest, bytes) of each; who has the digests of what it read need not have them made
-    again."""
+    """Yield (digest, bytes) of each; who has the digests of what it read need not have them made
+    again.
+
+    The digests of a mapping are believed: `get` hashes again whatever is read.
+    """
     if isinstance(blobs, dict):
         yield from blobs.items()
     else:
@@ -133,6 +182,7 @@ def name_blobs(blobs: Blobs) -> Iterator[tuple[str, bytes]]:
 
 
 def refused(place: Place, refusal: Refusal) -> StoredDataError:
+    """Return the error for an append that the record's end does not allow."""
     return StoredDataError(
         refusal.code,
         f"{place.path} cannot be continued: {refusal.message}",
@@ -147,7 +197,12 @@ def compose_bytes(
     read: Callable[[int], bytes],
     holds: Callable[[bytes], bool],
 ) -> tuple[bytes, Tip]:
-    """Return the bytes to append and the new tip: the one decision both stores share."""
+    """Return the bytes to append and the new tip: the one decision both stores share.
+
+    `read` gives the bytes from an offset on, and `holds` says whether the record has some bytes.
+    The bytes are empty where `compose` gives nothing: then a torn tail stays as it is too, for
+    nobody writes behind it.
+    """
     if plan.skipped_bytes == 0 and plan.prefix and plan.tip.event == "completed":
         # The adopted line closes the record, so it gets its LF whatever the caller decides.
         return plan.prefix, plan.tip
@@ -160,7 +215,11 @@ def compose_bytes(
 
 def keep(root: str, paths: Sequence[str]) -> None:
     """Let files of a linked worktree outlive it; the main worktree, which nobody removes, pays one
-    look."""
+    look.
+
+    `paths` are below the root. What fails here is not an error of the write: the record is durable
+    without.
+    """
     if paths and not os.path.isdir(f"{root}/.git"):
         from specify_cli.storage.worktrees import link_second_names  # for a linked worktree
 
@@ -188,15 +247,22 @@ def open_place(root: str, place: Place) -> int:
 
 
 def read_cold(root: str, place: Place) -> bytes:
-    """Return the bytes of a record in an archive. Raises as `open_place` does."""
-    from specify_cli.storage.cold import read_record  # loads SQLite, for old months alone
+    """Return the bytes of a record in an archive. Raises as `open_place` does.
+
+    `place.folder` is that of its month, as `layout.cold_folder` names it.
+    """
+    from specify_cli.storage.cold import read_record  # for old months alone
 
     return read_record(root, place.folder, place.name)
 
 
 class HeldFile:
     """A file held open to be read at any place: `held(offset, size)`; closed when nobody holds it
-    any more."""
+    any more.
+
+    What is held stays readable when its name is removed or goes to another file. `os.pread` shares
+    no position, so threads may read one at the same time.
+    """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -221,14 +287,26 @@ class HeldFile:
 
 class FileRecordStore:
     """Records as files below `.kittify/events/profile-invocations/`, published to
-    `.kittify/trail/`."""
+    `.kittify/trail/`.
+
+        records = FileRecordStore(root, "private")
+        records.create(name, data)
+        records.append(place, lambda locked: [body], at)
+
+    `root` is the project's folder, `trail` its setting: private, ref or committed. Only with
+    `committed` are git's files different and records published.
+    """
 
     def __init__(self, root: str, trail: str = "private") -> None:
         self.root = root
         self.trail = trail
 
     def prepare(self) -> None:
-        """Make the records' folder and keep git away from it; what every first write needs."""
+        """Make the records' folder and keep git away from it; what every first write needs.
+
+        Raises EnvironmentFault WRITE_FAILED. It can run before every start: what is right is left
+        alone.
+        """
         try:
             with durable.folder(self.root, layout.RECORDS, create=True):
                 self.shield()
@@ -238,6 +316,11 @@ class FileRecordStore:
             raise durable.write_failed(layout.RECORDS, error) from error
 
     def create(self, name: str, data: bytes) -> None:
+        """Create a record, mode 0600, durable with its name on return; as `RecordStore.create`.
+
+        Raises FileExistsError where the name is taken, EnvironmentFault WRITE_FAILED and
+        DURABILITY_UNSUPPORTED. A crash leaves no file, or the whole one (docs/format.md §6).
+        """
         try:
             with durable.folder(self.root, layout.RECORDS, create=True) as fd:
                 durable.create_exclusive(fd, name, data, durable.PRIVATE)
@@ -248,6 +331,11 @@ class FileRecordStore:
         keep(self.root, [f"{layout.RECORDS}/{name}"])
 
     def read(self, place: Place) -> bytes:
+        """Return the bytes of a record, from its own file or its month's archive.
+
+        Raises FileNotFoundError, StoredDataError (UNSAFE_PATH, NOT_A_REGULAR_FILE, COLD_DAMAGED),
+        EnvironmentFault EXTRA_MISSING.
+        """
         if layout.is_cold(place.folder):
             return read_cold(self.root, place)
         return durable.read_below(self.root, place.path)
@@ -280,7 +368,10 @@ class FileRecordStore:
             raise durable.write_failed(place.path, error) from error
 
     def head(self, place: Place) -> bytes:
-        """Return the first line of a record without its LF. Raises as `read` does."""
+        """Return the first line of a record without its LF. Raises as `read` does.
+
+        A first line over 2 MiB comes back in part, and then has no seal that fits.
+        """
         fd = open_place(self.root, place)
         try:
             return _read_first_line(fd)
@@ -288,6 +379,7 @@ class FileRecordStore:
             os.close(fd)
 
     def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
+        """Append once, as `RecordStore.append` says; for several in a row take `writer`."""
         writer = self.writer(place)
         try:
             return writer.append(compose, at, sync=sync)
@@ -295,7 +387,11 @@ class FileRecordStore:
             writer.close()
 
     def writer(self, place: Place) -> RecordWriter:
-        """Return one record opened for appends that follow one another. Raises as `append` does."""
+        """Return one record opened for appends that follow one another. Raises as `append` does.
+
+        Raises StoredDataError RECORD_UNSEALED for a record of kitty-ops, RECORD_IMPORTED for
+        one that came from elsewhere. The caller closes it.
+        """
         if place.folder == layout.OLDER_RECORDS:
             raise refused(
                 place, Refusal("RECORD_UNSEALED", f"nothing is ever written to {place.folder}/")
@@ -305,7 +401,11 @@ class FileRecordStore:
         return RecordWriter(self.root, place)
 
     def annex(self, invocation_id: str, name: str, line: bytes) -> str:
-        """Return a new annex file with its one line, durable; its path. Raises FileExistsError."""
+        """Return a new annex file with its one line, durable; its path. Raises FileExistsError.
+
+        `name` is a new ULID and `line` one sealed line with its LF (docs/format.md §4, Annexes).
+        The path is below the root. Raises EnvironmentFault WRITE_FAILED too.
+        """
         folder = layout.annex_folder(invocation_id)
         mode = durable.SHARED if self.trail == "committed" else durable.PRIVATE
         try:
@@ -335,6 +435,10 @@ class FileRecordStore:
         """Copy a finished record to the trail if it is not there; the path of the copy if made now.
 
         Recovery is calling it again: the copy is created whole or not at all and never overwritten.
+
+        None where the trail is not committed, the record lies there already, or the copy was
+        there. The copy has mode 0644 and is durable with its name. Its objects must have been
+        published before: whoever has a copy relies on them. Raises EnvironmentFault WRITE_FAILED.
         """
         folder = layout.trail_folder(place.invocation_id)
         if self.trail != "committed" or place.folder == folder:
@@ -378,6 +482,8 @@ class FileRecordStore:
 
         What they keep from git comes after them, so no power cut leaves it without them. A file
         that is there but young may be one whose writer has not come to its own fsync of the folder.
+
+        `files` maps names to their content. Raises OSError, StoredDataError UNSAFE_PATH.
         """
         with durable.folder(self.root, relative, create=True) as fd:
             young = False
@@ -396,6 +502,9 @@ class RecordWriter:
 
     After a fork the child opens both anew: a lock taken through a shared descriptor would be shared
     too.
+
+    `size` is the file's length in bytes behind the last append here. While the file still has it,
+    the tip is known and nothing is read: that is what makes appends one after another cheap.
     """
 
     def __init__(self, root: str, place: Place) -> None:
@@ -406,7 +515,12 @@ class RecordWriter:
         self.size = 0
 
     def append(self, compose: Compose, at: str, *, sync: bool = True) -> Tip:
-        """As `RecordStore.append`, for the writer's record."""
+        """Append to the writer's record, as `RecordStore.append` says.
+
+        After an error the tip counts as unknown and is read again. Raises FileNotFoundError where
+        the record is gone, EnvironmentFault LOCK_TIMEOUT and WRITE_FAILED, and StoredDataError as
+        `RecordStore.append` does.
+        """
         place = self.place
         if layout.is_cold(place.folder):
             return self._look_at_cold(compose, at)
@@ -460,7 +574,12 @@ class RecordWriter:
         self._tip = None
 
     def _open_locked(self) -> None:
-        """Open and lock the file that has the record's name now."""
+        """Open and lock the file that has the record's name now.
+
+        The lock is of the file, not of its name. While this writer waited another may have moved
+        the record away, so the inode behind the name is compared once the lock is held, and the
+        name is opened again where it is another.
+        """
         if self._pid != os.getpid():
             self.close()
             self._pid = os.getpid()
@@ -489,6 +608,11 @@ class RecordWriter:
             self._tip = None
 
     def _plan(self, at: str) -> AppendPlan:
+        """Return how to go on behind the record's end, as cheaply as the end allows.
+
+        Windows grow from 4 KiB to the whole file: a window in which no line is whole says
+        RECORD_DAMAGED, which only the whole file can confirm.
+        """
         fd, place = self._file, self.place
         size = os.fstat(fd).st_size
         # A record that ends where this writer's last line ended still ends with that line.
@@ -519,7 +643,10 @@ class RecordWriter:
 
 def small_file(folder_fd: int, name: str) -> bytes | None:
     """Return the first bytes of a plain file; None for anything else, which a replace then takes
-    the place of."""
+    the place of.
+
+    At most 4,096 bytes.
+    """
     try:
         fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
     except (FileNotFoundError, InvocationError):
@@ -531,6 +658,7 @@ def small_file(folder_fd: int, name: str) -> bytes | None:
 
 
 def check_object(name: str, data: bytes) -> bytes:
+    """Return an object's bytes if they hash to its name. Raises StoredDataError OBJECT_CORRUPT."""
     if digest(data) != name:
         raise StoredDataError(
             "OBJECT_CORRUPT",
@@ -541,6 +669,7 @@ def check_object(name: str, data: bytes) -> bytes:
 
 
 def missing(name: str) -> StoredDataError:
+    """Return the error for an object that is in none of the places where it is looked for."""
     return StoredDataError(
         "OBJECT_MISSING",
         f"object {name} is not in {layout.OBJECTS}",
@@ -568,12 +697,19 @@ def list_trail_folders(root: str) -> list[str]:
 
 
 def list_folders(root: str) -> list[str]:
-    """Return every folder that holds records as files: those made here, imported and published."""
+    """Return every folder that holds records as files: those made here, imported and published.
+
+    Archives are not among them. The names are below the root, and may not exist.
+    """
     return [layout.RECORDS, layout.IMPORTED, *list_trail_folders(root)]
 
 
 def places(root: str, folders: Sequence[str]) -> Iterator[Place]:
-    """Yield every record by its name in these folders; nothing is opened."""
+    """Yield every record by its name in these folders; nothing is opened.
+
+    Names of another form are passed over, and so are folders that do not exist. The order is the
+    folder's own.
+    """
     for folder in folders:
         try:
             with os.scandir(f"{root}/{folder}") as entries:

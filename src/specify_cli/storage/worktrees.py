@@ -32,7 +32,10 @@ _FOLDERS = (layout.OBJECTS, layout.LOCAL_OBJECTS, layout.ANNEXES, layout.RECORDS
 
 class LeftBehind(NamedTuple):
     """A record that no worktree holds any more: the worktree it was of, that one's folder of second
-    names, its name."""
+    names, its name.
+
+    `home` is a whole path, `name` the file name of the record.
+    """
 
     worktree: str
     home: str
@@ -56,14 +59,20 @@ def _find_homes(root: str) -> tuple[str, str | None] | None:
 
 
 def is_linked(root: str) -> bool:
-    """Return whether a project lies in a linked worktree, which can be removed."""
+    """Return whether a project lies in a linked worktree, which can be removed.
+
+    False outside git, and in the main worktree.
+    """
     homes = _find_homes(root)
     return homes is not None and homes[1] is not None
 
 
 def find_sibling_roots(root: str) -> list[str]:
     """Return where records of this project lie beside this worktree: second names of linked ones,
-    the main worktree."""
+    the main worktree.
+
+    They are whole paths; this worktree's own are not among them.
+    """
     homes = _find_homes(root)
     if homes is None:
         return []
@@ -81,7 +90,11 @@ def find_sibling_roots(root: str) -> list[str]:
 
 def link_second_names(root: str, paths: Iterable[str]) -> None:
     """Give files of a linked worktree, named below its root, their second names; the first time all
-    that are there."""
+    that are there.
+
+    Nothing is raised: where a link cannot be made, doctor finds the record without one. A name
+    that is there already stays.
+    """
     homes = _find_homes(root)
     if homes is None or homes[1] is None:
         return
@@ -116,7 +129,10 @@ def _link_second(root: str, home: str, path: str) -> None:
 
 def list_files(root: str) -> Iterator[str]:
     """Yield the records, annexes and objects below a root, what a record needs before the
-    record."""
+    record.
+
+    Paths are below the root: objects, annexes, then records.
+    """
     for folder in _FOLDERS:
         for top, folders, names in os.walk(f"{root}/{folder}"):
             folders.sort()
@@ -126,6 +142,7 @@ def list_files(root: str) -> Iterator[str]:
 
 
 def list_records(home: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield (file name, state) of each record below a root; nothing where its folder is absent."""
     try:
         with os.scandir(f"{home}/{layout.RECORDS}") as entries:
             for entry in entries:
@@ -139,7 +156,11 @@ def list_records(home: str) -> Iterator[tuple[str, os.stat_result]]:
 
 def find_worktrees(root: str) -> list[str]:
     """Return where this project lies in the other worktrees of its repository, as git's own folder
-    lists them."""
+    lists them.
+
+    Whole paths; this one is left out, and so is a worktree that has no records. At most 64 are
+    looked at.
+    """
     top = find_worktree(root)
     shared = None if top is None else git_directory(top)
     if top is None or shared is None:
@@ -161,7 +182,10 @@ def find_worktrees(root: str) -> list[str]:
 
 
 def find_left_behind(root: str) -> list[LeftBehind]:
-    """Return the records of this project whose worktrees are gone."""
+    """Return the records of this project whose worktrees are gone.
+
+    A record whose file has one name alone has lost the one in its worktree.
+    """
     kept_homes = _find_homes(root)
     if kept_homes is None:
         return []
@@ -180,7 +204,10 @@ def find_left_behind(root: str) -> list[LeftBehind]:
 
 def find_unkept(root: str) -> tuple[int, str]:
     """Return how many records of a linked worktree have no second name, and why none can be given
-    now ("": it can)."""
+    now ("": it can).
+
+    The reason is a sentence for people. A main worktree gives 0.
+    """
     homes = _find_homes(root)
     if homes is None or homes[1] is None:
         return 0, ""

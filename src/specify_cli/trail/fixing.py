@@ -24,6 +24,10 @@ def fix_tip(root: str, git_dir: str | None, project_place: str, place: Place) ->
     and nobody waits.
 
     `project_place` is the project's folder below the top of its worktree.
+
+    `root` is the project's folder, `git_dir` its git directory or None. A hook's process forks:
+    its harness waits for it, and an fsync of two files can take longer than a harness is patient.
+    Nothing is raised.
     """
     if durable.IN_BACKGROUND:
         if os.fork():

@@ -36,6 +36,7 @@ class Span(NamedTuple):
     end: int
 
     def holds(self, moment: int, slack: int = SLACK_MILLIS) -> bool:
+        """Return whether a moment lies in the span, or at most `slack` ms beside it."""
         return self.begin - slack <= moment <= self.end + slack
 
 
@@ -58,7 +59,11 @@ class Edit(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """What the lines of a record tell of changes: its calls, and when each path was edited."""
+    """What the lines of a record tell of changes: its calls, and when each path was edited.
+
+    `calls` are those that ended, and open ones if asked for; the paths of `edits` are as lines
+    name them, masked.
+    """
 
     calls: list[Call]
     edits: Mapping[str, list[Edit]]
@@ -80,6 +85,10 @@ def read_activity(
 
     With `with_open`, a call that nobody ended still runs at `now`. Of a result whose call was not
     told, the end alone is known.
+
+    `lines` are fields in order. A call without an effect on files (`side_effect` none) explains
+    nothing. Where a result's call was not told and it states no duration, the tool is taken to
+    have run for five seconds.
     """
     calls: list[Call] = []
     begun: dict[str, Mapping[str, object]] = {}
@@ -126,7 +135,11 @@ def _make_call(line: Mapping[str, object], begin: int, end: int) -> Call:
 
 
 def read_others(root: str, invocation_id: str, since: int, now: int) -> Iterator[Activity]:
-    """Yield what other records of a project tell that were written to since a moment."""
+    """Yield what other records of a project tell that were written to since a moment.
+
+    `invocation_id` is left out. At most 200 of the newest are looked at, and what cannot be read
+    is passed over.
+    """
     index, store = Index(root), FileRecordStore(root)
     for key in islice(index.newest(), _MAX_RECORDS):
         try:
@@ -141,7 +154,10 @@ def read_others(root: str, invocation_id: str, since: int, now: int) -> Iterator
 
 
 def read_moment(value: object) -> int | None:
-    """Return a moment that a line states; None where it states none."""
+    """Return a moment that a line states; None where it states none.
+
+    `value` is RFC 3339, as a line has it.
+    """
     try:
         return round(datetime.fromisoformat(str(value)).timestamp() * 1000)
     except ValueError:

@@ -28,6 +28,8 @@ def take_in(project: Project) -> list[str]:
     Objects first, then annexes, then the record: a record that is there leads to all it names. A
     second name goes once its record is here; stopping anywhere and doing it again brings in the
     rest. Raises InvocationError.
+
+    A record whose name is taken here by other bytes stays behind. Paths are below the root.
     """
     left = find_left_behind(project.root)
     if not left:

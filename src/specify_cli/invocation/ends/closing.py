@@ -56,7 +56,11 @@ class Completion(NamedTuple):
 
 class Named(NamedTuple):
     """What a close names: the evidence's masked bytes, what the closing line says of it, artifacts,
-    a commit."""
+    a commit.
+
+    `fields` are members of `completed`: the evidence's name, size and redactions. `artifacts` are
+    bodies by path.
+    """
 
     evidence: bytes | None
     fields: Body
@@ -79,7 +83,13 @@ def gather(
     commit: str | None,
     allow_outside: bool,
 ) -> Named:
-    """Read and check what a close names. Raises CallerError; nothing is written."""
+    """Read and check what a close names. Raises CallerError; nothing is written.
+
+    `evidence` and `artifacts` are paths as the caller gave them; `commit` is a name git knows.
+    Evidence outside the project is taken with `allow_outside` only. Raises CallerError
+    EVIDENCE_NOT_ALLOWED, EVIDENCE_NOT_FOUND, EVIDENCE_OUTSIDE, ARTIFACT_NOT_FOUND,
+    ARTIFACT_OUTSIDE, COMMIT_NOT_FOUND, FILE_TOO_LARGE.
+    """
     again = f"spec-kitty profile-invocation complete --invocation-id {place.invocation_id}"
     started = {} if record is None else record.started
     mode = started.get("mode_of_work")
@@ -101,7 +111,10 @@ def gather(
 
 
 def compose_closing(named: Named, *, outcome: str, closed_by: str, at: str) -> list[Body]:
-    """Return the bodies that close a record: its links, then the closing line."""
+    """Return the bodies that close a record: its links, then the closing line.
+
+    `at` is RFC 3339 and the same for all of them. `completed` is the last; nothing may follow it.
+    """
     bodies: list[Body] = [{**body, "at": at} for body in named.artifacts.values()]
     if named.commit is not None:
         bodies.append({"event": "commit_link", "at": at, "sha": named.commit})
@@ -116,7 +129,11 @@ def compose_closing(named: Named, *, outcome: str, closed_by: str, at: str) -> l
 
 
 def check_outcome(place: Place, completed: Mapping[str, object], outcome: str) -> None:
-    """Refuse to close a record again with another outcome. Raises CallerError OUTCOME_DIFFERS."""
+    """Refuse to close a record again with another outcome. Raises CallerError OUTCOME_DIFFERS.
+
+    `completed` is the fields of the closing line. The same outcome passes: closing twice is no
+    error.
+    """
     recorded = completed.get("outcome")
     if recorded not in (None, outcome):
         raise CallerError(
@@ -131,7 +148,11 @@ def check_outcome(place: Place, completed: Mapping[str, object], outcome: str) -
 
 def check_held(place: Place, record: Record, named: Named) -> None:
     """Refuse to close a record again with what it does not hold. Raises CallerError
-    ALREADY_COMPLETED."""
+    ALREADY_COMPLETED.
+
+    Evidence, artifacts and commit are compared by digest, path and id. A second close may name
+    less than the first.
+    """
     assert record.completed is not None
     refs = named.artifacts
     lines = fields_of(record) if refs else ()
@@ -172,7 +193,11 @@ def describe_closed(
     already: bool,
 ) -> Completion:
     """Return what is said of a closed record, its projections made; one that fails is a warning,
-    for it is closed."""
+    for it is closed.
+
+    `already` says that it was closed before this call. `record` is the closed one, read after its
+    line was durable.
+    """
     done = _read_completion(place, record, objects, already=already)
     try:
         published, kept_back = make_projections(project, records, objects, place, record)

@@ -2,6 +2,14 @@
 
 `decide` routes without writing anything; `compose_opening` makes the four first lines from what was
 decided. Both are used again where a record is replayed against today.
+
+    routed = decide(".", "fix the login test", None, verb="do")
+    routed.decision.profile_id, routed.decision.action
+
+Everything a decision depends on passes through here once: the masked request, the profiles, the
+router's table, the facts of the project. The same values go into the snapshot, so that a replay
+decides on what was decided on, and not on what it finds. The request is masked before it is
+routed: a word that is masked can never decide anything.
 """
 
 from __future__ import annotations
@@ -116,7 +124,11 @@ LIMITS = ("steps", "tool_calls", "tokens", "seconds")
 
 class Asked(NamedTuple):
     """One request's own side: its id and moment, how it was asked and by whom, its terms and
-    capture modes by side, and the mission it is part of."""
+    capture modes by side, and the mission it is part of.
+
+    `millis` is the moment in ms since 1970; `profile` the one that was named outright; `printed`
+    the member of `started`.
+    """
 
     invocation_id: str
     millis: int
@@ -131,7 +143,10 @@ class Asked(NamedTuple):
 
 def check_asked(verb: str, caller: Caller, terms: Terms) -> None:
     """Raise CallerError INVALID_VALUE for a verb, an actor's type, limits or digests that are
-    none."""
+    none.
+
+    `verb` is advise, ask or do. It is checked before anything is read or written.
+    """
     if verb not in tiers.MODE_OF_VERB:
         raise bad_value("verb", tuple(tiers.MODE_OF_VERB), verb)
     if caller.actor.actor_type not in ACTOR_TYPES:
@@ -141,7 +156,11 @@ def check_asked(verb: str, caller: Caller, terms: Terms) -> None:
 
 
 class Routed(NamedTuple):
-    """A routed request with everything the decision saw."""
+    """A routed request with everything the decision saw.
+
+    `request` is the masked text with its counts; `cache` holds parsed files and is saved at the
+    end.
+    """
 
     project: Project
     cache: ParseCache
@@ -164,6 +183,10 @@ def decide(
     """Route a request without writing anything.
 
     Raises CallerError with the router's refusal, each candidate carrying the command that picks it.
+
+    `start` is any folder of the project and `profile` one that is named outright. Raises
+    StoredDataError CONFIG_INVALID too. A refusal is ROUTER_NO_MATCH, ROUTER_AMBIGUOUS,
+    PROFILE_NOT_FOUND or EMPTY_REQUEST.
     """
     valid = valid_request(request)
     project, cache = load_project(start, home)
@@ -193,6 +216,8 @@ def choose_advisor(project: Project, cache: ParseCache) -> Callable[[str], Advis
 
     Where the router refuses, it is the first profile of all, and `match_reason` says that nobody
     chose it.
+
+    It reads profiles and facts once, for a hook or an import that names many prompts.
     """
     profiles = ProfileRegistry(project.root, cache).all()
     table, facts = shipped_table(), detect_facts(project.root)
@@ -269,7 +294,12 @@ def _check_names(terms: Terms) -> None:
 
 def capture_modes(project: Project, asked: Mapping[str, str] | None) -> dict[str, str]:
     """Return the capture mode of each side: what the run asks, never wider than what the config
-    states."""
+    states.
+
+    `asked` has modes by side, or by group: `llm` for prompt and response, `tool` for arguments and
+    output. Raises CallerError INVALID_VALUE. A wider mode than the config's is not an error: it is
+    narrowed, so that one command fits every project.
+    """
     config = project.config
     modes = dict(config.capture)
     if asked is not None and not isinstance(asked, Mapping):
@@ -300,7 +330,10 @@ def capture_modes(project: Project, asked: Mapping[str, str] | None) -> dict[str
 def snapshot_of(
     routed: Routed, inputs: ContextInputs, config: Mapping[str, object]
 ) -> snapshot.Snapshot:
-    """Return the snapshot of a routing and the charter inputs beside it, under this config."""
+    """Return the snapshot of a routing and the charter inputs beside it, under this config.
+
+    `config` is the member of that name of the manifest (docs/format.md §5).
+    """
     return snapshot.take(
         profiles={item.profile_id: item.digest for item in routed.profiles},
         profile_sources=routed.registry.sources,
@@ -330,13 +363,19 @@ def snapshot_of(
 
 def context_object(context: CharterContextResult) -> bytes | None:
     """Return the object that holds the text an agent is given; None where there was no charter to
-    give any."""
+    give any.
+
+    Its SHA-256 is the `governance_context_hash` of `started`.
+    """
     return context.text.encode("utf-8") if context.available or context.text else None
 
 
 def build_digest() -> str | None:
     """Return the digest of the sources this build was made from; None in a tree that was never
-    built."""
+    built.
+
+    It stands in the manifest, so a replay can say that other code decided.
+    """
     try:
         with open(
             os.path.join(os.path.dirname(os.path.dirname(__file__)), "build.txt"), encoding="utf-8"
@@ -347,6 +386,12 @@ def build_digest() -> str | None:
 
 
 def encode_oversize(text: str) -> bytes | None:
+    """Return the bytes of a request that a line would not hold, to be kept as an object; None for
+    one that fits.
+
+    What counts is its size in the line, where each control character takes six bytes and each
+    quote two.
+    """
     data = text.encode("utf-8")
     escapes = sum(data.count(bytes((code,))) for code in range(32))
     return (
@@ -362,7 +407,10 @@ def _shorten(text: str) -> str:
 
 def make_tombstone(started: Body) -> Body:
     """Return the one line of an invocation whose trail is off: that it was, not what it was
-    about."""
+    about.
+
+    `started` is the body of the line as it would have been. Its salt and seal come later.
+    """
     members = {
         key: value
         for key, value in started.items()
@@ -382,7 +430,11 @@ def compose_opening(
     routed: Routed, context: CharterContextResult, frozen: snapshot.Snapshot, asked: Asked
 ) -> list[Body]:
     """Return the bodies of a record's first lines (docs/format.md §4): started, policy, retrieval
-    and its response."""
+    and its response.
+
+    All four carry the moment of the request, because they are one write. They are bodies:
+    envelope, salt and seal come with `chain`.
+    """
     inputs = context.inputs
     bundle, policy_hash = snapshot.policy_digests(
         inputs.policy_bytes, inputs.policy_state, inputs.policy_document
@@ -516,8 +568,10 @@ def _redact_tool_name(name: str, rules: RuleSet) -> str:
 
 
 def mask_outside(text: str, rules: RuleSet) -> str:
-    """Text from outside, redacted and valid: what is no Unicode is spelt, for an actor never blocks
-    a record."""
+    """Return a text from outside, redacted and valid.
+
+    What is no Unicode is spelt out, for a strange name of an actor must never block a record.
+    """
     return redact(make_encodable(text), rules).text
 
 
@@ -530,7 +584,11 @@ def trace_id_of(traceparent: str | None, invocation_id: str) -> str:
 
 
 def build_payload(routed: Routed, context: CharterContextResult, asked: Asked) -> InvocationPayload:
-    """Return what the host agent receives for a request."""
+    """Return what the host agent receives for a request.
+
+    Warnings are those of project, context and profiles, then TRAIL_OFF. Nothing is read or
+    written.
+    """
     decision, terms, invocation_id = routed.decision, asked.terms, asked.invocation_id
     mode = tiers.MODE_OF_VERB[asked.verb]
     problems = tuple(
@@ -565,6 +623,7 @@ def build_payload(routed: Routed, context: CharterContextResult, asked: Asked) -
 
 
 def bad_value(option: str, expected: Sequence[str], found: str) -> CallerError:
+    """Return the error for a value that is none of those expected: CallerError INVALID_VALUE."""
     return CallerError(
         "INVALID_VALUE",
         f"{option}: expected {', '.join(expected)}, found {found!r}",

@@ -25,6 +25,10 @@ def publish_record(
 
     So are those again whose commit was dropped: the part of the log that is published with this one
     names them. Raises InvocationError, OSError.
+
+    The record is verified first: a damaged one is never published (RECORD_DAMAGED), for every
+    clone would then report it. Objects come before the copy that leads to them. The path is below
+    the root, None where the copy was there already.
     """
     published, warnings = _publish_one(project, records, objects, place)
     for invocation_id in find_unpublished(project.root, project.git_dir):

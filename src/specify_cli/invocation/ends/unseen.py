@@ -40,6 +40,10 @@ def find_unseen(
     nobody tells when a call ends, so one that is open excuses nothing. What was named before is
     named again only where it changed again. Nothing outside git, where nobody says which files are
     the project's.
+
+    `root` is the project's folder. The answer is bodies of `capture_gap`, without their time. At
+    most 100 files are named, and the rest counted. git is asked twice: for what differs from the
+    last commit, and for what was committed since.
     """
     lines = fields_of(record)
     off = is_off or any(line.get("reason") == "hooks_off" for line in lines)
@@ -69,7 +73,10 @@ def find_unseen(
 
 
 def describe_unseen(changes: dict[str, int]) -> list[dict[str, object]]:
-    """Return the gaps for changes, by path and moment (ms), that no record explains."""
+    """Return the gaps for changes, by path and moment (ms), that no record explains.
+
+    `changes` maps masked paths to ms since 1970. The gaps are in the order of the mapping.
+    """
     gaps = [
         gap(
             "unseen_change",
@@ -85,12 +92,19 @@ def describe_unseen(changes: dict[str, int]) -> list[dict[str, object]]:
 
 
 def mask_path(path: str, rules: RuleSet) -> str:
-    """Return a path as lines name it."""
+    """Return a path as lines name it.
+
+    At most 512 characters. Changes are compared with recorded paths in this form.
+    """
     return redact(make_encodable(path), rules).text[:_MAX_PATH]
 
 
 def list_uncommitted(top: str, below: str) -> list[str]:
-    """Return the files below a folder that differ from the last commit, named from the top."""
+    """Return the files below a folder that differ from the last commit, named from the top.
+
+    `top` is the worktree's top. Untracked files are among them, ignored ones are not. Raises
+    OSError.
+    """
     words = ("--porcelain", "-z", "-uall", "--no-renames", "--ignore-submodules=all", "--", below)
     return [entry[3:] for entry in (ask_git(top, "status", *words) or "").split("\0")]
 

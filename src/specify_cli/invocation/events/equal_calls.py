@@ -1,5 +1,13 @@
 """Equal calls that are open at the same moment, of harnesses that name no call: each gets an id of
-its own."""
+its own.
+
+    tell_apart(data, items, trace_id)     # call ids base, base#2, base#3 …
+
+A harness without call ids gives a hook the tool and its arguments twice, before and after. The id
+is then made of these, so two equal calls that overlap would be one. Which result is whose cannot
+be known; the oldest open one is as good as any, for equal calls with equal arguments differ in
+nothing else.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +24,9 @@ def tell_apart(data: bytes, items: Sequence[Composed], trace_id: str) -> list[Co
     open is its #2.
 
     A result belongs to the call that is open longest. `data` are the record's bytes.
+
+    The record is held under its lock meanwhile: what is open is decided by its lines and those of
+    the batch itself.
     """
     renamed: list[dict[str, object]] = []
     for body in (item.body for item in items):

@@ -4,6 +4,14 @@ captured.
 Guarantees: nothing of a payload reaches a body unredacted or beyond its capture mode; what is
 computed (hashes, numbers, times) is refused when supplied; what is no JSON or cannot be redacted is
 left out and said to be. Sealing, numbering and writing are the recorder's.
+
+    compose_event("tool_result", {"call_id": "c1", "status": "ok", "output": "…"}, settings,
+                  new_id=new_id, trace_id=trace_id).body
+
+The table (`record/event_table.py`) says of each member what a payload may give; a kind there is a
+function here. What goes wrong is told apart by whose fault it is. A member of another form is the
+caller's: PayloadError, and nothing is recorded. A value that cannot be masked or is no JSON is
+left out, and a `capture_gap` in the same write says so: the event still happened.
 """
 
 from __future__ import annotations
@@ -35,7 +43,10 @@ _SUMMARY_MESSAGE = 500
 
 
 class PayloadError(ValueError):
-    """A payload that is not one of its event: `where` names the member."""
+    """A payload that is not one of its event: `where` names the member.
+
+    The recorder makes a CallerError PAYLOAD_INVALID of it, which lists the event's members.
+    """
 
     def __init__(self, where: str, expected: str, found: str) -> None:
         super().__init__(f"{where}: expected {expected}, found {found}")
@@ -44,7 +55,11 @@ class PayloadError(ValueError):
 
 class Settings(NamedTuple):
     """What a record keeps: the capture mode of each side, the redaction rules, the key of mode
-    hash."""
+    hash.
+
+    `capture` maps each side to its mode. `key` is None where this clone can keep none: mode hash
+    then keeps sizes alone.
+    """
 
     capture: Mapping[str, str]
     rules: RuleSet
@@ -52,7 +67,11 @@ class Settings(NamedTuple):
 
 
 class Composed(NamedTuple):
-    """The body of one line, the objects it names, and what could not be kept of it."""
+    """The body of one line, the objects it names, and what could not be kept of it.
+
+    `body` is without the envelope and time. Objects have to be durable before the body is written;
+    gaps are bodies too.
+    """
 
     body: dict[str, object]
     objects: tuple[bytes, ...]
@@ -83,7 +102,7 @@ _COMPUTED = {
     "invocation_id",
     "dedupe",
 }
-# What the recorder adds, and ids that are made anew where a payload names none.
+# What the recorder adds.
 _COMPUTED |= {"digest_key", "redactions", "truncated", "export_safe", "state_hash"}
 # What a writer adds, and ids that are made anew where a payload names none: of two bodies they tell
 # nothing.
@@ -103,6 +122,10 @@ def compose_event(
     at fault.
 
     `new_id` names a call that came without an id.
+
+    `event` is one of RECORDABLE and `payload` untrusted. `trace_id` is that of the record, from
+    which a call's idempotency key is made. `redactions` counts what was masked in all members
+    together.
     """
     fields = RECORDABLE[event]
     _refuse_foreign_members(event, fields, payload)
@@ -163,7 +186,11 @@ def _add_lines(body: dict[str, object], texts: Mapping[str, str | None]) -> None
 
 
 def gap(reason: str, what: str, *, count: int = 1, message: str = "") -> dict[str, object]:
-    """Return the body of a capture_gap: what could not be written, and why."""
+    """Return the body of a capture_gap: what could not be written, and why.
+
+    `reason` and `what` are for programs and people; `what` must be masked already. A message is
+    cut after 4,000 characters.
+    """
     what, message = make_encodable(what), make_encodable(message)
     return {
         "event": "capture_gap",
@@ -176,7 +203,11 @@ def gap(reason: str, what: str, *, count: int = 1, message: str = "") -> dict[st
 
 def find_line(data: bytes, key: str) -> Mapping[str, object] | None:
     """Return the line with a dedupe key; None where there is none, or but the half of one that a
-    killed writer left."""
+    killed writer left.
+
+    The key is looked for as bytes first, so a long record is not parsed. The seal of the line must
+    fit.
+    """
     needle = dedupe_bytes(key)
     at = data.find(needle)
     while at >= 0:
@@ -195,6 +226,10 @@ def conflict_gap(data: bytes, key: str, body: Mapping[str, object]) -> dict[str,
     None for the same body.
 
     `data` are the record's bytes. The gap has a key of its own, so one contradiction is one line.
+
+    What a writer adds by itself (ids, ordinals, its name) is not compared, and neither is a status
+    *unknown*. Only digests and short values of both sides are repeated. None also where a
+    transcript told it first, or this contradiction stands there already.
     """
     fields = find_line(data, key) or {}
     if "witness" in fields:
@@ -249,6 +284,8 @@ def find_known(
     held.
 
     `holds` says whether the record holds some bytes, `read` gives its bytes from an offset on.
+
+    `items` and `keys` go together one by one. Bytes are read only where a key is found among them.
     """
     keyed = [*keys, None if change is None else str(change["dedupe"])]
     stated = [key is not None and holds(dedupe_bytes(key)) for key in keyed]
@@ -271,6 +308,9 @@ def change_gap(started: Mapping[str, object], settings: Settings) -> dict[str, o
     None without a change.
 
     Its dedupe key names what holds now, so one change is one line.
+
+    `started` is the fields of the first line. A reader of the record sees by it from which line on
+    less was kept.
     """
     recorded = started.get("capture")
     modes = recorded if isinstance(recorded, dict) else {}
@@ -295,7 +335,11 @@ def other_writer(
     started: Mapping[str, object], writer: Mapping[str, str], rules: RuleSet
 ) -> dict[str, str] | None:
     """Return who writes, where that is not who opened the record: a session, else an actor; None
-    for the same."""
+    for the same.
+
+    `writer` is a `Caller.writer`. A session counts before an actor, since one person runs several
+    sessions. Names are masked as those in `started` were, so that equal ones are equal.
+    """
     session, actor = started.get("session"), started.get("actor")
     opened = session if isinstance(session, dict) else {}
     asked = actor if isinstance(actor, dict) else {}
@@ -312,7 +356,10 @@ def other_writer(
 
 def without_objects(composed: Composed, reason: str) -> Composed:
     """Return the event where its objects could not be stored: the digests of what was not kept
-    stay, and a gap."""
+    stay, and a gap.
+
+    `reason` goes into the gap's message. The event itself is recorded.
+    """
     body: dict[str, object] = {}
     lost: list[str] = []
     for name, value in composed.body.items():
@@ -489,5 +536,8 @@ def _complete(
 
 def idempotency_key(trace_id: str, *parts: str) -> str:
     """Return what an outside system may know a call by: the same for the same place in the same
-    run, 32 hex."""
+    run, 32 hex.
+
+    `parts` name the place, such as `call` and the call's id.
+    """
     return sha256("\0".join((trace_id, *parts)).encode("utf-8")).hexdigest()[:32]

@@ -11,7 +11,11 @@ from specify_cli.storage.store import ObjectStore, digest
 
 
 class Grounds(NamedTuple):
-    """What holds at a checkpoint: the corpus and the policy, as digests of stored objects."""
+    """What holds at a checkpoint: the corpus and the policy, as digests of stored objects.
+
+    `error` is the policy's, where it cannot be read; then `policy_hash` is None. `inputs` are for
+    whoever searches next.
+    """
 
     corpus: str
     bundle: str | None
@@ -21,7 +25,11 @@ class Grounds(NamedTuple):
 
 
 def read_grounds(project: Project, cache: ParseCache | None, objects: ObjectStore) -> Grounds:
-    """Read the charter as it is now and store what a replay as of this point needs."""
+    """Read the charter as it is now and store what a replay as of this point needs.
+
+    The objects are durable on return. `cache` may be None. Raises what writing an object raises; a
+    charter that cannot be read is no error but part of the answer.
+    """
 
     inputs = load_inputs(project.root, cache, settings=project.config.document)
     corpus = corpus_object(

@@ -23,7 +23,11 @@ _COMMIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]{0,254}(?:[~^][0-9]{0,6})
 
 
 def inside(root: str, path: str) -> str | None:
-    """Return the path relative to the root, or None if it lies outside once links are resolved."""
+    """Return the path relative to the root, or None if it lies outside once links are resolved.
+
+    None for the root itself, too. Both are resolved, so a link that leads out of the project is
+    outside.
+    """
     return durable.name_below(os.path.realpath(root), os.path.realpath(path)) or None
 
 
@@ -31,7 +35,12 @@ def read_evidence(
     root: str, path: str, allow_outside: bool, rules: RuleSet
 ) -> tuple[bytes, dict[str, int]]:
     """Return the evidence with its secrets masked, text or not, and how often each rule applied.
-    Raises CallerError."""
+    Raises CallerError.
+
+    At most 64 MiB are taken. UTF-16 is masked in its own encoding, since no rule finds a secret
+    between NULs. Bytes without a secret stay as they are. The codes are EVIDENCE_NOT_FOUND,
+    EVIDENCE_OUTSIDE, FILE_TOO_LARGE.
+    """
     data = _read_named(path, "EVIDENCE_NOT_FOUND", "evidence file")
     if inside(root, path) is None and not allow_outside:
         raise CallerError(
@@ -54,6 +63,9 @@ def artifact_link(root: str, path: str, rules: RuleSet) -> dict[str, object]:
     """Return the body of an `artifact_link`: the path below the root and the digest of its bytes.
 
     Raises CallerError.
+
+    The codes are ARTIFACT_NOT_FOUND and ARTIFACT_OUTSIDE. The file's bytes are hashed and not
+    kept.
     """
     data = _read_named(path, "ARTIFACT_NOT_FOUND", "artifact", digest_only=True)
     relative = inside(root, path)
@@ -77,7 +89,11 @@ def masked(key: str, text: str, rules: RuleSet) -> dict[str, object]:
 
 
 def recordable(name: str) -> str:
-    """Return a file's name as UTF-8 text, whatever the locale took it for."""
+    """Return a file's name as UTF-8 text, whatever the locale took it for.
+
+    Raises CallerError INVALID_VALUE for a name that is not UTF-8: nothing else could find the file
+    by it.
+    """
     try:
         return os.fsencode(name).decode("utf-8")
     except UnicodeError as error:
@@ -133,6 +149,10 @@ def known_commit(root: str, name: str) -> str:
 
     Only what can name a commit is handed to git: an id or a ref, with parents counted by `~` and
     `^`.
+
+    `name` is an id, a branch or a tag. Anything else git would take (a range, a path in the index,
+    a reflog) is refused before git sees it. Raises EnvironmentFault COMMIT_NOT_FOUND where git
+    cannot be started.
     """
     unknown = CallerError(
         "COMMIT_NOT_FOUND",

@@ -25,7 +25,11 @@ def settings_of(
     started: Mapping[str, object], ceiling: Mapping[str, str], rules: RuleSet, git_dir: str | None
 ) -> Settings:
     """Return the settings of the record with this first line; `ceiling` holds the modes the config
-    states, by side."""
+    states, by side.
+
+    `rules` are those in force now, which may differ from the record's own. A side that the first
+    line does not state counts as off.
+    """
     # an opening `do` takes the key alone
     from specify_cli.invocation.events.event_body import Settings
 
@@ -44,6 +48,9 @@ def digest_key(git_dir: str | None) -> DigestKey | None:
 
     It lies in the git directory and nowhere else: a branch or an archive can bring a file of the
     project's folder.
+
+    The key is 32 random bytes of mode 0600. A file of another owner, or a shorter one, counts as
+    none.
     """
     if git_dir is None:
         return None

@@ -132,7 +132,11 @@ class _Part(NamedTuple):
 
 
 def find_commands(context: str) -> tuple[str, ...]:
-    """Return the commands that a charter's text names, as code, under its headings about tests."""
+    """Return the commands that a charter's text names, as code, under its headings about tests.
+
+    They are in the order they stand, each once. A heading counts if it holds `test` in any case,
+    and its section ends at the next heading of any level.
+    """
     found: list[str] = []
     for heading in _HEADING.finditer(context):
         section = re.split(r"^#{1,6} ", context[heading.end() :], maxsplit=1, flags=re.M)[0]
@@ -144,6 +148,8 @@ def read_commands(started: Mapping[str, object], get: Callable[[str], bytes]) ->
     """Return the charter's test commands as the agent of a record was given them.
 
     `get` returns the bytes of an object; one that is not there gives none, which `verify` names.
+
+    `started` is the fields of the record's first line.
     """
     if not started.get("governance_context_available"):
         return ()
@@ -157,7 +163,11 @@ def read_commands(started: Mapping[str, object], get: Callable[[str], bytes]) ->
 
 def judge_check(entry: Entry, commands: Sequence[str]) -> str | None:
     """Return what a call of a timeline shows of the tests, as `judge_command`; None for any other
-    entry."""
+    entry.
+
+    `commands` are the charter's, of `read_commands`. An open or denied call shows nothing of the
+    tests.
+    """
     if entry.kind != "tool_call" or entry.status in ("open", "denied"):
         return None
     if not _runs_command(entry.fields.get("args")):
@@ -192,6 +202,11 @@ def judge_command(
 
     `status` is the recorded one (`ok`, `error`, …), `output` what is kept of its output, `commands`
     the charter's.
+
+    A run passed where its exit code is good and is the test's own, or where the output says that
+    tests passed and the exit code is good. A failure shown by the output counts before any exit
+    code, because `|| true` hides the latter. Of an output the first and last 2,000 characters are
+    read.
     """
     parts = _split(command)
     place = _find_test(parts, commands)
@@ -210,7 +225,11 @@ def judge_command(
 
 def name_change(command: str, commands: Sequence[str] = ()) -> str:
     """Return the part of a command line that changes files after its last test run; "" where none
-    does."""
+    does.
+
+    A redirection into a file counts, and so do programs known to write, unless all they name lies
+    in a temporary folder. `commands` are the charter's test commands.
+    """
     parts = _split(command)
     tested = max((at for at in range(len(parts)) if _is_test(parts[at], commands)), default=-1)
     return next((part.text for part in reversed(parts[tested + 1 :]) if _changes_files(part)), "")
@@ -224,7 +243,12 @@ def _cut_word(match: re.Match[str]) -> str:
 
 def _split(command: str) -> list[_Part]:
     """Return the simple commands of a command line in order; of a shell that is given one, those
-    inside."""
+    inside.
+
+    Quoted operators become private-use letters while the line is split, because shlex would split
+    at them; they are put back afterwards. A line that cannot be split, such as one that was cut
+    inside a quote, is one command.
+    """
     text = _unwrap_json(command)
     text = _QUOTED.sub(lambda quoted: _cut_word(quoted).translate(_HIDDEN), text)
     text = _LONG_WORD.sub(_cut_word, text).replace("\n", " ; ")
@@ -317,7 +341,11 @@ def _is_test(part: _Part, commands: Sequence[str]) -> bool:
 
 
 def _decides_exit(parts: Sequence[_Part], place: int, command: str) -> bool:
-    """Return whether the exit code of the whole is the test run's where that failed."""
+    """Return whether the exit code of the whole is the test run's where that failed.
+
+    Behind `|`, `;`, `&` and `||` the shell reports another command's code: a pipe does so unless
+    `pipefail` is set.
+    """
     if parts[place].first in _KEYWORDS or "$(" in command or "`" in command:
         return False
     behind = parts[place]

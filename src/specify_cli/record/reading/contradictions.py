@@ -34,7 +34,12 @@ _ESCAPED_SURROGATE = re.compile(r"\\ud[89a-f]")
 
 
 def find_contradictions(fields: Mapping[str, object]) -> Iterator[str]:
-    """Yield what a line of an event of `STATING` contradicts of itself, each as a sentence."""
+    """Yield what a line of an event of `STATING` contradicts of itself, each as a sentence.
+
+    `fields` are those of a whole line. What it holds in part (a summary with a tail, a truncated
+    text) is not judged, nor is a member without its `_hash`: nothing is found where nothing can be
+    known.
+    """
     event = str(fields.get("event"))
     for name in _CAPTURED.get(event, ()):
         if name in fields and not _is_digest_right(fields[name], fields.get(f"{name}_hash")):

@@ -1,5 +1,12 @@
-"""What of an agent's work a record does not hold, so that silence is not taken for nothing.
-[pure]"""
+"""Say what of an agent's work a record does not hold, so that silence is not taken for nothing.
+[pure]
+
+    list_unseen(started, lines)      # ["response (captured as a digest alone)", "cost"]
+
+A record without a prompt may be of a run without one, or of a harness that tells no prompts. A
+reader cannot see which, so everything that a record of an agent's session can hold and this one
+does not is named beside it.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +29,10 @@ def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, obje
     A person's record, and one of the Python API, has no conversation: nothing of it is missing.
     Where lines are withheld, any event may be among them: then only what the first line says is
     known.
+
+    `started` is the fields of the first line, and `lines` those of all lines, annexes among them.
+    The names are for people and come in a fixed order: what was narrowed, sides, then kinds of
+    events.
     """
     capture = started.get("capture")
     modes = (

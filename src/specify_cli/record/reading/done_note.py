@@ -44,6 +44,10 @@ def note_done(
     """Return what stands out in a record that was closed as done, whole; nothing for any other.
 
     `commands` are the charter's test commands, as `checks.read_commands` returns them.
+
+    The remarks come in a fixed order: tests, commands that failed, artifacts, unseen changes. An
+    imported record with stand-ins has none, because the line that would answer a remark may be
+    withheld.
     """
     if any(map(is_stand_in, lines)):
         return ()
@@ -69,6 +73,9 @@ def judge_tests(lines: Sequence[Mapping[str, object]], commands: Sequence[str] =
     """Return how the work was tested after its last change.
 
     `commands` are the test commands that count beside those that everybody knows.
+
+    `lines` are the fields of a record and its annexes, open or closed. A change is a patch that was
+    applied, a command that writes files, or what was seen changed between two tools.
     """
     shown = _Shown(make_timeline(lines), commands)
     withheld = any(map(is_stand_in, lines))
@@ -89,6 +96,8 @@ def judge_end(events: Sequence[Mapping[str, object]]) -> str:
     """Return the outcome of a session that nobody closed, by what was told of it last.
 
     `done` where the agent came to the end of its turn, `failed` at an error, else `abandoned`.
+
+    `events` are the fields of its lines. A turn of a subagent ends nothing.
     """
     for line in reversed(events):
         event = line.get("event")

@@ -33,7 +33,10 @@ class Evidence(NamedTuple):
     until: str | None
 
     def describe(self) -> str:
-        """Return it as one line of text."""
+        """Return it as one line of text.
+
+        Counts of 0 are left out, but those of the hooks.
+        """
         told = f"hooks told {count(self.hooks, 'call')}"
         if self.until is None:
             told += ", no transcript was held against them"
@@ -52,7 +55,11 @@ class Evidence(NamedTuple):
 def weigh_evidence(
     started: Mapping[str, object], lines: Iterable[Mapping[str, object]]
 ) -> Evidence | None:
-    """Return what the witnesses of a session's record told; None for a record of no session."""
+    """Return what the witnesses of a session's record told; None for a record of no session.
+
+    `lines` are the fields of the record and its annexes. None is also for an imported record and
+    for a tombstone: the first has one witness throughout, the second holds no calls.
+    """
     actor = started.get("actor")
     if not isinstance(actor, dict) or actor.get("actor_type") != "llm" or not actor.get("tool"):
         return None

@@ -1,9 +1,14 @@
-"""Numbers by hashes in arrays: what a dictionary says of a million calls in a tenth of its memory.
-[pure]
+"""Keep numbers by hashes in arrays: what a dictionary says of a million calls in a tenth of its
+memory.  [pure]
 
-table = HashTable()
-table.put(hash("c1"), 7)
-table.get(hash("c1"))  # 7
+    table = HashTable()
+    table.put(hash("c1"), 7)
+    table.get(hash("c1"))  # 7
+
+It is an open-addressed table with linear probing. A number of 0 marks a free place, and `_GONE` one
+whose entry was taken away: it must stay occupied, or a search for an entry behind it would end
+there. The keys themselves are not kept, so two keys with one hash are one entry; callers accept
+that.
 """
 
 from __future__ import annotations
@@ -15,7 +20,11 @@ _GONE = (1 << 32) - 1
 
 class HashTable:
     """A number above 0 for each of many hashes of 64 bits, 12 bytes a place and no object for
-    any."""
+    any.
+
+    Two thirds full, it grows to two to four times what it holds, and drops the places of `_GONE`
+    then. A hash is a signed integer of 64 bits, as `hash` gives; a number is at most 2^32 − 2.
+    """
 
     def __init__(self) -> None:
         self._hashes, self._numbers = array("q", bytes(8 * 64)), array("I", bytes(4 * 64))
@@ -45,7 +54,10 @@ class HashTable:
             self._grow()
 
     def drop(self, hashed: int) -> None:
-        """Take the number of a hash away."""
+        """Take the number of a hash away.
+
+        A hash that has none is passed over.
+        """
         at = self._find(hashed)
         if self._numbers[at]:
             self._numbers[at] = _GONE

@@ -5,6 +5,10 @@
 
 A text that is kept only in part, or not at all, still tells with them which lines of a file an
 invocation wrote.
+
+Ten digits are 40 bits: enough to tell the lines of a project apart, too few to be worth guessing a
+long line from, and short enough that 1,000 lines stand in a record's line. Blanks at the end are
+left out, because formatters and line-end conversions change these and not who wrote the line.
 """
 
 from __future__ import annotations
@@ -47,7 +51,13 @@ def lines_of_patch(
     after: str | None = None,
     created: bool = False,
 ) -> str | None:
-    """Return the member `lines` of a `patch_apply`; None where nothing tells which lines came."""
+    """Return the member `lines` of a `patch_apply`; None where nothing tells which lines came.
+
+    `diff` counts where it is there: a unified one, or one without numbers as models write. Else
+    `before` and `after` are compared, where their lengths in lines multiplied are at most 25
+    million; `created` says that there was no file before. The form is that of docs/format.md §4:
+    hunks separated by commas, at most 1,000 lines.
+    """
     if diff is not None:
         hunks = _read_diff(diff)
     elif after is not None and (before is not None or created):
@@ -59,7 +69,11 @@ def lines_of_patch(
 
 def lines_of_digests(before: list[str] | None, after: list[str]) -> str | None:
     """Return the member `lines` of a change between the digests of lines; without those before, of
-    a new file."""
+    a new file.
+
+    The digests are in the order of the file's lines. None comes back where nothing changed, or the
+    comparison would take too long.
+    """
     if before is None:
         return _spell([[(ADDED, digest) for digest in after]])
     return _spell(_match(before, after)) if len(before) * len(after) <= _MAX_COMPARED else None
@@ -77,7 +91,10 @@ def _spell(hunks: Iterable[Iterable[tuple[str, str]]]) -> str | None:
 
 
 def read_lines_member(value: object) -> list[list[LineMark]]:
-    """Return the hunks of a member `lines`; what is none of that form is left out."""
+    """Return the hunks of a member `lines`; what is none of that form is left out.
+
+    A value that is no text gives no hunks. A part of a mark at a hunk's end is dropped.
+    """
     hunks = []
     for part in value.split(",") if isinstance(value, str) else []:
         size = _DIGITS + 1
@@ -110,7 +127,10 @@ def _read_diff(diff: str) -> Iterator[_Hunk]:
 
 def _settle(hunk: _Hunk) -> _Hunk:
     """Return a hunk whose changes name no line both as gone and as come where it stayed: a model's
-    diff often does."""
+    diff often does.
+
+    Without it a line that did not change would be attributed to whoever repeated it.
+    """
     settled: _Hunk = []
     for in_both, group in groupby(hunk, key=lambda line: line[0] == KEPT):
         change = list(group)

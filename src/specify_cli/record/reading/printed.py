@@ -4,7 +4,11 @@ from __future__ import annotations
 
 
 def read_held(printed: object) -> dict[str, str] | None:
-    """Return what a record says was named by another record, by uri; None where all was printed."""
+    """Return what a record says was named by another record, by uri; None where all was printed.
+
+    `printed` is the member of `started`. None also stands for a member of another form, which
+    verify judges.
+    """
     held = printed.get("held") if isinstance(printed, dict) else None
     return (
         {str(entry.get("uri")): str(entry.get("invocation_id")) for entry in held}
@@ -14,7 +18,10 @@ def read_held(printed: object) -> dict[str, str] | None:
 
 
 def describe_printed(printed: object) -> str:
-    """Return what was printed of a context, where that was not all of it; else nothing."""
+    """Return what was printed of a context, where that was not all of it; else nothing.
+
+    A member without `held` means that a person was shown titles (form `titles`).
+    """
     held = read_held(printed)
     if held:
         records = ", ".join(dict.fromkeys(held.values()))

@@ -5,6 +5,12 @@ order. [pure]
         print(entry.name, entry.status, entry.duration_ms)
 
 The terminal, the page, exports as traces and `why` all show this one fold of the events.
+
+Pairing is by id: a call and its result by `call_id`, a step's beginning and end by name and
+ordinal. Results can come before their calls, because hooks of one program run side by side, and a
+transcript adds calls afterwards. A result of status unknown is provisional: a later one of the same
+call takes its place and the first one's members fill in what it does not say. All this is decided
+in one pass over the lines, which keeps three numbers for each entry.
 """
 
 from __future__ import annotations
@@ -72,6 +78,10 @@ def make_timeline(events: Sequence[Mapping[str, object]]) -> Sequence[Entry]:
     entry of its own.
 
     Of a long record each entry is made when it is asked for.
+
+    `events` are the fields of a record's lines in order, those of its annexes behind them. An
+    `Entry` of a long record (over 4,096 entries) is read anew each time it is looked at, so callers
+    pick what they need in one pass.
     """
     pairs = _pair_lines(events)
 
@@ -99,7 +109,11 @@ class _Pairs(NamedTuple):
 
 
 def _pair_lines(events: Sequence[Mapping[str, object]]) -> _Pairs:
-    """Return which lines begin and end each entry of a timeline."""
+    """Return which lines begin and end each entry of a timeline.
+
+    Places are positions among the entries, numbers are positions among the lines. In `within` and
+    `ended` 0 means none: line 0 is `started`, which ends nothing.
+    """
     begun, ended, within = array("I"), array("I"), array("I")
     # An end that says nothing of how a call ended, and the places that a later one took it at.
     unsure: dict[tuple[str, str], int] = {}
@@ -280,13 +294,19 @@ def _find_step(
 
 
 def moment_of(fields: Mapping[str, object]) -> str | None:
-    """Return when a line was written, as it says."""
+    """Return when a line was written, as it says.
+
+    It is RFC 3339, and None for a line that states no time, such as a stand-in.
+    """
     return next((value for key in _TIME_KEYS if isinstance(value := fields.get(key), str)), None)
 
 
 def measure(begun: str | None, ended: str | None) -> int | None:
     """Return the milliseconds between two recorded moments; None where they tell none, or the clock
-    went back."""
+    went back.
+
+    Both are RFC 3339.
+    """
     try:
         span = datetime.fromisoformat(ended or "") - datetime.fromisoformat(begun or "")
     except (ValueError, TypeError):

@@ -34,7 +34,10 @@ _MILLION = Decimal(1_000_000)
 
 
 def find_model(lines: Iterable[Fields]) -> str | None:
-    """Return the model that the first line names which tells of one; None where none does."""
+    """Return the model that the first line names which tells of one; None where none does.
+
+    `lines` are fields in order. It is the first one, which the run began with.
+    """
     models = (line.get("model") for line in lines if line.get("event") in ("turn", "model_call"))
     return next((say(model) for model in models if model), None)
 
@@ -55,7 +58,11 @@ class Prices(NamedTuple):
     models: tuple[Price, ...] = ()
 
     def find(self, model: str) -> Price | None:
-        """Return the price of a model; the longest beginning of its name counts."""
+        """Return the price of a model; the longest beginning of its name counts.
+
+        `model` may have a provider before a `/`, and any case. None is for a model that the table
+        does not know: then no cost is estimated, for a wrong one is worse than none.
+        """
         name = model.lower().rpartition("/")[2]
         if exact := next((price for price in self.models if name in price.names), None):
             return exact
@@ -84,7 +91,10 @@ class UsageRow(NamedTuple):
 
 
 def describe_usage(row: Mapping[str, object]) -> str:
-    """Return a row, as JSON has it, in words."""
+    """Return a row, as JSON has it, in words.
+
+    `row` is an item of `usage` of docs/schemas/invocation.json.
+    """
     tokens = row.get("tokens")
     kinds = tokens if isinstance(tokens, dict) else {}
     parts = [f"{kinds[kind]:,} {name}" for kind, name in _NAMES.items() if kinds.get(kind)]
@@ -112,7 +122,10 @@ class Spent(NamedTuple):
 
 
 def add_up(rows: Sequence[UsageRow]) -> Spent | None:
-    """Return what these rows used together; None where they tell nothing."""
+    """Return what these rows used together; None where they tell nothing.
+
+    The cost is known only if each row's is. An estimate in one row makes the sum an estimate.
+    """
     if not rows:
         return None
     tokens = sum(row.tokens.get(kind, 0) for row in rows for kind in (*PRICED, "cached"))
@@ -123,7 +136,13 @@ def add_up(rows: Sequence[UsageRow]) -> Spent | None:
 
 
 def sum_usage(lines: Iterable[Fields], prices: Prices) -> tuple[UsageRow, ...]:
-    """Return the usage of a record, the main agent first; each line counts once."""
+    """Return the usage of a record, the main agent first; each line counts once.
+
+    Rows are sorted by agent, then model. A line without a model counts for the model its agent
+    named last. The cost a program told counts; only where it told none is the cost estimated, and
+    never from counts of the kind `cached`, which older writers made. `prices` without models
+    estimate nothing.
+    """
     rows: dict[tuple[str | None, str | None], list[Fields]] = {}
     models: dict[str | None, str] = {}
     for line in lines:

@@ -6,6 +6,10 @@
 Guarantees: `read_file` gives what `record.fold` gives of the same bytes; it keeps the places of the
 lines and the beginnings of their seals, 20 bytes each, and the lines looked at last; a line that is
 another one by then is refused. A view is as long as its source and keeps nothing.
+
+Why a line is checked again: between two looks somebody may have erased or rewritten it. What was
+folded at the first look would then be shown beside other bytes, so the beginning of its seal is
+compared and RECORD_DAMAGED raised.
 """
 
 from __future__ import annotations
@@ -35,7 +39,10 @@ _BLOCK = 1 << 18
 
 
 class View(Sequence["T"]):
-    """A sequence of `count` items, each made by its place when it is asked for."""
+    """A sequence of `count` items, each made by its place when it is asked for.
+
+    A slice is a view too, and equal items make views equal to lists. Two looks may give two values.
+    """
 
     __slots__ = ("_count", "_make")
 
@@ -68,7 +75,10 @@ class View(Sequence["T"]):
 
 
 def join(*parts: Sequence[T]) -> Sequence[T]:
-    """Return the items of several sequences, one behind the other."""
+    """Return the items of several sequences, one behind the other.
+
+    They are not copied. A place is searched part by part, so a few parts are meant.
+    """
 
     def find(place: int) -> T:
         for part in parts:
@@ -81,12 +91,18 @@ def join(*parts: Sequence[T]) -> Sequence[T]:
 
 
 def pick(items: Sequence[T], places: Sequence[int]) -> Sequence[T]:
-    """Return the items at these places."""
+    """Return the items at these places.
+
+    `places` may be an array, as `find_places` gives. Nothing is copied.
+    """
     return View(len(places), lambda at: items[places[at]])
 
 
 def change(items: Sequence[U], make: Callable[[U], T]) -> Sequence[T]:
-    """Return what is made of each item."""
+    """Return what is made of each item.
+
+    `make` runs at each look, so it must be cheap and pure.
+    """
     return View(len(items), lambda at: make(items[at]))
 
 
@@ -96,12 +112,18 @@ def fields_of(record: Record) -> Sequence[Fields]:
 
 
 def find_places(items: Iterable[T], matches: Callable[[T], object]) -> Sequence[int]:
-    """Return the places of the items that are wanted."""
+    """Return the places of the items that are wanted.
+
+    It is an array of 4 bytes an item.
+    """
     return array("I", (place for place, item in enumerate(items) if matches(item)))
 
 
 def as_lists(value: object) -> Any:
-    """Return a JSON value with a list in the place of each view."""
+    """Return a JSON value with a list in the place of each view.
+
+    Use it where all of the value is needed at once: it reads every line.
+    """
     if isinstance(value, dict):
         return {key: as_lists(item) for key, item in value.items()}
     return [as_lists(item) for item in value] if isinstance(value, View | list) else value
@@ -114,6 +136,9 @@ def json_pieces(
     item by item.
 
     A view's items hold no views; those of a list may.
+
+    `gap` is what stands between two members, and grows with the depth. The pieces, joined, are the
+    text.
     """
     inner = gap + " " * indent
     if isinstance(value, dict) and value:
@@ -145,7 +170,12 @@ def json_pieces(
 
 def read_file(read: ReadAt) -> Record | None:
     """Return the record that a file holds, as `record.fold` of its bytes does; its entries are read
-    when asked for."""
+    when asked for.
+
+    `read` has to keep the file open: the record is read for as long as it is used. None is for
+    bytes without a `started` line that can be read. Looking at an entry raises StoredDataError
+    RECORD_DAMAGED where its line has changed.
+    """
     lines = _Lines(read)
     return fold_ends(
         lines, (entry for entry in lines.scan() if entry.event in ("started", "completed"))

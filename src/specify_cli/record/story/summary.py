@@ -48,7 +48,11 @@ class ToldLine(NamedTuple):
 
 
 def summarize_story(story: Story) -> Summary:
-    """Return a story in a few words: deeds of one kind are one, wherever they stand in the run."""
+    """Return a story in a few words: deeds of one kind are one, wherever they stand in the run.
+
+    At most twelve deeds of 120 characters are named, 300 characters of the answer, and three facts
+    of each kind; further facts are counted.
+    """
     parts = list(_walk(story.done))
     deeds: dict[str, list[Act]] = {}
     for part in parts:
@@ -83,7 +87,11 @@ def _walk(parts: Iterable[Part]) -> Iterator[Part]:
 
 def pair_calls(lines: Iterable[Line], begun: dict[str, Line]) -> Iterator[tuple[Line, ...]]:
     """Yield each line; the end of a call behind the line that began it. `begun` keeps the calls
-    that have no end yet."""
+    that have no end yet.
+
+    `begun` is the caller's, so that a tail which reads a record again and again can go on with it.
+    It changes while the lines are taken.
+    """
     for line in lines:
         name = say(line.get("call_id"))
         if line.get("event") == "tool_call":
@@ -96,7 +104,11 @@ def tell_lines(
     pairs: Iterable[Sequence[Line]], commands: Sequence[str] = (), root: str = ""
 ) -> Iterator[ToldLine]:
     """Yield what each line says in the story's words; nothing is left out. `pairs` come from
-    `pair_calls`."""
+    `pair_calls`.
+
+    `commands` are the charter's test commands, and `root` where the project lies, whose paths are
+    shortened. Each line is told by itself, so a title never speaks of lines that are still to come.
+    """
     for pair in pairs:
         telling, line, entries = Telling(commands, root), pair[-1], make_timeline(pair)
         for place, entry in enumerate(entries):

@@ -46,6 +46,10 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
 
     `commands` are the charter's test commands. `root` is where the project lies, for records that
     do not tell it themselves.
+
+    `lines` are the fields of a record, each with its seq, and those of its annexes behind
+    (`number_lines`). An open record gives outcome `open` and no duration. Every part cites the seqs
+    that tell it.
     """
     started: Line = next((line for line in lines if line.get("event") == "started"), {})
     ended: Line = next((line for line in reversed(lines) if line.get("event") == "completed"), {})
@@ -74,13 +78,19 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
 
 
 def number_lines(lines: Sequence[Line], annexes: Sequence[Line]) -> Sequence[Line]:
-    """Return a record's lines and its annexes, which go on with the numbers: a story cites both."""
+    """Return a record's lines and its annexes, which go on with the numbers: a story cites both.
+
+    An annex has the seq it was written with, which is one for all of them; here each has its own.
+    """
     numbered = [{**annex, "seq": len(lines) + at} for at, annex in enumerate(annexes)]
     return join(lines, numbered)
 
 
 class _Chapter:
-    """A chapter while it is written."""
+    """A chapter while it is written.
+
+    Neighbours of one deed wait in `group`, for how many there are gives the group its title.
+    """
 
     def __init__(self, kind: str, title: str, entry: Entry | None = None) -> None:
         self.kind, self.title, self.entry = kind, title, entry
@@ -95,15 +105,18 @@ class _Chapter:
         self.group.append(act)
 
     def put(self, part: Part | _Chapter) -> None:
+        """Add a part, or a chapter that is still being written, behind the group."""
         self.close_group()
         self.parts.append(part)
 
     def close_group(self) -> None:
+        """Make the neighbours so far one part."""
         if self.group:
             self.parts.append(join_acts(self.group))
             self.group = []
 
     def finish(self) -> Part:
+        """Return the chapter as a part; a subagent's without anything in it is left out."""
         self.close_group()
         made = [part.finish() if isinstance(part, _Chapter) else part for part in self.parts]
         parts = tuple(part for part in made if part.kind != "subagent" or part.seqs or part.parts)
@@ -137,7 +150,10 @@ class Telling:
         self.calls = self.failed = 0
 
     def take(self, place: int, entry: Entry) -> None:
-        """Put one entry where it belongs."""
+        """Put one entry where it belongs.
+
+        `place` is the entry's position in the timeline: what is inside a step names that.
+        """
         if entry.kind in _OPENING or entry.fields.get("request_id") == "context":
             return
         if entry.kind == "prompt" and entry.agent is None:
@@ -286,7 +302,10 @@ _MANY = {
 
 
 def join_acts(acts: Sequence[Act]) -> Part:
-    """Return a group of deeds of one kind, named by how many there are, or by the one there is."""
+    """Return a group of deeds of one kind, named by how many there are, or by the one there is.
+
+    The acts are of one deed, in order, at least one. It failed or was denied where any of them did.
+    """
     deed, first, last = acts[0].deed, acts[0], acts[-1]
     bad = [act for act in acts if act.outcome in ("failed", "denied")]
     names = list(dict.fromkeys(act.what for act in acts))
@@ -361,6 +380,8 @@ def _name_event(entry: Entry) -> str:
 
 
 def tell_asked(started: Line) -> Asked:
+    """Return who asked for what, of the fields of `started`; a member that is not there is None or
+    empty."""
     actor = started.get("actor")
     actor = actor if isinstance(actor, dict) else {"actor_id": actor}
     session = started.get("session")

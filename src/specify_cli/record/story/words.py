@@ -80,7 +80,10 @@ class Act(NamedTuple):
 
 
 def shorten_paths(text: str, root: str) -> str:
-    """Return a text whose paths of this project begin at its top, and those of a home at `~`."""
+    """Return a text whose paths of this project begin at its top, and those of a home at `~`.
+
+    `root` may be empty. A `cd` to the root before a command goes too.
+    """
     if root:
         text = text.replace(f"cd {root} && ", "").replace(f"{root}/", "")
         text = re.sub(rf"{re.escape(root)}(?![\w.-])", ".", text)
@@ -89,7 +92,11 @@ def shorten_paths(text: str, root: str) -> str:
 
 def find_root(lines: Iterable[Mapping[str, object]], root: str) -> str:
     """Return where the project lay when the record was written: what stands before the path of an
-    edited file in its call; else `root`."""
+    edited file in its call; else `root`.
+
+    A call names its file by a whole path, the patch it made by one below the root: what the former
+    has before the latter is the root.
+    """
     calls: dict[str, str] = {}
     for line in lines:
         if line.get("event") == "tool_call":
@@ -104,7 +111,10 @@ def find_root(lines: Iterable[Mapping[str, object]], root: str) -> str:
 
 
 def name_deed(tool: str) -> str:
-    """Return what a tool does: read, search, edit, run, ask, plan, fetch, or use."""
+    """Return what a tool does: read, search, edit, run, ask, plan, fetch, or use.
+
+    A tool that no list knows is `use`, and so is every tool of an MCP server.
+    """
     if tool.startswith("mcp__"):
         return "use"
     name = re.sub(r"[^a-z]", "", tool.lower())
@@ -112,7 +122,10 @@ def name_deed(tool: str) -> str:
 
 
 def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
-    """Return a call of a tool as a deed."""
+    """Return a call of a tool as a deed.
+
+    `commands` are the charter's test commands; a command that runs tests is the deed `test`.
+    """
     deed = name_deed(entry.name)
     shows = judge_check(entry, commands) if deed in ("run", "use") else None
     deed = "test" if shows is not None else deed
@@ -136,7 +149,10 @@ def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
 
 
 def make_act(entry: Entry, deed: str, what: str, outcome: str, result: str = "") -> Act:
-    """Return an entry as a deed, with what of it is not whole."""
+    """Return an entry as a deed, with what of it is not whole.
+
+    `what` and `result` are cut after 200 characters.
+    """
     fields, end = entry.fields, entry.end_fields
     added, removed = _count_lines(fields) if entry.kind == "patch_apply" else (None, None)
     limits = dict.fromkeys([*list_limits(fields), *list_limits(end)])
@@ -160,7 +176,10 @@ def read_outcome(entry: Entry) -> str:
 
 def list_limits(fields: Mapping[str, object]) -> list[str]:
     """Return what of a line is not there as it was: masked, cut, not kept, withheld, erased; and
-    who wrote it, where that is another session."""
+    who wrote it, where that is another session.
+
+    The texts are for people. A whole line of the record's own session has none.
+    """
     found = []
     if "withheld" in fields:
         found.append(f"withheld: {say(fields['withheld'])}")
@@ -193,7 +212,10 @@ _NAMES = {
 
 
 def read_text(value: object) -> str:
-    """Return a captured text as far as its line holds it, with a sign where it was cut."""
+    """Return a captured text as far as its line holds it, with a sign where it was cut.
+
+    It is empty where the mode kept none.
+    """
     if not isinstance(value, dict):
         return "" if value is None else say(value)
     head, tail = say(value.get("head", "")), value.get("tail")
@@ -201,7 +223,10 @@ def read_text(value: object) -> str:
 
 
 def read_printed(value: object) -> str:
-    """Return what a tool printed: programs wrap it in JSON of their own, which may be cut."""
+    """Return what a tool printed: programs wrap it in JSON of their own, which may be cut.
+
+    Where no member is found the text comes back as it is.
+    """
     text = read_text(value)
     if not text.startswith(("{", "[")):
         return text
@@ -223,7 +248,10 @@ def describe_work(mission: object, packages: object) -> str:
 
 
 def cut(text: str, size: int) -> str:
-    """Return a text of at most so many characters."""
+    """Return a text of at most so many characters.
+
+    A cut one ends in an ellipsis, which counts.
+    """
     return text if len(text) <= size else f"{text[: size - 1]}…"
 
 

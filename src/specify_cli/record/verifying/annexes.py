@@ -1,6 +1,12 @@
 """Is each annex of a record whole, and of this record (docs/format.md §13).  [pure]
 
 report = add_annexes(verify_record(lines, …), invocation_id, [(file, data)])
+
+An annex is a file of one sealed line that says something of a closed record: a late link, an
+export, an erasure. Its `prev` is the seal of the record's last line, so it belongs to this record
+as it ends here and to no other. An order (`erased`, `held`, `released`) can be given of an open
+record as well, whose last line still moves: it hangs on the last line of the opening, which never
+does.
 """
 
 from __future__ import annotations
@@ -35,8 +41,12 @@ def add_annexes(
     annexes: Iterable[tuple[str, bytes]],
     holds: Callable[[str], bool] | None = None,
 ) -> RecordReport:
-    """Return the report of a record with what its annexes say, which are given by file and
-    bytes; `holds` says whether the record shows a seal."""
+    """Return the report of a record with what its annexes say.
+
+    `annexes` are (file, bytes) in any order. `holds` says whether the record shows a seal; without
+    it an erasure of a line that is not here is taken as pending. An annex that does not fit is a
+    finding and counts for nothing else.
+    """
     closing = report.tip if report.status == "closed" else None
     findings, named, seals = list(report.findings), list(report.objects), list(report.trail.annexes)
     erasures: list[tuple[str, Mapping[str, object]]] = []
@@ -72,7 +82,12 @@ def verify_annex(
     data: bytes, *, file: str, invocation_id: str, tip: str | None
 ) -> tuple[tuple[Finding, ...], tuple[NamedObject, ...]]:
     """Return what is wrong with an annex of a record, and the objects it names; `tip` is the
-    closing line's seal."""
+    closing line's seal.
+
+    `tip` is None for an open record, of which no annex is expected. At most one finding comes back:
+    behind the first the rest cannot be judged. Its seq is checked to be one, not to be the next,
+    because `prev` says where it belongs.
+    """
     line = open_line(data[:-1]) if data.endswith(b"\n") and data.count(b"\n") == 1 else None
     if line is None:
         return (finding("ANNEX_MISMATCH", file, None, 0, "expected one whole line"),), ()

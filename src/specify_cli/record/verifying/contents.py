@@ -6,6 +6,14 @@
 
 A result is held against its call, a search against the line behind it, an id against that of the
 record. Bytes, seals and the chain are matters of `verify.py` above.
+
+Once a line is harmed (its bytes, seal or place) nothing is missed any more: a call whose result is
+not there may have had it in the lines that are gone, and one damage is one finding. What was erased
+is compared no further either.
+
+Calls are kept as hashes in arrays, some tens of bytes each. Two call ids with one hash of 64 bits
+would be taken for one call; the hash is Python's own, seeded for each process, so nobody can
+prepare a record for it.
 """
 
 from __future__ import annotations
@@ -64,7 +72,11 @@ class Calls:
         return (self._seqs[number - 1], self._hashes[number - 1]) if number else None
 
     def open(self, call_id: str, tool: int) -> None:
-        """Note that a call began; `tool` is a hash of its tool's name, 0 where that is unknown."""
+        """Note that a call began; `tool` is a hash of its tool's name, 0 where that is unknown.
+
+        A call that is open under another tool's name keeps 0 as its hash: then a result of either
+        tool fits.
+        """
         known = self.get(call_id)
         again = known is not None and known[0] < 0 and known[1] != tool
         self.put(call_id, -1, 0 if again else tool)
@@ -106,13 +118,21 @@ class Contents:
         self.is_session, self.told_once = False, 0
 
     def add_finding(self, code: str, seq: int | None, offset: int, detail: str = "") -> None:
-        """Add a finding at a byte offset of the file."""
+        """Add a finding at a byte offset of the file.
+
+        `seq` is None where the line has no number.
+        """
         self.findings.append(finding(code, self.file, seq, offset, detail))
 
     def check_contents(
         self, fields: dict[str, object], seq: int, offset: int, *, judged: bool
     ) -> None:
-        """Note what a line says and, if it is to be `judged`, hold it against those before."""
+        """Note what a line says and, if it is to be `judged`, hold it against those before.
+
+        `fields` are without the seal, and `offset` is in bytes. `judged` is false for a line whose
+        seal does not fit: what it says counts for the lines behind it, so that these give no
+        findings, and is not judged itself.
+        """
         event = str(fields.get("event", ""))
         if seq == LAST_OPENING_SEQ and self.trail.started is None:
             self.trail = self.trail._replace(started=self.tip.seal)
@@ -168,6 +188,12 @@ class Contents:
             self.trail = self.trail._replace(approvals=self.trail.approvals + 1)
 
     def _check_result(self, fields: dict[str, object], seq: int, offset: int) -> None:
+        """Hold a result against its call: a result is the first, repeats it, contradicts it, or has
+        no call.
+
+        An inferred result gives way to a later one, and of a transcript's calls two results may
+        differ.
+        """
         call_id = say(fields.get("call_id"))
         known = self.calls.get(call_id)
         first = None if known is None or known[0] < 0 else known
@@ -224,7 +250,11 @@ class Contents:
         return any(item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings)
 
     def check_identity(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
-        """Hold the ids of a line against those of the file name and of the first line."""
+        """Hold the ids of a line against those of the file name and of the first line.
+
+        The first line decides for the record, and is held against the file's name: NAME_MISMATCH.
+        Every later line is held against the first: ID_MISMATCH.
+        """
         invocation_id = say(fields.get("invocation_id"))
         if self.invocation_id is None:
             self.invocation_id = invocation_id

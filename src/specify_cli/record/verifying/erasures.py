@@ -2,6 +2,11 @@
 [pure]
 
     report = judge_erasures(report, [(file, fields)])     # annexes that fit their record
+
+An erasure leaves the line's seal in place, so the chain still holds, and the line no longer hashes
+to it. By itself that looks like tampering: ERASURE_UNPROVEN. An annex clears it by naming the
+line's seal, the members that are gone, and the SHA-256 of what is left as it stands now. An annex
+whose erasure was not carried out everywhere is ERASURE_PENDING.
 """
 
 from __future__ import annotations
@@ -15,7 +20,10 @@ from specify_cli.record.seal import is_digest
 
 
 class Row(NamedTuple):
-    """What an annex says was erased of one line."""
+    """What an annex says was erased of one line.
+
+    `members` are sorted, `digest` is of the line as the erasure left it.
+    """
 
     seq: int
     seal: str
@@ -24,7 +32,11 @@ class Row(NamedTuple):
 
 
 def read_rows(fields: Mapping[str, object]) -> tuple[Row, ...] | None:
-    """Return the lines that an annex says were erased; None where it is malformed."""
+    """Return the lines that an annex says were erased; None where it is malformed.
+
+    `fields` are those of the annex. Its `seal` and `digest` are checked to be digests and no
+    further.
+    """
     lines, rows = fields.get("lines"), []
     for item in lines if isinstance(lines, list) else [None]:
         if not isinstance(item, dict) or item.keys() != {"seq", "seal", "members", "digest"}:
@@ -48,6 +60,10 @@ def judge_erasures(
     A line counts as erased where one annex names its seal, exactly its missing members, and the
     digest of what is left. What other annexes say of that line has to be missing too. `holds` says
     whether the record shows a seal: an annex of another record names lines that are not there.
+
+    `annexes` are (file, fields with the seal under `~`), each of them already found to fit the
+    record. An erasure that claims a time before a line it erases counts for nothing, and one while
+    a hold was in force is HELD_ERASED.
     """
     by_seal = {line.seal: line for line in report.erased}
     proven: set[str] = set()
@@ -91,7 +107,11 @@ def judge_erasures(
 def find_hold(
     annexes: Sequence[Mapping[str, object]], at: str = "9999"
 ) -> Mapping[str, object] | None:
-    """Return a hold that is in force on a record at a time; None where none is."""
+    """Return a hold that is in force on a record at a time; None where none is.
+
+    `annexes` are fields with their seals under `~`; `at` is RFC 3339, and without it every hold
+    counts as begun. A release counts by the seal of the hold it names.
+    """
     held = [one for one in annexes if one.get("event") == "held" and str(one.get("at")) <= at]
     over = {
         one.get("hold")

@@ -20,7 +20,12 @@ _EMPTY = hashlib.sha256(b"").hexdigest()
 def named_objects(
     fields: Mapping[str, object], seq: int | None, offset: int
 ) -> Iterator[NamedObject]:
-    """Yield the objects a line names."""
+    """Yield the objects a line names.
+
+    Two kinds of members name one: those of the table (`OBJECT_MEMBERS`), and every value that is
+    {`object`: digest, …}, as a long captured text is. Without a charter `governance_context_hash`
+    is the SHA-256 of nothing, which names no object.
+    """
     for key in OBJECT_MEMBERS.get(str(fields.get("event")), ()):
         digest = fields.get(key)
         if (
@@ -42,6 +47,9 @@ def objects_of(field: str, data: bytes) -> tuple[tuple[str, str], ...] | None:
 
     Profiles are named too; those of the shipped bundle are entries of it and not objects
     (`bundle_entries`).
+
+    `field` is the member that named the data. The answer is not judged: a digest in it may be any
+    text.
     """
     value = _parse_mapping(data)
     if value is None:
@@ -67,7 +75,10 @@ def objects_of(field: str, data: bytes) -> tuple[tuple[str, str], ...] | None:
 
 
 def bundle_entries(bundle: bytes) -> frozenset[str]:
-    """Return the digests of the files inside a shipped bundle."""
+    """Return the digests of the files inside a shipped bundle.
+
+    There are none where the bytes are no bundle.
+    """
     value = _parse_mapping(bundle)
     files = None if value is None else value.get("files")
     entries = files.values() if isinstance(files, dict) else ()

@@ -5,6 +5,10 @@ something was added.
     python -P -m specify_cli.trail.log.automatic ROOT
 
 Only a log that a person has signed before (`trail checkpoint`) is signed so.
+
+A process of its own, because making a signature loads a large library, and reading the leaves back
+waits for the disk. The file `asked` says when one was started last, so a signing that fails is not
+tried again before the hour is over.
 """
 
 from __future__ import annotations
@@ -31,11 +35,14 @@ _NULL = [
 
 
 def start_detached(module: str, root: str, descriptors: tuple[tuple[int, int], ...] = ()) -> None:
-    """Start a module of ours in a process of its own, for a project; it inherits the descriptors of
-    `kept`, renumbered.
+    """Start a module of ours in a process of its own, for a project; it inherits `descriptors`,
+    renumbered.
 
     Of what this process inherited nothing goes over: somebody may be waiting for its end. Raises
     OSError.
+
+    `descriptors` are (here, there) pairs. The process has a session of its own and no input or
+    output, so that nobody who waits for this process's end of a pipe waits for it.
     """
     closing = []
     for name in os.listdir("/dev/fd"):
@@ -50,7 +57,11 @@ def start_detached(module: str, root: str, descriptors: tuple[tuple[int, int], .
 
 
 def sign_when_due(root: str, git_dir: str, now: float | None = None) -> bool:
-    """Start the signing of a project's log where that is due; return whether it was started."""
+    """Start the signing of a project's log where that is due; return whether it was started.
+
+    `now` is in seconds since 1970. False also where nobody ever signed, or it cannot be started.
+    Nothing is raised.
+    """
     top = find_worktree(root)
     home = TrailLog(root, git_dir, "" if top is None else place_below(root, top)).homes[0]
     try:

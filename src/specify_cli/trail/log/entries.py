@@ -16,6 +16,16 @@ The log lies in the git directory that all worktrees share; where that cannot be
 A leaf follows its record, so a crash between the two leaves a pending file, and the next command
 adds the leaf. Whoever edits these files can hide records from this clone; a checkpoint that
 somebody else has seen shows it.
+
+Why a pending file: a line and its leaf are in two files, which no file system writes as one. The
+pending file is durable before the line and locked by its process. Who finds it unlocked knows that
+the process died, looks whether the line is there, and adds the leaf. A line counts only if it says
+about the time at which the file was made: else somebody could plant an old line and have it logged
+as new.
+
+Why *tips*: each record cites the ends of the trail nobody cited yet, so records prove each other,
+and one that is deleted is missed by the record after it. The file of tips only saves a walk over
+all records.
 """
 
 from __future__ import annotations
@@ -82,7 +92,11 @@ class _Tip(NamedTuple):
 
 
 class TrailLog:
-    """The log of one project in one clone."""
+    """The log of one project in one clone.
+
+    `place` is the project's folder below the top of its worktree, empty for the top: several
+    projects of a repository have a log each.
+    """
 
     def __init__(self, root: str, git_dir: str | None, place: str) -> None:
         self.root = root
@@ -107,7 +121,11 @@ class TrailLog:
 
     def begin(self, after: Generation, leaves: bytes) -> Generation:
         """Return a new log in place of one that may not be continued, with these leaves. Raises
-        OSError."""
+        OSError.
+
+        The name has the next number, and 8 random digits that make it unique among clones. The
+        leaves are durable.
+        """
         name = f"{after.number + 1}-{os.urandom(4).hex()}"
         with durable.folder(after.home, name, create=True) as fd:
             durable.create_exclusive(fd, "leaves", leaves, durable.PRIVATE)
@@ -117,6 +135,10 @@ class TrailLog:
         """Return an entry for a line that is about to be written; first what a crash left is added.
 
         Raises EnvironmentFault WRITE_FAILED.
+
+        `kind` is start, close or annex, and `annex` the ULID in the name of an annex's file. Use
+        it in a `with`: leaving without `commit` and without an error says that the line was never
+        written.
         """
         try:
             generation = self._open_generation()
@@ -135,6 +157,9 @@ class TrailLog:
 
         The line is on stable storage before its leaf is. Nothing waits for the leaf: a tip that
         could not be added is only not fixed. Raises OSError, EnvironmentFault.
+
+        `path` is the record's whole path. The record is locked only while its last line is read
+        and synced.
         """
         fd = os.open(path, os.O_RDONLY | durable.REGULAR)
         try:
@@ -147,7 +172,10 @@ class TrailLog:
             self.append(self._open_generation(), Leaf(FIXED, invocation_id, seal), "", {})
 
     def settle(self) -> None:
-        """Add the leaves of records whose writer died before it came to that."""
+        """Add the leaves of records whose writer died before it came to that.
+
+        It is run before the log is signed, and by a second close. Nothing is raised.
+        """
         for generation in self.generations():
             try:
                 self._settle_all(generation)
@@ -155,7 +183,10 @@ class TrailLog:
                 continue  # the next command that writes says so
 
     def list_pending(self) -> set[str]:
-        """Return the invocations that a command is writing just now, or was when it died."""
+        """Return the invocations that a command is writing just now, or was when it died.
+
+        Verify leaves these out: a line without its leaf is no finding while its writer is at work.
+        """
         pending = set[str]()
         for generation in self.generations():
             for name in list_names(f"{generation.path}/pending"):
@@ -290,7 +321,12 @@ class TrailLog:
         again: bool = False,
     ) -> None:
         """Make a leaf durable, then remember which ends of the trail are left. Raises OSError,
-        NotTakenBack."""
+        NotTakenBack.
+
+        `path` is the whole path of the record, `cited` what the line cites. With `again` the
+        newest 1,024 leaves are searched for it first. A torn leaf, or zeros at the end, are cut
+        off under the lock. The tips are derived, so their file is not synced.
+        """
         with durable.folder(generation.path) as folder:
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | durable.REGULAR
             fd = os.open("leaves", flags, durable.PRIVATE, dir_fd=folder)
@@ -311,6 +347,11 @@ class TrailLog:
                 os.close(fd)
 
     def _move_tips(self, home: str, leaf: Leaf, path: str, cited: dict[str, str]) -> None:
+        """Take what was cited from the tips, and add the new end.
+
+        An open record stays among them, for its end moves: it is cited again once its last line is
+        another one. At most 16 open ones are followed, the newest.
+        """
         tips, seen = _read_tips(home)
         for invocation_id, seal in cited.items():
             tip = tips.get(invocation_id)
@@ -329,6 +370,9 @@ class TrailLog:
         last line.
 
         A line of an open record is on stable storage before it is cited.
+
+        `own` is left out. At most 64 come back, by id; what is left over the next record cites.
+        The keys go to `after_of`, the values to `after`.
         """
         cited: dict[str, str] = {}
         for invocation_id, tip in _read_tips(home)[0].items():
@@ -341,14 +385,21 @@ class TrailLog:
 
 
 def open_log(project: Project) -> TrailLog:
-    """Return the log of a project."""
+    """Return the log of a project.
+
+    Nothing is read or made by that.
+    """
     return TrailLog(project.root, project.git_dir, project.location.place)
 
 
 def write_annex(
     project: Project, records: FileRecordStore, invocation_id: str, name: str, line: bytes
 ) -> str:
-    """Return the path of a new annex file with its one line; durable, and a leaf of the log."""
+    """Return the path of a new annex file with its one line; durable, and a leaf of the log.
+
+    `name` is a new ULID and `line` the sealed line with its LF. Raises FileExistsError,
+    EnvironmentFault WRITE_FAILED.
+    """
     with open_log(project).announce(ANNEX, invocation_id, name) as entry:
         path = records.annex(invocation_id, name, line)
         entry.commit(str(seal_at_end(line)), path)
@@ -405,6 +456,9 @@ class Entry:
         already.
 
         Raises EnvironmentFault WRITE_FAILED; the next command adds it then.
+
+        `seal` is that of the line, and `path` below the root. The pending file goes after the leaf
+        is durable, never before.
         """
         leaf = Leaf(self._kind, self._id, seal)
         try:
@@ -595,7 +649,10 @@ class _WrittenLine(NamedTuple):
 
 def _find_line(root: str, kind: str, invocation_id: str, annex: str) -> _WrittenLine | None:
     """Return (seal, path) of a line that a process wrote before it died, made durable; None where
-    it is not there."""
+    it is not there.
+
+    The record is brought to stable storage first: a leaf must not outlive its line.
+    """
 
     if kind == ANNEX:
         path = f"{layout.annex_folder(invocation_id)}/{annex}.jsonl"
@@ -620,6 +677,7 @@ def _find_line(root: str, kind: str, invocation_id: str, annex: str) -> _Written
 
 
 def _describe_line(line: Line, path: str) -> _WrittenLine | None:
+    """Return what is known of a line that was read; None for one without a seal."""
     fields = line.fields or {}
     at = next((fields[name] for name in ("completed_at", "at", "started_at") if name in fields), "")
     return None if line.seal is None else _WrittenLine(line.seal, path, str(at))

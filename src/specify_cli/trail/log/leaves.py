@@ -2,6 +2,10 @@
 
 for leaf in Generation(home, "1-0e7563e2").read_leaves():
     print(leaf.kind, leaf.invocation_id, leaf.seal)
+
+Every leaf has 98 bytes: the kinds have five letters, padded by nothing, since `start`, `fixed`,
+`close` and `annex` all have. So a leaf's place follows from its number, a torn leaf from the
+file's size, and nobody needs an index.
 """
 
 from __future__ import annotations
@@ -27,7 +31,10 @@ _PIECE = 4096
 
 
 class Leaf(NamedTuple):
-    """One entry of a log: the kind of line, its invocation and its seal."""
+    """One entry of a log: the kind of line, its invocation and its seal.
+
+    `kind` is start, fixed, close or annex; the seal is that of the line it stands for.
+    """
 
     kind: str
     invocation_id: str
@@ -44,7 +51,10 @@ class LogDamagedError(ValueError):
 
 
 def parse_leaf(raw: bytes) -> Leaf:
-    """Return the leaf a line without LF is. Raises LogDamagedError."""
+    """Return the leaf a line without LF is. Raises LogDamagedError.
+
+    `raw` has 97 bytes. Of a damaged one the message shows the first 60.
+    """
     parts = raw.decode("ascii", "replace").split(" ")
     if (
         len(parts) != 3
@@ -57,7 +67,11 @@ def parse_leaf(raw: bytes) -> Leaf:
 
 
 class Generation(NamedTuple):
-    """One log on disk: the folder that holds all of this clone's and its own name there."""
+    """One log on disk: the folder that holds all of this clone's and its own name there.
+
+    `home` is a whole path. A clone begins a new log where the old one may not be continued, and
+    keeps the old one.
+    """
 
     home: str
     name: str
@@ -94,7 +108,10 @@ class Generation(NamedTuple):
         return last, self.number
 
     def read_leaves(self, start: int = 0, count: int | None = None) -> Iterator[Leaf]:
-        """Yield leaves from a number on. Raises LogDamagedError."""
+        """Yield leaves from a number on. Raises LogDamagedError.
+
+        `start` is a number counted from 0; without `count` all that follow.
+        """
         return map(parse_leaf, self.read_lines(start, count))
 
     def read_lines(self, start: int = 0, count: int | None = None) -> Iterator[bytes]:
@@ -107,7 +124,10 @@ class Generation(NamedTuple):
             start, rest = start + _PIECE, rest - _PIECE
 
     def read_bytes(self, offset: int, size: int) -> bytes:
-        """Return bytes of the file of leaves from the leaf of a number on."""
+        """Return bytes of the file of leaves from the leaf of a number on.
+
+        `offset` is in leaves, `size` in bytes. There are none where there is no file.
+        """
         try:
             with durable.folder(self.path) as fd:
                 file = durable.open_regular(fd, "leaves", os.O_RDONLY, f"{self.path}/leaves")
@@ -138,6 +158,7 @@ def measure_leaves(file: int) -> int:
 
 
 def list_names(folder: str) -> list[str]:
+    """Return the names in a folder, sorted, without hidden ones; none where it is no folder."""
     try:
         return sorted(name for name in os.listdir(folder) if not name.startswith("."))
     except (FileNotFoundError, NotADirectoryError):

@@ -7,6 +7,11 @@ verification. [pure]
 
 `read(level, start, count)` returns hashes of 32 bytes each, joined: at level L those of complete
 subtrees of 256**L leaves, as a tile of C2SP tlog-tiles holds them.
+
+The levels make a proof cheap: a root is made of the hashes of complete subtrees. These are stored
+once they are complete and never change, and only the right edge is computed anew. A leaf is hashed
+behind a byte 0 and a node behind a byte 1, so that nobody can pass one off as the other (RFC 6962
+§2.1).
 """
 
 from __future__ import annotations
@@ -33,12 +38,20 @@ def hash_children(left: bytes, right: bytes) -> bytes:
 
 
 def split_hashes(data: bytes) -> list[bytes]:
-    """Return joined hashes one by one."""
+    """Return joined hashes one by one.
+
+    `data` has a multiple of 32 bytes.
+    """
     return [data[at : at + HASH] for at in range(0, len(data), HASH)]
 
 
 def extend(read: Read, size: int, leaves: Iterable[bytes]) -> list[bytearray]:
-    """Return what each level gains when leaf hashes follow a tree of `size` leaves."""
+    """Return what each level gains when leaf hashes follow a tree of `size` leaves.
+
+    `leaves` are hashes, as `hash_leaf` makes them. The answer has a value for each level from 0
+    on, to be written behind what the level holds; levels above it gain nothing. `read` is asked
+    for the beginning of a tile that is completed.
+    """
     gained = [bytearray()]
     sizes = [size]
 
@@ -69,6 +82,9 @@ class Frontier:
     height.
 
     `size` and `peaks` are all of it, from which it can be made again.
+
+    `peaks` are the roots of the complete subtrees from left to right, one for each bit that is set
+    in `size`.
     """
 
     def __init__(self, size: int = 0, peaks: Iterable[bytes] = ()) -> None:
@@ -95,12 +111,18 @@ class Frontier:
 
 
 def compute_root(read: Read, size: int) -> bytes:
-    """Return the root of the first `size` leaves (RFC 6962 §2.1)."""
+    """Return the root of the first `size` leaves (RFC 6962 §2.1).
+
+    Of no leaves it is the SHA-256 of nothing.
+    """
     return _hash_range(read, 0, size) if size else EMPTY_ROOT
 
 
 def prove_inclusion(read: Read, index: int, size: int) -> list[bytes]:
-    """Return the audit path of a leaf, from its sibling to the root's child (RFC 6962 §2.1.1)."""
+    """Return the audit path of a leaf, from its sibling to the root's child (RFC 6962 §2.1.1).
+
+    `index` counts from 0 and is below `size`. The path is empty for a tree of one leaf.
+    """
     start, end, path = 0, size, list[bytes]()
     while end - start > 1:
         middle = start + _split(end - start)
@@ -114,7 +136,10 @@ def prove_inclusion(read: Read, index: int, size: int) -> list[bytes]:
 
 
 def prove_consistency(read: Read, old: int, new: int) -> list[bytes]:
-    """Return the proof that the tree of `new` leaves continues that of `old` (RFC 6962 §2.1.2)."""
+    """Return the proof that the tree of `new` leaves continues that of `old` (RFC 6962 §2.1.2).
+
+    None is needed where `old` is 0 or `new`: then the proof is empty.
+    """
     if not 0 < old < new:
         return []
     start, end, path = 0, new, list[bytes]()
@@ -134,7 +159,10 @@ def prove_consistency(read: Read, old: int, new: int) -> list[bytes]:
 def verify_inclusion(
     leaf: bytes, index: int, size: int, path: Sequence[bytes], root: bytes
 ) -> bool:
-    """Return whether a path leads from a leaf's hash to the root (RFC 9162 §2.1.3.2)."""
+    """Return whether a path leads from a leaf's hash to the root (RFC 9162 §2.1.3.2).
+
+    `leaf` is the hash of the entry. Any input gives an answer, hostile ones False.
+    """
     if not 0 <= index < size:
         return False
     node, last = leaf, size - 1
@@ -154,7 +182,10 @@ def verify_inclusion(
 def verify_consistency(
     old: int, new: int, old_root: bytes, new_root: bytes, path: Sequence[bytes]
 ) -> bool:
-    """Return whether a proof shows that the new tree continues the old one (RFC 9162 §2.1.4.2)."""
+    """Return whether a proof shows that the new tree continues the old one (RFC 9162 §2.1.4.2).
+
+    Any input gives an answer. Equal sizes need equal roots and no path.
+    """
     if not 0 <= old <= new:
         return False
     if old in (0, new):

@@ -5,6 +5,10 @@
     signed_at(signer, checkpoint)                           # None: this key did not sign it
 
 Sources: c2sp.org/signed-note, tlog-checkpoint, tlog-cosignature, tlog-policy, tlog-proof (all v1).
+
+Why two signatures: Ed25519 is what every verifier of today knows, and ML-DSA-44 stays good if
+quantum computers break it. A verifier that knows one of them checks that one; a signature by an
+unknown key is left alone, as the specification has it.
 """
 
 from __future__ import annotations
@@ -35,7 +39,11 @@ class NoteError(ValueError):
 
 class VerifierKey(NamedTuple):
     """A public key with its name: `<name>+<key id>+<base64 of type and key>` (signed-note, verifier
-    keys)."""
+    keys).
+
+    `kind` is one of the signature types above, `public` the raw key. The id is 4 bytes of a digest
+    of all three.
+    """
 
     name: str
     kind: int
@@ -43,6 +51,7 @@ class VerifierKey(NamedTuple):
 
     @property
     def key_id(self) -> bytes:
+        """Return the 4 bytes by which signature lines name the key (signed-note)."""
         return sha256(f"{self.name}\n".encode() + bytes((self.kind,)) + self.public).digest()[:4]
 
     def __str__(self) -> str:
@@ -50,7 +59,10 @@ class VerifierKey(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> VerifierKey:
-        """Return the key a text is. Raises NoteError."""
+        """Return the key a text is. Raises NoteError.
+
+        The id in the text has to fit the key: a typing error in either shows.
+        """
         name, _, rest = text.partition("+")
         key_id, _, encoded = rest.partition("+")
         data = decode(encoded, "a verifier key")
@@ -67,7 +79,10 @@ class VerifierKey(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """One signature line of a note."""
+    """One signature line of a note.
+
+    `value` is what follows the key's id: of a cosignature 8 bytes of time and then the signature.
+    """
 
     name: str
     key_id: bytes
@@ -79,7 +94,11 @@ class Signature(NamedTuple):
 
 class Checkpoint(NamedTuple):
     """A log's state as its owner signed it (tlog-checkpoint): `text` is what the signatures are
-    over."""
+    over.
+
+    `root` has 32 bytes. The text ends in LF; lines behind the third are extensions and signed as
+    well.
+    """
 
     origin: str
     size: int
@@ -93,7 +112,11 @@ class Checkpoint(NamedTuple):
 
 class Proof(NamedTuple):
     """That an entry is in a log (tlog-proof): its number, the path to the checkpoint's root, and
-    extra data."""
+    extra data.
+
+    `extra` is the entry itself (docs/format.md §4, Exports); `path` goes from the leaf's sibling
+    upwards.
+    """
 
     number: int
     path: tuple[bytes, ...]
@@ -115,7 +138,10 @@ class Proof(NamedTuple):
 
 class Policy(NamedTuple):
     """Whom a verifier trusts (tlog-policy): logs, witnesses by name, groups (threshold, members)
-    and the quorum."""
+    and the quorum.
+
+    `groups` may name groups above them; a quorum of `none` asks for no witness at all.
+    """
 
     logs: tuple[VerifierKey, ...]
     witnesses: Mapping[str, VerifierKey]
@@ -123,7 +149,11 @@ class Policy(NamedTuple):
     quorum: str
 
     def is_reached(self, seen: Iterable[str], name: str | None = None) -> bool:
-        """Return whether the witnesses that were seen are the quorum, or the group of a name."""
+        """Return whether the witnesses that were seen are the quorum, or the group of a name.
+
+        `seen` are names of witnesses. `name` is one that the policy defines; parsing has checked
+        that.
+        """
         name = self.quorum if name is None else name
         if name == "none":
             return True
@@ -134,12 +164,19 @@ class Policy(NamedTuple):
 
 
 def encode(data: bytes) -> str:
-    """Return standard base64 (RFC 4648 §4)."""
+    """Return standard base64 (RFC 4648 §4).
+
+    There is no line break in it.
+    """
     return b64encode(data).decode("ascii")
 
 
 def decode(text: str, what: str) -> bytes:
-    """Return the bytes of standard base64 in its one canonical form. Raises NoteError."""
+    """Return the bytes of standard base64 in its one canonical form. Raises NoteError.
+
+    `what` names the text in the error. Blanks, missing padding and set bits behind the end are
+    refused.
+    """
     try:
         data = b64decode(text, validate=True)
     except (Base64Error, ValueError) as error:
@@ -150,12 +187,18 @@ def decode(text: str, what: str) -> bytes:
 
 
 def make_text(origin: str, size: int, root: bytes) -> str:
-    """Return a checkpoint's text, which is what is signed."""
+    """Return a checkpoint's text, which is what is signed.
+
+    `root` has 32 bytes. It has three lines, each with LF, and no extensions.
+    """
     return f"{origin}\n{size}\n{encode(root)}\n"
 
 
 def parse_checkpoint(data: bytes) -> Checkpoint:
-    """Return the checkpoint some bytes are, none of its signatures checked. Raises NoteError."""
+    """Return the checkpoint some bytes are, none of its signatures checked. Raises NoteError.
+
+    `data` has at most 256 KiB. Control characters other than LF are refused.
+    """
     if len(data) > MAX_NOTE:
         raise NoteError(f"a checkpoint has at most {MAX_NOTE} bytes, found {len(data)}")
     try:
@@ -182,7 +225,10 @@ def parse_checkpoint(data: bytes) -> Checkpoint:
 
 
 def parse_signature(line: str) -> Signature:
-    """Return the signature a line with its LF is. Raises NoteError."""
+    """Return the signature a line with its LF is. Raises NoteError.
+
+    A signature of a kind nobody here knows is one, too.
+    """
     words = line.removesuffix("\n").split(" ")
     if len(words) != 3 or words[0] != "—" or _NAME.fullmatch(words[1]) is None:
         raise NoteError(f"expected a signature line, found {line[:60]!r}")
@@ -194,7 +240,11 @@ def parse_signature(line: str) -> Signature:
 
 def sign(key: VerifierKey, text: str, private: Sign, seconds: int) -> Signature:
     """Return the signature of a checkpoint's text; of a cosignature at a time in seconds since
-    1970."""
+    1970.
+
+    `private` makes the raw signature of a message. An Ed25519 note signature has no time, so
+    `seconds` does not count there.
+    """
     if key.kind == ED25519:
         return Signature(key.name, key.key_id, private(text.encode()))
     stamp = seconds.to_bytes(8, "big")
@@ -207,6 +257,9 @@ def signed_at(key: VerifierKey, checkpoint: Checkpoint) -> int | None:
 
     Raises NoteError where a line is this key's and does not verify: then the whole checkpoint is to
     be rejected.
+
+    Where a key signed several times, the last line counts. Raises ImportError without the package
+    cryptography.
     """
     signed = None
     for item in checkpoint.signatures:
@@ -261,7 +314,11 @@ def _is_signed(key: VerifierKey, signature: bytes, message: bytes) -> bool:
 
 
 def parse_proof(data: bytes) -> Proof:
-    """Return the proof some bytes are, nothing of it checked. Raises NoteError."""
+    """Return the proof some bytes are, nothing of it checked. Raises NoteError.
+
+    The form is that of tlog-proof v1: a first line, extra data, the index, hashes, an empty line,
+    a checkpoint.
+    """
     head, blank, note = data.decode("utf-8", "replace").partition("\n\n")
     lines = head.split("\n")
     if not blank or lines.pop(0) != _PROOF:

@@ -28,7 +28,11 @@ _SEGMENT = re.compile(r"([0-9]{1,12})-([0-9]{1,12})\.leaves")
 
 def list_segments(root: str, name: str) -> list[tuple[str, int, int]]:
     """Return (file name, number of its first leaf, number behind its last) of each published piece
-    of a log."""
+    of a log.
+
+    `name` is the log's. They are sorted by number; names of another form are left out. Contents
+    are not looked at.
+    """
     names = list_names(f"{root}/{layout.TRAIL_LOG}/{name}")
     segments = [
         (match[0], int(match[1]), int(match[2]))
@@ -39,7 +43,11 @@ def list_segments(root: str, name: str) -> list[tuple[str, int, int]]:
 
 
 def publish_leaves(root: str, generation: Generation) -> None:
-    """Publish the leaves of a log that this branch does not hold yet. Raises OSError."""
+    """Publish the leaves of a log that this branch does not hold yet. Raises OSError.
+
+    Each piece has at most 100,000 leaves and is durable, mode 0644. What is published already is
+    not written again.
+    """
     start, size = 0, generation.count_leaves()
     for _, first, end in list_segments(root, generation.name):
         if first <= start:
@@ -56,13 +64,20 @@ def publish_leaves(root: str, generation: Generation) -> None:
 
 
 def publish_checkpoint(root: str, generation: Generation, size: int, note: bytes) -> None:
-    """Publish a signed state of a log and the leaves it is of. Raises OSError."""
+    """Publish a signed state of a log and the leaves it is of. Raises OSError.
+
+    `note` is the checkpoint's bytes and `size` its number of leaves. The leaves come first: a
+    state without them proves nothing.
+    """
     publish_leaves(root, generation)
     _publish(root, generation, f"{size}-{sha256(note).hexdigest()[:8]}.checkpoint", note)
 
 
 def publish_file(root: str, generation: Generation, kind: str, data: bytes) -> None:
-    """Publish a file of a log under a name that is unique to its content. Raises OSError."""
+    """Publish a file of a log under a name that is unique to its content. Raises OSError.
+
+    `kind` is the name's ending, such as `enrolled`.
+    """
     _publish(root, generation, f"{sha256(data).hexdigest()[:16]}.{kind}", data)
 
 

@@ -12,6 +12,12 @@ Beside the leaves of a log lie
 
 Nothing is signed before the leaves were synced and read back from the disk, and never two roots for
 one size.
+
+A log must never show two faces. Two things could make it: signing leaves that a power cut then
+takes back, and going on with a log that was restored from a backup. Against the first the leaves
+are synced and read back past the system's memory. Against the second a copy of each signed state
+lies in the work tree, which a backup of the git directory does not reach: a log that does not
+continue it is not continued at all, and a new one begins under keys of its own.
 """
 
 from __future__ import annotations
@@ -58,7 +64,10 @@ class LevelFiles:
         self._generation = generation
 
     def read(self, level: int, start: int, count: int) -> bytes:
-        """Return hashes of a level. Raises StoredDataError LOG_DAMAGED where they are not there."""
+        """Return hashes of a level. Raises StoredDataError LOG_DAMAGED where they are not there.
+
+        `start` and `count` are in hashes of 32 bytes, which is what `merkle` asks for.
+        """
         data = b""
         try:
             with durable.folder(self._generation.path) as fd:
@@ -79,7 +88,11 @@ class LevelFiles:
 
     def extend(self, size: int) -> None:
         """Bring the levels up to `size` leaves, which are read back from the disk; under the lock
-        of level 0."""
+        of level 0.
+
+        What does not fit the leaves is made anew from the first one. Raises OSError,
+        StoredDataError LOG_DAMAGED.
+        """
         path = self._generation.path
         with durable.folder(path) as folder:
             flags = os.O_RDWR | os.O_CREAT | durable.REGULAR
@@ -151,7 +164,10 @@ class LevelFiles:
 
 
 class Logged(NamedTuple):
-    """One leaf of a log that a checkpoint covers, with its proof."""
+    """One leaf of a log that a checkpoint covers, with its proof.
+
+    `kind` is that of the leaf. The proof's extra data is the leaf's entry.
+    """
 
     kind: str
     invocation_id: str
@@ -166,6 +182,9 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
     A log that does not continue a state of which the work tree has a copy was restored: a new one
     begins, with keys of its own, whose first leaves are those that the restored one had not signed.
     Raises InvocationError.
+
+    `clock` is in ns. The checkpoint is durable, and a committed trail has it published. The codes
+    are NOTHING_LOGGED, EXTRA_MISSING, LOG_DAMAGED, NOT_OURS and WRITE_FAILED.
     """
     require_cryptography()
     log = open_log(project)
@@ -211,7 +230,10 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
 
 def keep_checkpoint(project: Project, generation: Generation, checkpoint: Checkpoint) -> None:
     """Keep a checkpoint as the newest of a log, and a copy in the work tree, by which a restored
-    log is noticed."""
+    log is noticed.
+
+    Both are durable on return; a committed trail has it published as well. Raises OSError.
+    """
     data = str(checkpoint).encode()
     with durable.folder(generation.path) as fd:
         durable.replace(fd, "checkpoint", data, durable.PRIVATE)
@@ -223,7 +245,10 @@ def keep_checkpoint(project: Project, generation: Generation, checkpoint: Checkp
 
 def read_checkpoint(generation: Generation) -> Checkpoint | None:
     """Return the newest checkpoint of a log. Raises StoredDataError LOG_DAMAGED where there is
-    another thing."""
+    another thing.
+
+    None where none was signed. Its signatures are not checked.
+    """
     try:
         return parse_checkpoint(durable.read_below(generation.path, "checkpoint", MAX_NOTE))
     except FileNotFoundError:
@@ -233,7 +258,10 @@ def read_checkpoint(generation: Generation) -> Checkpoint | None:
 
 
 def find_signed(project: Project, checkpoint: Checkpoint) -> Generation:
-    """Return the log of this clone that a checkpoint is a state of."""
+    """Return the log of this clone that a checkpoint is a state of.
+
+    Raises StopIteration where this clone has no such log: the checkpoint has to be one of its own.
+    """
     return next(
         item
         for item in open_log(project).generations()
@@ -243,7 +271,11 @@ def find_signed(project: Project, checkpoint: Checkpoint) -> Generation:
 
 def prove(generation: Generation, invocation_ids: Set[str]) -> Iterator[Logged]:
     """Yield the leaves of some invocations that the newest checkpoint covers, each with its
-    proof."""
+    proof.
+
+    They come in the order of the log. What was added behind the checkpoint is left out. Raises
+    StoredDataError LOG_DAMAGED.
+    """
     checkpoint = read_checkpoint(generation)
     if checkpoint is None:
         return
@@ -263,6 +295,8 @@ def read_keys(generation: Generation) -> list[tuple[VerifierKey, Sign]]:
     """Return the keys of a log with what signs by them; none before its first checkpoint.
 
     Raises StoredDataError NOT_OURS, LOG_DAMAGED, CallerError EXTRA_MISSING.
+
+    The file must be this user's own and closed to others.
     """
     data = (
         durable.read_own(generation.path, "key", _MAX_KEY, closed=0o077)
