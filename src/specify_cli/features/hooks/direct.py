@@ -12,6 +12,7 @@ import time
 from doctrine.git import find_worktree
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
+from specify_cli.brought import read_brought
 from specify_cli.features.hooks.payload.values import HookEvent, HookInput
 from specify_cli.invocation.bindings import binding_of, digest_of_names
 from specify_cli.invocation.events.event_body import (
@@ -168,7 +169,7 @@ def _read_limits(at: Site) -> tuple[Mapping[str, str], RuleSet]:
     plain = _read_plain_modes(at.root)
     if plain is not None:
         accepted = read_accepted(at.git_dir, _find_location(at.root)) or DEFAULTS
-        if not accepted.rules:
+        if not accepted.rules and not read_brought().masks:
             stated = {side: mode for key, mode in plain.items() for side in CAPTURE_SIDES[key]}
             protections, _ = resolve_protections(Protections(capture=stated), accepted)
             return protections.capture, shipped_rule_set()

@@ -1,0 +1,43 @@
+"""A masking rule that an installed package brings holds for what hooks record, too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from specify_cli.brought import find_cache, read_brought, read_stamp
+from specify_cli.features.hooks.handler import run_hook
+from support import run_main
+
+BADGE = "BADGE-123456"
+
+
+@pytest.fixture(autouse=True)
+def _brought(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the kernel keeps of a package that brings a rule."""
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    path = Path(str(find_cache()))
+    path.parent.mkdir(parents=True)
+    kept: dict[str, object] = {"stamp": read_stamp(), "sources": {}, "broken": {}, "tables": None, "backends": []}
+    path.write_text(json.dumps({**kept, "masks": [["acme-badge", "BADGE-[0-9]{6}"]]}))
+    path.chmod(0o600)
+
+
+def test_a_brought_rule_masks_what_a_hook_tells(chartered: Path, home: Path) -> None:
+    def tell(event: str, **payload: object) -> None:
+        body = {"hook_event_name": event, "session_id": "s1", "cwd": str(chartered), **payload}
+        run_hook("claude-code", json.dumps(body).encode(), str(chartered), str(home))
+
+    env = {"CLAUDE_CODE_SESSION_ID": "s1"}
+    began = run_main(("do", f"fix the login of {BADGE}", "--json"), cwd=chartered, home=home, stdin=b"", env=env)
+    call = {"tool_name": "Bash", "tool_use_id": "t1", "tool_input": {"command": f"grep {BADGE} a.py"}}
+    tell("PreToolUse", **call)
+    tell("PostToolUse", **call, tool_response={"stdout": f"a.py: {BADGE}", "stderr": ""})
+    text = (chartered / began.json()["record_path"]).read_text()
+
+    assert read_brought().masks == (("acme-badge", "BADGE-[0-9]{6}"),)
+    assert '"event":"tool_result"' in text
+    assert BADGE not in text and text.count("⟦acme-badge⟧") >= 3
