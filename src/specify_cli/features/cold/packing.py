@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from doctrine import os
@@ -327,10 +328,16 @@ def _remove_records(root: str, records: Iterable[Place], archive: Archive) -> No
 
 
 def _remove_objects(root: str, names: Iterable[str]) -> None:
-    for name in names:
-        shard, rest = layout.object_parts(name)
+    """Remove objects durably.
+
+    ext4 with data=writeback gives the blocks of a removed file to the next one at once: until the
+    removal is durable, a power cut would bring the name back with another file's bytes.
+    """
+    for shard, group in groupby(sorted(names), key=lambda name: name[:2]):
         with durable.folder(root, f"{layout.OBJECTS}/{shard}") as fd:
-            os.unlink(rest, dir_fd=fd)
+            for name in group:
+                os.unlink(layout.object_parts(name)[1], dir_fd=fd)
+            os.fsync(fd)
 
 
 def unpack_month(root: str, month: str) -> int:
