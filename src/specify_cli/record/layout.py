@@ -98,6 +98,12 @@ def object_parts(digest: str) -> tuple[str, str]:
     return digest[:2], digest[2:]
 
 
+def object_path(digest: str, folder: str = OBJECTS) -> str:
+    """Return the path of an object below a project, in OBJECTS or LOCAL_OBJECTS. Raises PathError
+    as `object_parts` does."""
+    return "/".join((folder, *object_parts(digest)))
+
+
 def trail_folder(invocation_id: str) -> str:
     """Return `.kittify/trail/<YYYY-MM>`: the month of the invocation's own time, so its id gives
     the path.

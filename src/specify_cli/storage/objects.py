@@ -158,9 +158,9 @@ class FileObjectStore:
 
         Its bytes are hashed: no cached answer is trusted.
         """
-        shard, rest = layout.object_parts(name)
+        path = f"{self.root}/{layout.object_path(name, self.folder)}"
         try:
-            fd = os.open(f"{self.root}/{self.folder}/{shard}/{rest}", os.O_RDONLY | durable.REGULAR)
+            fd = os.open(path, os.O_RDONLY | durable.REGULAR)
         except OSError:
             return None
         try:
@@ -184,10 +184,9 @@ class FileObjectStore:
         """
         if not is_digest(digest):
             raise missing(digest)  # a record can name anything
-        shard, rest = layout.object_parts(digest)
         altered: StoredDataError | None = None
         for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
-            path = f"{folder}/{shard}/{rest}"
+            path = layout.object_path(digest, folder)
             try:
                 return check_object(digest, durable.read_below(self.root, path, MAX_OBJECT))
             except FileNotFoundError:
@@ -240,15 +239,13 @@ class FileObjectStore:
         """
         if not is_digest(digest):
             return None
-        shard, rest = layout.object_parts(digest)
         for folder in (
             layout.LOCAL_OBJECTS,
             *([layout.OBJECTS] if field in ("file", "governance_context_hash") else []),
         ):
             try:
-                reason = durable.read_below(
-                    self.root, f"{folder}/{shard}/{rest}{layout.WITHHELD}", _WHY_BYTES
-                )
+                path = layout.object_path(digest, folder) + layout.WITHHELD
+                reason = durable.read_below(self.root, path, _WHY_BYTES)
             except (OSError, InvocationError):
                 continue
             return reason[:_WHY_BYTES].decode("utf-8", "replace")

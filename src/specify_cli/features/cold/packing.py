@@ -127,9 +127,9 @@ def _pack_month(root: str, month: Month, of: _Sorted) -> Packed:
     if not records:
         return Packed(month.month, 0, 0, stay, 0, month.packed_bytes)
     names = [digest for digest, owner in sorted(of.owners.items()) if owner == month.month]
-    names = [name for name in names if os.path.isfile(f"{root}/{_locate_object(name)}")]
+    names = [name for name in names if os.path.isfile(f"{root}/{layout.object_path(name)}")]
     before = sum(os.lstat(f"{root}/{place.path}").st_size for place in records)
-    before += sum(os.lstat(f"{root}/{_locate_object(name)}").st_size for name in names)
+    before += sum(os.lstat(f"{root}/{layout.object_path(name)}").st_size for name in names)
     _write_archive(root, month.month, _collect(root, month.month, records, names))
     archive = open_month(root, month.month)
     assert archive is not None
@@ -208,11 +208,6 @@ def _list_annexed(root: str) -> Iterator[set[str]]:
         for _, data in files:
             fields = open_line(data.rstrip(b"\n")).fields if isinstance(data, bytes) else None
             yield {item.digest for item in named_objects(fields or {}, None, 0)}
-
-
-def _locate_object(digest: str) -> str:
-    shard, rest = layout.object_parts(digest)
-    return f"{layout.OBJECTS}/{shard}/{rest}"
 
 
 def _collect(root: str, month: str, records: Iterable[Place], objects: Iterable[str]) -> Tables:

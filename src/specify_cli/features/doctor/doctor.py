@@ -383,12 +383,12 @@ def _suggest_next(project: Project, report: RecordReport, finding: findings.Find
         finding.code in ("OBJECT_MISSING", "OBJECT_ALTERED", "SNAPSHOT_INVALID")
         and named is not None
     ):
-        shard, rest = layout.object_parts(named.group())
+        digest = named.group()
         if project.config.trail == "committed" and report.status != "open":
-            path = f"{layout.OBJECTS}/{shard}/{rest}"
+            path = layout.object_path(digest)
             return f"git checkout -- {path}  (or take it from the clone that wrote it)"
         folder = layout.LOCAL_OBJECTS if project.config.trail == "committed" else layout.OBJECTS
-        path = f"{folder}/{shard}/{rest}"
+        path = layout.object_path(digest, folder)
         return (
             f"copy {path} from a backup of this clone; a `do` under the same rules writes "
             "what they share anew"

@@ -207,10 +207,9 @@ def measure_objects(project: Project, objects: Iterable[str]) -> int:
     """Return how many bytes some objects take here."""
     freed = 0
     for digest in objects:
-        shard, rest = layout.object_parts(digest)
         for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
             try:
-                freed += os.stat(f"{project.root}/{folder}/{shard}/{rest}").st_size
+                freed += os.stat(f"{project.root}/{layout.object_path(digest, folder)}").st_size
             except FileNotFoundError:
                 continue
     return freed

@@ -142,8 +142,7 @@ def export(
     for part in parts:
         files |= {part.path: part.data, **part.annexes}
     for name, content in contents.items():
-        shard, rest = layout.object_parts(name)
-        files[f"{layout.OBJECTS}/{shard}/{rest}"] = content
+        files[layout.object_path(name)] = content
     if prove is not None:
         annexed = {
             seal_at_end(data)

@@ -267,7 +267,7 @@ def open_copies(root: str, names: Sequence[str], keys: Keys) -> tuple[str, ...]:
         if key is None or not isinstance(sealed, dict) or sealed.get("key") != name_key(key):
             continue
         named = str(sealed.get("object"))
-        path = name_object(named) if is_digest(named) else ""
+        path = layout.object_path(named) if is_digest(named) else ""
         content = _open_object(f"{root}/{path}", key, invocation_id)
         if content is None:
             raise StoredDataError(
@@ -281,18 +281,12 @@ def open_copies(root: str, names: Sequence[str], keys: Keys) -> tuple[str, ...]:
             if invocation_id in path and not path.startswith(f"{layout.OBJECTS}/"):
                 _restore(root, path, content["lines"])
         for digest, text in content["objects"].items():
-            path = name_object(digest)
+            path = layout.object_path(digest)
             os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
             _write_file(root, path, base64.b64decode(text))
             found.add(path)
         os.unlink(f"{root}/{name}")
     return tuple(sorted(found))
-
-
-def name_object(digest: str) -> str:
-    """Return the path of an object below a project."""
-    shard, rest = layout.object_parts(digest)
-    return f"{layout.OBJECTS}/{shard}/{rest}"
 
 
 def _open_object(path: str, key: bytes, invocation_id: str) -> dict[str, dict[str, str]] | None:
