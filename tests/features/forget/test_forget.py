@@ -509,3 +509,27 @@ def test_no_hash_of_a_later_state_confirms_a_guess_at_an_output(cli: Cli, projec
     assert done.code == 0
     assert checkpoint["erased"]["members"] == ["state_hash"]
     assert [cli("invocations", *rest, one).code for rest in (("verify",), ("show",), ("state",))] == [0, 0, 0]
+
+
+def test_a_line_that_lost_a_member_before_loses_the_hash_of_its_state_too(cli: Cli, project: Path) -> None:
+    executor = ProfileInvocationExecutor(project)
+    one = executor.invoke("fix the login test").invocation_id
+    step = {"step": "s", "ordinal": 1, "step_type": "t"}
+    executor.record(
+        one,
+        [
+            ("step_started", {**step, "input": "x"}),
+            ("step_completed", {**step, "decision": "PASS", "output": "zoe.quill"}),
+        ],
+    )
+    executor.commit(one, "kim.lark")
+    first = cli("forget", "--subject", "kim.lark", "--yes")
+    second = cli("forget", "--subject", "zoe.quill", "--yes")
+    lines = [json.loads(line) for line in record_of(project, one).read_bytes().splitlines()]
+    (checkpoint,) = [line for line in lines if line["event"] == "checkpoint"]
+    verified = cli("invocations", "verify", one)
+
+    assert (first.code, second.code) == (0, 0)
+    assert checkpoint["erased"]["members"] == ["label", "state_hash"]
+    assert "ERASURE_UNPROVEN" not in verified.out
+    assert verified.code == 0

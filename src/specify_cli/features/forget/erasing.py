@@ -37,7 +37,8 @@ from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import split_lines
-from specify_cli.record.seal import SEAL_LENGTH, erase_members, open_line
+from specify_cli.record.seal import erase_members, open_line
+from specify_cli.record.verifying.erasures import make_row
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import write_annex
@@ -115,9 +116,7 @@ def _compose(
     for _, raw in split_lines(b"".join((data[: data.rfind(b"\n") + 1], *said.values()))):
         seal = open_line(raw).seal
         if seal is not None and seal in plan.lines:
-            seq, members = plan.lines[seal]
-            digest = sha256(_erase(raw, plan.lines, salts)[:-SEAL_LENGTH]).hexdigest()
-            rows.append({"seq": seq, "seal": seal, "members": list(members), "digest": digest})
+            rows.append(make_row(open_line(_erase(raw, plan.lines, salts)[:-1])))
     content = {"event": "erased", "lines": rows, "objects": sorted(named & set(plan.objects))}
     line = compose_order(first.place, data, content, order, now)
     return {

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from doctrine.text import count, say
 from specify_cli.record.findings import ErasedLine, RecordReport, finding
-from specify_cli.record.seal import is_digest
+from specify_cli.record.seal import Line, erased_members, is_digest
 
 
 class Row(NamedTuple):
@@ -48,6 +48,21 @@ def read_rows(fields: Mapping[str, object]) -> tuple[Row, ...] | None:
             return None
         rows.append(Row(seq, str(item["seal"]), tuple(map(str, members)), str(item["digest"])))
     return tuple(rows)
+
+
+def make_row(left: Line) -> dict[str, object]:
+    """Return what an annex says of a line as an erasure left it: a row that `read_rows` reads.
+
+    All of its members that are missing are named, those that an erasure of before took with them:
+    an annex proves a line only where it names exactly those.
+    """
+    fields = left.fields or {}
+    return {
+        "seq": fields.get("seq"),
+        "seal": left.seal,
+        "members": list(erased_members(fields)),
+        "digest": left.digest,
+    }
 
 
 def judge_erasures(
