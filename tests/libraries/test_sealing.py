@@ -18,6 +18,7 @@ from specify_cli.record import layout
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import Body
 from support import Cli, accept, git
 from trails import codes, load, make_repository, sign, verify
@@ -70,7 +71,7 @@ def test_what_this_version_does_not_know_leaves_encrypted(sealed: tuple[Path, st
     strange: Body = {"event": "glossary_checked", "at": at, "text": NAME}
     known: Body = {"event": "error", "at": at, "error_code": "E1", "message": "", "severity": "error", "who": NAME}
     lines, _ = chain(genesis_tip(), one, [{"event": "started", "started_at": at}, strange, known])
-    copy = seal_copy(place, lines, {}, FileObjectStore(str(root)), Keys(project.git_dir))
+    copy = seal_copy(place, lines, {}, Reach(FileObjectStore(str(root))), Keys(project.git_dir))
 
     assert NAME.encode() in lines
     assert NAME.encode() not in copy.data

@@ -64,7 +64,7 @@ class Reach:
     """
 
     def __init__(self, objects: ObjectStore) -> None:
-        self._objects = objects
+        self.objects = objects
         self._known: dict[tuple[str, str], _Inspection] = {}
 
     def of(self, named: Iterable[NamedObject]) -> Iterator[Reached]:
@@ -103,11 +103,11 @@ class Reach:
 
     def _read(self, digest: str, field: str) -> _Inspection:
         try:
-            data = self._objects.get(digest)
+            data = self.objects.get(digest)
         except InvocationError as error:
             if error.code != "OBJECT_MISSING":
                 return _Inspection("OBJECT_ALTERED", None)
-            why = self._objects.why_withheld(digest, field)
+            why = self.objects.why_withheld(digest, field)
             return _Inspection("OBJECT_MISSING" if why is None else "WITHHELD", None, (), why)
         if field == "shipped":
             return _Inspection(None, bundle_entries(data))

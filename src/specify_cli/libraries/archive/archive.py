@@ -241,7 +241,7 @@ class Leaving:
         if self._search is None or not project.config.is_sealed:
             return data, SealedCopy(b"", annexes, frozenset(), {})
         whole, keys = data.read(0, data.size), Keys(project.git_dir)
-        copy = seal_copy(place, whole, annexes, self._objects, keys)
+        copy = seal_copy(place, whole, annexes, self.reach, keys)
         return Held(reader_of(copy.data), len(copy.data)), copy
 
     def compose_part(self, place: Place) -> Part:

@@ -1,7 +1,7 @@
 """Copies that only a key opens: what people and tools said leaves a project encrypted
 (docs/capture.md#copies-that-only-a-key-opens).
 
-    copy = seal_copy(place, data, annexes, objects, Keys(project.git_dir))
+    copy = seal_copy(place, data, annexes, reach, Keys(project.git_dir))
     names = open_copies(root, names, Keys(project.git_dir))       # of an archive that was unpacked
 
 A copy is the record with what was said taken out of its lines as an erasure does
@@ -30,10 +30,10 @@ from specify_cli.libraries.archive.orders import place_order
 from specify_cli.libraries.words.said import list_said, list_unknown
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid
-from specify_cli.record.record import split_lines
-from specify_cli.record.seal import SEAL_LENGTH, erase_members, is_digest, open_line, seal_line
+from specify_cli.record.record import whole_lines
+from specify_cli.record.seal import erase_members, is_digest, open_line, seal_line
+from specify_cli.record.verifying.erasures import make_row
 from specify_cli.record.verifying.named_objects import named_objects
-from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class SealedCopy(NamedTuple):
 
 
 def seal_copy(
-    place: Place, data: bytes, annexes: Mapping[str, bytes], objects: FileObjectStore, keys: Keys
+    place: Place, data: bytes, annexes: Mapping[str, bytes], reach: Reach, keys: Keys
 ) -> SealedCopy:
     """Return the copy of a record with these bytes and annexes.
 
@@ -159,36 +159,37 @@ def seal_copy(
     left before and changes nothing of them. Raises as `Keys.make` does, and StoredDataError
     RECORD_DAMAGED.
     """
-    key = keys.make(place.invocation_id)
+    key, order = keys.make(place.invocation_id), place_order(place, data, {})
     copied, made, sealed = dict[str, bytes](), dict[str, bytes](), dict[str, bytes]()
     for path, content in {place.path: data, **annexes}.items():
         taken = _Taken(key)
-        copied[path] = b"".join(map(taken.seal, _iter_whole(content)))
+        copied[path] = b"".join(map(taken.seal, whole_lines(content)))
         if taken.lines:
-            ciphertext = _encrypt(taken, key, place.invocation_id, objects)
+            ciphertext = _encrypt(taken, key, place.invocation_id, reach)
             name = sha256(ciphertext).hexdigest()
-            annex = _make_annex(place, data, taken, name, key)
+            annex = _make_annex(order, taken, name, key)
             made[_name_annex(annex, key, name)] = seal_line(annex)
             sealed[name] = ciphertext
     record = copied.pop(place.path)
     return SealedCopy(record, {**copied, **made}, frozenset(made), sealed)
 
 
-def _encrypt(taken: _Taken, key: bytes, invocation_id: str, objects: FileObjectStore) -> bytes:
+def _encrypt(taken: _Taken, key: bytes, invocation_id: str, reach: Reach) -> bytes:
     """Return what was taken, with the objects that only it leads to, as the text of an object."""
-    reach = Reach(objects)
     kept = {item.digest for item in reach.of(taken.left)}
     gone = {item.digest for item in reach.of(taken.named) if item.code is None} - kept
     content = {
         "lines": taken.lines,
-        "objects": {name: base64.b64encode(objects.get(name)).decode() for name in sorted(gone)},
+        "objects": {
+            name: base64.b64encode(reach.objects.get(name)).decode() for name in sorted(gone)
+        },
     }
     plain = zlib.compress(json.dumps(content, sort_keys=True).encode(), 9)
     return base64.b64encode(_cipher(key).encrypt(plain, [_COPY, invocation_id.encode()]))
 
 
 def _make_annex(
-    place: Place, data: bytes, taken: _Taken, name: str, key: bytes
+    order: Mapping[str, object], taken: _Taken, name: str, key: bytes
 ) -> dict[str, object]:
     """Return the members of the annex that says what was taken and where it is."""
     content = {
@@ -201,8 +202,7 @@ def _make_annex(
         "reason": f"it left encrypted; the clone with the key {name_key(key)} can open it",
         "sealed": {"key": name_key(key), "object": name},
     }
-    annex = place_order(place, data, content)
-    return annex | {"at": max(taken.newest, str(annex["at"]))}
+    return {**order, **content, "at": max(taken.newest, str(order["at"]))}
 
 
 def _name_annex(annex: Mapping[str, object], key: bytes, name: str) -> str:
@@ -242,12 +242,7 @@ class _Taken:
         self.left += named_objects(left.fields or {}, None, 0)
         self.lines[line.seal] = raw.decode()
         self.newest = max(self.newest, str(fields.get("at", "")))
-        digest = sha256(copy[:-SEAL_LENGTH]).hexdigest()
-        gone = (left.fields or {})["erased"]
-        assert isinstance(gone, dict)
-        self.rows.append(
-            {"seq": seq, "seal": line.seal, "members": gone["members"], "digest": digest}
-        )
+        self.rows.append(make_row(left))
         return copy
 
 
@@ -306,7 +301,7 @@ def _open_object(path: str, key: bytes, invocation_id: str) -> dict[str, dict[st
 def _restore(root: str, path: str, lines: Mapping[str, str]) -> None:
     """Write a record's file, or an annex, with its lines as they were: each has the seal it had."""
     before = _read_file(root, path)
-    after = b"".join(_restore_lines(_iter_whole(before), lines))
+    after = b"".join(_restore_lines(whole_lines(before), lines))
     if after != before:
         _write_file(root, path, after)
 
@@ -316,13 +311,6 @@ def _restore_lines(raws: Iterable[bytes], lines: Mapping[str, str]) -> Iterator[
         text = lines.get(str(open_line(raw.removesuffix(b"\n")).seal), "")
         whole = open_line(text.encode().removesuffix(b"\n"))
         yield text.encode() if text and not whole.problems and whole.seal in lines else raw
-
-
-def _iter_whole(data: bytes) -> Iterator[bytes]:
-    """Yield the lines of a file with what ends each, and what follows the last LF."""
-    for _, raw in split_lines(data):
-        yield raw + b"\n"
-    yield data[data.rfind(b"\n") + 1 :]
 
 
 def _read_file(root: str, name: str) -> bytes:
