@@ -64,9 +64,9 @@ REFUSED = {
 }
 # They go on until they are stopped; tests of their own run them.
 ENDLESS = ("--follow", "collector serve", "spec-kitty view")
-# Whether a shell runs it: the first of each command, and what a shell has a part in.
+# Whether a shell runs it: what a shell has a part in. All of them run in processes in tests/docs/test_bare_install.py.
 EXAMPLES = {
-    example: example == command.examples[0] or bool(re.search(r"[|<>&;*?$~]|^(?!spec-kitty )", example))
+    example: bool(re.search(r"[|<>&;*?$~]|^(?!spec-kitty )", example))
     for command in list_commands()
     for example in command.examples
     if not any(word in example for word in ENDLESS)

@@ -8,6 +8,7 @@ pass, and no help, schema or completion names it. `--quick` runs what stands in 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import shutil
@@ -71,6 +72,10 @@ def copy_without(gone: list[str], folder: Path) -> None:
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target)
+            bytecode = importlib.util.cache_from_source(str(ROOT / name)) if name.endswith(".py") else ""
+            if os.path.exists(bytecode):  # it holds for a source of the same size and time, wherever that lies
+                (target.parent / "__pycache__").mkdir(exist_ok=True)
+                shutil.copy2(bytecode, target.parent / "__pycache__")
     shutil.copy2(ROOT / "src/doctrine/compiled.json", folder / "src/doctrine/compiled.json")
     # Tests of a checkout ask git about it.
     subprocess.run(["git", "init", "-q", "."], cwd=folder, check=True)

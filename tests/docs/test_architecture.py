@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,15 +31,22 @@ def _module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-MODULES = {_module_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
+@functools.cache
+def _parse_modules() -> dict[str, ast.Module]:
+    return {_module_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
 
 
-def _read_texts() -> Iterator[tuple[str, str]]:
+@functools.cache
+def _read_texts() -> tuple[tuple[str, str], ...]:
+    return tuple(_list_texts())
+
+
+def _list_texts() -> Iterator[tuple[str, str]]:
     """Yield what is read by people and names code: the pages, and every docstring of the sources."""
     for name in PAGES:
         # What stands in a block of code is run by tests of its own, or made up.
         yield name, re.sub(r"^```.*?^```", "", (ROOT / name).read_text(encoding="utf-8"), flags=re.M | re.S)
-    for module, tree in MODULES.items():
+    for module, tree in _parse_modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 text = ast.get_docstring(node)
@@ -64,10 +72,10 @@ def _is_stale(name: str) -> bool:
     parts = name.split(".")
     for size in range(len(parts), 0, -1):
         prefix = ".".join(parts[:size])
-        found = [module for module in MODULES if f".{module}".endswith(f".{prefix}")]
+        found = [module for module in _parse_modules() if f".{module}".endswith(f".{prefix}")]
         if found:
             rest = parts[size:]
-            return bool(rest) and not any(set(rest) <= _list_names(MODULES[module]) for module in found)
+            return bool(rest) and not any(set(rest) <= _list_names(_parse_modules()[module]) for module in found)
     return False
 
 
@@ -107,7 +115,7 @@ def test_the_functions_of_the_walk_are_in_the_files_it_names() -> None:
     pairs = re.findall(r"`([\w.]+)`\s+in\s+`(?:src/)?([\w/]+)\.py`", text)
     wrong = []
     for name, path in pairs:
-        found = [tree for module, tree in MODULES.items() if f".{module}".endswith("." + path.replace("/", "."))]
+        found = [tree for module, tree in _parse_modules().items() if f".{module}".endswith("." + path.replace("/", "."))]
         if len(found) != 1 or not set(name.split(".")) <= _list_names(found[0]):
             wrong.append((name, path))
 

@@ -82,15 +82,15 @@ def _read_sources(path: str, name: str) -> dict[str, object]:
         try:
             with open(file, encoding="utf-8") as source:
                 text = source.read()
-            tree = ast.parse(text)
+            is_package = os.path.basename(file) == "__init__.py"
+            imports = _list_imports(text, module if is_package else module.rpartition(".")[0])
         except (OSError, UnicodeDecodeError, SyntaxError):
             continue
         if file == path:
             sources[""] = text
         else:
             sources[os.path.relpath(file, base)] = digest(text.encode())
-        is_package = os.path.basename(file) == "__init__.py"
-        for imported in _list_imports(tree, module if is_package else module.rpartition(".")[0]):
+        for imported in imports:
             stem = os.path.join(base, *imported.split("."))
             for candidate in (f"{stem}.py", os.path.join(stem, "__init__.py")):
                 is_ours = f"{imported}.".startswith(top) and candidate not in known
@@ -100,8 +100,16 @@ def _read_sources(path: str, name: str) -> dict[str, object]:
     return sources
 
 
-def _list_imports(tree: ast.AST, package: str) -> Iterator[str]:
-    """Yield every module that a source may import, by its full name."""
+@functools.lru_cache(512)
+def _list_imports(text: str, package: str) -> tuple[str, ...]:
+    """Return every module that a source may import, by its full name. Raises SyntaxError.
+
+    A process that opens many runs parses each source once.
+    """
+    return tuple(_walk_imports(ast.parse(text), package))
+
+
+def _walk_imports(tree: ast.AST, package: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
