@@ -17,7 +17,7 @@ from specify_cli.features.cold.packing import pack_months, survey, unpack_month
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
-from support import Cli, accept, git, valid
+from support import CHARTER, Cli, accept, git, valid
 
 DAY = 86_400_000_000_000
 # In the middle of September and October 2026, in nanoseconds.
@@ -39,18 +39,30 @@ def record(root: Path, home: Path, at: int, request: str, *, close: bool = True)
     return run
 
 
-@pytest.fixture
-def months(chartered: Path, home: Path) -> Path:
-    """Return a project with closed records of September and October, and an open one of October."""
-    git(chartered, "init", "-q")
-    (chartered / ".kittify/config.yaml").write_text("audit:\n  capture_tool_io: full\n")
-    accept(chartered)
+@pytest.fixture(scope="module")
+def made(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with closed records of September and October, and an open one of October, to copy from."""
+    folder = tmp_path_factory.mktemp("months")
+    root, home = Path(shutil.copytree(repository, folder / "project")), folder / "home"
+    (root / ".kittify/charter").mkdir(parents=True)
+    (root / ".kittify/charter/charter.md").write_text(CHARTER, encoding="utf-8")
+    (root / ".kittify/config.yaml").write_text("audit:\n  capture_tool_io: full\n")
+    accept(root)
     for number in range(12):
-        record(chartered, home, SEPTEMBER + number * DAY // 24, f"fix the login test {number}")
+        record(root, home, SEPTEMBER + number * DAY // 24, f"fix the login test {number}")
     for number in range(3):
-        record(chartered, home, OCTOBER + number * DAY // 24, f"review the parser {number}")
-    record(chartered, home, OCTOBER + DAY, "fix what stays open", close=False)
-    return chartered
+        record(root, home, OCTOBER + number * DAY // 24, f"review the parser {number}")
+    record(root, home, OCTOBER + DAY, "fix what stays open", close=False)
+    return root
+
+
+@pytest.fixture
+def months(made: Path, project: Path) -> Path:
+    """The same in a project of the test's own, whose config a person accepted there."""
+    shutil.rmtree(project)
+    shutil.copytree(made, project, symlinks=True)
+    accept(project)
+    return project
 
 
 def read_project(root: Path, home: Path) -> Project:

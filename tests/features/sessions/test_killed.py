@@ -75,7 +75,7 @@ def test_an_import_that_was_killed_and_run_again(
     words = ("import", "sessions", "--harness", harness)
     cli(*words)
     whole = read_all(chartered)
-    for step in itertools.count(1, 1 if FULL else 9):
+    for step in itertools.count(1, 1 if FULL else 23):
         places.restore()
         was_killed = _kill_at(step, lambda: cli(*words))
         done, report = cli(*words), cli("invocations", "verify", "--all", "--json").json()

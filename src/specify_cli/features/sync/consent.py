@@ -284,7 +284,7 @@ def listener_of(endpoint: str) -> int | None:
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             with open(path, encoding="ascii") as file:
-                rows = [line.split() for line in file][1:]
+                rows = [line.split() for line in file if " 0A " in line]
         except OSError:
             continue
         owners.update(
