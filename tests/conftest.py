@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -53,6 +54,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="it speaks of all rooms together"))
         elif extended or asks_in_text(read_text_of(item.path, name)):
             item.add_marker(pytest.mark.skip(reason=f"asks for a room that is not here: {ABSENT['rooms']}"))
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported to collect out of every later collection of garbage: it stays until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

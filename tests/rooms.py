@@ -61,10 +61,10 @@ def describe_absence(rooms: list[Room], gone: list[str]) -> dict[str, list[str]]
     }
 
 
-def copy_without(gone: list[str], folder: Path) -> None:
-    """Copy what git knows of this checkout, without the rooms and their tests."""
+def copy_without(gone: list[str], folder: Path, *tops: str) -> None:
+    """Copy what git knows of this checkout, or of folders of it, without the rooms and their tests."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
+        ["git", "ls-files", "-z", "-co", "--exclude-standard", *tops], cwd=ROOT, capture_output=True, check=True
     ).stdout.decode()
     left_out = tuple(f"{parent}/{name}/" for name in gone for parent in ("src/specify_cli/features", "tests/features"))
     for name in filter(None, listed.split("\0")):
@@ -147,7 +147,7 @@ def main() -> int:
     for name in names:
         gone = find_dependents(rooms, name)
         with tempfile.TemporaryDirectory(prefix="rooms-") as folder:
-            copy_without(gone, Path(folder))
+            copy_without(gone, Path(folder), *(("src", "pyproject.toml") if options.size == "names" else ()))
             print(f"=== without {', '.join(gone)}", flush=True)
             failed = run_tests(gone, describe_absence(rooms, gone), Path(folder), options.size)
         if failed:

@@ -115,7 +115,9 @@ def test_the_functions_of_the_walk_are_in_the_files_it_names() -> None:
     pairs = re.findall(r"`([\w.]+)`\s+in\s+`(?:src/)?([\w/]+)\.py`", text)
     wrong = []
     for name, path in pairs:
-        found = [tree for module, tree in _parse_modules().items() if f".{module}".endswith("." + path.replace("/", "."))]
+        found = [
+            tree for module, tree in _parse_modules().items() if f".{module}".endswith("." + path.replace("/", "."))
+        ]
         if len(found) != 1 or not set(name.split(".")) <= _list_names(found[0]):
             wrong.append((name, path))
 

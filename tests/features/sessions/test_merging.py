@@ -28,7 +28,13 @@ def lose(what: str, number: int, data: bytes) -> bool:
     return number in halves[what] if what in halves else random.Random(f"{what} {number}").random() < 0.5
 
 
-LOSSES = ("all", "first half", "second half", "results", *(f"half at random {seed}" for seed in range(4 if FULL else 2)))
+LOSSES = (
+    "all",
+    "first half",
+    "second half",
+    "results",
+    *(f"half at random {seed}" for seed in range(4 if FULL else 2)),
+)
 
 
 def read_all(root: Path) -> list[dict[str, Any]]:
