@@ -62,6 +62,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Let what was kept be collected at the end, when packages count what they leak."""
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def _no_harness_above(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the tests run below an agent's harness: what asks for a person in this process finds none above it."""

@@ -14,7 +14,7 @@ import pytest
 from specify_cli.features.hooks.handler import run_hook
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
-from support import Cli, run_together
+from support import Cli, git, run_together
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/sessions"
 HARNESSES = ("claude-code", "codex", "gemini", "opencode", "copilot", "qwen")
@@ -101,6 +101,23 @@ def test_a_session_of_questions_has_a_record_too(chartered: Path, cli: Cli, tell
     (lines,) = read_records(chartered)
     assert [line["event"] for line in lines[4:]] == ["prompt", "turn", "session_change", "completed"]
     assert (lines[0]["opened_by"], lines[-1]["outcome"]) == ("hook", "done")
+
+
+def test_what_a_person_changes_before_the_first_call_is_nobodys(chartered: Path, cli: Cli, tell: Tell) -> None:
+    """The tree is looked at with the prompt that begins a record, so that there is a state to compare with."""
+    changed = chartered / "src/login.py"
+    changed.parent.mkdir()
+    changed.write_text("value = 1\n")
+    git(chartered, "add", "src")
+    cli("hooks", "install", "--harness", "claude-code")
+    tell("UserPromptSubmit", prompt="fix it")
+    time.sleep(0.02)
+    changed.write_text("value = 2  # by hand\n")
+    tell("PreToolUse", **call(1))
+    tell("PostToolUse", **call(1), tool_response={"stdout": ""})
+
+    (lines,) = read_records(chartered)
+    assert [line["what"] for line in lines if line.get("reason") == "unseen_change"] == ["src/login.py"]
 
 
 def test_a_prompt_that_no_rule_routes_begins_one_all_the_same(chartered: Path, cli: Cli, tell: Tell) -> None:

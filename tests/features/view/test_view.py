@@ -126,6 +126,22 @@ def test_list_search_filters_and_pictures(client: httpx.Client, ids: list[str]) 
     assert wrong.status_code == 400 and "INVALID_VALUE" in wrong.text
 
 
+def test_how_rules_fared_is_a_page_whose_numbers_lead_to_records(
+    cli: Cli, client: httpx.Client, ids: list[str], chartered: Path
+) -> None:
+    """A replay that wrote a record stands behind no number."""
+    told = cli("charter", "effect", "--all", "--json", cwd=chartered).json()
+    cli("replay", ids[0], "--against", "current", cwd=chartered)
+
+    page = client.get("/rules").text
+
+    assert told["effect"]["invocations"] == 2 and "Of 2 invocations" in page
+    assert all(rule["uri"] in page for rule in told["effect"]["rules"]) and page.count("<svg") == 2
+    assert cli("charter", "effect", "--all", "--json", cwd=chartered).json() == told
+    assert all(f"/invocations/{one}" in page for one in told["effect"]["all"]["untested"])
+    assert "How rules fared" in client.get("/").text
+
+
 def test_recorded_text_stays_text(client: httpx.Client, ids: list[str]) -> None:
     pages = [client.get(path).text for path in ("/", f"/invocations/{ids[1]}", f"/compare?a={ids[0]}&b={ids[1]}",
                                                  "/?q=boom", f"/invocations/{quote(HOSTILE)}")]  # fmt: skip

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from charter.context import list_in_force
-from charter.inputs import load_inputs
-from doctrine.graph import parse_edges
-from doctrine.load import GRAPH_FILE
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
-from specify_cli.features.effect.facts import Effect, Fate, Pair, RuleFacts, judge_rules
-from specify_cli.features.effect.reading import read_uses
+from specify_cli.features.effect.facts import Effect, Fate, Pair, RuleFacts
+from specify_cli.features.effect.reading import judge_in_force, read_uses
 from specify_cli.room import Values
 from specify_cli.storage.queries import parse_moment
 
@@ -31,12 +27,9 @@ def effect(values: Values) -> int:
     """Tell how rules fared; 1 where a record could not be read."""
     project, cache = shell.reading_project()
     since = shell.get_text(values, "since")
-    inputs = load_inputs(project.root, cache, settings=project.config.document)
-    shipped = inputs.bundle.files.get(GRAPH_FILE)
-    edges = (*(parse_edges(shipped.document) if shipped else ()), *inputs.edges)
     unread: list[str] = []
     uses = list(read_uses(project, None if since is None else parse_moment(since), unread))
-    told = Told(judge_rules(uses, list_in_force(inputs), edges), tuple(unread))
+    told = Told(judge_in_force(project, cache, uses), tuple(unread))
     if values["json"]:
         write_json(told)
     else:

@@ -8,6 +8,7 @@ FEATURE = Feature(
     name="effect",
     about="Tell how each rule fared: shown, opened, at what cost, before which outcomes.",
     page="docs/context.md",
+    libraries=("web",),
     commands=(
         Command(
             ("charter", "effect"),

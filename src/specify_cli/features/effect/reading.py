@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from charter.context import list_in_force
+from charter.inputs import load_inputs
 from charter.tokens import estimate_tokens
+from doctrine.graph import parse_edges
+from doctrine.load import GRAPH_FILE, ParseCache
 from doctrine.text import say
 from specify_cli.errors import InvocationError
-from specify_cli.features.effect.facts import RuleUse, Use
+from specify_cli.features.effect.facts import Effect, RuleUse, Use, judge_rules
 from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.project.config import Project
 from specify_cli.record.ids import millis_of
@@ -16,7 +20,6 @@ from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.done_note import judge_tests
 from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.reading.views import fields_of, join
-from specify_cli.record.record import Record
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import annex_events, read_record
@@ -38,24 +41,32 @@ def read_uses(project: Project, since: int | None, unread: list[str]) -> Iterato
             continue
         try:
             record = read_record(project.root, place)
-            if record is None:
+            # A replay is a question about a run, and no work that a rule stood before.
+            if record is None or (record.started.get("run_kind") or "live") != "live":
                 continue
             annexes = annex_events(project.root, place.invocation_id)
-            yield read_use(place.invocation_id, record, annexes, objects.get)
+            lines = join(fields_of(record), annexes)
+            yield read_use(place.invocation_id, lines, objects.get)
         except (InvocationError, OSError) as error:
             unread.append(f"{place.invocation_id}: {error}")
 
 
+def judge_in_force(project: Project, cache: ParseCache | None, uses: Sequence[Use]) -> Effect:
+    """Return how rules fared, beside those that are in force in the project now."""
+    inputs = load_inputs(project.root, cache, settings=project.config.document)
+    shipped = inputs.bundle.files.get(GRAPH_FILE)
+    edges = (*(parse_edges(shipped.document) if shipped else ()), *inputs.edges)
+    return judge_rules(uses, list_in_force(inputs), edges)
+
+
 def read_use(
     invocation_id: str,
-    record: Record,
-    annexes: Sequence[Mapping[str, object]],
+    lines: Sequence[Mapping[str, object]],
     get: Callable[[str], bytes],
 ) -> Use:
-    """Return what one record says. `get` returns an object by its digest, and raises where it is
-    not there."""
-    started, completed = record.started, record.completed or {}
-    lines = join(fields_of(record), annexes)
+    """Return what the lines and annexes of one record say. `get` returns an object by its digest,
+    and raises where it is not there."""
+    started, completed = _find(lines, "started"), _find(lines, "completed")
     calls = [entry.about for entry in make_timeline(lines) if entry.kind == "tool_call"]
     tokens = measure_parts(_read_text(started.get("governance_context_hash"), get))
     called = "\n".join(calls)
@@ -76,6 +87,10 @@ def read_use(
         millis_of(invocation_id),
         read_moment(completed.get("completed_at")),
     )
+
+
+def _find(lines: Sequence[Mapping[str, object]], event: str) -> Mapping[str, object]:
+    return next((line for line in lines if line.get("event") == event), {})
 
 
 def measure_parts(text: str) -> dict[str, int]:

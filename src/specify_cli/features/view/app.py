@@ -87,6 +87,7 @@ def build_view(project: Project, port: int, root: str, token: str) -> ASGIApp:
                 show(lambda request: content.show_list(project, dict(request.query_params), root)),
             ),
             Route("/compare", compared),
+            Route("/rules", show(lambda _: content.show_rules(project, root))),
             Route("/invocations/{invocation_id}", show_one),
             Route("/invocations/{invocation_id}/page", serve_page),
             Route("/state", serve_state),

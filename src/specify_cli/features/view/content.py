@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 from specify_cli.errors import InvocationError
+from specify_cli.features.effect.page import lay_out_rules
+from specify_cli.features.effect.reading import judge_in_force, read_uses
 from specify_cli.features.search.database import Query, SearchIndex
 from specify_cli.libraries.comparison.chains import run_chain
 from specify_cli.libraries.comparison.receipts import Chain
@@ -66,6 +69,19 @@ def show_list(project: Project, params: Mapping[str, str], root: str = "") -> st
         pictures=draw_overview(
             ((row.started_at, row.profile_id, row.outcome) for row in counted), shares, given_rules,
                                datetime.now(UTC).date()),
+    )  # fmt: skip
+
+
+def show_rules(project: Project, root: str = "") -> str:
+    """Return how rules fared in the newest records."""
+    unread: list[str] = []
+    uses = list(islice(read_uses(project, None, unread), _COUNTED))
+    rows = list_invocations(project, Filters(), _COUNTED).rows
+    links = {use.invocation_id: f"{root}/invocations/{use.invocation_id}" for use in uses}
+    requests = {row.invocation_id: row.request for row in rows}
+    return _PAGES.get_template("rules.html").render(
+        lay_out_rules(judge_in_force(project, None, uses), links, requests), root=root,
+        back=f"{root}/", caveats=[f"Not read: {text}" for text in unread], state="",
     )  # fmt: skip
 
 

@@ -389,6 +389,17 @@ def _show_report(setting: Setting, request: Request) -> Response:
     return _show_many(setting, request, pages.report)
 
 
+def _show_rules(setting: Setting, request: Request) -> Response:
+    """GET /rules: how rules fared in the same invocations, as `charter effect` counts."""
+
+    def get(project: str, digest: str) -> bytes:
+        return setting.storage.objects(project, [digest]).get(digest, "").encode()
+
+    return _show_many(
+        setting, request, lambda query, rows, held: pages.rules(query, rows, held, get)
+    )
+
+
 def _show_many(
     setting: Setting, request: Request, draw_page: Callable[[Query, Sequence[Row], pages.Held], str]
 ) -> Response:
@@ -468,6 +479,7 @@ _ROUTES: tuple[tuple[str, str, Endpoint, str | None], ...] = (
     ("GET", "/invocations/{invocation_id}/page", _show_proof, READ),
     ("GET", "/pictures", _show_pictures, READ),
     ("GET", "/report", _show_report, READ),
+    ("GET", "/rules", _show_rules, READ),
     ("GET", "/compare", _show_comparison, READ),
     ("GET", "/projects", _show_projects, READ),
     ("GET", "/style.css", _serve_style, None),

@@ -7,8 +7,9 @@ of its own script.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
@@ -19,6 +20,9 @@ from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.collector.holdings import Whole, count_rules, read_whole
 from specify_cli.features.collector.reception import PARAMETERS, Problem, Query
 from specify_cli.features.collector.storage import Conflict, Place, Row, StoredEvent, Totals
+from specify_cli.features.effect.facts import judge_rules
+from specify_cli.features.effect.page import lay_out_rules
+from specify_cli.features.effect.reading import read_use
 from specify_cli.features.report.page import lay_out_report
 from specify_cli.features.report.summing import Run, add_up_runs, make_run
 from specify_cli.libraries.comparison.receipts import Chain
@@ -80,6 +84,7 @@ def timeline(
         totals=totals,
         pictures=f"/pictures?{unlimited}",
         report=f"/report?{unlimited}",
+        rules=f"/rules?{unlimited}",
         endpoint=endpoint,
         problem=problem,
         ahead=ahead.number,
@@ -208,6 +213,25 @@ def _tell_row(row: Row) -> Run:
         row.invocation_id, row.request, by, row.profile_id or "none", None, outcome, "not known",
         0, 0, (), (), None, None, False, (),
     )  # fmt: skip
+
+
+def rules(query: Query, rows: Sequence[Row], held: Held, get: Callable[[str, str], bytes]) -> str:
+    """Return how rules fared in those invocations whose whole records are held; `get` returns an
+    object by project and digest."""
+    uses = []
+    for place, body in held:
+        whole = read_whole(body)
+        lines = [json.loads(line) for line in (*whole.lines, *whole.annexes)]
+        use = read_use(place.invocation_id, lines, partial(get, place.project_uuid))
+        # A path names a file of one project.
+        changed = frozenset(f"{place.project_uuid}/{path}" for path in use.changed)
+        uses.append(use._replace(changed=changed))
+    links = {row.invocation_id: link_of(row) for row in rows}
+    requests = {row.invocation_id: row.request for row in rows}
+    back = "/?" + urlencode(query) if query else "/"
+    caveats = [f"Known of {len(uses)} of the newest {len(rows)}, whose whole records are held."]
+    shown = lay_out_rules(judge_rules(uses, (), ()), links, requests)
+    return _PAGES.get_template("rules.html").render(shown, caveats=caveats, back=back)
 
 
 def comparison(rows: Sequence[tuple[Row, Whole | None]]) -> str:

@@ -16,6 +16,7 @@ from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.hooks.conversation.turn import give_prompt, read_prompt
 from specify_cli.features.hooks.direct import name_writer
 from specify_cli.features.hooks.search import Orphan, find_recorder
+from specify_cli.features.hooks.worktree.gate import look_after
 from specify_cli.invocation.bindings import list_bindings, opens_by_itself, remember_left_open
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.invocation.ends.opening import Terms
@@ -77,6 +78,8 @@ def begin_record(at: Site, call: HookInput) -> bool:
             _open(at, session)
     with closing(find_recorder(at, call)) as recorder:
         give_prompt(at, recorder, session)
+        if is_asked:  # nothing runs yet: what changes before the first call is not the agent's
+            look_after(at, recorder, session)
     return True
 
 
