@@ -253,3 +253,18 @@ def test_a_do_in_a_session_that_has_a_record_names_it_and_the_answer_is_told_onc
     assert [line["event"] for line in whole].count("turn") == 1
     assert [line for line in whole if line["event"] == "capture_gap"] == []
     assert [line.get("witness") for line in whole if line["event"] == "tool_call"] == [None, None, None]
+
+
+def test_two_turns_of_one_prompt_that_end_in_equal_words_are_two(chartered: Path, home: Path, cli: Cli) -> None:
+    """Qwen Code goes on under the same prompt when a subagent in the background is done, and stamps each payload."""
+    cli("hooks", "install", "--harness", "qwen", "--open")
+    for name, moment, more in (
+        ("UserPromptSubmit", "10.000", {"prompt": "fix it"}),
+        *[("Stop", moment, {"last_assistant_message": "Done."}) for moment in ("11.000", "12.000", "12.000")],
+    ):
+        told = {"hook_event_name": name, "session_id": "s-1", "prompt_id": "p-1", "cwd": str(chartered), **more}
+        told["timestamp"] = f"2026-11-25T10:00:{moment}Z"
+        run_hook("qwen", json.dumps(told).encode(), str(chartered), str(home))
+
+    (lines,) = read_records(chartered)
+    assert [line["event"] for line in lines[4:]] == ["prompt", "turn", "turn"]

@@ -69,7 +69,8 @@ def read_moment(kind: str, payload: Payload) -> SessionMoment:
         text,
         match_first(payload, "transcript_path", "transcriptPath"),
         match_first(payload, "source", "trigger", "reason", "stop_reason"),
-        match_first(payload, "prompt_id", "turn_id", "timestamp"),
+        # Several turns may end under one prompt, in equal words.
+        match_first(payload, "timestamp", "prompt_id", "turn_id"),
         match_first(payload, "model"),
         {name: count for name, count in counts if type(count) is int and 0 <= count <= MAX_INTEGER},
         spell_cost(payload.get("cost")),
