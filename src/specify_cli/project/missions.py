@@ -7,19 +7,30 @@ in.
 Missions are the folders of kitty-specs, their work packages the files `WP03-….md` in the folder
 tasks there; a worktree made for one is called `<mission>-WP03` or `<mission>-lane-a`. What is not
 certain is left out: a package that two missions have names neither.
+
+A record of spec-kitty's says it by `mission_id` and `wp_id`, by the files it links, by its request,
+or by the lifecycle beside it: `kitty-ops/lifecycle.jsonl`, one line where a mission's action
+started and one where it ended (`find_older_work`).
 """
 
 from __future__ import annotations
 
+import json
 import re
 
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from specify_cli import durable
+from specify_cli.errors import InvocationError
+from specify_cli.record import layout
+from specify_cli.record.record import is_invocation_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 SPECS = "kitty-specs"
+_MAX_LIFECYCLE = 8 * 1024 * 1024
+_MAX_META = 64 * 1024
 # So many folders of missions are looked at, newest numbers first: a branch can bring any number.
 _MOST = 1_000
 # Compiled where they are used: most requests are part of no mission, and `do` has no time for them.
@@ -27,6 +38,7 @@ _SLUG = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
 _PACKAGE = r"(?<![A-Za-z0-9_])[Ww][Pp][0-9]{2,3}(?![A-Za-z0-9_])"
 _NUMBERED = r"(?i)\b(?:mission|feature)\s+#?([0-9]{3})\b"
 _WORKTREE = r"(.+?)-(WP[0-9]{2,3}|lane-[a-z0-9]+)"
+_BELOW_SPECS = rf"(?<![\w-])kitty-specs/({_SLUG})/"
 
 
 class Work(NamedTuple):
@@ -62,6 +74,83 @@ def find_work(request: str, start: str, root: str) -> Work:
         holding = [each for each in missions if _holds_packages(root, each, packages.split(","))]
         mission = holding[0] if len(holding) == 1 else None
     return Work(mission, packages)
+
+
+def find_older_work(lines: Sequence[Mapping[str, object]], root: str) -> Work:
+    """Return what a record of spec-kitty's was part of, as its lines, kitty-specs and the lifecycle
+    tell; the `started` line is the first.
+
+    A mission whose folder is not here has the name that the record gives it, else its id. Nothing
+    is raised.
+    """
+    started, missions = lines[0], _list_missions(root)
+    request = str(started.get("request_text") or "")
+    linked = [str(line.get("ref")) for line in lines if line.get("event") == "artifact_link"]
+    packages = name_packages(str(started.get("wp_id") or "")) or name_packages(request)
+    if packages is None:
+        packages = name_packages(",".join(ref for ref in linked if ref.startswith(SPECS)))
+    named = {*re.findall(_BELOW_SPECS, "\n".join([request, *linked]))}
+    mission = (
+        _name_by_id(root, started.get("mission_id"), missions)
+        or (named.pop() if len(named) == 1 else None)
+        or name_mission(request, missions)
+        or _name_by_id(root, _read_lifecycle(root, started), missions)
+    )
+    return Work(mission, packages)
+
+
+def _name_by_id(root: str, mission_id: object, missions: Sequence[str]) -> str | None:
+    """Return the folder of the mission with an id, the id where none is here, None without an id.
+
+    A folder's name ends in the first eight letters of the id; older ones have it in `meta.json`.
+    """
+    if not isinstance(mission_id, str) or not is_invocation_id(mission_id):
+        return None
+    for each in missions:
+        if each.endswith(f"-{mission_id[:8]}"):
+            return each
+    for each in missions:
+        try:
+            meta = durable.read_below(root, f"{SPECS}/{each}/meta.json", _MAX_META)
+        except (OSError, InvocationError):
+            continue
+        if b'"%b"' % mission_id.encode() in meta:
+            return each
+    return mission_id
+
+
+def _read_lifecycle(root: str, started: Mapping[str, object]) -> str | None:
+    """Return the id of the mission whose action a record belongs to.
+
+    It is that of the last line before the record began, if the line is of the same action and no
+    other mission was in that action then.
+    """
+    at, action = str(started.get("started_at") or ""), started.get("action")
+    last: object = None
+    running: set[object] = set()
+    for raw in _read_older(root).split(b"\n"):
+        try:
+            line = json.loads(raw)
+            if not isinstance(line, dict) or str(line["at"]) > at:
+                continue
+            same = str(line["canonical_action_id"]).rpartition("::")[2] == action
+            last, mission_id = line["mission_id"] if same else None, line["mission_id"]
+            if same and line["phase"] == "started":
+                running.add(mission_id)
+            elif same:
+                running.discard(mission_id)
+        except (ValueError, KeyError, RecursionError):
+            continue
+    return last if isinstance(last, str) and running <= {last} else None
+
+
+def _read_older(root: str) -> bytes:
+    for name in (layout.OLDER_LIFECYCLE, layout.OLDEST_LIFECYCLE):
+        try:
+            return durable.read_below(root, name, _MAX_LIFECYCLE)
+        except (OSError, InvocationError):
+            continue
+    return b""
 
 
 def name_packages(request: str) -> str | None:

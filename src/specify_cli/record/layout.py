@@ -51,6 +51,8 @@ TREE = f"{LOCAL}/tree"
 LOST_IN_GIT = "kittify/hook-failures.jsonl"
 OLDER_RECORDS = "kitty-ops"
 OLDER_CLOSURES = f"{OLDER_RECORDS}/op-closures.jsonl"
+OLDER_LIFECYCLE = f"{OLDER_RECORDS}/lifecycle.jsonl"
+OLDEST_LIFECYCLE = f"{EVENTS}/profile-invocation-lifecycle.jsonl"
 
 
 class PathError(ValueError):

@@ -24,6 +24,7 @@ from doctrine.text import say
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.project.config import Project
+from specify_cli.project.missions import find_older_work
 from specify_cli.project.prices import read_prices
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
@@ -290,8 +291,8 @@ def read_row(root: str, place: Place) -> Row | None:
 
 
 def _read_its_ends(root: str, place: Place) -> Record | None:
-    if place.folder == layout.OLDER_RECORDS:
-        return fold(read_whole(root, place))
+    if place.profile_id is None:
+        return _read_older(root, place)
     fd = open_place(root, place)
     try:
         size = os.fstat(fd).st_size
@@ -310,9 +311,21 @@ def read_record(root: str, place: Place) -> Record | None:
 
     None where no `started` line can be read.
     """
-    if place.folder == layout.OLDER_RECORDS:
-        return fold(read_whole(root, place))
+    if place.profile_id is None:
+        return _read_older(root, place)
     return read_file(FileRecordStore(root).hold(place))
+
+
+def _read_older(root: str, place: Place) -> Record | None:
+    """Return a record whose file is named as older writers named theirs, and of one of theirs also
+    which mission and work package it was part of (docs/format.md §9)."""
+    record = fold(read_whole(root, place))
+    if record is None or record.sealed:
+        return record
+    work = find_older_work([record.started, *fields_of(record)], root)
+    parts = {"mission": work.mission, "work_package": work.packages}
+    added = {name: part for name, part in parts.items() if part is not None}
+    return record._replace(started={**record.started, **added})
 
 
 def read_whole(root: str, place: Place) -> bytes:
@@ -416,13 +429,17 @@ def tell_invocation(project: Project, value: Mapping[str, object]) -> Story:
     """
     # a list tells no story
     from specify_cli.record.story.telling import number_lines, tell_story
+    from specify_cli.record.story.words import describe_work
 
     events, annexes = value["events"], value["annexes"]
     assert isinstance(events, View | list) and isinstance(annexes, list)
     lines = number_lines(events, annexes)
     started = next(iter(lines), {})
     commands = read_commands(started, FileObjectStore(project.root).get)
-    return tell_story(lines, commands, os.path.realpath(project.root))
+    story = tell_story(lines, commands, os.path.realpath(project.root))
+    # The lines of an older writer do not say it, its row does.
+    work = describe_work(value.get("mission"), value.get("work_package"))
+    return story._replace(asked=story.asked._replace(work=work))
 
 
 def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:

@@ -11,9 +11,13 @@ from specify_cli import durable
 from specify_cli.errors import CallerError
 from specify_cli.record import layout
 from specify_cli.storage.index import Index
+from specify_cli.storage.store import FileRecordStore
 
 _ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}\.jsonl\Z")
-_CLOSURES = os.path.basename(layout.OLDER_CLOSURES)
+# Beside the records of each place: what closes them, and what tells their missions.
+_BESIDE = (layout.OLDER_CLOSURES, layout.OLDER_LIFECYCLE, layout.OLDEST_LIFECYCLE)
+# Where its releases keep records: 3.x below .kittify, which git never sees, later ones beside it.
+_FOLDERS = {layout.OLDER_RECORDS: durable.SHARED, layout.RECORDS: durable.PRIVATE}
 _SIGNS = (layout.OLDER_RECORDS, ".kittify", "kitty-specs", "packs")
 _MAX_RECORD = 16 * 1024 * 1024
 
@@ -37,7 +41,7 @@ class BroughtOver(NamedTuple):
     packs: tuple[str, ...]
 
 
-def bring_over(root: str, source: str, index: Index | None) -> BroughtOver:
+def bring_over(root: str, source: str, index: Index) -> BroughtOver:
     """Bring the trails below a folder into a project. Nothing that is there is changed.
 
     Raises CallerError SPEC_KITTY_NOT_FOUND, EnvironmentFault WRITE_FAILED.
@@ -48,17 +52,17 @@ def bring_over(root: str, source: str, index: Index | None) -> BroughtOver:
     different: list[str] = []
     present = 0
     # All of it is read before anything is written.
-    for name, data in [] if os.path.samefile(root, source) else list(_read_trail(source)):
-        held = _read(root, f"{layout.OLDER_RECORDS}/{name}")
-        if held is None:
-            _write(root, name, data)
-            copied.append(name)
-        elif held == data:
+    for path, data in [] if os.path.samefile(root, source) else list(_read_trail(source)):
+        held = [each for each in _list_places(path) if _read(root, each) is not None]
+        if not held:
+            _write(root, path, data)
+            copied.append(os.path.basename(path))
+        elif _read(root, held[0]) == data:
             present += 1
         else:
-            different.append(name)
+            different.append(os.path.basename(path))
     return BroughtOver(
-        _count_older(root, index),
+        sum(place.profile_id is None for place in index.places()),
         tuple(copied),
         present,
         tuple(different),
@@ -82,12 +86,24 @@ def _not_found(source: str) -> CallerError:
 
 
 def _read_trail(source: str) -> Iterator[tuple[str, bytes]]:
-    """Yield each record of a trail, and the file of closures; links are not followed."""
-    for name in _list(f"{source}/{layout.OLDER_RECORDS}"):
-        if _ID.match(name) or name == _CLOSURES:
-            data = _read(source, f"{layout.OLDER_RECORDS}/{name}")
-            if data is not None:
-                yield name, data
+    """Yield each record of a trail and what lies beside them, by its path; links are not
+    followed."""
+    paths = [
+        f"{folder}/{name}"
+        for folder in _FOLDERS
+        for name in _list(f"{source}/{folder}")
+        if _ID.match(name)
+    ]
+    for path in (*paths, *_BESIDE):
+        data = _read(source, path)
+        if data is not None:
+            yield path, data
+
+
+def _list_places(path: str) -> list[str]:
+    """Return where a file of a trail may lie: a record in either folder, since an id is of one."""
+    name = os.path.basename(path)
+    return [path] if path in _BESIDE else [f"{folder}/{name}" for folder in _FOLDERS]
 
 
 def _read(root: str, path: str) -> bytes | None:
@@ -97,18 +113,15 @@ def _read(root: str, path: str) -> bytes | None:
         return None
 
 
-def _write(root: str, name: str, data: bytes) -> None:
+def _write(root: str, path: str, data: bytes) -> None:
+    folder, _, name = path.rpartition("/")
     try:
-        with durable.folder(root, layout.OLDER_RECORDS, create=True) as fd:
-            durable.create_exclusive(fd, name, data, durable.SHARED)
+        if folder != layout.OLDER_RECORDS:
+            FileRecordStore(root).shield()
+        with durable.folder(root, folder, create=True) as fd:
+            durable.create_exclusive(fd, name, data, _FOLDERS.get(folder, durable.PRIVATE))
     except OSError as error:
-        raise durable.write_failed(f"{layout.OLDER_RECORDS}/{name}", error) from error
-
-
-def _count_older(root: str, index: Index | None) -> int:
-    if index is None:
-        return len([name for name in _list(f"{root}/{layout.OLDER_RECORDS}") if _ID.match(name)])
-    return sum(place.folder == layout.OLDER_RECORDS for place in index.places())
+        raise durable.write_failed(path, error) from error
 
 
 def _count(folder: str, suffix: str) -> int:
