@@ -23,13 +23,27 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 # Loaded before: parts of the standard library that choose their form by the system when they are loaded.
-for _name in ("shutil", "tempfile", "signal", "unicodedata", "hashlib", "json", "random", "zoneinfo", "filelock"):
+for _name in [
+    "shutil",
+    "tempfile",
+    "signal",
+    "unicodedata",
+    "hashlib",
+    "json",
+    "random",
+    "zoneinfo",
+    "filelock",
+    "sqlite3",
+    "asyncio",
+]:
     importlib.import_module(_name)
 
 ABSENT = (
     "O_NOFOLLOW O_DIRECTORY O_CLOEXEC O_NONBLOCK O_NOCTTY O_TMPFILE fork setsid pread preadv pwrite fdatasync "
-    "geteuid getuid getgid posix_spawn POSIX_SPAWN_OPEN POSIX_SPAWN_CLOSE POSIX_SPAWN_DUP2 statvfs uname mkfifo nice"
+    "geteuid getuid getgid posix_spawn POSIX_SPAWN_OPEN POSIX_SPAWN_CLOSE POSIX_SPAWN_DUP2 statvfs uname mkfifo nice "
+    "memfd_create MFD_CLOEXEC posix_fadvise getloadavg sched_getaffinity killpg getpgid chown fchown sysconf openpty"
 )
+NO_SIGNALS = "SIGKILL SIGHUP SIGALRM SIGPIPE SIGCHLD SIGUSR1 SIGUSR2 SIGSTOP SIGCONT SIGQUIT alarm setitimer"
 _WITH_PATHS = ("stat", "lstat", "mkdir", "rmdir", "unlink", "remove", "utime", "chmod", "listdir", "scandir", "rename")
 _real: Any = SimpleNamespace(**{name: getattr(os, name) for name in dir(os)})
 _error = 0
@@ -74,7 +88,9 @@ class Kernel32:
     """kernel32.dll; each call returns 0 where it fails, and GetLastError says why."""
 
     def __init__(self) -> None:
-        for name in ("CreateFileW", "GetStdHandle", "GetFinalPathNameByHandleW", "MoveFileExW", "LockFileEx"):
+        for name in (
+            "CreateFileW", "ReOpenFile", "GetStdHandle", "GetFinalPathNameByHandleW", "MoveFileExW", "LockFileEx"
+        ):  # fmt: skip
             setattr(self, name, _Function(getattr(self, f"_{name}")))
         self.UnlockFileEx = _Function(self._UnlockFileEx)
         self.SetConsoleOutputCP = self.GetConsoleMode = self.SetConsoleMode = _Function(lambda *_: 0)
@@ -96,6 +112,10 @@ class Kernel32:
             return invalid
         _opened[fd] = (_real.fstat(fd).st_ino, bool(share & 4))
         return fd + _HANDLES
+
+    def _ReOpenFile(self, handle: Any, access: int, share: int, _: int) -> Any:
+        assert (access, share) == (0x40000000, 7)
+        return _real.open(f"/proc/self/fd/{handle.value - _HANDLES}", _real.O_WRONLY | _real.O_CLOEXEC) + _HANDLES
 
     def _GetStdHandle(self, number: int) -> int:
         return -10 - number + _HANDLES
@@ -183,6 +203,15 @@ def _translated(name: str) -> Any:
     return call
 
 
+def _of_real(call: Any, *given: Any) -> Any:
+    """Call what the standard library of this machine makes of a call that POSIX systems have."""
+    os.statvfs = _real.statvfs
+    try:
+        return call(*given)
+    finally:
+        del os.statvfs
+
+
 def _fsync(fd: int) -> None:
     if stat.S_ISDIR(_real.fstat(fd).st_mode):
         raise OSError(errno.EBADF, "FlushFileBuffers takes no folder that is open to read")
@@ -225,6 +254,13 @@ def pretend() -> Kernel32:
         return real_run([re.sub(r"C:(?=[\\/])", "", word).replace("\\", "/") for word in argv], *given, **named)
 
     setattr(subprocess, "run", run)  # noqa: B010
+    shutil, tempfile, sqlite3 = (sys.modules[name] for name in ("shutil", "tempfile", "sqlite3"))
+    usage, connect = shutil.disk_usage, sqlite3.connect  # these take paths of Windows there
+    shutil.disk_usage = lambda path: _of_real(usage, to_posix(path))  # type: ignore[attr-defined]
+    sqlite3.connect = lambda path, **named: connect(to_posix(path), **named)  # type: ignore[attr-defined]
+    shutil._use_fd_functions, tempfile._O_TMPFILE_WORKS = False, False  # type: ignore[attr-defined]
+    for name in NO_SIGNALS.split():
+        delattr(sys.modules["signal"], name)
     for gone in ("fcntl", "pwd", "resource", "termios", "grp"):
         sys.modules[gone] = None  # type: ignore[assignment]
     msvcrt: Any = ModuleType("msvcrt")

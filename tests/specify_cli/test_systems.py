@@ -5,6 +5,7 @@ Nobody has run it on macOS; these are stand-ins. Those that mount a file system 
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import errno
 import fcntl
@@ -170,18 +171,86 @@ def test_without_proc_the_processes_above_are_asked_of_ps(monkeypatch: pytest.Mo
     assert Path(asked[1][0]).name == Path(known[1][0]).name
 
 
-def test_what_systems_have_otherwise_is_asked_of_one_os_by_every_module() -> None:
-    """`import os` alone would fail, or be less durable, where a module opens, syncs, renames or asks for a user."""
-    differs = re.compile(
-        r"dir_fd|\bos\.(O_|fsync|fdatasync|preadv?\b|get(e?uid)\b|kill|posix_spawn|rename|replace|link)"
-    )
-    plain = [
-        str(path.relative_to(SOURCES))
-        for path in sorted(SOURCES.rglob("*.py"))
-        if re.search(r"^\s*import os$", path.read_text("utf-8"), re.M) and differs.search(path.read_text("utf-8"))
-    ]
+# What only POSIX systems have in `os` and `signal`, by the documentation of Python ("Availability: Unix"), and what is
+# less durable or means another thing where they have it.
+OF_POSIX = (
+    "O_NOFOLLOW O_DIRECTORY O_CLOEXEC O_NONBLOCK O_NOCTTY O_TMPFILE O_PATH O_SYNC O_DSYNC POSIX_SPAWN_OPEN "
+    "POSIX_SPAWN_CLOSE POSIX_SPAWN_DUP2 MFD_CLOEXEC chroot chown confstr copy_file_range fchdir fchmod fchown "
+    "fdatasync fork forkpty fpathconf fstatvfs fsync getegid geteuid getgid getgroups getloadavg getpgid getpgrp "
+    "getpriority getsid getuid getxattr initgroups kill killpg lchmod lchown link listxattr lockf memfd_create mkfifo mknod nice "
+    "openpty pathconf pidfd_open posix_fadvise posix_fallocate posix_spawn posix_spawnp pread preadv pwrite pwritev "
+    "readv register_at_fork rename replace sched_getaffinity sched_yield sendfile set_blocking setgid setpgid setsid "
+    "setuid setxattr splice statvfs sync sysconf ttyname uname wait wait3 wait4 waitid waitpid writev"
+)
+OF_POSIX_SIGNALS = (
+    "SIGKILL SIGHUP SIGALRM SIGPIPE SIGCHLD SIGUSR1 SIGUSR2 SIGSTOP SIGCONT SIGQUIT alarm setitimer pause sigwait "
+    "pthread_sigmask siginterrupt"
+)
+OF_POSIX_MODULES = "fcntl pwd grp resource termios tty pty syslog readline spwd crypt"
+BELOW_DESCRIPTORS = "dir_fd src_dir_fd dst_dir_fd preexec_fn start_new_session pass_fds process_group"
+# What stands outside the seam, and what becomes of it where a system does not have it.
+ALLOWED = {
+    ("cli/shell.py", "pwd"): "where it is missing the environment names the user",
+    ("cli/terminal/person.py", "/proc/"): "asked of ps where it is missing",
+    ("durable.py", "fcntl"): "below a condition: Windows has locks of its own",
+    ("durable.py", "os.memfd_create"): "a temporary file where it is missing",
+    ("durable.py", "os.MFD_CLOEXEC"): "as memfd_create",
+    ("durable.py", "/proc/self/fd/"): "of an unnamed file, which only Linux has",
+    ("features/hooks/payload/compose.py", "signal.SIGALRM"): "without an alarm masking is not stopped",
+    ("features/hooks/payload/compose.py", "signal.setitimer"): "as SIGALRM",
+    ("features/hooks/settings/install.py", "/dev/null"): "the name of no file in a unified diff",
+    ("features/sync/consent.py", "/proc/net/tcp"): "not known where it is missing",
+    ("features/sync/consent.py", "/proc/net/tcp6"): "as /proc/net/tcp",
+    ("features/sync/sending/transport.py", "signal.setitimer"): "without an alarm the socket's time-out is the end",
+    ("record/reading/checks.py", "/dev/"): "a word of a recorded command line",
+    ("record/reading/checks.py", "/tmp/"): "a word of a recorded command line",
+    ("trail/fixing.py", "os.fork"): "the harness waits where it is missing",
+    ("trail/fixing.py", "os.setsid"): "as fork",
+    ("trail/log/automatic.py", "/dev/fd"): "nothing is signed by itself where it is missing",
+    ("trail/log/signing.py", "os.posix_fadvise"): "advice, given where it is taken",
+}
 
-    assert plain == ["doctrine/system/macos.py", "doctrine/system/windows.py"]
+
+def find_posix(path: Path, forms: frozenset[str]) -> Iterator[str]:
+    """Yield what a module uses that Windows has not: of the standard library's `os` everything, of ours what it has no
+    form for (`forms`)."""
+    tree = ast.parse(path.read_text("utf-8"))
+    nodes = list(ast.walk(tree))
+    plain = any(isinstance(node, ast.Import) and any(each.name == "os" for each in node.names) for node in nodes)
+    prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from {*OF_POSIX_MODULES.split()}.intersection(each.name for each in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            ours = frozenset() if plain else forms
+            known = {"os": {*OF_POSIX.split()} - ours, "signal": {*OF_POSIX_SIGNALS.split()}}
+            if node.attr in known.get(node.value.id, ()):
+                yield f"{node.value.id}.{node.attr}"
+        elif isinstance(node, ast.Call) and plain:
+            yield from {*BELOW_DESCRIPTORS.split()}.intersection(str(each.arg) for each in node.keywords)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            yield from [node.value] if re.match(r"/(?:proc|dev|etc|tmp|bin|usr|sys)\b", node.value) else []
+
+
+def test_what_only_posix_systems_have_is_asked_of_one_os_by_every_module_or_has_a_reason_here() -> None:
+    """`import os` alone would fail, or be less durable, where a module opens, syncs, renames or asks for a user."""
+    tree = ast.parse((SOURCES / "doctrine/system/windows.py").read_text("utf-8"))
+    forms = frozenset(
+        node.name if isinstance(node, ast.FunctionDef) else node.id
+        for top in tree.body
+        for node in ([top] if isinstance(top, ast.FunctionDef) else ast.walk(top))
+        if isinstance(node, ast.FunctionDef) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    )
+    found = {
+        (str(path.relative_to(SOURCES / "specify_cli" if "specify_cli" in path.parts else SOURCES)), what)
+        for path in SOURCES.rglob("*.py")
+        if path.parent.name != "system"
+        for what in find_posix(path, forms)
+    }
+
+    assert {"fsync", "pread", "pwrite", "rename", "replace", "geteuid", "O_NOFOLLOW", "uname", "nice"} <= forms
+    assert found - ALLOWED.keys() == set()
+    assert ALLOWED.keys() - found == set()
 
 
 # --- names

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ def test_a_hook_on_windows_disturbs_no_agent_and_a_library_import_says_why(chart
 
 
 def test_what_has_no_form_of_windows_is_refused_when_it_is_tried(chartered: Path, home: Path) -> None:
-    for words in (["hooks", "install"], ["sync", "enable"], ["gate"], ["doctor"]):
+    for words in (["sync", "enable"], ["gate"], ["collector", "serve"], ["mcp", "serve"]):
         ran = run_child(MAIN, chartered, home, *words)
 
         assert ran.code == 1 and ran.err.startswith(f"SYSTEM_UNTRIED: `spec-kitty {words[0]}` has no Windows form")
@@ -84,6 +85,96 @@ def test_a_record_is_made_closed_listed_and_verified_as_on_windows(chartered: Pa
     assert "intact" in printed and b"\r" not in record.read_bytes()
     assert [line["event"] for line in lines][-2:] == ["tool_call", "completed"]
     assert lines[0]["actor"]["actor_id"] == "ada"
+
+
+def hook_payload(root: Path, event: str, **members: object) -> bytes:
+    """Return what Claude Code would send of a session in a project on Windows."""
+    value = {"hook_event_name": event, "session_id": "s1", "cwd": "C:" + str(root).replace("/", "\\"), **members}
+    return json.dumps(value).encode()
+
+
+def test_the_first_hour_is_the_same_as_on_windows(project: Path, home: Path) -> None:
+    """Set up, a session told by hooks, who wrote a line, a checkpoint of the log, and what is wrong."""
+    for folder in (".claude", ".codex", ".gemini", ".cursor", ".qwen", ".github/hooks"):
+        (project / folder).mkdir(parents=True)
+    content = "def login(user): return check(user)\n"
+    written = {"file_path": "C:" + str(project / "a.py").replace("/", "\\"), "content": content}
+    call = {"tool_name": "Write", "tool_use_id": "t1", "tool_input": written}
+    steps: list[tuple[list[str], bytes]] = [
+        (["setup", "--yes"], b""),
+        (["hooks", "install", "--harness", "copilot"], b""),
+        (["hook", "claude-code"], hook_payload(project, "SessionStart")),
+        (["hook", "claude-code"], hook_payload(project, "UserPromptSubmit", prompt="fix the login test")),
+        (["hook", "claude-code"], hook_payload(project, "PreToolUse", **call)),
+        (["hook", "claude-code"], hook_payload(project, "PostToolUse", **call, tool_response={"type": "create"})),
+        (["profile-invocation", "complete", "last", "--outcome", "done"], b""),
+        (["invocations", "verify", "--all"], b""),
+        (["why", "a.py:1"], b""),
+        (["replay", "last"], b""),
+        (["trail", "checkpoint"], b""),
+        (["config", "accept", "--yes"], b""),
+        (["report", "--since", "7d"], b""),
+        (["doctor"], b""),
+    ]
+    said = {}
+    for words, stdin in steps:
+        if words[-1] == "claude-code" and b"PostToolUse" in stdin:
+            (project / "a.py").write_text(content)
+        ran = run_child(MAIN, project, home, *words, stdin=stdin)
+        assert ran.code == 0 and "Traceback" not in ran.err, (words, ran.out, ran.err)
+        assert words[0] != "hook" or (ran.out, ran.err) == ("", ""), words
+        said[" ".join(words[:2])] = ran.out + ran.err
+
+    assert "fix the login test" in said["why a.py:1"] and "intact: 1 record" in said["invocations verify"]
+    assert "CHECK_FAILED" not in said["doctor"] and "0 of" in said["doctor"]
+
+
+def test_hooks_are_written_so_that_cmd_powershell_and_git_bash_run_them(project: Path, home: Path) -> None:
+    """Claude Code runs hooks in Git Bash there; for the others a line has no redirection that a shell could misread."""
+    files = {
+        "claude-code": ".claude/settings.json", "codex": ".codex/hooks.json", "gemini": ".gemini/settings.json",
+        "cursor": ".cursor/hooks.json", "qwen": ".qwen/settings.json", "copilot": ".github/hooks/spec-kitty.json",
+        "antigravity": ".agents/hooks.json",
+    }  # fmt: skip
+    chosen = [word for name in files for word in ("--harness", name)]
+    ran = run_child(MAIN, project, home, "hooks", "install", *chosen)
+    assert ran.code == 0, ran.err
+    handlers = {name: set(find_handlers(json.loads((project / file).read_text()))) for name, file in files.items()}
+    posix = "spec-kitty hook {} >/dev/null 2>&1 || true"
+
+    assert handlers == {
+        "claude-code": {("command", posix.format("claude-code"))},
+        "codex": {("command", posix.format("codex")), ("commandWindows", "spec-kitty hook codex")},
+        "copilot": {("command", posix.format("copilot")), ("powershell", "spec-kitty hook copilot")},
+        "gemini": {("command", "spec-kitty hook gemini")},
+        "cursor": {("command", "spec-kitty hook cursor")},
+        "qwen": {("command", "spec-kitty hook qwen")},
+        "antigravity": {("command", 'cmd /d /c "spec-kitty hook antigravity & echo {}"')},
+    }
+    assert "outdated" not in run_child(MAIN, project, home, "hooks", "status").out
+    assert run_child(MAIN, project, home, "hooks", "uninstall", *chosen).code == 0
+    assert [file for file in files.values() if (project / file).exists()] == []
+
+
+def find_handlers(value: object) -> Iterator[tuple[str, str]]:
+    """Yield each command line in a settings file, with its member."""
+    if isinstance(value, list):
+        for item in value:
+            yield from find_handlers(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key in ("command", "commandWindows", "powershell") and isinstance(item, str):
+                yield key, item
+            yield from find_handlers(item)
+
+
+def test_what_people_read_is_utf_8_whatever_the_code_page_is(chartered: Path, home: Path) -> None:
+    """Where output is no console, Python would write it in the code page, which lacks an arrow."""
+    page = "for stream in (sys.stdout, sys.stderr): stream.reconfigure(encoding='cp1252')\n" + MAIN
+    ran = run_child(page, chartered, home, "do", "fix → the ünit test")
+    shown = run_child(page, chartered, home, "invocations", "show", "last")
+
+    assert ran.code == 0 and "fix → the ünit test" in shown.out
 
 
 def run_checks(program: str, folder: Path, home: Path, *argv: str) -> None:

@@ -19,7 +19,7 @@ import ntpath
 import os
 import stat as modes
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 VARIABLE = "SPEC_KITTY_TRY_WINDOWS"
 if os.environ.get(VARIABLE) != "1":
@@ -31,7 +31,8 @@ if os.environ.get(VARIABLE) != "1":
 
 msvcrt: Any = __import__("msvcrt")
 kernel32: Any = vars(ctypes)["WinDLL"]("kernel32", use_last_error=True)
-kernel32.CreateFileW.restype = kernel32.GetStdHandle.restype = ctypes.c_void_p
+kernel32.CreateFileW.restype = kernel32.ReOpenFile.restype = ctypes.c_void_p
+kernel32.GetStdHandle.restype = ctypes.c_void_p
 
 # Flags of `open` that the C library of Windows does not have; the last three mean nothing there.
 O_NOFOLLOW, O_DIRECTORY = 1 << 24, 1 << 25
@@ -167,9 +168,23 @@ def close(fd: int) -> None:
 
 def fsync(fd: int) -> None:
     """Bring a file's bytes to stable storage (FlushFileBuffers). Of a folder nothing is asked:
-    there a name is on the disk when the move that gave it returns."""
-    if not modes.S_ISDIR(os.fstat(fd).st_mode):
+    there a name is on the disk when the move that gave it returns.
+
+    A handle that may only read flushes nothing, so the file is opened to write by it (ReOpenFile).
+    """
+    if modes.S_ISDIR(os.fstat(fd).st_mode):
+        return
+    try:
         os.fsync(fd)
+    except OSError:
+        handle = kernel32.ReOpenFile(_handle(fd), _WRITE, _SHARE_READ_WRITE | _SHARE_DELETE, 0)
+        if handle in (None, _INVALID):
+            raise
+        again = msvcrt.open_osfhandle(handle, os.O_WRONLY)
+        try:
+            os.fsync(again)
+        finally:
+            os.close(again)
 
 
 def pread(fd: int, size: int, offset: int) -> bytes:
@@ -179,6 +194,17 @@ def pread(fd: int, size: int, offset: int) -> bytes:
         try:
             os.lseek(fd, offset, os.SEEK_SET)
             return os.read(fd, size)
+        finally:
+            os.lseek(fd, before, os.SEEK_SET)
+
+
+def pwrite(fd: int, data: bytes, offset: int) -> int:
+    """Write at an offset; the descriptor's own place stays where it was. Return how many bytes."""
+    with _seeking:
+        before = os.lseek(fd, 0, os.SEEK_CUR)
+        try:
+            os.lseek(fd, offset, os.SEEK_SET)
+            return os.write(fd, data)
         finally:
             os.lseek(fd, before, os.SEEK_SET)
 
@@ -257,6 +283,20 @@ def geteuid() -> int:
 
 
 getuid = geteuid
+
+
+class _Machine(NamedTuple):
+    nodename: str
+
+
+def uname() -> _Machine:
+    """Return the name of this machine, which is all that is asked for."""
+    return _Machine(os.environ.get("COMPUTERNAME", "unknown"))
+
+
+def nice(_: int) -> int:
+    """Leave the process as urgent as it is: priorities are other numbers on Windows."""
+    return 0
 
 
 def kill(_: int, __: int) -> None:

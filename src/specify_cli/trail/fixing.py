@@ -29,7 +29,7 @@ def fix_tip(root: str, git_dir: str | None, project_place: str, place: Place) ->
     its harness waits for it, and an fsync of two files can take longer than a harness is patient.
     Nothing is raised.
     """
-    if durable.IN_BACKGROUND:
+    if durable.IN_BACKGROUND and hasattr(os, "fork"):  # Windows has none: the harness waits
         if os.fork():
             return
         try:

@@ -10,13 +10,13 @@ damaged is filled again.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from doctrine import os
 from doctrine.light_imports import sha256
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.features.capsule.store import CapsuleRecordStore, read_event, split_events

@@ -1,10 +1,10 @@
 """The detached push: `python -P -m specify_cli.features.sync ROOT`, started by
 `trigger.start_push`."""
 
-import os
 import sys
 import threading
 
+from doctrine import os
 from specify_cli.features.sync.consent import pause_for
 from specify_cli.features.sync.trigger import LOCK_FD, sync_folder
 

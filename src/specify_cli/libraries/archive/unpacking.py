@@ -117,7 +117,7 @@ def require_order() -> Iterator[None]:
 
     before = {}
     try:
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
             if signal.getsignal(number) == signal.SIG_DFL:
                 before[number] = signal.signal(number, end)
     except ValueError:

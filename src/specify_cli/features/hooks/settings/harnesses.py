@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
@@ -25,6 +26,7 @@ from specify_cli.features.hooks.settings.json_text import (
     style_of,
 )
 
+IS_WINDOWS = sys.platform == "win32"
 Scope = Literal["project", "user"]
 SCOPES: tuple[Scope, ...] = ("project", "user")
 
@@ -83,9 +85,16 @@ def read_row(path: str) -> Harness:
     harness takes exit 2 of a hook before a tool, or any but 0, for a refusal of the agent's call.
     What the shell starts holds no pipe of the harness, which would wait for its end when only the
     shell is killed at a time-out.
+
+    On Windows `windows` of the row is put over the handler: members that a harness documents for
+    it, or a command that cmd, PowerShell and Git Bash read alike. That leaves silence and code to
+    `spec-kitty hook`; a program that is missing ends with 1 there, which no harness takes for a
+    refusal.
     """
     with open(path, encoding="utf-8") as file:
         row = json.load(file)
+    on_windows = row.pop("windows", {})
+    row["handler"] |= on_windows if IS_WINDOWS else {}
     command = row["handler"].get("command", f"spec-kitty hook {row['name']}")
     lists = {name: tuple(row.get(name, ())) for name in _LISTS}
     return Harness(**{**row, **lists, "command": command})
@@ -145,9 +154,9 @@ def is_ours(harness: Harness, handler: object) -> bool:
     """Return whether a handler runs our hook and nothing else but what an install of ours wrote
     behind it."""
     command = handler.get("command") if isinstance(handler, dict) else None
-    return (
-        isinstance(command, str)
-        and re.fullmatch(rf"spec-kitty hook {harness.name}(?: user)?{_BEHIND}", command) is not None
+    ours = rf"spec-kitty hook {harness.name}(?: user)?"
+    return isinstance(command, str) and bool(
+        re.fullmatch(rf'{ours}{_BEHIND}|cmd /d /c "{ours} & echo {{}}"', command)
     )
 
 
@@ -156,8 +165,12 @@ def of_user(harness: Harness) -> Harness:
     if not harness.scoped:
         return harness
     plain = f"spec-kitty hook {harness.name}"
-    command = harness.command.replace(plain, f"{plain} user")
-    return harness._replace(command=command, handler={**harness.handler, "command": command})
+
+    def scope(text: object) -> object:
+        return text.replace(plain, f"{plain} user") if isinstance(text, str) else text
+
+    handler = {key: scope(value) for key, value in harness.handler.items()}
+    return harness._replace(command=str(scope(harness.command)), handler=handler)
 
 
 def with_hooks(text: str, harness: Harness) -> str:

@@ -326,22 +326,23 @@ def failed(url: str, why: str, headers: Headers) -> EnvironmentFault:
 def stop_after(seconds: float) -> Iterator[None]:
     """End whatever blocks inside by a TimeoutError after some seconds.
 
-    It works in the main thread, which has the signals.
+    It works in the main thread, which has the signals; Windows has no alarm.
     """
-    if threading.current_thread() is not threading.main_thread():
+    alarm = getattr(signal, "SIGALRM", None)
+    if alarm is None or threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def over(*_: object) -> None:
         raise TimeoutError("the time for this request is over")
 
-    before = signal.signal(signal.SIGALRM, over)
+    before = signal.signal(alarm, over)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(alarm, before)
 
 
 def body_of(events: Sequence[Mapping[str, object]]) -> bytes:
