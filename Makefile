@@ -86,11 +86,14 @@ golden: $(READY)
 docs: $(READY) site-tool
 	$(BIN)/python -m specify_cli.cli.schemas.shapes docs
 	$(BIN)/python docs/site/stage.py build/site-source
-	@if test -e .venv-docs/.ready; then $(SPHINX) && echo "the site: build/site/index.html"; else \
+	@if test -e .venv-docs/.ready; then $(SPELLING) && $(SPHINX) && echo "the site: build/site/index.html"; else \
 	  echo "THE SITE WAS NOT BUILT: Sphinx could not be installed; schemas and tables in docs/ were written" >&2; fi
 
 # Missing links, pages without a place and every other warning fail it.
 SPHINX := .venv-docs/bin/python -m sphinx -W -n -q -E --keep-going -b html -d build/site-doctrees -c docs/site build/site-source build/site
+
+# Words that are in no dictionary and not among our terms.
+SPELLING := .venv-docs/bin/python docs/site/spelling.py build/site-source README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md
 
 site-tool:
 	@test .venv-docs/.ready -nt docs/site/requirements.txt || { $(PYTHON) -m venv .venv-docs && \

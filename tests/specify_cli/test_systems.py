@@ -177,10 +177,11 @@ OF_POSIX = (
     "O_NOFOLLOW O_DIRECTORY O_CLOEXEC O_NONBLOCK O_NOCTTY O_TMPFILE O_PATH O_SYNC O_DSYNC POSIX_SPAWN_OPEN "
     "POSIX_SPAWN_CLOSE POSIX_SPAWN_DUP2 MFD_CLOEXEC chroot chown confstr copy_file_range fchdir fchmod fchown "
     "fdatasync fork forkpty fpathconf fstatvfs fsync getegid geteuid getgid getgroups getloadavg getpgid getpgrp "
-    "getpriority getsid getuid getxattr initgroups kill killpg lchmod lchown link listxattr lockf memfd_create mkfifo mknod nice "
-    "openpty pathconf pidfd_open posix_fadvise posix_fallocate posix_spawn posix_spawnp pread preadv pwrite pwritev "
-    "readv register_at_fork rename replace sched_getaffinity sched_yield sendfile set_blocking setgid setpgid setsid "
-    "setuid setxattr splice statvfs sync sysconf ttyname uname wait wait3 wait4 waitid waitpid writev"
+    "getpriority getsid getuid getxattr initgroups kill killpg lchmod lchown link listxattr lockf memfd_create "
+    "mkfifo mknod nice openpty pathconf pidfd_open posix_fadvise posix_fallocate posix_spawn posix_spawnp pread "
+    "preadv pwrite pwritev readv register_at_fork rename replace sched_getaffinity sched_yield sendfile "
+    "set_blocking setgid setpgid setsid setuid setxattr splice statvfs sync sysconf ttyname uname wait wait3 "
+    "wait4 waitid waitpid writev"
 )
 OF_POSIX_SIGNALS = (
     "SIGKILL SIGHUP SIGALRM SIGPIPE SIGCHLD SIGUSR1 SIGUSR2 SIGSTOP SIGCONT SIGQUIT alarm setitimer pause sigwait "
