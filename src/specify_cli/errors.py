@@ -71,7 +71,7 @@ CODES: Mapping[str, str] = {
     "COPIES_DIFFER": "A record of this id is here already and its bytes differ; nothing was "
     "imported.",
     "FILE_EXISTS": "The file to be written exists; nothing is overwritten.",
-    "FORMAT_TOO_NEW": "The record was begun by a newer version of the format.",
+    "FORMAT_TOO_NEW": "A record, or another store, was begun by a newer version.",
     "NOT_A_REGULAR_FILE": "A symbolic link, FIFO, device or folder stands where a file is "
     "expected.",
     "UNSAFE_PATH": "A folder under `.kittify/` is a symbolic link or not a folder.",

@@ -168,12 +168,16 @@ def read_accepted(git_dir: str | None, place: str) -> Protections | None:
             entry.get("sealed") is True,
         )
         if not (
-            set(accepted.capture) <= set(SIDES) and set(accepted.capture.values()) <= set(MODES)
+            accepted.trail in TRAILS
+            and accepted.no_trail in NO_TRAIL
+            and set(accepted.capture) <= set(SIDES)
+            and set(accepted.capture.values()) <= set(MODES)
         ):
             raise ValueError
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(
-            git_dir, f"what it holds for {place or 'the worktree'} is not of its form"
+            git_dir,
+            f"what it holds for {place or 'the worktree'} is not of its form, or a newer version's",
         ) from error
     return accepted if bound else resolve_protections(accepted, DEFAULTS)[0]
 

@@ -66,7 +66,7 @@ def make_key(table: str, key: str) -> bytes:
 class Archive:
     """One month's archive, opened to be read; its descriptor is closed with it.
 
-    Raises StoredDataError COLD_DAMAGED, EnvironmentFault EXTRA_MISSING.
+    Raises StoredDataError COLD_DAMAGED or FORMAT_TOO_NEW, EnvironmentFault EXTRA_MISSING.
 
     `path` is what errors name. Only the ends are checked here: a damaged frame is found when it is
     read, and what comes out of it is proven by its own seals or digest.
@@ -76,6 +76,13 @@ class Archive:
         self.path, self._fd = path, fd
         size = os.fstat(fd).st_size
         tail = os.pread(fd, FOOTER.size, max(0, size - FOOTER.size))
+        if tail[-8:] != MAGIC and tail[-8:-2] == MAGIC[:-2]:
+            raise StoredDataError(
+                "FORMAT_TOO_NEW",
+                f"{path} was packed by a newer version: it ends with {tail[-8:]!r}, this version "
+                f"knows {MAGIC!r}",
+                "install that version; this one leaves the file as it is",
+            )
         if len(tail) != FOOTER.size or tail[-8:] != MAGIC or os.pread(fd, 8, 0) != MAGIC:
             raise self._describe_damage("it does not begin and end as an archive does")
         footer = self._footer = Footer(*FOOTER.unpack(tail)[:8])

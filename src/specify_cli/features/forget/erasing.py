@@ -46,6 +46,8 @@ from specify_cli.trail.log.entries import write_annex
 FOLDER = layout.FORGET
 CERTIFICATES = f"{FOLDER}/certificates"
 REFUSED = "refused.jsonl"
+# Of a journal; the first ones had none.
+_VERSION = 1
 Journal = dict[str, Any]
 
 
@@ -63,6 +65,7 @@ def begin(
     plan = take_out(plan, list_roots(project))
     name = new_ulid(now, entropy(10))
     journal: Journal = {
+        "v": _VERSION,
         "id": name,
         "at": rfc3339(now),
         "ordered_by": order.by,
@@ -175,8 +178,17 @@ def list_journals(project: Project) -> list[Journal]:
     except FileNotFoundError:
         return []
     sizes = {name: os.stat(f"{path}/{name}").st_size for name in names}
-    found = (durable.read_own(path, name, size) for name, size in sizes.items())
-    return [json.loads(data) for data in found if data is not None]
+    found = {name: durable.read_own(path, name, size) for name, size in sizes.items()}
+    journals = {name: json.loads(data) for name, data in found.items() if data is not None}
+    for name, journal in journals.items():
+        if journal.get("v", _VERSION) != _VERSION:
+            raise StoredDataError(
+                "FORMAT_TOO_NEW",
+                f"{path}/{name}: an erasure that a newer version began; v: expected {_VERSION}, "
+                f"found {journal['v']!r}",
+                "finish it with that version: spec-kitty forget --resume",
+            )
+    return list(journals.values())
 
 
 def carry_out(project: Project, journal: Journal) -> str:
