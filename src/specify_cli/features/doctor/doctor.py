@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ulid import ULID
+
 from charter.inputs import exposures, files_of, load_inputs
 from charter.state import state_problem
 from doctrine.text import count
@@ -23,7 +25,6 @@ from specify_cli.project.decisions import read_decisions
 from specify_cli.project.tracked import tracked_private
 from specify_cli.record import layout
 from specify_cli.record.findings import ERROR, INFO, WARNING, RecordReport
-from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.record import is_invocation_id
@@ -271,7 +272,7 @@ def _check_long_open(report: RecordReport, now: int) -> Iterator[Finding]:
     name = report.invocation_id or ""
     if not report.sealed or report.status != "open" or not is_invocation_id(name):
         return
-    hours = (now - millis_of(name)) // 3_600_000
+    hours = (now - ULID.from_str(name).milliseconds) // 3_600_000
     if hours >= STALE_OPEN_HOURS:
         close = f"spec-kitty profile-invocation complete --invocation-id {name}"
         yield Finding(

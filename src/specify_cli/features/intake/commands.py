@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import time
 
+from ulid import ULID
+
 from doctrine import os
 from specify_cli import durable
 from specify_cli.cli import shell
@@ -13,7 +15,6 @@ from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
 from specify_cli.project.config import load_project, valid_request
 from specify_cli.record import layout
-from specify_cli.record.ids import new_ulid
 from specify_cli.redaction.capture import redact
 from specify_cli.room import Values
 from specify_cli.storage.store import FileRecordStore
@@ -27,7 +28,7 @@ def intake(values: Values) -> int:
     project, _ = load_project(shell.here(), shell.home())
     masked = redact(text, project.config.redaction)
     data = masked.text.encode("utf-8")
-    name = f"{new_ulid(read_clock(time.time_ns), os.urandom(10))}.md"
+    name = f"{ULID.from_timestamp(read_clock(time.time_ns))}.md"
     try:
         private = project.config.trail != "committed"
         if private:

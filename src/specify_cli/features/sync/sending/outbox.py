@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from ulid import ULID
+
 from doctrine import os
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.features.sync.consent import Consent, unavailable
@@ -35,7 +37,7 @@ from specify_cli.project.config import Project
 from specify_cli.project.tracked import shipped_records
 from specify_cli.record import layout
 from specify_cli.record.findings import ERROR, OF_THE_LINES
-from specify_cli.record.ids import millis_of, rfc3339
+from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import fold, split_lines
 from specify_cli.record.seal import VERSIONS, is_digest, open_line
 from specify_cli.record.verify import verify_record
@@ -391,7 +393,7 @@ class Outbox:
                 "SELECT excluded, count(*) FROM record WHERE excluded IS NOT NULL GROUP BY excluded"
             )
         )
-        since = None if oldest is None else rfc3339(millis_of(oldest))
+        since = None if oldest is None else rfc3339(ULID.from_str(oldest).milliseconds)
         where = _WHOLE_PENDING if whole else _RECORD_PENDING
         due = (
             int(self._run(f"SELECT count(*) FROM record WHERE {where}")[0][0]) if records else None
