@@ -40,19 +40,38 @@ _BEHIND = {
     "cookie": _NEXT + r"\\*[\"']?([\w.-]{1,128}=[^\"'\n\\]{6,4096}+)",
 }
 # Grows when the functions here would find something else in the same text.
-FINDERS_VERSION = 4
+FINDERS_VERSION = 5
 _TYPED = (
-    r"(?::\s{0,3}&?(?:'static )?[A-Za-z_][A-Za-z0-9_.\[\], |]{0,40}?\s{0,3}(?==[ "
-    r"\t]{0,4}[^\s=,;)}\]])|\[\d{0,4}\]|\s?\{ ?get;[^}\n]{0,24}\})?"
+    r"(?::\s{0,3}&?(?:'static )?[A-Za-z_][A-Za-z0-9_.\[\], |]{0,40}?"
+    r"(?:\s{1,3}(?==[ \t]{0,4}[^\s=,;)}\]])|(?==[^\s=,;)}\]])|(?==[ \t]{0,4}[\"']))"
+    r"|\[\d{0,4}\]|\s?\{ ?get;[^}\n]{0,24}\}|(?<=\s)[aA]s\s\w{1,24}(?=\s?=))?"
+)
+# `auth=("ada", "…")`, `NetworkCredential("ada", "…")`: the name stands between.
+_PAIR = (
+    r"(?:(?<=[aA]uth)|(?<=ntial)|(?<=ntials))\s?=?\s?"
+    r"\(\s?\\*[\"'][^\"'\\\n]{1,64}\\*[\"'],\s?"
+)
+# What YAML writes before a value: a block's sign, a tag, an anchor, the dash of a list.
+_YAML = (
+    r"(?:[|>][+-]?[ \t]{0,4}\r?\n[ \t]{1,40}|(?:!!str|!!binary|&\w{1,40})[ \t]{1,4}"
+    r"|-[ \t]{1,4}|\[\s{0,16}(?=\\*[\"'])|\[\[)?"
 )
 _ASSIGNED = (
-    r"(?P<close>\\*[\"'`\]]{0,2})\s{0,16}+"
-    + _TYPED
-    + r"(?:(?:[sS]tring|str)\b)?\s{0,8}+"
-    + r"(?P<sep>:=|=>|={1,3}|[:=]\s{0,4}\{\s{0,16}\\*[\"']?value\\*[\"']?\s{0,4}[:=]|\s?\{\s{0,40}(?:\w{1,24}\s{0,8}=[^\n]{0,80}\n\s{0,40}){0,4}default\s{0,8}="
-    + r"|%3[dD]|&(?:#61|#x3[dD]|equals);|[:：]|>|\(|,?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?value\\*[\"']?\s{0,4}[:=]|,|\||(?:is|was|to)(?=\s))"
-    + r"[ \t]{0,16}(?:\r?\n[ "
-    r"\t]{0,16})?(?:[rbuf]{1,2}(?=[\"']))?(?P<quote>\\*(?:\"{3}|'{3}|[\"'`]))?"
+    r"(?P<close>\\*[\"'`\]]{0,2})"
+    rf"(?:(?={_PAIR})|\s{{0,16}}+{_TYPED}(?:(?:[sS]tring|str)\b)?\s{{0,8}}+)"
+    rf"(?P<sep>{_PAIR}"
+    r"|:=|=>|={1,3}|[:=]\s{0,4}\{\s{0,16}\\*[\"']?value\\*[\"']?\s{0,4}[:=]"
+    r"|\s?\{\s{0,40}(?:\w{1,24}\s{0,8}=[^\n]{0,80}\n\s{0,40}){0,4}default\s{0,8}="
+    r"|%3[dD]|&(?:#61|#x3[dD]|equals);|[:：]|->|→|>|</\w{1,16}>\s{0,40}<(?:string|value|data)>"
+    r"|\(|,?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?[vV]alue\\*[\"']?\s{0,4}[:=]"
+    r"|,|\|\||\?\?|or(?=\s)|\||(?:is|was|to|ist|lautet|est?)(?=\s))"
+    rf"[ \t]{{0,16}}(?:\r?\n[ \t]{{0,16}})?{_YAML}(?:[rbuf]{{1,2}}(?=[\"']))?"
+    r"(?P<quote>\\*(?:\"{3}|'{3}|[\"'`]))?"
+)
+_FALLBACKS = ("||", "??", "or")
+# The next item of a list, behind one that was a secret.
+_ITEM = (
+    r"\\*[\"']?[ \t]{0,4},?\s{0,40}(?:-[ \t]{1,4}|(?=\\*[\"']))\\*[\"']?([^\s\"'`<>\\,\]]{3,256}+)"
 )
 _RUN = r"[^\s\"'`<>\\]{1,256}+"
 _REST = r"[^\s\"'`<>\\]*+"
@@ -103,6 +122,8 @@ def _find_private_keys(
                     ):
                         spans.append((start, material.end()))
                         step = material.end()
+        elif start < 0:
+            spans += _find_key_above(text, at)
         at = text.find("PRIVATE KEY", step)
     if "kty" in text:
         for match in compiled(
@@ -110,6 +131,53 @@ def _find_private_keys(
         ).finditer(text):
             spans.append(match.span(1))
     return spans
+
+
+def _find_key_above(text: str, at: int) -> list[tuple[int, int]]:
+    """Find key material that ends before the END line around `at`, whose first lines are missing."""
+    mark = text.rfind("---END", max(0, at - 40), at)
+    end = text.rfind("\n", 0, mark) if mark >= 0 else -1
+    start, longest = end, 0
+    while start > 0 and end - start < 65536:
+        line = text.rfind("\n", max(0, start - 512), start) + 1
+        if compiled(_KEY_LINE).fullmatch(text, line, start) is None:
+            break
+        longest = max(longest, start - line)
+        start = line - 1
+    return [(start + 1, end)] if longest >= 40 else []
+
+
+_KEY_LINE = r"[ \t]{0,64}[-+>|#*]?[ \t]{0,64}[A-Za-z0-9+/]{4,128}={0,2}\r?"
+
+
+def _find_kubernetes_secrets(
+    rule: Rule, text: str, folded: str, ids: frozenset[str]
+) -> list[tuple[int, int]]:
+    """Find all values of a Kubernetes Secret, whatever their names: 8,192 characters to both sides
+    of its kind, as far as its document goes."""
+    spans = []
+    for needle in rule.needles:
+        at = last = 0
+        while (at := text.find(needle, at)) >= 0:
+            first = max(last, at - 8192, text.rfind("\n---", last, at))
+            stop = text.find("\n---", at, at + 8192)
+            last = stop if stop >= 0 else min(len(text), at + 8192)
+            for block in compiled(_SECRET_DATA).finditer(text, first, last):
+                for match in compiled(_SECRET_ITEM).finditer(
+                    text, *block.span(block.lastindex or 0)
+                ):
+                    if JUDGES["value"](match[1], ids):
+                        spans.append(match.span(1))
+            at = max(last, at + len(needle))
+    return spans
+
+
+_SECRET_DATA = (
+    r"(?:^|\n)(?P<indent>[ ]{0,32})(?:data|stringData):[ ]{0,4}\r?"
+    r"((?:\n(?P=indent)[ ]{1,8}[\"']?[\w.-]{1,253}[\"']?:[ ]{1,4}[^\n]{1,8192})+)"
+    r"|\"(?:data|stringData)\"\s{0,4}:\s{0,4}\{([^{}]{1,65536})\}"
+)
+_SECRET_ITEM = r"[\"']?[\w.-]{1,253}[\"']?:\s{1,4}[\"']?([^\s\"',|>][^\s\"',]{2,8192})"
 
 
 def _find_url_passwords(
@@ -240,7 +308,7 @@ def _find_secret_values(
                     streak = streak + 1 if secret is None and at - last < 48 else 0
                     last = end
                     if secret is not None:
-                        spans.append(secret)
+                        spans += [secret, *_find_items(text, secret, ids)]
                     elif streak > _MOST_NAMES:
                         run = compiled(_REST).match(text, end)
                         end = run.end() if run is not None else end
@@ -260,21 +328,37 @@ def _is_lead(rest: str, head: str) -> bool:
     next_ = rest.lstrip(" \t\r\n\"'`]\\")
     sign = next_[:1]
     return (
-        sign in ("=", ":", ">", "：", "|", "{", "%")
-        or (sign in ("(", ",", "[") and ('"' in rest or "'" in rest or "=" in rest))
-        or next_.startswith(("is ", "was ", "to ", "str", "Str", "&#", "&eq"))
+        sign in ("=", ":", ">", "：", "|", "{", "%", "→")
+        or (sign == "," == rest[0] and _begins_line(head))
+        or (
+            (sign in ("(", ",", "[") or next_.startswith(_FALLBACKS))
+            and ('"' in rest or "'" in rest or "=" in rest)
+        )
+        or next_.startswith(_LEADS)
         or (
             rest[0] in ' "'
             and (
                 "-" in head
                 or "#define " in head
                 or "set" in head
+                or "def" in head
                 or "ENV " in head
                 or "ARG " in head
             )
         )
-        or "value" in rest
+        or "alue" in rest
     )
+
+
+_LEADS = (
+    *("is ", "was ", "to ", "ist ", "lautet ", "es ", "est ", "str", "Str", "As ", "as "),
+    *("&#", "&eq", "->", "</"),
+)
+
+
+def _begins_line(head: str) -> bool:
+    """Tell whether nothing but a name stands in the line before."""
+    return not head[head.rfind("\n") + 1 :].strip(_NAME_SIGNS + ".")
 
 
 def _find_cells_below(
@@ -345,10 +429,11 @@ def _find_secret_beside(
     if match is None:
         return None
     sep, begin = match["sep"], match.end()
-    called = sep == "(" or (sep == "," and not dashed)
+    row = sep == "," == text[begin - 1] and _begins_line(text[max(0, start - 48) : end])
+    called = sep.lstrip(" =")[:1] == "(" or sep in _FALLBACKS or (sep == "," and not dashed)
     before = text[start - 1 : start]
     if (
-        (called and match["quote"] is None)
+        (called and match["quote"] is None and not row)
         or (sep == ">" and (before not in ("<", ":") or text[end - 1] == "-"))
         or (sep == "|" and text[max(0, start - 4) : start].strip(" `*")[-1:] not in ("", "|", "\n"))
     ):
@@ -371,6 +456,21 @@ def _find_secret_beside(
     ):
         return None
     return begin, _find_rest(text, begin + len(run[0].split("|")[0] if sep == "|" else run[0]))
+
+
+def _find_items(text: str, first: tuple[int, int], ids: frozenset[str]) -> list[tuple[int, int]]:
+    """Return where the further items stand of the list that a secret begins, as far as they are
+    secrets, too; at most 200."""
+    spans: list[tuple[int, int]] = []
+    if text[max(0, first[0] - 16) : first[0]].rstrip("\"'\\ ")[-1:] not in ("[", "-"):
+        return spans
+    at = first[1]
+    while len(spans) < 200 and (match := compiled(_ITEM).match(text, at)) is not None:
+        if not is_secret("password", match[1], ids, "cell"):
+            break
+        spans.append(match.span(1))
+        at = match.end()
+    return spans
 
 
 def _find_assignment(text: str, start: int, end: int, dashed: bool) -> re.Match[str] | None:
@@ -410,7 +510,12 @@ def _find_bare(
         return None
     value = run[0].split("|")[0] if sep == "|" else run[0]
     before = text[start - 1 : start]
-    if before in ("?", "&"):
+    listed = match[0].rstrip(" \t")[-1:] == "-"
+    if listed and sep not in (":", "："):
+        return None
+    if sep == "," or listed:
+        value, style = value.split(",")[0], "cell"
+    elif before in ("?", "&"):
         value, style = value.split("&")[0].split("#")[0], "joined"
     elif (
         before == ";"
@@ -438,8 +543,11 @@ def _find_bare(
     return begin, _find_rest(text, finish) if finish == run.end() else finish
 
 
-_VERBS = ("is", "was", "to")
-_SETTERS = ("#define ", "set -gx ", "set -x ", "setx ", "ENV ", "ARG ")
+_VERBS = ("is", "was", "to", "ist", "lautet", "es", "est")
+_SETTERS = (
+    *("#define ", "set -gx ", "set -x ", "setx ", "ENV ", "ARG "),
+    *("(setq ", "(def ", "(define ", "(defvar ", "(defconst "),
+)
 # A field of a form, as it is sent: the name of the part, its other headers, an empty line.
 _FORM_FIELD = (
     r"(?P<close>\")(?P<sep>[^\r\n]{0,80}(?:\r?\n[^\r\n]{1,120}){0,2}(?:\r?\n){2})(?P<quote>\Z)?"
@@ -495,6 +603,7 @@ def _judge_style(text: str, start: int, name: str, match: re.Match[str], finish:
 FINDERS: dict[str, Callable[[Rule, str, str, frozenset[str]], list[tuple[int, int]]]] = {
     "private-key": _find_private_keys,
     "url-password": _find_url_passwords,
+    "kubernetes-secret": _find_kubernetes_secrets,
     "user-password": _find_option_values,
     "secret-value": _find_secret_values,
 }

@@ -37,7 +37,7 @@ _KEYS = tuple(
 _PASSWORDS = tuple(
     """
     password passwd passphrase passcode pwd secret passwort passe storepass keypass contraseña
-    contrasena senha wachtwoord пароль 密码 密碼 パスワード 비밀번호 hasło lösenord
+    contrasena senha wachtwoord пароль 密码 密碼 パスワード 비밀번호 hasło lösenord psk
     """.split()  # noqa: SIM905
 )
 _PLACEHOLDERS = frozenset(
@@ -59,7 +59,9 @@ _STAND_IN = tuple(
 _POINTERS = tuple("/ ./ ../ ~/ http:// https:// file: arn: vault: op:// ref+ projects/".split())  # noqa: SIM905
 _SESSIONS = frozenset("sessionid sessid phpsessid jsessionid sid sessiontoken".split())  # noqa: SIM905
 _TOKENS = frozenset(
-    "credential credentials creds auth authorization jwt pass bearer secrets passwords".split()  # noqa: SIM905
+    """
+    credential credentials creds auth authorization jwt pass bearer secrets passwords tokens
+    """.split()  # noqa: SIM905
 )
 _IN_NAMES = frozenset(("password", "passwd", "passphrase", "pwd"))
 _TELLING_PARTS = ("pass", "secret", "token", "credential", "key")
@@ -245,7 +247,7 @@ def _is_password(value: str, style: str) -> bool:
         )
     if style not in ("cell", "line"):
         odd = r"[-_.(/]" if style == "prose" else r"[_.]"
-        return (
+        return _is_padded(value) or (
             len(value) >= 6
             and not _has_match(odd, value)
             and _has_match(r"[\d!@#$%^&*]", value)
@@ -288,7 +290,7 @@ def stands_in(value: str) -> bool:
         ("[", "]"),
         ("%", "%"),
         ("(", ")"),
-    ) or value.startswith(("{{", "${{", "#{", "@Microsoft")):
+    ) or value.startswith(("{{", "${{", "#{", "@Microsoft", "&lt;", "&#60;", "&#x3C;", "&#x3c;")):
         return True
     if low in ("%s", "%r", "%d", "{}", "%v") or value.startswith(
         ("%(", "<%", "!Ref", "!Sub", "!secret", "!vault", "data.", "var.")
@@ -307,6 +309,13 @@ def _is_code(value: str) -> bool:
     )
 
 
+def _is_padded(value: str) -> bool:
+    """Return whether a value is padded Base64 with letters of both cases, as no word is."""
+    return len(value) % 4 == 0 and _has_match(
+        r"^(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])[A-Za-z0-9+/]{10,}={1,2}$", value
+    )
+
+
 def is_random(value: str) -> bool:
     """Return whether a value looks drawn, not written.
 
@@ -318,6 +327,8 @@ def is_random(value: str) -> bool:
     """
     if len(value) < 8 or " " in value:
         return False
+    if _is_padded(value):
+        return True
     value = value[:128]
     if _has_match(_MARK, value) and _has_match(r"\d", value) and _has_match(_LETTER, value):
         return "://" not in value and not value.startswith(("@", "#", "&", "*"))

@@ -36,6 +36,7 @@ from specify_cli.redaction.heuristics import compiled, is_secret, masks_in, voca
 from specify_cli.redaction.rules import DIGEST, OPTIONS, SHIPPED, Rule, by_pattern
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Collection, Iterator
     from typing import Any
 
@@ -283,11 +284,18 @@ class View(NamedTuple):
 
 _FAR = 1 << 62
 _ESCAPES = ("\x1b[", "\\u", "\\x1b[", "\\033[", "&quot;", "&#", "&amp;")
+_OCTET = r"%(2[DdEe]|3\d|4[1-9A-Fa-f]|5[0-9AaFf]|6[1-9A-Fa-f]|7[0-9AaEe])"
 _ESCAPE = (
     r"(?:\x1b|\\{1,8}(?:u00|x)1[bB]|\\{1,8}033)\[[0-9;:?]{0,64}[A-Za-z]"
-    r"|\\{1,8}u([0-9a-fA-F]{4})|&(quot|amp|apos|#0?39|#x27|#0?34|#x22);"
+    r"|\\{1,8}u([0-9a-fA-F]{4})"
+    # References to characters but <, =, > and ?; percent codes of what needs none (RFC 3986, 2.3)
+    r"|&(quot|amp|apos|#0?(?:3[3-9]|4\d|5[0-9]|6[4-9]|[7-9]\d|1[01]\d|12[0-2])"
+    r"|#[xX](?:2[1-9A-Fa-f]|3[0-9AaBb]|[4-7][0-9A-Fa-f]));"
+    rf"|{_OCTET}|([０-９Ａ-Ｚａ-ｚ＝＿－．])|[\u200b-\u200d\u2060\ufeff\xad]"
 )
-_ENTITIES = {"quot": '"', "amp": "&", "#34": '"', "#034": '"', "#x22": '"'}
+# Letters and digits of full width, and characters that nobody sees
+_DISGUISE = r"[０-９Ａ-Ｚａ-ｚ＝＿－．\u200b-\u200d\u2060\ufeff\xad]"
+_ENTITIES = {"quot": '"', "amp": "&", "apos": "'"}
 # A line end in the middle of what could be one token (no word follows), and the widths at which
 # programs break lines.
 _BREAK = r"\n(?![A-Z]?[a-z]{0,40}(?:[^\w+/-]|$))(?=[\w+/=.-]{2})(?<=[\w+/.-]{8}\n)"
@@ -305,22 +313,31 @@ def view_of(text: str) -> View:
     The text itself never changes: only what is found in the view is masked in it.
     """
     escapes: list[tuple[int, int, str]] = []
-    if any(sign in text for sign in _ESCAPES):
+    if (
+        any(sign in text for sign in _ESCAPES)
+        or ("%" in text and compiled(_OCTET).search(text) is not None)
+        or (not text.isascii() and compiled(_DISGUISE).search(text) is not None)
+    ):
         for match in compiled(_ESCAPE).finditer(text):
-            character = (
-                chr(int(match[1], 16))
-                if match[1]
-                else _ENTITIES.get(match[2], "'")
-                if match[2]
-                else ""
-            )
-            escapes.append((*match.span(), character))
+            escapes.append((*match.span(), _read_escape(match)))
     view = _replace_stretches(text, escapes)
     breaks = [(at, at + 1, "") for at in _find_line_breaks(view.text)] if "\n" in text else []
     if not breaks:
         return view
     unwrapped = _replace_stretches(view.text, breaks)
     return view._replace(words=f"{view.words}\n{unwrapped.words}", unwrapped=unwrapped)
+
+
+def _read_escape(match: re.Match[str]) -> str:
+    """Return the character that an escape stands for, or nothing."""
+    code, entity, octet, wide = match.groups()
+    if entity and entity[0] != "#":
+        return _ENTITIES[entity]
+    if entity:
+        return chr(int(entity[2:], 16) if entity[1] in "xX" else int(entity[1:]))
+    if wide:
+        return chr(ord(wide) - 0xFEE0)
+    return chr(int(code or octet, 16)) if code or octet else ""
 
 
 def _replace_stretches(text: str, stretches: list[tuple[int, int, str]]) -> View:

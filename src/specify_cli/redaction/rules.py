@@ -25,6 +25,7 @@ from specify_cli.redaction.heuristics import (
     holds_mask,
     is_credential,
     is_random,
+    is_secret,
     stands_in,
 )
 
@@ -160,5 +161,6 @@ JUDGES: dict[str, Callable[[str, frozenset[str]], bool]] = {
     "value": lambda found, ids: not stands_in(found) and not holds_mask(found, ids),
     "credential": is_credential,
     "bearer": lambda found, ids: is_random(found) and is_credential(found, ids),
+    "password": lambda found, ids: is_secret("password", found, ids, "prose"),
     "basic": lambda found, ids: is_credential(found, ids) and _is_basic(found),
 }

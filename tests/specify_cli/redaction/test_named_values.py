@@ -24,6 +24,60 @@ MASKED = (
     "PASSWD_DB_X=Sup3rS3cret",
     "DBPW=Sup3rS3cret",
     "The password is Sup3rS3cret.",
+    # Other letters, and escapes of letters
+    "ｐａｓｓｗｏｒｄ：Sup3rS3cret",
+    "ｐａｓｓｗｏｒｄ＝Ｓｕｐ３ｒＳ３ｃｒｅｔ",
+    "（ｇｈｐ＿9fA3kQ0zLm7Xw2Bd9fA3kQ0zLm7Xw2Bd9fA3）",
+    "pass\u200bword=Sup3r\u2060S3cret\ufeff",
+    "p&#97;ssword=Sup3rS3cret",
+    "https://e.org/?api%5Fkey=Sup3rS3cretSup3rS3cret",
+    "https://e.org/?%70%61%73%73%77%6F%72%64=Sup3rS3cret",
+    # YAML: blocks, tags, anchors, lists
+    "password: |\n  Sup3rS3cret\nuser: ada\n",
+    "password: >-\n  Sup3rS3cret\n",
+    "password: &db Sup3rS3cret\n",
+    "password: !!str Sup3rS3cret\n",
+    "passwords:\n  - Sup3rS3cret\n",
+    "tokens:\n  - 9fA3kQ0zLm7Xw2Bd\n",
+    '{"passwords": ["Sup3rS3cret"]}',
+    # A name in one member, its value in the next
+    '[{"Key": "DbPassword", "Value": "Sup3rS3cret"}]',
+    "<key>apiToken</key>\n<string>9fA3kQ0zLm7Xw2Bd</string>",
+    "<name>db.password</name>\n<value>Sup3rS3cret</value>",
+    "name,value\nregion,eu\ndb_password,Sup3rS3cret\n",
+    'kind: Secret\ndata:\n  main.conf: cGFzc3dvcmQxMjM=\n  b: "cGFzc3dvcmQxMjM="\ntype: Opaque\n',
+    "a: b\n---\nstringData:\n  main: Sup3rS3cret\nkind: Secret\n---\nc: d\n",
+    # Languages of programs
+    "ALTER USER ada WITH PASSWORD 'Sup3rS3cret';",
+    "CREATE LOGIN ada WITH PASSWORD = N'Sup3rS3cret';",
+    'requests.get(url, auth=("ada", "9fA3kQ0zLm7Xw2Bd"))',
+    'new NetworkCredential("ada", "9fA3kQ0zLm7Xw2Bd");',
+    "const secret = process.env.JWT_SECRET || '9fA3kQ0zLm7Xw2Bd';",
+    "DB_PASSWORD=${DB_PASSWORD:-Sup3rS3cret}",
+    '(setq my-api-token "9fA3kQ0zLm7Xw2Bd")',
+    'Dim pwd As String = "Sup3rS3cret"',
+    "local token = [[9fA3kQ0zLm7Xw2Bd]]",
+    "password -> Sup3rS3cret",
+    "{User:ada Password:eafRqHEX09F0LMwmakc= Port:5}",
+    "curl -H 'X-Api-Key: DFNrhCgsxhpmO/JpohU=' https://e.org",
+    # Languages of people
+    'Log in as ada with the password "Sup3rS3cret".',
+    "Das Passwort lautet Sup3rS3cret",
+    "la contraseña es Sup3rS3cret",
+    # Commands and their files
+    "jdbc:oracle:thin:ada/Sup3rS3cret@//db:1521/x",
+    "smbclient //host/share -U 'ada%Sup3rS3cret'",
+    "htpasswd -b .htpasswd ada 'Sup3rS3cret'",
+    "kubectl create secret generic db --from-literal=main='9fA3kQ0zLm7Xw2Bd'",
+    'network={\n ssid="x"\n psk="Sup3rS3cret"\n}',
+    "nmcli dev wifi connect Home password 'Sup3rS3cret'",
+    "X-Honeycomb-Team: 9fA3kQ0zLm7Xw2Bd9fA3kQ",
+    # Forms of vendors
+    "sk_330b5a82a524c8229ab541cabf4784142b69f50c4437923f",
+    "hcaik_010ks6vu78nucs7zukxrnb42t04zgh04hn2z5y9fj3d3nm3zqtrkafhfbc",
+    "mdb_sa_sk_VBrb3rJgkDthV4Tc1TiqNreDEIAuuOhtN18ScW3i",
+    "K10174daeb29f9a5ed9c99342b7a5ec4e176badf30db8584044f50d9bc22b425a03::server:108c52111b72d0ab108c52111b72d0ab",
+    "+R6nMzoKn4rI7esAJ0tKqI3S5fXDDOW+C4X1ldsgmVWtVEu8hpv1Mb6lWSEmfXBV\nSup3rS3cretA==\n-----END PRIVATE KEY-----",
 )
 KEPT = (
     "password: SecretStr",
@@ -42,6 +96,30 @@ KEPT = (
     "CREATE USER ada IDENTIFIED BY '${PASSWORD}'",
     'variable "db_password" {\n  type = string\n}\n',
     "12:5432:a:b",
+    "a: b\n---\nkind: ConfigMap\ndata:\n  main.conf: cGFzc3dvcmQxMjM=\n---\nkind: Secret\n",
+    "status = napi_create_string_utf8(env, text, size, &result);",
+    "const password = options.password || defaultPassword;",
+    "max_tokens: 4096\ntokens:\n  - the\n  - cat\n",
+    "def get_password() -> SecretStr:",
+    "password -> str",
+    "password: >-\n  the one that you chose\n",
+    "token, count = parse(line)",
+    "name,value\ntoken,count\n",
+    "printf('%2d%5F', password)",
+    "the password 'field' is empty",
+    "--from-literal=region=eu",
+    "auth=(user, password)",
+    "<key>password</key>\n<string>password</string>",
+    "-----END CERTIFICATE-----",
+    "- ROOT_PASSWORD=\n- DB_USER=clinic2\n",
+    "<code>{psk: &#x3C;string|buffer>, id: 1}</code>",
+)
+
+
+SECRETS = (
+    *("SFJyeXFrMzkjWnAwelY", "Sup3rS3cret", "MasterDragon", "cGFzc3dvcmQxMjM", "abcdEFGHijklMNOP"),
+    *("9fA3kQ0zLm7Xw2Bd", "eafRqHEX09F0LMwmakc", "DFNrhCgsxhpmO", "Ｓｕｐ３ｒＳ３ｃｒｅｔ", "S3cret"),
+    *("330b5a82a524c822", "010ks6vu78nucs7z", "VBrb3rJgkDthV4Tc", "108c52111b72d0ab", "R6nMzoKn4rI7esAJ"),
 )
 
 
@@ -50,8 +128,7 @@ def test_a_value_beside_a_telling_name_is_masked(text: str) -> None:
     shown = redact(text, RULES).text
 
     assert "⟦" in shown
-    secrets = ("SFJyeXFrMzkjWnAwelY", "Sup3rS3cret", "MasterDragon", "cGFzc3dvcmQxMjM", "abcdEFGHijklMNOP")
-    assert not any(secret in shown for secret in secrets)
+    assert not any(secret in shown for secret in SECRETS)
 
 
 @pytest.mark.parametrize("text", KEPT)
