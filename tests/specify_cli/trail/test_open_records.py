@@ -172,6 +172,24 @@ def test_a_record_that_was_forged_with_its_pending_files_is_not_logged(tmp_path:
     assert forged not in leaves
 
 
+def test_a_record_whose_leaves_are_pending_is_not_called_logged(work: Work) -> None:
+    """A file that says a leaf is to come is no leaf: whoever writes beside the log can leave one."""
+    work.executor.complete(work.id)
+    sign(work.root)
+    (log,) = open_log(load(work.root)).generations()
+    signed = Path(log.path, "leaves").read_bytes()
+    executor = ProfileInvocationExecutor(work.root)
+    made = executor.invoke("fix the other test").invocation_id
+    executor.complete(made)
+    Path(log.path, "leaves").write_bytes(signed)
+    for kind in ("start", "close"):
+        Path(log.path, "pending", f"{kind}-{made}-00000001").write_text("")
+    report = verify(work.root)
+
+    assert {item.code for item in report.findings} == {"LOG_PENDING"}
+    assert report.level == "linked"
+
+
 def test_a_close_that_stands_before_its_start_is_found(work: Work) -> None:
     work.executor.complete(work.id)
     (log,) = open_log(load(work.root)).generations()

@@ -206,6 +206,7 @@ class TrailWatch:
         for item in missing.owed:
             if item.invocation_id in pending:
                 yield finding("LOG_PENDING", item.file, f"its {item.kind}")
+                self._unknown.append(item)  # a file that says so is no leaf
             elif item.file.startswith(layout.RECORDS) and self._watch.began_before(
                 item.invocation_id
             ):
