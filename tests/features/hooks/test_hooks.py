@@ -229,6 +229,7 @@ def test_a_program_below_the_project_is_warned_of_and_not_run(cli: Cli, project:
     status = valid(cli("hooks", "status", "--json", env=env).json(), "hooks-status")
 
     assert (status["resolved"], status["below_project"], status["ours"]) == (str(inside), True, None)
+    assert "HOOK_PROGRAM" in {item["code"] for item in cli("doctor", "--json", env=env).json()["findings"]}
     assert "below this project" in cli("hooks", "status", env=env).err
     assert not (tmp_path / "ran").exists()
 

@@ -320,3 +320,32 @@ def test_hooks_that_a_setting_switches_off_are_named(
     ]
     assert states == ["disabled", "absent"]
     assert "HOOKS_OFF" in {item["code"] for item in cli("doctor", "--json").json()["findings"]}
+
+
+@pytest.mark.parametrize("left", [None, "{}"])
+def test_hooks_that_were_taken_out_by_hand_are_named(
+    cli: Cli, repository_with_files: Path, home: Path, left: str | None
+) -> None:
+    root = repository_with_files
+    cli("hooks", "install", "--harness", "claude-code")
+    run = begin(cli)
+    Agent(root, home, SESSION).run("Read", {"file_path": "a.py"})
+    settings = root / ".claude/settings.json"
+    settings.unlink()
+    if left is not None:
+        settings.write_text(left)
+    close(cli, root, run)
+
+    assert ("hooks_off", "claude-code") in [(gap["reason"], gap["what"]) for gap in list_gaps(root, run)]
+    assert "HOOKS_OFF" in {item["code"] for item in cli("doctor", "--json").json()["findings"]}
+
+
+def test_hooks_of_the_user_are_not_missed_in_the_project(cli: Cli, repository_with_files: Path, home: Path) -> None:
+    root = repository_with_files
+    cli("hooks", "install", "--harness", "claude-code", "--scope", "user")
+    run = begin(cli)
+    Agent(root, home, SESSION).run("Read", {"file_path": "a.py"})
+    close(cli, root, run)
+
+    assert list_gaps(root, run) == []
+    assert "HOOKS_OFF" not in {item["code"] for item in cli("doctor", "--json").json()["findings"]}

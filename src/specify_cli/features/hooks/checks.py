@@ -18,6 +18,7 @@ from specify_cli.features.hooks.settings.detection import describe_off, find_pro
 from specify_cli.features.hooks.settings.install import SettingsPlace, standing
 from specify_cli.features.hooks.settings.known import find_harness, list_harnesses
 from specify_cli.features.hooks.silence import describe_silence, find_installed
+from specify_cli.invocation.bindings import opens_by_itself
 from specify_cli.project.checks import Finding, list_names
 from specify_cli.project.config import Project
 from specify_cli.record import layout
@@ -117,8 +118,8 @@ def _advise_on_orphans(orphans: list[LogLine]) -> str:
 
 def _check_hooks_off(project: Project, home: str | None) -> Iterator[Finding]:
     installed = find_installed(project.root, home)
-    program = find_program(project.root) if installed else None
-    if program is not None and program.warning is not None:
+    program = find_program(project.root)
+    if program.warning is not None and (installed or program.below_project):
         yield Finding(
             "HOOK_PROGRAM",
             WARNING,
@@ -126,7 +127,9 @@ def _check_hooks_off(project: Project, home: str | None) -> Iterator[Finding]:
             program.warning,
             "spec-kitty hooks status",
         )
-    for name in installed:
+    known = {harness.name for harness in list_harnesses(look=False)}
+    marked = {name for name in known if opens_by_itself(project.root, name)}
+    for name in sorted(marked.union(installed)):
         off = describe_off(name, project.root, home)
         if off is not None:
             what = f"{find_harness(name).title} runs no hooks: {off}"
@@ -135,7 +138,7 @@ def _check_hooks_off(project: Project, home: str | None) -> Iterator[Finding]:
                 WARNING,
                 layout.RECORDS,
                 what,
-                "remove that setting, or uninstall the hooks",
+                "remove that setting, install them again, or: spec-kitty hooks uninstall",
             )
 
 

@@ -26,12 +26,14 @@ from specify_cli.features.hooks.settings.install import (
     standing,
 )
 from specify_cli.features.hooks.settings.known import list_harnesses
+from specify_cli.invocation.bindings import opens_by_itself
 
 # What our program answers to `hook --help`, and nobody else's.
 USAGE = "Usage: spec-kitty hook HARNESS"
 _ASK_SECONDS = 10
 # The setting by which a harness runs no hook at all.
 _SWITCH = "disableAllHooks"
+_GONE = {"absent", "foreign"}
 
 
 class Program(NamedTuple):
@@ -116,12 +118,15 @@ def describe_hooks(program: Program, root: str, home: str | None) -> HooksStatus
 
 
 def describe_off(name: str, root: str, home: str | None) -> str | None:
-    """Say which settings file switches off the installed hooks of a harness; None where none does.
+    """Say what switches off the installed hooks of a harness; None where nothing does.
 
-    Beside each settings file a harness reads one for this machine alone (`settings.local.json`).
+    That is a setting, or somebody took them out by hand: this clone was told to begin records for
+    the sessions of the harness, and no settings file holds the hooks. Beside each settings file a
+    harness reads one for this machine alone (`settings.local.json`).
     """
     harnesses = [harness for harness in list_harnesses(look=False) if harness.name == name]
-    for place in (place for harness in harnesses for place in list_places(harness, root, home)):
+    places = [place for harness in harnesses for place in list_places(harness, root, home)]
+    for place in places:
         for path in (place.relative, place.relative.replace(".json", ".local.json")):
             try:
                 value = json.loads(durable.read_below(place.root, path, MAX_SETTINGS))
@@ -132,6 +137,8 @@ def describe_off(name: str, root: str, home: str | None) -> str | None:
                     f"{_SWITCH} is set in "
                     f"{path if place.scope == 'project' else f'{place.root}/{path}'}"
                 )
+    if opens_by_itself(root, name) and {standing(place).state for place in places} <= _GONE:
+        return "the hooks that were installed are in no settings file any more"
     return None
 
 
