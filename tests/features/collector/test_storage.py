@@ -556,6 +556,23 @@ def test_what_was_accepted_is_there_after_reopening(tmp_path: Path) -> None:
     again.close()
 
 
+def test_a_batch_is_held_against_what_it_names_and_never_against_all(tmp_path: Path) -> None:
+    """SQLite walks a whole table for pairs of values where no index is named for one of them."""
+    database = SqliteDatabase(str(tmp_path / "events.db"))
+    storage = SqlStorage(database)
+    asked: list[str] = []
+    database._writer.raw.set_trace_callback(asked.append)
+    storage.accept([event for number in range(5) for event in (started(number), completed(number))], NOW)
+    database._writer.raw.set_trace_callback(None)
+    statements = [one for one in asked if one.lstrip().startswith("SELECT")]
+    plans = [row[3] for one in statements for row in database._writer.run(f"EXPLAIN QUERY PLAN {one}")]
+    storage.close()
+
+    assert [plan for plan in plans if plan.startswith("SCAN") and "CONSTANT" not in plan] == []
+    assert any(plan.startswith("SEARCH event ") for plan in plans)
+    assert any(plan.startswith("SEARCH record_order ") for plan in plans)
+
+
 def test_the_database_and_its_log_are_their_owners_alone(tmp_path: Path) -> None:
     os.umask(mask := os.umask(0))
     del mask

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from specify_cli.features.collector.engines.database import Transaction
 from specify_cli.features.collector.engines.rows import (
     AT_ONCE,
+    choose_places,
     count_conflict,
     find_objects,
     read_phases,
@@ -52,12 +53,11 @@ def read_orders(
     """Return the orders of some invocations, each given with its project, the first one first."""
     orders: dict[Place, list[Order]] = {}
     for at in range(0, len(keys), AT_ONCE):
-        part = keys[at : at + AT_ONCE]
-        marks = ", ".join(["(?, ?)"] * len(part))
+        where, values = choose_places(keys[at : at + AT_ONCE])
         for invocation_id, project, file, body in transaction.run(
             "SELECT invocation_id, project_uuid, file, body FROM record_order"
-            f" WHERE (invocation_id, project_uuid) IN (VALUES {marks}) ORDER BY file",
-            [text for key in part for text in key],
+            f" WHERE {where} ORDER BY file",
+            values,
         ):
             place = Place(invocation_id, project)
             orders.setdefault(place, []).append(decode_order(file, body))

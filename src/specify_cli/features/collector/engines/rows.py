@@ -43,6 +43,19 @@ def check_text(digest: str, text: str, invocation_id: str) -> None:
         )
 
 
+def choose_places(keys: Sequence[tuple[str, str]]) -> tuple[str, list[str]]:
+    """Return the condition that a row is of one of these invocations, each given with its project,
+    and the condition's values.
+
+    The ids are asked for by themselves as well: for pairs alone SQLite walks the whole table.
+    """
+    ids, pairs = ", ".join("?" * len(keys)), ", ".join(["(?, ?)"] * len(keys))
+    return (
+        f"invocation_id IN ({ids}) AND (invocation_id, project_uuid) IN (VALUES {pairs})",
+        [*(key[0] for key in keys), *(text for key in keys for text in key)],
+    )
+
+
 def read_phases(
     transaction: Transaction, where: str, values: Sequence[str]
 ) -> dict[Place, list[StoredEvent]]:

@@ -20,6 +20,7 @@ from specify_cli.features.collector.engines.orders import (
 from specify_cli.features.collector.engines.rows import (
     OUTCOMES,
     check_text,
+    choose_places,
     count_conflict,
     expect_objects,
     find_objects,
@@ -137,12 +138,7 @@ class SqlStorage:
             # In order, so that of two batches with the same projects neither waits for the other
             # for ever.
             transaction.run_many(_LOCK, [(project,) for project in projects])
-            marks = ", ".join(["(?, ?)"] * len(keys))
-            stored_phases = read_phases(
-                transaction,
-                f"(invocation_id, project_uuid) IN (VALUES {marks})",
-                [part for key in keys for part in key],
-            )
+            stored_phases = read_phases(transaction, *choose_places(keys))
             by_phase = {
                 place: {one.phase: one for one in phases} for place, phases in stored_phases.items()
             }
