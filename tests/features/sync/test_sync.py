@@ -312,7 +312,10 @@ def test_an_endpoint_that_will_not_have_us_keeps_everything(cli: Cli, receiver: 
     assert len(receiver.requests) == 1
     found = status(cli)
     assert (found["pending"], found["refused"], str(status_code) in found["why"]) == (2, 0, True)
-    assert "SYNC_FAILING" in cli("doctor").out
+    shown = cli("doctor", env=WITH_TOKEN).out
+    assert "SYNC_FAILING" in shown
+    advice = f"sync enable --endpoint {receiver.url} --level metadata --token-file FILE"
+    assert {advice in shown, advice in done.err} == {status_code == 401}
     receiver.answer = stored
     assert cli("sync", "push", env=WITH_TOKEN).code == 0
     assert status(cli)["failing_since"] is None

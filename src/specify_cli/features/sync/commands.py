@@ -27,7 +27,7 @@ from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.features.sync import consent as consents
 from specify_cli.features.sync.offer import Offer, accept, make_offer
 from specify_cli.features.sync.sending.outbox import Members, Outbox
-from specify_cli.features.sync.status import SyncStatus, token_state, waiting
+from specify_cli.features.sync.status import SyncStatus, advise_failing, token_state, waiting
 from specify_cli.features.sync.status import status as standing
 from specify_cli.features.sync.trigger import is_running, sync_folder
 from specify_cli.libraries.wire.contract import (
@@ -197,7 +197,7 @@ def _push(project: Project, values: Values) -> int:
             EnvironmentFault(
                 "DELIVERY_FAILED",
                 f"{done.state}: {done.why}; everything that is left is kept",
-                "spec-kitty sync push",
+                advise_failing(standing(project, os.environ), done.why),
             ),
             as_json=False,
         )

@@ -181,6 +181,17 @@ def waiting(
         return events, outbox.count_left(consent)
 
 
+def advise_token(now: SyncStatus) -> str:
+    """Return the command that gives this clone another token for what it agreed to."""
+    return f"spec-kitty sync enable --endpoint {now.endpoint} --level {now.level} --token-file FILE"
+
+
+def advise_failing(now: SyncStatus, why: str | None) -> str:
+    """Return what to do where nothing can be delivered, and why not is known."""
+    unknown = (why or "").startswith("status 401")
+    return advise_token(now) if unknown else "spec-kitty sync push"
+
+
 def check_delivery(project: Project, _: str | None) -> Iterator[Finding]:
     """Yield what is wrong with delivery, where somebody agreed to one."""
     folder = sync_folder(project.root)
@@ -198,7 +209,7 @@ def check_delivery(project: Project, _: str | None) -> Iterator[Finding]:
         yield Finding("SYNC_CONSENT", ERROR, folder, what, "spec-kitty sync enable")
     if now.token in ("missing", "unusable"):
         what = f"the token is {now.token}: nothing can be delivered from here"
-        place, repair = f"{folder}/{consents.TOKEN}", "spec-kitty sync enable --token-file FILE"
+        place, repair = f"{folder}/{consents.TOKEN}", advise_token(now)
         yield Finding("SYNC_TOKEN", WARNING, place, what, repair)
     if now.refused:
         what = (
@@ -208,8 +219,7 @@ def check_delivery(project: Project, _: str | None) -> Iterator[Finding]:
         yield Finding("SYNC_REFUSED", ERROR, folder, what, "spec-kitty sync retry")
     if now.failing_since:
         what = f"nothing could be delivered since {now.failing_since}: {now.why}"
-        unknown = (now.why or "").startswith("status 401")
-        repair = "spec-kitty sync enable --token-file FILE" if unknown else "spec-kitty sync push"
+        repair = advise_failing(now, now.why)
         yield Finding("SYNC_FAILING", WARNING, str(now.endpoint), what, repair)
     excluded = now.excluded or {}
     doubtful = excluded.get("damaged", 0) + excluded.get("unreadable", 0)
