@@ -62,22 +62,27 @@ def corpus_object(
     corpus: Mapping[str, str],
     files: Mapping[str, str],
     unreadable: Mapping[str, Sequence[str]],
+    secret: bytes | None = None,
 ) -> bytes:
     """Return the object that names everything a retrieval could find, by digest.
 
     `shipped` is the digest of the shipped bundle. `corpus` maps the uri of each artifact of the
     project to its digest, `files` each path below the root to the object with its bytes, and
-    `unreadable` each path to the reasons why it did not load.
+    `unreadable` each path to the reasons why it did not load. With the clone's `secret` the object
+    has a salt, equal for equal inputs: who has only the object's name can then guess nothing that
+    stands in the files.
     """
-    return canonical(
-        {
-            "v": MANIFEST_VERSION,
-            "shipped": shipped,
-            "project": dict(corpus),
-            "files": dict(files),
-            "unreadable": {path: list(why) for path, why in unreadable.items()},
-        }
-    )
+    value: dict[str, object] = {
+        "v": MANIFEST_VERSION,
+        "shipped": shipped,
+        "project": dict(corpus),
+        "files": dict(files),
+        "unreadable": {path: list(why) for path, why in unreadable.items()},
+    }
+    if secret is not None:
+        salted = b"spec-kitty corpus\0" + secret + canonical(value)
+        value["salt"] = sha256(salted).hexdigest()[:32]
+    return canonical(value)
 
 
 def take(
@@ -99,15 +104,20 @@ def take(
     facts: Mapping[str, object],
     build: str | None,
     runtime: Mapping[str, str],
+    secret: bytes | None = None,
 ) -> Snapshot:
     """Return the snapshot of one decision's inputs. Every digest is SHA-256 in lowercase hex.
 
     `profile_sources` and `blobs` map digests to bytes: the project's profiles, and the files of
-    policy, charter and doctrine. `build` is a digest of the program's sources, or None. The other
-    arguments are the members of docs/format.md §5.
+    policy, charter and doctrine. `secret` is that of `corpus_object`. `build` is a digest of the
+    program's sources, or None. The other arguments are the members of docs/format.md §5.
     """
     corpus_bytes = corpus_object(
-        shipped=shipped_digest, corpus=corpus, files=files, unreadable=unreadable
+        shipped=shipped_digest,
+        corpus=corpus,
+        files=files,
+        unreadable=unreadable,
+        secret=secret,
     )
     corpus_digest = sha256(corpus_bytes).hexdigest()
     manifest = {

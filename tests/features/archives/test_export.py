@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from specify_cli.features.programs.run import open_invocation
 from specify_cli.libraries.archive import archive as portable
 from specify_cli.libraries.archive.unpacking import _iter_members
 from specify_cli.record import layout
+from specify_cli.record.seal import digest_of
 from support import CHARTER, Cli, accept, git
 
 SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
@@ -702,7 +704,7 @@ def test_a_safe_export_leaves_behind_what_policy_keeps_back_and_says_so(
 
     assert HIDDEN not in run["governance_context_text"]
     assert HIDDEN.encode() not in Path(file).read_bytes()
-    assert [item["why"][:6] for item in told["withheld_objects"]] == ["policy"]
+    assert [item["why"] for item in told["withheld_objects"]] == ["policy: it names what is kept back"]
     for done in (verified, here):
         assert done.code == 0, done.out
         assert [(item["code"], item["severity"]) for item in done.json()["findings"]] == [("WITHHELD", "info")]
@@ -738,6 +740,25 @@ def test_what_policy_keeps_back_is_not_published_and_the_clone_says_so(
     assert {item["code"] for item in cli("doctor", "--json").json()["findings"]} <= {"BROKEN_SOURCE"}
 
 
+@pytest.mark.parametrize("where", ["payroll", "section", "broken"])
+def test_a_safe_export_confirms_no_guess_at_what_policy_keeps_back(cli: Cli, chartered: Path, where: str) -> None:
+    """Neither by a file's digest nor, since the corpus is salted, by the name of what holds the digest."""
+    governed(chartered, where)
+    run = cli("do", "fix the timeout", "--json").json()
+    file = chartered / "safe.tar"
+    cli("invocations", "export", run["invocation_id"], "--safe", "-o", str(file))
+    left = {hash_.decode() for hash_ in re.findall(rb"[0-9a-f]{64}", file.read_bytes())}
+    objects = {path: path.read_bytes() for path in (chartered / layout.OBJECTS).rglob("*") if path.is_file()}
+    (corpus,) = (json.loads(data) for data in objects.values() if b'"project":{' in data)
+    secret = next(data for data in objects.values() if HIDDEN.encode() in data)
+    named = {*corpus["files"].values(), *corpus["project"].values()}
+    unsalted = {name: value for name, value in corpus.items() if name != "salt"}
+
+    assert hashlib.sha256(secret).hexdigest() in named - left
+    assert digest_of(unsalted) not in left
+    assert digest_of(corpus) in left
+
+
 def test_what_a_later_policy_denies_leaves_neither_by_its_file_nor_by_the_context_that_quotes_it(
     cli: Cli, chartered: Path, tmp_path: Path
 ) -> None:
@@ -762,7 +783,7 @@ def test_what_a_later_policy_denies_leaves_neither_by_its_file_nor_by_the_contex
     assert HIDDEN.encode() not in file.read_bytes()
     whys = {item["digest"]: item["why"] for item in told["withheld_objects"]}
     assert whys.pop(run["governance_context_hash"]).startswith("policy: this context may quote")
-    assert list(whys.values()) == ["policy: deny by rule pay: doctrine://directive/timeout"]
+    assert list(whys.values()) == ["policy: it names what is kept back"]
 
 
 def test_a_note_that_a_branch_brings_excuses_no_evidence(cli: Cli, chartered: Path) -> None:

@@ -26,6 +26,7 @@ from doctrine.text import make_encodable, spell
 from specify_cli import VERSION
 from specify_cli.errors import CallerError
 from specify_cli.invocation.caller import ACTOR_TYPES, Caller
+from specify_cli.invocation.events.settings import find_corpus_secret
 from specify_cli.project.config import Project, load_project, valid_request
 from specify_cli.project.decisions import read_untold
 from specify_cli.project.languages import detect_facts
@@ -358,6 +359,7 @@ def snapshot_of(
             "unicode": unicodedata.unidata_version,
             "spec_kitty": VERSION,
         },
+        secret=find_corpus_secret(inputs, routed.project.git_dir),
     )
 
 

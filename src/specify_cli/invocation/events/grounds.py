@@ -5,6 +5,7 @@ from __future__ import annotations
 from charter.inputs import ContextInputs, load_inputs
 from doctrine.light_imports import NamedTuple
 from doctrine.load import ParseCache
+from specify_cli.invocation.events.settings import find_corpus_secret
 from specify_cli.project.config import Project
 from specify_cli.record.snapshot import corpus_object, policy_digests
 from specify_cli.storage.store import ObjectStore, digest
@@ -37,6 +38,7 @@ def read_grounds(project: Project, cache: ParseCache | None, objects: ObjectStor
         corpus=inputs.corpus,
         files=inputs.files,
         unreadable=inputs.unreadable,
+        secret=find_corpus_secret(inputs, project.git_dir),
     )
     objects.put({**inputs.blobs, inputs.bundle.digest: inputs.bundle.data}, (corpus,))
     bundle, policy_hash = policy_digests(

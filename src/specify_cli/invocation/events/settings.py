@@ -17,6 +17,7 @@ from specify_cli.redaction.capture import DigestKey, narrower
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from charter.inputs import ContextInputs
     from specify_cli.invocation.events.event_body import Settings
     from specify_cli.redaction.capture import RuleSet
 
@@ -66,6 +67,19 @@ def digest_key(git_dir: str | None) -> DigestKey | None:
         return None
     finally:
         os.close(fd)
+
+
+def find_corpus_secret(inputs: ContextInputs, git_dir: str | None) -> bytes | None:
+    """Return what salts the corpus of these inputs, where their policy keeps something back.
+
+    A safe export withholds such a corpus, and its name must confirm no guess. None without a git
+    directory.
+    """
+    keeps_back = inputs.policy_state == "unreadable" or any(
+        rule.action != "allow" for rule in inputs.policy.rules
+    )
+    key = digest_key(git_dir) if keeps_back else None
+    return None if key is None else key.secret
 
 
 def _read_key(folder_fd: int) -> DigestKey | None:

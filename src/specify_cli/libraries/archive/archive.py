@@ -199,11 +199,13 @@ class Leaving:
         if len(judged) > _JUDGED:
             judged.clear()
         gathered, left_out, by_policy = MemoryObjectStore(), dict[str, str](), dict[str, str]()
+        corpora = set[str]()
         for part in parts:
             gathered.objects.update(part.sealed)
             reached = tuple(self.reach.of(part.named))
             if search is not None:
                 by_policy |= policy_withholds(self._objects, reached, self._policies)
+            corpora |= {item.digest for item in reached if item.field == "corpus"}
             for item in reached:
                 if item.digest in gathered.objects or item.digest in left_out:
                     continue
@@ -217,17 +219,20 @@ class Leaving:
                     gathered.objects[item.digest] = data
                 else:
                     left_out[item.digest] = why
+        # A corpus that holds the digest of what is kept back would confirm a guess at it.
+        for name in corpora & gathered.objects.keys():
+            if any(kept.encode() in gathered.objects[name] for kept in by_policy):
+                by_policy[name] = "policy: it names what is kept back"
         for name in gathered.objects.keys() & by_policy.keys():
             del gathered.objects[name]
             left_out[name] = by_policy[name]
         follow = Reach(gathered)
-        led_to = {
-            item.digest for part in parts for item in follow.of(part.named) if item.code is None
-        }
-        left_out |= dict.fromkeys(
-            gathered.objects.keys() - led_to, "only what is withheld leads to it"
+        named = {item.digest: item.code for part in parts for item in follow.of(part.named)}
+        # What only withheld parts name is not named here either: a digest confirms a guess.
+        return (
+            {name: gathered.objects[name] for name, code in named.items() if code is None},
+            {name: why for name, why in left_out.items() if name in named},
         )
-        return {name: gathered.objects[name] for name in led_to}, left_out
 
     def _read(self, place: Place) -> tuple[Held, SealedCopy]:
         """Return the lines of a record, or of its sealed copy, and what stands beside them."""
