@@ -36,6 +36,7 @@ from specify_cli.redaction.redact import (
     is_secret_leaf,
     redact,
     redact_with,
+    view_of,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_PAIR_NAMES = ("name", "key", "Name", "Key")
 _JWK_PRIVATE = frozenset(("d", "p", "q", "dp", "dq", "qi", "k"))
 _SECRET = "secret-value"
 # In an argument, what stands before the secret; glued to an option of two characters it begins
@@ -54,6 +56,11 @@ _SHORT = 4096
 _BETWEEN = "\n\0\n"
 _MAX_DIGITS = 4300
 _INFINITY = float("inf")
+
+
+def _judge_name(name: str) -> str:
+    """Return what a name promises, whatever letters it is written in."""
+    return kind_of_name(name if name.isascii() else view_of(name).text)
 
 
 class ForeignError(ValueError):
@@ -404,15 +411,20 @@ class _Writer:
         ordered = (
             sorted(names) if all(map(str.isascii, names)) else sorted(names, key=_encode_utf16)
         )
-        pair_name = value.get("name", value.get("key", value.get("Name")))
+        pair_name = next((value[one] for one in _PAIR_NAMES if one in value), None)
         pair_kind = kind_of_name(pair_name.lstrip("-")) if isinstance(pair_name, str) else ""
-        key_set = "kty" in value
+        key_set, kubernetes = "kty" in value, value.get("kind") == "Secret"
         items = []
         comma = ""
         for name in ordered:
             child = value[names[name]]
-            kind = kind_of_name(names[name])
-            if pair_kind and name in ("value", "Value"):
+            kind = _judge_name(names[name])
+            if kubernetes and name in ("data", "stringData") and isinstance(child, dict):
+                child = {
+                    key: self._mask_leaf(one, "password") if isinstance(one, str) else one
+                    for key, one in child.items()
+                }
+            elif pair_kind and name in ("value", "Value"):
                 kind = pair_kind
             elif key_set and name in _JWK_PRIVATE:
                 kind = "password"
