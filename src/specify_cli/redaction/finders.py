@@ -62,10 +62,12 @@ _ASSIGNED = (
     rf"(?P<sep>{_PAIR}"
     r"|:=|=>|={1,3}|[:=]\s{0,4}\{\s{0,16}\\*[\"']?value\\*[\"']?\s{0,4}[:=]"
     r"|\s?\{\s{0,40}(?:\w{1,24}\s{0,8}=[^\n]{0,80}\n\s{0,40}){0,4}default\s{0,8}="
-    r"|%3[dD]|&(?:#61|#x3[dD]|equals);|[:：]|->|→|>|</\w{1,16}>\s{0,40}<(?:string|value|data)>"
+    r"|%3[dD]|&(?:#61|#x3[dD]|equals);|::(?=\s)|[:：]|->|→|>"
+    r"|(?<=\s)(?:(?!value)[\w:-]{1,32}=\\*[\"'][^\"'<>\n]{0,80}\\*[\"']\s?){1,3}>"
+    r"|</\w{1,16}>\s{0,40}<(?:string|value|data|td|dd)>"
     r"|\(|,?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?[vV]alue\\*[\"']?\s{0,4}[:=]"
-    r"|,|\|\||\?\?|or(?=\s)|\||(?:is|was|to|ist|lautet|est?)(?=\s))"
-    rf"[ \t]{{0,16}}(?:\r?\n[ \t]{{0,16}})?{_YAML}(?:[rbuf]{{1,2}}(?=[\"']))?"
+    r"|,|\|\||\?\?|or(?=\s)|\||(?:(?:for|of)\s\S{1,40}\s)?(?:is|was|to|ist|lautet|est?|[èé])(?=\s))"
+    rf"[ \t]{{0,16}}(?:\r?\n[ \t]{{0,16}})?{_YAML}(?:\w{{1,24}}\((?=[\"']))?(?:[rbuf]{{1,2}}(?=[\"']))?"
     r"(?P<quote>\\*(?:\"{3}|'{3}|[\"'`]))?"
 )
 _FALLBACKS = ("||", "??", "or")
@@ -347,11 +349,28 @@ def _is_lead(rest: str, head: str) -> bool:
             )
         )
         or "alue" in rest
+        or (rest[0] in " \t" and ">" in rest)
     )
 
 
 _LEADS = (
-    *("is ", "was ", "to ", "ist ", "lautet ", "es ", "est ", "str", "Str", "As ", "as "),
+    *(
+        "is ",
+        "was ",
+        "to ",
+        "ist ",
+        "lautet ",
+        "es ",
+        "est ",
+        "è ",
+        "é ",
+        "for ",
+        "of ",
+        "str",
+        "Str",
+        "As ",
+        "as ",
+    ),
     *("&#", "&eq", "->", "</"),
 )
 
@@ -430,11 +449,12 @@ def _find_secret_beside(
         return None
     sep, begin = match["sep"], match.end()
     row = sep == "," == text[begin - 1] and _begins_line(text[max(0, start - 48) : end])
-    called = sep.lstrip(" =")[:1] == "(" or sep in _FALLBACKS or (sep == "," and not dashed)
+    called = sep.lstrip(" =")[:1] == "(" or sep in _FALLBACKS
+    called = called or (sep == "," and not dashed) or match[0].rstrip("\"'\\")[-1:] == "("
     before = text[start - 1 : start]
     if (
         (called and match["quote"] is None and not row)
-        or (sep == ">" and (before not in ("<", ":") or text[end - 1] == "-"))
+        or (_is_tag(sep) and (before not in ("<", ":") or text[end - 1] == "-"))
         or (sep == "|" and text[max(0, start - 4) : start].strip(" `*")[-1:] not in ("", "|", "\n"))
     ):
         return None
@@ -458,6 +478,16 @@ def _find_secret_beside(
     return begin, _find_rest(text, begin + len(run[0].split("|")[0] if sep == "|" else run[0]))
 
 
+def _is_verb(sep: str) -> bool:
+    """Tell whether a sentence assigns: "is", or "for ada is"."""
+    return sep.rpartition(" ")[2] in _VERBS
+
+
+def _is_tag(sep: str) -> bool:
+    """Tell whether the end of a start tag assigns, with or without attributes."""
+    return sep[-1:] == ">" and sep not in ("=>", "->") and not sep.startswith("</")
+
+
 def _find_items(text: str, first: tuple[int, int], ids: frozenset[str]) -> list[tuple[int, int]]:
     """Return where the further items stand of the list that a secret begins, as far as they are
     secrets, too; at most 200."""
@@ -477,7 +507,7 @@ def _find_assignment(text: str, start: int, end: int, dashed: bool) -> re.Match[
     """Return what stands between a name and its value; of an option or a setter, blanks are
     enough."""
     match = compiled(_ASSIGNED).match(text, end)
-    if match is not None and not (match["sep"] in _VERBS and match["close"] not in ("", "`")):
+    if match is not None and not (_is_verb(match["sep"]) and match["close"] not in ("", "`")):
         return match
     if text.endswith('name="', max(0, start - 6), start):
         return compiled(_FORM_FIELD).match(text, end)
@@ -529,9 +559,9 @@ def _find_bare(
         style = "flag"
     elif text.endswith(("ENV ", "ARG "), max(0, start - 4), start):
         style = "env"
-    elif sep in _VERBS or (sep[0] in ":：" and "\n" in match[0] and text[begin - 1] == "\n"):
+    elif _is_verb(sep) or (sep[0] in ":：" and "\n" in match[0] and text[begin - 1] == "\n"):
         style = "prose"
-    elif sep == ">":
+    elif _is_tag(sep):
         style = "joined"
     else:
         style = _judge_style(text, start, name, match, begin + len(value))
@@ -543,7 +573,7 @@ def _find_bare(
     return begin, _find_rest(text, finish) if finish == run.end() else finish
 
 
-_VERBS = ("is", "was", "to", "ist", "lautet", "es", "est")
+_VERBS = ("is", "was", "to", "ist", "lautet", "es", "est", "è", "é")
 _SETTERS = (
     *("#define ", "set -gx ", "set -x ", "setx ", "ENV ", "ARG "),
     *("(setq ", "(def ", "(define ", "(defvar ", "(defconst "),

@@ -38,6 +38,7 @@ _PASSWORDS = tuple(
     """
     password passwd passphrase passcode pwd secret passwort passe storepass keypass contraseña
     contrasena senha wachtwoord пароль 密码 密碼 パスワード 비밀번호 hasło lösenord psk
+    şifre parola salasana jelszó heslo adgangskode
     """.split()  # noqa: SIM905
 )
 _PLACEHOLDERS = frozenset(
