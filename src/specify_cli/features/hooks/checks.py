@@ -14,7 +14,11 @@ from specify_cli.cli.tables.points import list_fills
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.conversation.take_in import list_keys, list_taken
 from specify_cli.features.hooks.losses import LogLine, logged
-from specify_cli.features.hooks.settings.detection import describe_off, find_program
+from specify_cli.features.hooks.settings.detection import (
+    describe_off,
+    find_program,
+    lies_below,
+)
 from specify_cli.features.hooks.settings.install import SettingsPlace, standing
 from specify_cli.features.hooks.settings.known import find_harness, list_harnesses
 from specify_cli.features.hooks.silence import describe_silence, find_installed
@@ -118,8 +122,9 @@ def _advise_on_orphans(orphans: list[LogLine]) -> str:
 
 def _check_hooks_off(project: Project, home: str | None) -> Iterator[Finding]:
     installed = find_installed(project.root, home)
-    program = find_program(project.root)
-    if program.warning is not None and (installed or program.below_project):
+    planted = lies_below(shutil.which("spec-kitty"), project.root)
+    program = find_program(project.root) if installed or planted else None
+    if program is not None and program.warning is not None:
         yield Finding(
             "HOOK_PROGRAM",
             WARNING,

@@ -152,14 +152,23 @@ def find_program(root: str) -> Program:
     # where this installation puts it
     installed = os.path.join(os.path.dirname(sys.executable), "spec-kitty")
     running = resolved in (os.path.realpath(sys.argv[0]), os.path.realpath(installed))
-    tops = {f"{os.path.abspath(root)}/", f"{os.path.realpath(root)}/"}
-    # A link of the project to a program outside is the project's to change, too.
-    below = any(place.startswith(tuple(tops)) for place in (os.path.abspath(path), resolved))
+    below = lies_below(path, root)
     if running or below:
         return Program(path, resolved, True if running else None, below)
     asked = _ask_program(path, "hook", "--help")
     ours = asked is not None and asked.returncode == 0 and asked.stdout.startswith(USAGE.encode())
     return Program(path, resolved, ours, False)
+
+
+def lies_below(path: str | None, root: str) -> bool:
+    """Tell whether a program lies below a project.
+
+    A link of the project to a program outside is the project's to change, too.
+    """
+    if path is None:
+        return False
+    tops = (f"{os.path.abspath(root)}/", f"{os.path.realpath(root)}/")
+    return any(place.startswith(tops) for place in (os.path.abspath(path), os.path.realpath(path)))
 
 
 def _ask_program(*words: str) -> subprocess.CompletedProcess[bytes] | None:
