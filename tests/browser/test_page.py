@@ -271,7 +271,7 @@ def test_a_change_names_the_rules_that_were_found_by_its_file_and_opens_them_in_
     rule = chartered / ".kittify/doctrine/directives/login-twice.yaml"
     rule.parent.mkdir(parents=True, exist_ok=True)
     rule.write_text("title: Login twice\nbody: Run it twice, <b>please</b>.\napplies_to:\n  files: [src/login*]\n")
-    with open_invocation(project, "explain src/login.py") as run:
+    with open_invocation(project, "explain why the login runs twice in src/login.py") as run:
         for path in ("src/login.py", "src/other.py"):
             run.patch(path, "modify", before="a\n", after="b\n", diff="@@ -1 +1 @@\n-a\n+b\n")
             run.error("E1", "between them")
