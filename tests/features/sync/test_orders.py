@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 import shutil
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +17,15 @@ import pytest
 
 from collecting import Collector, add_token, serving
 from delivering import ENV, enable, endpoint, project_of, push, run
+from planting import make_values, write_record
 from postgres import Server
 from specify_cli.features.collector.orders import read_order
 from specify_cli.features.collector.reception import Refused
-from support import Cli, accept, git
+from specify_cli.features.forget import erasing, finding
+from specify_cli.features.forget.orders import Order
+from specify_cli.features.forget.targets import Query
+from specify_cli.project.config import load_project
+from support import FULL, Cli, accept, git
 
 pytestmark = pytest.mark.stress  # there on both engines
 
@@ -108,6 +116,47 @@ def test_what_is_erased_here_is_erased_there_and_never_comes_back(
     assert b"erased" in pages[2]
     assert collector.get(f"/v1/invocations/{other}").status == 200
     assert [row for row in collector.get("/v1/conflicts").json()["items"] if row["phase"] != "record"] == []
+
+
+def test_no_planted_value_is_left_on_the_collector(
+    cli: Cli, site: Path, home: Path, collector: Collector, database: str
+) -> None:
+    """`make stress` plants 2,000. What is captured in full never leaves, so summaries are."""
+    config = site / ".kittify/config.yaml"
+    config.write_text(config.read_text().replace(AUDIT, ""))
+    number = 2_000 if FULL else 60
+    dice = random.Random("planted for a collector")
+    values = make_values(dice, number)
+    for at in range(0, number, 20):
+        write_record(site, home, values[at : at + 20], time.time_ns(), dice)
+    push(cli)
+    # Each value has a word of its own, which no way of spelling text changes but for its case.
+    words = [match[0].encode() for value in values if (match := re.search("[0-9a-f]{12}", value.lower()))]
+    held = dump(database)
+    project, _ = load_project(str(site), str(home))
+    plan = finding.make_plan(project, Query(texts=tuple(values)))
+    order = Order("ada", "asked for it")
+    erasing.carry_out(project, erasing.begin(project, plan, order, time.time_ns() // 1_000_000))
+    done = push(cli)
+    left = dump(database)
+
+    assert len(words) == number and sum(word in held for word in words) > number // 2
+    assert (done["orders"]["delivered"], done["orders"]["refused"], done["orders"]["unpurged"]) == (number // 20, 0, 0)
+    assert [word for word in words if word in left] == []
+    assert (project_of(collector)["verdict"], project_of(collector)["gaps"]) == ("intact", 0)
+
+
+def dump(database: str) -> bytes:
+    """Return every byte of a database's files, or every row of its tables."""
+    if not database.startswith("postgresql"):
+        files = sorted(Path(database).parent.glob(Path(database).name + "*"))
+        return b"".join(path.read_bytes() for path in files).lower()
+    with psycopg.connect(database) as connection:
+        names = connection.execute(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()"
+        ).fetchall()
+        rows = [row for (name,) in names for row in connection.execute(f"SELECT t::text FROM {name} t").fetchall()]
+    return "\n".join(str(row) for (row,) in rows).lower().encode()
 
 
 def test_what_leaves_sealed_is_ciphertext_there_and_goes_with_its_key(
