@@ -69,7 +69,9 @@ def test_a_whole_record_has_the_viewers_pictures_its_page_and_a_comparison(
     assert "4 runs since" in report and "are known of 3, whose whole records are held" in report
     assert all(f"/invocations/{one}?project={uuid}" in report for one in (*ids, open_one, bare))
     assert "<bdi>m-1</bdi>" in report and "$0.25" in report and "1,234 tokens" in report
-    assert "Known of 3 of the newest 4" in fared and "charter://section/testing" in fared and "Of 3 invocations" in fared
+    assert (
+        "Known of 3 of the newest 4" in fared and "charter://section/testing" in fared and "Of 3 invocations" in fared
+    )
     assert bare not in fared
     assert narrowed.count("<svg") == 0 and "newest 0" in narrowed
     assert pair.status == 200 and b'class="same"' in pair.body and b"implement WP01" in pair.body

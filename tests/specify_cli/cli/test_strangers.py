@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -37,6 +38,16 @@ def pip(prefix: Path) -> Callable[..., None]:
     return run
 
 
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package of somebody else, built once."""
+    copy = tmp_path_factory.mktemp("stranger") / "extras"
+    shutil.copytree(ROOT / "tests/stranger", copy, ignore=shutil.ignore_patterns("__pycache__", "dist"))
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "out"]
+    subprocess.run(build, cwd=copy, check=True, capture_output=True)
+    return next((copy / "out").glob("*.whl"))
+
+
 @pytest.fixture
 def run(prefix: Path, chartered: Path, home: Path) -> Iterator[Run]:
     def run_one(*argv: str, cwd: Path = chartered, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -55,12 +66,10 @@ def run(prefix: Path, chartered: Path, home: Path) -> Iterator[Run]:
 
 
 def test_a_package_of_others_brings_commands_formats_checks_and_rules_and_goes_without_a_trace(
-    pip: Callable[..., None], run: Run, prefix: Path, tmp_path: Path
+    pip: Callable[..., None], run: Run, prefix: Path, wheel: Path
 ) -> None:
     before = run("--help").stdout
-    copy = tmp_path / "extras"
-    subprocess.run(["cp", "-r", str(ROOT / "tests/stranger"), str(copy)], check=True)
-    pip("install", "--no-index", "--no-deps", "--no-build-isolation", str(copy))
+    pip("install", "--no-index", "--no-deps", str(wheel))
     done = run("do", "implement WP03", "--json")
     invocation = json.loads(done.stdout)["invocation_id"]
 
@@ -101,14 +110,12 @@ def test_a_package_of_others_brings_commands_formats_checks_and_rules_and_goes_w
 
 
 def test_a_package_of_others_masks_more_and_keeps_records_beside_the_files(
-    pip: Callable[..., None], run: Run, chartered: Path, tmp_path: Path
+    pip: Callable[..., None], run: Run, chartered: Path, wheel: Path
 ) -> None:
-    copy = tmp_path / "extras"
-    subprocess.run(["cp", "-r", str(ROOT / "tests/stranger"), str(copy)], check=True)
     config = chartered / ".kittify/config.yaml"
     config.write_text("memory_backend: extras-ledger\n")
     refused = run("do", "fix the login of BADGE-123456", "--json")
-    pip("install", "--no-index", "--no-deps", "--no-build-isolation", str(copy))
+    pip("install", "--no-index", "--no-deps", str(wheel))
     assert run("doctor").returncode in (0, 1)
     ledger = chartered / ".git/kittify/extras"
     ledger.mkdir(parents=True)
@@ -142,12 +149,10 @@ TERN = ROOT / "tests/stranger/tern-call.json"
 
 
 def test_a_package_of_others_brings_a_harness_and_goes_without_a_trace(
-    pip: Callable[..., None], run: Run, chartered: Path, home: Path, tmp_path: Path
+    pip: Callable[..., None], run: Run, chartered: Path, home: Path, wheel: Path
 ) -> None:
     before = [run(*words).stdout for words in (("hooks", "install", "--help"), ("hooks", "status"))]
-    copy = tmp_path / "extras"
-    subprocess.run(["cp", "-r", str(ROOT / "tests/stranger"), str(copy)], check=True)
-    pip("install", "--no-index", "--no-deps", "--no-build-isolation", str(copy))
+    pip("install", "--no-index", "--no-deps", str(wheel))
 
     # 1. Its settings row.
     installed = run("hooks", "install", "--harness", "tern", "--json")
