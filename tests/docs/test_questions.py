@@ -12,8 +12,9 @@ import duckdb
 import pytest
 
 from collecting import record_of
-from envelopes import OTHER_PROJECT, PROJECT, completed, started
+from envelopes import BEGIN, OTHER_PROJECT, PROJECT, completed, started
 from specify_cli.features.collector.engines.ledger import open_ledger
+from specify_cli.record.ids import rfc3339
 from support import CHARTER, Cli
 
 PAGE = (Path(__file__).parents[2] / "docs/questions.md").read_text(encoding="utf-8")
@@ -62,6 +63,31 @@ def ask(project: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[An
         return [tuple(map(str, row)) for row in _query(question)]
 
     yield run, ids
+
+
+def test_the_days_since_one_are_written_anew_in_a_folder_that_is_there(
+    project: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = open_ledger(str(project / "events.db"))
+    later = 90_000  # seconds: a day and an hour
+    ledger.storage.accept([started(1), started(later)], "now", "ada")
+    monkeypatch.chdir(project)
+    export = ("collector", "export", "--db", "events.db", "--parquet", "held", "--json")
+    whole = cli(*export).json()
+    [earlier, _] = sorted(Path("held").iterdir())
+    before = earlier.stat().st_ino
+    ledger.storage.accept([completed(later), started(later + 1)], "now", "ada")
+    ledger.storage.close()
+    more = cli(*export, "--since", rfc3339(BEGIN + 1000 * (later + 1))).json()
+    again = cli(*export)
+
+    assert (whole["invocations"], whole["files"]) == (2, 2)
+    assert (more["invocations"], more["files"]) == (2, 1)
+    states = "SELECT invocation_id, status FROM 'held/day=*/project=*/invocations.parquet' ORDER BY 1"
+    assert [status for _, status in _query(states)] == ["open", "closed", "open"]
+    assert earlier.stat().st_ino == before
+    assert (again.code, again.error()["error_code"]) == (1, "INVALID_VALUE")
+    assert not list(Path().glob("held.*"))
 
 
 def test_each_question_is_answered(ask: Any) -> None:

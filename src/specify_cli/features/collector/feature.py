@@ -62,8 +62,17 @@ FEATURE = Feature(
             (
                 LEDGER,
                 option("parquet", "The new folder.", required=True, metavar="DIR"),
+                option(
+                    "since",
+                    "Write only the days since this moment; in a folder that is there they take "
+                    "the place of those days.",
+                    metavar="TIME",
+                ),
             ),
-            ("spec-kitty collector export --db events.db --parquet held",),
+            (
+                "spec-kitty collector export --db events.db --parquet held",
+                "spec-kitty collector export --db events.db --parquet held --since 2d",
+            ),
             "0 written · 1 refused · 2 usage",
             rank=560,
         ),

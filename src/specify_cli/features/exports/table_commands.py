@@ -31,7 +31,8 @@ _AT_ONCE = 20_000
 
 
 class ParquetFolder:
-    """A new folder of Parquet files that appears whole or not at all.
+    """A new folder of Parquet files that appears whole or not at all; or, where it `adds`, folders
+    that each take the place of the one of that name.
 
     with ParquetFolder(folder) as made:
         with made.open("runs.parquet", columns) as file:
@@ -40,9 +41,10 @@ class ParquetFolder:
     Raises CallerError where the folder is there, EnvironmentFault where the disk refuses.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, *, adds: bool = False) -> None:
         self._types = {NUMBER: pyarrow.int64(), FRACTION: pyarrow.float64(), FLAG: pyarrow.bool_()}
-        if os.path.lexists(folder):
+        self._adds = adds and os.path.isdir(folder)
+        if os.path.lexists(folder) and not self._adds:
             raise CallerError(
                 "INVALID_VALUE", f"--parquet {folder}: it is there", "name a new folder"
             )
@@ -74,10 +76,14 @@ class ParquetFolder:
         return self
 
     def __exit__(self, kind: object, *rest: object) -> None:
-        if kind is None:
+        if kind is None and self._adds:
+            for new in sorted(self._made.iterdir()):
+                place = Path(self._folder) / new.name
+                shutil.rmtree(place, ignore_errors=True)
+                new.rename(place)
+        elif kind is None:
             self._made.rename(self._folder)
-        else:
-            shutil.rmtree(self._made, ignore_errors=True)
+        shutil.rmtree(self._made, ignore_errors=True)
 
 
 def export_tables(values: Values) -> int:

@@ -20,27 +20,34 @@ from specify_cli.features.collector.storage import Row as LedgerRow
 from specify_cli.features.exports.table_commands import ParquetFolder
 from specify_cli.features.exports.tables import TABLES, TEXT, Row, make_tables
 from specify_cli.libraries.timeline.run import read_run
-from specify_cli.record.ids import millis_of, rfc3339
+from specify_cli.record.ids import millis_of, new_ulid, rfc3339
 from specify_cli.record.record import lines_in_force
 from specify_cli.record.seal import open_line
 from specify_cli.room import Values
+from specify_cli.storage.queries import parse_moment
 
 _PAGE = 1_000
+_DAY_MILLIS = 24 * 3600 * 1000
 
 
 def export_ledger(values: Values) -> int:
-    """Write the invocations that a collector holds, a file for each day and project. Raises as
-    `ParquetFolder`."""
+    """Write the invocations that a collector holds, a file for each day and project; `since` a day,
+    those of the later days alone. Raises as `ParquetFolder`."""
+    since = values.get("since")
+    first = "" if since is None else _find_first(str(since))
 
     def list_rows(storage: SqlStorage) -> Iterator[LedgerRow]:
         after = None
-        while page := storage.rows(Filter(), _PAGE, after):
+        while page := storage.rows(Filter(since=first or None), _PAGE, after):
             yield from page
             after = page[-1].place
 
     folder, columns = str(values["parquet"]), dict.fromkeys(LedgerRow._fields, TEXT)
     rows = files = 0
-    with opened_ledger(str(values["db"])) as ledger, ParquetFolder(folder) as parquet:
+    with (
+        opened_ledger(str(values["db"])) as ledger,
+        ParquetFolder(folder, adds=bool(first)) as parquet,
+    ):
         # Newest first, so a day's rows come together and no more than a day is held.
         for day, group in groupby(list_rows(ledger.storage), _get_day):
             projects: dict[str, list[Row]] = {}
@@ -50,7 +57,7 @@ def export_ledger(values: Values) -> int:
                 with parquet.open(f"day={day}/project={name}/invocations.parquet", columns) as file:
                     file.write_table(parquet.build(whole, columns))
                 rows, files = rows + len(whole), files + 1
-        records, more, left_out = _write_held(ledger.storage, parquet)
+        records, more, left_out = _write_held(ledger.storage, parquet, first)
     files += more
     if values["json"]:
         result = {
@@ -70,6 +77,11 @@ def export_ledger(values: Values) -> int:
     return 1 if left_out else 0
 
 
+def _find_first(since: str) -> str:
+    """Return the least id of the day in which a moment lies."""
+    return new_ulid(parse_moment(since) // _DAY_MILLIS * _DAY_MILLIS, bytes(10))
+
+
 def _get_day(item: LedgerRow | HeldRecord) -> str:
     return rfc3339(millis_of(item.invocation_id))[:10]
 
@@ -79,14 +91,14 @@ def _name_project(uuid: str) -> str:
 
 
 def _write_held(
-    storage: SqlStorage, parquet: ParquetFolder
+    storage: SqlStorage, parquet: ParquetFolder, first: str
 ) -> tuple[int, int, list[dict[str, str]]]:
     """Write the tables of whole records, a file for each day, project and table; how many, in how
     many files."""
     records = files = 0
     left_out: list[dict[str, str]] = []
     for project in storage.iter_projects():
-        pages = storage.page_records(project.project_uuid, bodies=True)
+        pages = storage.page_records(project.project_uuid, first=first, bodies=True)
         name = _name_project(project.project_uuid)
         for day, of_day in groupby(chain.from_iterable(pages), _get_day):
             tables: dict[str, list[Row]] = {}

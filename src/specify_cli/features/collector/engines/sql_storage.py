@@ -414,10 +414,11 @@ class SqlStorage:
             last = rows[-1].project_uuid
 
     def page_records(
-        self, project: str, size: int = _PAGE, *, bodies: bool = False
+        self, project: str, size: int = _PAGE, *, first: str = "", bodies: bool = False
     ) -> Iterator[list[HeldRecord]]:
-        """Yield the whole records of a project by their ids, so many at a time."""
-        last = ""
+        """Yield the whole records of a project by their ids, so many at a time, those behind
+        `first`."""
+        last = first
         while page := self.records(project, size, last, bodies=bodies):
             yield page
             last = page[-1].invocation_id
