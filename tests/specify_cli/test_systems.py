@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import unicodedata
@@ -169,6 +170,17 @@ def test_without_proc_the_processes_above_are_asked_of_ps(monkeypatch: pytest.Mo
 
     assert known is not None and asked is not None and known[0] == asked[0] == os.getppid()
     assert Path(asked[1][0]).name == Path(known[1][0]).name
+
+
+def test_a_program_whose_path_holds_a_blank_is_known_by_ps(tmp_path: Path) -> None:
+    program = tmp_path / "My Apps/claude"
+    program.parent.mkdir()
+    shutil.copy2(shutil.which("sleep") or "", program)
+    with subprocess.Popen([program, "600"]) as process:
+        asked = person._ask_ps(process.pid)
+        process.kill()
+
+    assert asked is not None and [Path(asked[1][0]).name, *asked[1][1:]] == ["claude", "600"]
 
 
 # What only POSIX systems have in `os` and `signal`, by the documentation of Python ("Availability: Unix"), and what is

@@ -182,9 +182,11 @@ def test_archiving_that_was_killed_goes_on(cli: Cli, chartered: Path, tmp_path: 
     kept, cut, grown = (folder / f"{one}.tar" for one in ids)
     cut.write_bytes(cut.read_bytes()[:-1024])
     cli("profile-invocation", "complete", ids[2])
-    before = [path.stat().st_ino for path in (kept, grown)]
-
-    again = cli("invocations", "export", "--archives", str(folder), "--json")
+    # Held open, so that no new file is given the number of one of these.
+    with kept.open("rb") as one, grown.open("rb") as other:
+        before = [os.fstat(file.fileno()).st_ino for file in (one, other)]
+        again = cli("invocations", "export", "--archives", str(folder), "--json")
+        written = [path.stat().st_ino for path in (kept, grown)]
     anew = cli("invocations", "export", "--archives", str(fresh), "--json")
     third = cli("invocations", "export", "--archives", str(folder), "--json")
 
@@ -192,7 +194,7 @@ def test_archiving_that_was_killed_goes_on(cli: Cli, chartered: Path, tmp_path: 
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
         path.name: path.read_bytes() for path in fresh.iterdir()
     }
-    assert [path.stat().st_ino == inode for path, inode in zip((kept, grown), before, strict=True)] == [True, False]
+    assert [inode == one for inode, one in zip(written, before, strict=True)] == [True, False]
     assert third.error()["error_code"] == "FILE_EXISTS"
 
 

@@ -11,6 +11,7 @@ left its parents behind is not.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 
@@ -79,9 +80,17 @@ def _read_process(pid: int) -> tuple[int, Sequence[str]] | None:
 
 
 def _ask_ps(pid: int) -> tuple[int, Sequence[str]] | None:
-    command = ["ps", "-o", "ppid=,args=", "-p", str(pid)]
+    """Return the same as ps(1) tells it: the program first, whose path may hold blanks, then
+    words."""
+
+    def ask(column: str) -> str:
+        command = ["ps", "-ww", "-o", f"{column}=", "-p", str(pid)]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
     try:
-        words = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
-        return int(words[0]), words[1:]
-    except (OSError, ValueError, IndexError):
+        parent, program, line = int(ask("ppid")), ask("comm"), ask("args")
+    except (OSError, ValueError):
         return None
+    # `comm` is the whole path on macOS, and the name alone on Linux.
+    found = re.match(rf"(.*?{re.escape(program)})(?:\s(.*))?$", line, re.S)
+    return parent, line.split() if found is None else [found[1], *(found[2] or "").split()]
