@@ -294,7 +294,7 @@ def _find_secret_values(
     """
     spans = []
     done: set[int] = set()
-    for needle in rule.needles:
+    for needle in [one for one in rule.needles if one in folded]:  # few are: asked first
         at = folded.find(needle)
         last = streak = 0
         while at >= 0:
