@@ -35,6 +35,7 @@ for _name in [
     "filelock",
     "sqlite3",
     "asyncio",
+    "pathlib",
 ]:
     importlib.import_module(_name)
 
@@ -93,7 +94,12 @@ class Kernel32:
         ):  # fmt: skip
             setattr(self, name, _Function(getattr(self, f"_{name}")))
         self.UnlockFileEx = _Function(self._UnlockFileEx)
-        self.SetConsoleOutputCP = self.GetConsoleMode = self.SetConsoleMode = _Function(lambda *_: 0)
+
+    def __getattr__(self, name: str) -> _Function:
+        """Of the console, which is none here: each call fails."""
+        if not re.search("Console|^(?:GetCommandLineW|GetLastError|LocalFree|CommandLineToArgvW)$", name):
+            raise AttributeError(name)
+        return _Function(lambda *_: 0)
 
     def _CreateFileW(self, name: str, access: int, share: int, _: None, made: int, flags: int, __: None) -> Any:
         path, invalid = to_posix(name), ctypes.c_void_p(-1).value
@@ -131,10 +137,10 @@ class Kernel32:
         old, new = to_posix(source), to_posix(name)
         if not flags & 1 and _real.path.lexists(new):
             return _fail(183)
-        held = {inode for fd, (inode, shared) in _opened.items() if not shared and _is_open(fd, inode)}
-        for path in (old, new):
-            if _real.path.lexists(path) and _real.lstat(path).st_ino in held:
-                return _fail(32)
+        if flags & 1 and (_real.path.isdir(old) or _real.path.isdir(new)):
+            return _fail(5)
+        if _is_held(old) or _is_held(new):
+            return _fail(32)
         try:
             _real.rename(old, new)
         except OSError as error:
@@ -169,11 +175,24 @@ class _Function:
         return self.call(*given)
 
 
-def _is_open(fd: int, inode: int) -> bool:
-    try:
-        return bool(_real.fstat(fd).st_ino == inode)
-    except OSError:
+def _is_held(path: str) -> bool:
+    """Return whether this process has the file open, or one below the folder, without sharing its deletion: what
+    Python's own `open` and SQLite do, and a folder's handle of ours."""
+    if not _real.path.lexists(path):
         return False
+    state, whole = _real.lstat(path), f"{_real.path.realpath(path)}/"
+    for number in map(int, _real.listdir("/proc/self/fd")):
+        try:
+            here = _real.fstat(number)
+            inode, shared = _opened.get(number, (0, stat.S_ISDIR(here.st_mode)))
+            shared = shared and inode in (0, here.st_ino)
+            if not shared and (here.st_dev, here.st_ino) == (state.st_dev, state.st_ino):
+                return True
+            if stat.S_ISDIR(state.st_mode) and _real.readlink(f"/proc/self/fd/{number}").startswith(whole):
+                return True
+        except OSError:
+            continue
+    return False
 
 
 def _win_error(code: int) -> OSError:
@@ -197,7 +216,12 @@ def _translated(name: str) -> Any:
             raise NotImplementedError(f"{refused[0]} unavailable on this platform")
         if name in ("listdir", "scandir") and given and isinstance(given[0], int):
             raise TypeError("a folder's descriptor is not supported on this platform")
-        result = real(*map(to_posix, given), **named)
+        places = [to_posix(each) for each in given]
+        if name == "rename" and _real.path.lexists(places[1]):
+            raise _win_error(183)
+        if name in ("rename", "replace", "unlink", "remove", "rmdir") and any(map(_is_held, places)):
+            raise _win_error(32)
+        result = real(*places, **named)
         return _of(result) if isinstance(result, os.stat_result) else result
 
     return call
@@ -221,9 +245,49 @@ def _fsync(fd: int) -> None:
     _real.fsync(fd)
 
 
+class _Process(subprocess.Popen):  # type: ignore[type-arg]
+    """A program of this machine, found as CreateProcessW finds it: first where this process is, unless that is refused
+    (NeedCurrentDirectoryForExePathW). It is told the paths as this machine spells them."""
+
+    def __init__(self, argv: Any, *given: Any, **named: Any) -> None:
+        assert not named.get("preexec_fn") and not named.get("start_new_session"), "POSIX alone has them"
+        words = [re.sub(r"C:(?=[\\/])", "", word).replace("\\", "/") for word in argv]
+        folders = [] if "NoDefaultCurrentDirectoryInExePath" in os.environ else [_real.getcwd()]
+        folders += os.environ["PATH"].split(":")
+        places = (f"{folder}/{words[0]}" for folder in folders if "/" not in words[0])
+        words[0] = next((place for place in places if _real.access(place, os.X_OK)), words[0])
+        env = {**(named.get("env") or os.environ)}
+        named["env"] = {name: to_posix(value) if value[1:3] == ":\\" else value for name, value in env.items()}
+        super().__init__(words, *given, **{**named, "cwd": to_posix(named.get("cwd"))})
+
+
+def _named_temporary_file(*_: Any, **named: Any) -> Any:
+    raise AssertionError("no other program opens it while it is open (tempfile.NamedTemporaryFile)")
+
+
+def _load_library(name: str, *_: Any, **__: Any) -> Any:
+    return _kernel
+
+
+def _declare_function(*_: Any) -> Any:
+    """ctypes.WINFUNCTYPE: of a library's function, by its name."""
+    return lambda named: getattr(named[1], named[0])
+
+
+class _Colours:
+    """colorama, which Typer needs there: the stream as it is."""
+
+    def __init__(self, stream: Any, **_: Any) -> None:
+        self.stream = stream
+
+
+_kernel: Any = None
+
+
 def pretend() -> Kernel32:
     """Make this process one on Windows; return its kernel32."""
-    kernel = Kernel32()
+    global _kernel
+    _kernel = kernel = Kernel32()
     for name in ABSENT.split():
         delattr(os, name)
     for name in [
@@ -247,18 +311,16 @@ def pretend() -> Kernel32:
     os.fsync, os.getcwd = _fsync, lambda: to_windows(_real.getcwd())  # type: ignore[assignment]
     os.O_BINARY, os.O_NOINHERIT = 0x8000, 0x80  # type: ignore[attr-defined]
     os.path, os.sep = ntpath, "\\"
-    real_open, real_run = builtins.open, subprocess.run
+    real_open = builtins.open
     builtins.open = io.open = lambda path, *given, **named: real_open(to_posix(path), *given, **named)  # type: ignore
-
-    def run(argv: Any, *given: Any, **named: Any) -> Any:
-        return real_run([re.sub(r"C:(?=[\\/])", "", word).replace("\\", "/") for word in argv], *given, **named)
-
-    setattr(subprocess, "run", run)  # noqa: B010
+    setattr(subprocess, "Popen", _Process)  # noqa: B010
     shutil, tempfile, sqlite3 = (sys.modules[name] for name in ("shutil", "tempfile", "sqlite3"))
     usage, connect = shutil.disk_usage, sqlite3.connect  # these take paths of Windows there
     shutil.disk_usage = lambda path: _of_real(usage, to_posix(path))  # type: ignore[attr-defined]
     sqlite3.connect = lambda path, **named: connect(to_posix(path), **named)  # type: ignore[attr-defined]
     shutil._use_fd_functions, tempfile._O_TMPFILE_WORKS = False, False  # type: ignore[attr-defined]
+    tempfile.TemporaryFile = lambda *_, **__: real_open(_real.memfd_create("unnamed"), "w+b")  # type: ignore[attr-defined]
+    tempfile.NamedTemporaryFile = _named_temporary_file  # type: ignore[attr-defined]
     for name in NO_SIGNALS.split():
         delattr(sys.modules["signal"], name)
     for gone in ("fcntl", "pwd", "resource", "termios", "grp"):
@@ -267,7 +329,18 @@ def pretend() -> Kernel32:
     msvcrt.get_osfhandle, msvcrt.open_osfhandle = lambda fd: fd + _HANDLES, _open_osfhandle
     msvcrt.setmode = lambda *_: 0
     sys.modules["msvcrt"] = msvcrt
-    ctypes.WinDLL = lambda *_, **__: kernel  # type: ignore[attr-defined]
+    ctypes.WinDLL = _load_library  # type: ignore[attr-defined]
+    ctypes.windll = SimpleNamespace(kernel32=kernel, shell32=kernel)  # type: ignore[attr-defined]
+    ctypes.WINFUNCTYPE = _declare_function  # type: ignore[attr-defined]
+    colorama: Any = ModuleType("colorama")
+    colorama.AnsiToWin32 = _Colours
+    sys.modules["colorama"] = colorama
     ctypes.get_last_error, ctypes.WinError = lambda: _error, _win_error  # type: ignore[attr-defined]
+    pathlib: Any = sys.modules["pathlib"]
+    if hasattr(pathlib, "_windows_flavour"):
+        pathlib._windows_flavour.is_supported = True  # Python 3.11
+    elif "__new__" in vars(pathlib.WindowsPath):
+        del pathlib.WindowsPath.__new__
     sys.platform = "win32"
+    os.name = "nt"
     return kernel

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from doctrine.yaml_reader import PARSER_VERSION
-from support import EVENT, LINES, Ran, environment
+from support import EVENT, LINES, Ran, environment, git
 
 TESTS = Path(__file__).parents[1]
 BEGIN = f"""
@@ -65,7 +65,7 @@ def test_a_hook_on_windows_disturbs_no_agent_and_a_library_import_says_why(chart
 
 
 def test_what_has_no_form_of_windows_is_refused_when_it_is_tried(chartered: Path, home: Path) -> None:
-    for words in (["sync", "enable"], ["gate"], ["collector", "serve"], ["mcp", "serve"]):
+    for words in (["sync", "enable"], ["view"], ["collector", "serve"], ["mcp", "serve"]):
         ran = run_child(MAIN, chartered, home, *words)
 
         assert ran.code == 1 and ran.err.startswith(f"SYSTEM_UNTRIED: `spec-kitty {words[0]}` has no Windows form")
@@ -85,6 +85,91 @@ def test_a_record_is_made_closed_listed_and_verified_as_on_windows(chartered: Pa
     assert "intact" in printed and b"\r" not in record.read_bytes()
     assert [line["event"] for line in lines][-2:] == ["tool_call", "completed"]
     assert lines[0]["actor"]["actor_id"] == "ada"
+
+
+# Plays several command lines in one process; prints of each the exit code, what it said, and on which stream.
+PLAY = """
+from specify_cli.cli.main import main
+said = []
+for words, stdin in json.loads(sys.argv[1]):
+    known = max([name[-32:-6] for name in os.listdir(".kittify/events/profile-invocations")], default="")
+    files = [real.open(f"../played-{number}", real.O_RDWR | real.O_CREAT | real.O_TRUNC) for number in range(3)]
+    real.write(files[0], stdin.encode())
+    real.lseek(files[0], 0, 0)
+    kept = real.dup(1)
+    for number, file in enumerate(files):
+        real.dup2(file, number)
+        real.close(file)
+    sys.argv = ["spec-kitty"]
+    code = main([word.replace("ID", known) for word in words])
+    sys.stdout.flush(), sys.stderr.flush()
+    texts = [open(f"../played-{number}", encoding="utf-8").read() for number in (1, 2)]
+    real.dup2(kept, 1)
+    real.close(kept)
+    said.append([code, *texts])
+print(json.dumps(said))
+"""
+PLAYED = """do|fix the login test
+show-uri|inv://ID/event/0
+resume|ID
+profile-invocation|complete|last|--outcome|done
+invocations|search|login
+invocations|state|ID
+invocations|export|last|-o|run.tar
+invocations|verify|run.tar
+invocations|export|last|--html|run.html
+invocations|export|last|--format|otlp|-o|run.json
+trail|checkpoint
+trail|proof|ID
+schema|error
+intake|-
+import|sessions|--harness|claude-code
+import|spec-kitty|.
+origin|HEAD..HEAD
+gate|rules
+gate|install|--pre-push
+gate|install|--github
+gate|--base|HEAD
+backtest|--charter|.kittify/charter|--since|90d
+bisect|ID
+hold|add|ID|--reason|a case
+hold|list
+hold|release|ID|--reason|closed
+retention|status
+retention|plan
+retention|run|--yes
+retention|report
+cold|status
+cold|pack
+forget|--subject|nobody@example.org|--yes
+invocations|verify|--all
+--help
+do|--help"""
+
+
+def test_commands_of_the_rooms_do_their_ordinary_work_as_on_windows(chartered: Path, home: Path) -> None:
+    (chartered / ".kittify/events/profile-invocations").mkdir(parents=True)
+    git(chartered, "add", "-A")
+    git(chartered, "commit", "-qm", "start")
+    planted = chartered / "git"  # CreateProcessW would find it before the one on PATH
+    planted.write_text("#!/bin/sh\ntouch planted-ran\n")
+    planted.chmod(0o755)
+    lines = [line.split("|") for line in PLAYED.splitlines()]
+    steps = [*([words, "a brief\n"] for words in lines), [["do", "--no-such"], ""], [["hold", "nonsense"], ""]]
+    ran = run_child(PLAY, chartered, home, json.dumps(steps))
+    assert ran.code == 0, ran.err
+    said = json.loads(ran.out)
+    failed = [(step, got) for step, got in zip(steps, said, strict=True) if got[0] or "Traceback" in got[2]]
+
+    assert [step[0] for step, _ in failed] == [["do", "--no-such"], ["hold", "nonsense"]], failed
+    assert [got[0] for _, got in failed] == [2, 2] and "--no-such" in failed[0][1][2]
+    assert "intact: 1 record" in said[-5][1] and "Usage:" in said[-4][1] and "Usage:" in said[-3][1]
+    assert not (chartered / "planted-ran").exists()
+
+
+def test_a_folder_is_renamed_where_nothing_has_its_name(tmp_path: Path, home: Path) -> None:
+    (tmp_path / "old").mkdir()
+    run_checks('own.rename("old", "new")\nassert own.path.isdir("new")', tmp_path, home)
 
 
 def hook_payload(root: Path, event: str, **members: object) -> bytes:

@@ -29,6 +29,8 @@ if os.environ.get(VARIABLE) != "1":
         name=__name__,
     )
 
+# A program is looked for on PATH alone, not in the project first (NeedCurrentDirectoryForExePathW).
+os.environ["NoDefaultCurrentDirectoryInExePath"] = "1"
 msvcrt: Any = __import__("msvcrt")
 kernel32: Any = vars(ctypes)["WinDLL"]("kernel32", use_last_error=True)
 kernel32.CreateFileW.restype = kernel32.ReOpenFile.restype = ctypes.c_void_p
@@ -230,7 +232,9 @@ def rename(
     source: Any, name: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
 ) -> None:
     """Give a file its name, durably, in place of what had it."""
-    _move(_place(source, src_dir_fd), _place(name, dst_dir_fd), _REPLACE_EXISTING)
+    old = _place(source, src_dir_fd)
+    flags = 0 if os.path.isdir(old) else _REPLACE_EXISTING  # MoveFileExW replaces no folder
+    _move(old, _place(name, dst_dir_fd), flags)
 
 
 replace = rename
