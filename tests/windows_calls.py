@@ -252,7 +252,7 @@ class _Process(subprocess.Popen):  # type: ignore[type-arg]
     def __init__(self, argv: Any, *given: Any, **named: Any) -> None:
         assert not named.get("preexec_fn") and not named.get("start_new_session"), "POSIX alone has them"
         words = [re.sub(r"C:(?=[\\/])", "", word).replace("\\", "/") for word in argv]
-        folders = [] if "NoDefaultCurrentDirectoryInExePath" in os.environ else [_real.getcwd()]
+        folders = [] if "NODEFAULTCURRENTDIRECTORYINEXEPATH" in os.environ else [_real.getcwd()]
         folders += os.environ["PATH"].split(":")
         places = (f"{folder}/{words[0]}" for folder in folders if "/" not in words[0])
         words[0] = next((place for place in places if _real.access(place, os.X_OK)), words[0])
@@ -261,11 +261,11 @@ class _Process(subprocess.Popen):  # type: ignore[type-arg]
         super().__init__(words, *given, **{**named, "cwd": to_posix(named.get("cwd"))})
 
 
-def _named_temporary_file(*_: Any, **named: Any) -> Any:
+def _named_temporary_file(*_: Any, **__: Any) -> Any:
     raise AssertionError("no other program opens it while it is open (tempfile.NamedTemporaryFile)")
 
 
-def _load_library(name: str, *_: Any, **__: Any) -> Any:
+def _load_library(*_: Any, **__: Any) -> Any:
     return _kernel
 
 

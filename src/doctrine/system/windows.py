@@ -30,7 +30,7 @@ if os.environ.get(VARIABLE) != "1":
     )
 
 # A program is looked for on PATH alone, not in the project first (NeedCurrentDirectoryForExePathW).
-os.environ["NoDefaultCurrentDirectoryInExePath"] = "1"
+os.environ["NODEFAULTCURRENTDIRECTORYINEXEPATH"] = "1"
 msvcrt: Any = __import__("msvcrt")
 kernel32: Any = vars(ctypes)["WinDLL"]("kernel32", use_last_error=True)
 kernel32.CreateFileW.restype = kernel32.ReOpenFile.restype = ctypes.c_void_p
