@@ -172,6 +172,11 @@ def test_a_folder_is_renamed_where_nothing_has_its_name(tmp_path: Path, home: Pa
     run_checks('own.rename("old", "new")\nassert own.path.isdir("new")', tmp_path, home)
 
 
+def test_a_signature_is_given_to_openssh_in_a_file_that_is_closed(tmp_path: Path, home: Path) -> None:
+    program = "from specify_cli.libraries.ssh.signatures import holds_by_itself as check\n"
+    run_checks(program + 'assert not check("no signature", "test", "text")', tmp_path, home)
+
+
 def hook_payload(root: Path, event: str, **members: object) -> bytes:
     """Return what Claude Code would send of a session in a project on Windows."""
     value = {"hook_event_name": event, "session_id": "s1", "cwd": "C:" + str(root).replace("/", "\\"), **members}

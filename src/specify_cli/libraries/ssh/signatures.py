@@ -14,6 +14,8 @@ import base64
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from specify_cli.errors import CallerError, EnvironmentFault
@@ -51,16 +53,23 @@ def holds_by_itself(signature: str, namespace: str, text: str) -> bool | None:
 
     None where there is no ssh-keygen to ask.
     """
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="replace") as file:
-        file.write(signature)
-        file.flush()
+    with _lay_down(signature) as path:
         try:
             return (
-                _run(["-Y", "check-novalidate", "-s", file.name, "-n", namespace], text).returncode
-                == 0
+                _run(["-Y", "check-novalidate", "-s", path, "-n", namespace], text).returncode == 0
             )
         except EnvironmentFault:
             return None
+
+
+@contextmanager
+def _lay_down(signature: str) -> Iterator[str]:
+    """Yield the path of a file that holds a signature, closed: Windows opens none twice."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "signature")
+        with open(path, "w", encoding="utf-8", errors="replace") as file:
+            file.write(signature)
+        yield path
 
 
 def was_touched(signature: str) -> bool:
@@ -104,22 +113,16 @@ class Signers(NamedTuple):
     def find(self, signature: str, namespace: str, text: str) -> tuple[str, ...]:
         """Return the principals whose key signed a text, as of now. Raises EnvironmentFault without
         ssh-keygen."""
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="replace") as file:
-            file.write(signature)
-            file.flush()
-            listed = _run(["-Y", "find-principals", "-s", file.name, "-f", self.path], "")
+        with _lay_down(signature) as path:
+            listed = _run(["-Y", "find-principals", "-s", path, "-f", self.path], "")
             principals = listed.stdout.split() if listed.returncode == 0 else []
-            return tuple(
-                name for name in principals if self._verify(file.name, namespace, text, name)
-            )
+            return tuple(name for name in principals if self._verify(path, namespace, text, name))
 
     def has_signed(self, name: str, signature: str, namespace: str, text: str, at: str) -> bool:
         """Return whether a person's key signed a text, and was good at a time (`YYYYMMDDHHMMSS` in
         UTC)."""
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="replace") as file:
-            file.write(signature)
-            file.flush()
-            return self._verify(file.name, namespace, text, name, f"-Overify-time={at}")
+        with _lay_down(signature) as path:
+            return self._verify(path, namespace, text, name, f"-Overify-time={at}")
 
     def _verify(self, signature: str, namespace: str, text: str, name: str, *options: str) -> bool:
         revoked = [] if self.revoked is None else ["-r", self.revoked]
