@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from extras import Trial, choose_extras, try_extras
+from support import unpack
 
 ROOT = Path(__file__).parents[1]
 DIST, TOOLS = ROOT / "dist", ROOT / ".venv-release/bin"
@@ -99,7 +100,7 @@ def build_twice(work: Path) -> tuple[Path, Path]:
         run(["git", "clone", "-q", "--no-hardlinks", ROOT, folder])
         made.append((build(folder, "sdist", work / f"{name}-s"), build(folder, "wheel", work / f"{name}-w")))
     with tarfile.open(made[0][0]) as archive:
-        archive.extractall(work / "unpacked", filter="data")
+        unpack(archive, work / "unpacked")
     (unpacked,) = (work / "unpacked").iterdir()
     third = build(unpacked, "wheel", work / "three-w")
     for one, two in (*zip(*made, strict=True), (made[0][1], third)):

@@ -15,6 +15,7 @@ import statistics
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import termios
 import threading
@@ -275,6 +276,14 @@ def git(folder: Path, *argv: str, home: Path | None = None) -> str:
     done = subprocess.run(["git", *argv], cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"git {argv}: {done.stdout}{done.stderr}"
     return done.stdout
+
+
+def unpack(archive: tarfile.TarFile, folder: Path) -> None:
+    """Unpack an archive of ours; Python before 3.11.4 knows no filter for it."""
+    if hasattr(tarfile, "data_filter"):
+        archive.extractall(folder, filter="data")
+    else:
+        archive.extractall(folder)
 
 
 def valid(value: Any, shape: str) -> Any:

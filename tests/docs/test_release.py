@@ -8,6 +8,8 @@ import sys
 import tarfile
 from pathlib import Path
 
+from support import unpack
+
 ROOT = Path(__file__).parents[2]
 SKIPPED = (".git", ".venv*", "dist", "build", "node_modules", "__pycache__", ".hypothesis", ".*_cache", ".benchmarks",
            "compiled.json", "build.txt")  # fmt: skip
@@ -27,7 +29,7 @@ def test_the_wheel_of_the_sdist_equals_the_wheel_of_the_checkout(tmp_path: Path)
     shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(*SKIPPED))
     sdist = build(checkout, "sdist", tmp_path / "sdist")
     with tarfile.open(sdist) as archive:
-        archive.extractall(tmp_path / "unpacked", filter="data")
+        unpack(archive, tmp_path / "unpacked")
     (unpacked,) = (tmp_path / "unpacked").iterdir()
     ours = build(checkout, "wheel", tmp_path / "ours")
     theirs = build(unpacked, "wheel", tmp_path / "theirs")
