@@ -227,11 +227,13 @@ class Leaving:
             del gathered.objects[name]
             left_out[name] = by_policy[name]
         follow = Reach(gathered)
-        named = {item.digest: item.code for part in parts for item in follow.of(part.named)}
+        named = [item for part in parts for item in follow.of(part.named)]
+        led_to = {item.digest for item in named if item.code is None}
         # What only withheld parts name is not named here either: a digest confirms a guess.
+        seen = {item.digest for item in named}
         return (
-            {name: gathered.objects[name] for name, code in named.items() if code is None},
-            {name: why for name, why in left_out.items() if name in named},
+            {name: gathered.objects[name] for name in led_to},
+            {name: why for name, why in left_out.items() if name in seen},
         )
 
     def _read(self, place: Place) -> tuple[Held, SealedCopy]:
