@@ -19,6 +19,8 @@ import ntpath
 import os
 import stat as modes
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 VARIABLE = "SPEC_KITTY_TRY_WINDOWS"
@@ -191,22 +193,24 @@ def fsync(fd: int) -> None:
 
 def pread(fd: int, size: int, offset: int) -> bytes:
     """Read at an offset; the descriptor's own place stays where it was."""
-    with _seeking:
-        before = os.lseek(fd, 0, os.SEEK_CUR)
-        try:
-            os.lseek(fd, offset, os.SEEK_SET)
-            return os.read(fd, size)
-        finally:
-            os.lseek(fd, before, os.SEEK_SET)
+    with _at(fd, offset):
+        return os.read(fd, size)
 
 
 def pwrite(fd: int, data: bytes, offset: int) -> int:
     """Write at an offset; the descriptor's own place stays where it was. Return how many bytes."""
+    with _at(fd, offset):
+        return os.write(fd, data)
+
+
+@contextmanager
+def _at(fd: int, offset: int) -> Iterator[None]:
+    """Move a descriptor to an offset, and back behind what is done there."""
     with _seeking:
         before = os.lseek(fd, 0, os.SEEK_CUR)
         try:
             os.lseek(fd, offset, os.SEEK_SET)
-            return os.write(fd, data)
+            yield
         finally:
             os.lseek(fd, before, os.SEEK_SET)
 

@@ -83,14 +83,16 @@ def _ask_ps(pid: int) -> tuple[int, Sequence[str]] | None:
     """Return the same as ps(1) tells it: the program first, whose path may hold blanks, then
     words."""
 
-    def ask(column: str) -> str:
-        command = ["ps", "-ww", "-o", f"{column}=", "-p", str(pid)]
+    def ask(*columns: str) -> str:
+        command = ["ps", "-ww", *(f"-o{column}=" for column in columns), "-p", str(pid)]
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
     try:
-        parent, program, line = int(ask("ppid")), ask("comm"), ask("args")
+        parent, line = ask("ppid", "args").split(maxsplit=1)
+        program = ask("comm")
     except (OSError, ValueError):
         return None
     # `comm` is the whole path on macOS, and the name alone on Linux.
     found = re.match(rf"(.*?{re.escape(program)})(?:\s(.*))?$", line, re.S)
-    return parent, line.split() if found is None else [found[1], *(found[2] or "").split()]
+    argv = line.split() if found is None else [found[1], *(found[2] or "").split()]
+    return (int(parent), argv) if parent.isdigit() else None

@@ -98,7 +98,7 @@ def _write_held(
     records = files = 0
     left_out: list[dict[str, str]] = []
     for project in storage.iter_projects():
-        pages = storage.page_records(project.project_uuid, first=first, bodies=True)
+        pages = storage.page_records(project.project_uuid, after=first, bodies=True)
         name = _name_project(project.project_uuid)
         for day, of_day in groupby(chain.from_iterable(pages), _get_day):
             tables: dict[str, list[Row]] = {}

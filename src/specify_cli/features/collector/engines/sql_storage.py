@@ -414,14 +414,13 @@ class SqlStorage:
             last = rows[-1].project_uuid
 
     def page_records(
-        self, project: str, size: int = _PAGE, *, first: str = "", bodies: bool = False
+        self, project: str, size: int = _PAGE, *, after: str = "", bodies: bool = False
     ) -> Iterator[list[HeldRecord]]:
-        """Yield the whole records of a project by their ids, so many at a time, those behind
-        `first`."""
-        last = first
-        while page := self.records(project, size, last, bodies=bodies):
+        """Yield the whole records of a project by their ids, so many at a time, those after one
+        if one is given."""
+        while page := self.records(project, size, after, bodies=bodies):
             yield page
-            last = page[-1].invocation_id
+            after = page[-1].invocation_id
 
     def bodies(self, places: Sequence[Place]) -> dict[Place, str]:
         """Return the whole records that are held of some invocations, as they were sent."""
