@@ -76,12 +76,14 @@ def show_rules(project: Project, root: str = "") -> str:
     """Return how rules fared in the newest records."""
     unread: list[str] = []
     uses = list(islice(read_uses(project, None, unread), _COUNTED))
-    rows = list_invocations(project, Filters(), _COUNTED).rows
+    rows = list_invocations(project, Filters(replays=False), _COUNTED).rows
+    only = [f"Only the newest {_COUNTED:,} are counted."] if len(uses) == _COUNTED else []
     links = {use.invocation_id: f"{root}/invocations/{use.invocation_id}" for use in uses}
     requests = {row.invocation_id: row.request for row in rows}
     return _PAGES.get_template("rules.html").render(
         lay_out_rules(judge_in_force(project, None, uses), links, requests), root=root,
-        back=f"{root}/", caveats=[f"Not read: {text}" for text in unread], state="",
+        back=f"{root}/", state="",
+        caveats=[*only, *(f"Not read: {text}" for text in unread)],
     )  # fmt: skip
 
 
