@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
@@ -126,22 +127,35 @@ def _read_lifecycle(root: str, started: Mapping[str, object]) -> str | None:
     other mission was in that action then.
     """
     at, action = str(started.get("started_at") or ""), started.get("action")
-    last: object = None
-    running: set[object] = set()
-    for raw in _read_older(root).split(b"\n"):
+    last: str | None = None
+    running: set[str | None] = set()
+    for moment, of, phase, mission_id in _parse_lifecycle(_read_older(root)):
+        if moment > at:
+            continue
+        same = of == action
+        last = mission_id if same else None
+        if same and phase == "started":
+            running.add(mission_id)
+        elif same:
+            running.discard(mission_id)
+    return last if running <= {last} else None
+
+
+@lru_cache(maxsize=2)
+def _parse_lifecycle(data: bytes) -> tuple[tuple[str, str, object, str | None], ...]:
+    """Return when, of which action, which phase and whose mission each line tells; a list of many
+    records asks again and again."""
+    found = []
+    for raw in data.split(b"\n"):
         try:
             line = json.loads(raw)
-            if not isinstance(line, dict) or str(line["at"]) > at:
-                continue
-            same = str(line["canonical_action_id"]).rpartition("::")[2] == action
-            last, mission_id = line["mission_id"] if same else None, line["mission_id"]
-            if same and line["phase"] == "started":
-                running.add(mission_id)
-            elif same:
-                running.discard(mission_id)
-        except (ValueError, KeyError, RecursionError):
+            action = str(line["canonical_action_id"]).rpartition("::")[2]
+            mission_id = line["mission_id"]
+            named = mission_id if isinstance(mission_id, str) else None
+            found.append((str(line["at"]), action, line.get("phase"), named))
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
-    return last if isinstance(last, str) and running <= {last} else None
+    return tuple(found)
 
 
 def _read_older(root: str) -> bytes:
