@@ -24,7 +24,12 @@ def run(cli: Cli) -> str:
         {"event": "prompt", "text": HOSTILE},
         {"event": "tool_call", "call_id": "c", "tool": "Bash", "args": {"command": HOSTILE}},
         {"event": "tool_result", "call_id": "c", "status": "error", "output": f"{HOSTILE}\n{HOSTILE}"},
-        {"event": "patch_apply", "path": "a.py", "kind": "modify", "diff": f"@@ -1 +1 @@\n-{HOSTILE}\n+x\n"},
+        {
+            "event": "patch_apply",
+            "path": "a.py",
+            "kind": "modify",
+            "diff": f"--- /w/a.py\n+++ /w/a.py\n@@ -1 +1 @@\n-{HOSTILE}\n+x\n",
+        },
         {"event": "turn", "text": HOSTILE},
     ]
     lines = "".join(json.dumps(event) + "\n" for event in events).encode()

@@ -55,7 +55,9 @@ def render_changes(lines: Sequence[Mapping[str, object]]) -> Iterator[str]:
         name = next((name for name in ("diff", "after") if name in line), "")
         text = read_text(line.get(name)) if name else "its text was not kept"
         mark = "+" if name == "after" else ""
-        for row in text.split("\n"):
+        # The path stands above; what a diff says of it before its first hunk may be another's.
+        hunks = text.find("@@") if text.startswith("--- ") else 0
+        for row in text[max(hunks, 0) :].split("\n"):
             style = "added" if (mark or row[:1]) == "+" else "failed" if row[:1] == "-" else None
             yield paint(f"{mark}{row}", style)
     if none:

@@ -102,8 +102,9 @@ def describe_usage(row: Mapping[str, object]) -> str:
         day = row.get("estimated_at")
         known = f"estimated, prices of {say(day)}" if day else "as the program reckons"
         parts.append(f"${say(row['cost'])} ({known})")
-    who = " ".join(say(row[name])[:40] for name in ("agent", "model") if row.get(name))
-    return f"{who or 'a model nobody named'}: {', '.join(parts) or 'nothing told'}"
+    who = say(row["model"])[:40] if row.get("model") else "a model nobody named"
+    who = f"subagent {say(row['agent'])[:40]}, {who}" if row.get("agent") else who
+    return f"{who}: {', '.join(parts) or 'nothing told'}"
 
 
 class Spent(NamedTuple):

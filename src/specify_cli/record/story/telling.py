@@ -363,8 +363,11 @@ def _name_event(entry: Entry) -> str:
     if kind == "gate_decision":
         reason = say(fields.get("reason_code")).replace("_", " ")
         return f"the rule {entry.name} was asked: {entry.status} ({reason})"
+    if kind == "error":
+        told = [say(fields[name]) for name in ("error_code", "message") if fields.get(name)]
+        return f"an error: {': '.join(told)}"
     words = {
-        "error": "an error", "policy_violation": "a limit or rule was broken",
+        "policy_violation": "a limit or rule was broken",
         "artifact_link": "linked", "commit_link": "in the commit", "resumed": "went on from line",
         "recovered": "a writer crashed here; bytes skipped:", "withheld": "withheld:",
         "replayed": "replayed:", "retrieval_response": "looked up",

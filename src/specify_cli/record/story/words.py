@@ -86,6 +86,7 @@ def shorten_paths(text: str, root: str) -> str:
     """
     if root:
         text = text.replace(f"cd {root} && ", "").replace(f"{root}/", "")
+        text = re.sub(rf"{re.escape(root)}(?=\.(\W|$))", "./", text)  # the end of a sentence
         text = re.sub(rf"{re.escape(root)}(?![\w.-])", ".", text)
     return _HOME.sub("~", text)
 

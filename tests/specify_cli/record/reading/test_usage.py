@@ -11,7 +11,7 @@ from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.turn_from_transcript import count_tokens
 from specify_cli.project.prices import read_prices
 from specify_cli.record.reading.evidence import weigh_evidence
-from specify_cli.record.reading.usage import Price, Prices, sum_usage
+from specify_cli.record.reading.usage import Price, Prices, describe_usage, sum_usage
 
 PRICES = Prices("2026-01-02", (Price(("m-1",), ("m-1-",), {"input": Decimal(2), "output": Decimal(10)}),))
 
@@ -67,6 +67,13 @@ def test_usage_is_summed_by_agent_and_model_and_a_cost_that_was_told_wins() -> N
     assert main == (None, "m-1-2026", {"input": 1_500_000, "output": 100_000}, 3, "4", "2026-01-02")
     assert (told.agent, told.cost, told.estimated_at) == ("a1", "0.25", None)
     assert (unpriced.model, unpriced.tokens, unpriced.cost) == ("m-3", {"input": 8}, None)
+
+
+def test_who_used_tokens_is_named_as_an_agent_or_a_model() -> None:
+    tokens = {"input": 7}
+
+    assert describe_usage({"agent": "a1", "model": "m-2", "tokens": tokens}) == "subagent a1, m-2: 7 in"
+    assert describe_usage({"tokens": tokens}) == "a model nobody named: 7 in"
 
 
 def test_of_counts_that_older_versions_took_over_as_they_were_no_cost_is_estimated() -> None:

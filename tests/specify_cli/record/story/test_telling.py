@@ -185,9 +185,18 @@ def test_no_absolute_path_of_a_project_or_home_is_told() -> None:
         *call(3, "Bash", {"command": f"ls {ROOT}"}),
         *call(5, "Bash", {"command": f"ls {ROOT}-other"}),
     ]
-    (opening,) = tell_story(lines, root=ROOT).done
+    missing = call(7, "Read", {"file_path": "x.py"}, f"Not there. The folder is {ROOT}.", status="error")
+    (opening,) = tell_story([*lines, *missing], root=ROOT).done
+    acts = [act for part in opening.parts for act in part.acts]
 
-    assert [act.what for part in opening.parts for act in part.acts] == ["~/.bashrc", "ls .", "ls ~/project-other"]
+    assert [act.what for act in acts] == ["~/.bashrc", "ls .", "ls ~/project-other", "x.py"]
+    assert acts[-1].result == "Not there. The folder is ./."
+
+
+def test_an_error_is_told_by_its_code_and_its_message() -> None:
+    (opening,) = tell_story([line(1, "error", error_code="server_error", message="529", severity="error")]).done
+
+    assert titles(opening.parts) == ["an error: server_error: 529"]
 
 
 def test_changed_files_add_up_and_a_failed_patch_changes_nothing() -> None:
