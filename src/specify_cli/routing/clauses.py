@@ -21,7 +21,9 @@ _NEEDED = read_cell("needed required missing due overdue pending wanted requeste
 _OTHERS = read_cell("i'll we'll they he she it is are was has had")
 _OWN_WORK = read_cell("changes code implementation solution branch fix")
 _PLAIN_WH = read_cell("why where when who why's where's who's")
-_LACKING = read_cell("missing wrong incorrect unexpected invalid")
+_LACKING = read_cell(
+    "missing wrong incorrect unexpected invalid useless unnecessary redundant superfluous unused"
+)
 _FAULTS = read_cell("bug crash error failure regression glitch leak")
 
 
@@ -184,6 +186,9 @@ class Clauses(RequestText):
         verb = self.find_verb(i)
         if not verb or self._is_noun(i, end, verb, opened):
             return None
+        past = self.word(i).endswith("ed") and self.word(i) != verb.lemma
+        if past and i > 0 and not opened and verb.action not in ("implement", "none"):
+            return None  # "Update docs: explained why" reports; "Fixed the tabs" titles a change
         if verb.lemma in self.table.words("halting") and (
             i + 1 >= end or (i + 2 >= end and self.word(i + 1) in THINGS)
         ):

@@ -19,7 +19,7 @@ import unicodedata
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.routing.clauses import Clauses
-from specify_cli.routing.request_text import Reading, drop_doubles
+from specify_cli.routing.request_text import SUBJECTS, Reading, drop_doubles
 from specify_cli.routing.statements import read_statements
 from specify_cli.routing.tokens import scan_tokens
 from specify_cli.routing.words import fold
@@ -62,6 +62,8 @@ def read_request(request: str, table: RouterTable) -> Read:
     6. The first sentence that leads with something asks for it.
     7. A statement implies something.
     8. The tag says what kind of text it is.
+    9. What begins with the name of a part is the title of a change, where it asks for nothing else
+       but what a program does, too (`program_verbs`: to check, to label).
 
     `request` is any text, and its first 6,000 characters and 600 tokens count: a request says what
     it wants at its beginning, and a pasted log behind it must not add readings.
@@ -93,8 +95,12 @@ def read_request(request: str, table: RouterTable) -> Read:
     readings = (
         ((label,) if label else _read_sentences(parsed, sentences, skip))
         or read_statements(parsed, sentences, forbidden)
+        or read_statements(parsed, _skip_label(text, tokens, sentences), forbidden)
         or _read_tag(tag, forbidden, table)
     )
+    programs = table.words("program_verbs")
+    if all(reading.action == "none" or reading.lemma in programs for reading in readings):
+        readings = _read_scope(text, parsed) or readings
     words = (t.word for i, t in enumerate(tokens) if i not in parsed.negated)
     return Read(readings, forbidden, tuple(word for word in words if word.isalnum()))
 
@@ -179,6 +185,46 @@ def _read_label(text: str, parsed: Clauses) -> tuple[Reading | None, int]:
             verb.action if verb and verb.weight == "alias" else table.actions("nouns").get(name, "")
         )
     return (Reading(action, label[1], rule, label.start(1), name, "alias") if action else None), 0
+
+
+def _skip_label(
+    text: str, tokens: list[Token], sentences: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Return the first sentence without the label before its colon; none where it has no label."""
+    label = _LABEL.match(text)
+    if not label or not sentences:
+        return []
+    start, end = sentences[0]
+    while start < end and tokens[start].at < label.end():
+        start += 1
+    return [(start, end)] if start < end else []
+
+
+def _read_scope(text: str, parsed: Clauses) -> tuple[Reading, ...]:
+    """Return the reading of a title behind the name of a part: "fileserver: browse template icons".
+
+    A part is written small or with capitals inside ("FSCollector"); a name such as "Alice", a
+    greeting or a word of the table is none, and what follows begins with neither a word of grammar
+    nor a negation, and is no question.
+    """
+    label, tokens, table = _LABEL.match(text), parsed.tokens, parsed.table
+    if not label or label[1] == label[1].capitalize() or text.rstrip().endswith("?"):
+        return ()
+    name = fold(label[1])
+    known = name in table.verbs or name in table.foreign or table.actions("nouns").get(name)
+    behind = [i for i, token in enumerate(tokens) if token.at >= label.end()]
+    while behind and parsed.is_adverb(behind[0]):
+        behind.pop(0)
+    first = behind[0] if len(behind) > 1 else -1
+    grammar = ("stop_words", "determiners", "boundaries", "leadins", "wh", "aux", "negations")
+    if known or first < 0 or parsed.is_in(first, *grammar) or first in parsed.negated:
+        return ()
+    if name in table.words("neutral_labels") or parsed.word(first) in SUBJECTS:
+        return ()
+    verb = parsed.find_verb(first)
+    if verb and verb.action == "none" and parsed.is_in(first + 1, "determiners"):
+        return ()  # "git: push the branch": a title has no article
+    return (Reading("implement", label[1], "name of a part", label.start(1), name, "signal"),)
 
 
 def _read_sentences(

@@ -88,12 +88,18 @@ def _find_ceased(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     push"."""
     phrase = parsed.find_phrase("negation_phrases", start, end)
     at = phrase[1] if phrase else start + 1
-    verb = parsed.find_verb(at)
-    if start not in parsed.negated or not verb or at + 1 >= end or parsed.word(at + 1) in THINGS:
+    if start not in parsed.negated or at + 1 >= end or parsed.word(at + 1) in THINGS:
         return
-    gerund = parsed.is_in(start, "gerund_negators") and verb.weight == "own"
-    if gerund or verb.lemma in parsed.table.words("forbidden_behaviour"):
-        yield parsed.make_reading(start, "what the software must not do", "implement", verb.lemma)
+    verb, behaviour = parsed.find_verb(at), parsed.table.words("forbidden_behaviour")
+    gerund = verb and verb.weight == "own" and parsed.is_in(start, "gerund_negators")
+    # "Don't error on overlapping chunks": an order to somebody has an article, or names them.
+    told = parsed.is_in(at + 1, "determiners") or parsed.is_in(at, "no_defects") or any(
+        parsed.word(j) in SUBJECTS or parsed.word(j) in THINGS for j in range(at, end)
+    )  # fmt: skip
+    titled = not verb and not told and end - at > 3
+    if gerund or titled or not behaviour.isdisjoint(list_lemmas(parsed.word(at))):
+        lemma = verb.lemma if verb else parsed.word(at)
+        yield parsed.make_reading(start, "what the software must not do", "implement", lemma)
 
 
 def _find_signals(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
@@ -152,7 +158,8 @@ def _judge_statement(parsed: Clauses, i: int, start: int, end: int) -> str:
     while subject > start and parsed.is_adverb(subject):
         subject -= 1
     cannot = word in ("can't", "cannot") and parsed.word(subject) in SUBJECTS
-    if not (cannot or parsed.is_subject(subject, end)):
+    goes_on = subject > start and parsed.word(subject) == "but"  # "names it but does not link it"
+    if not (cannot or goes_on or parsed.is_subject(subject, end)):
         return ""
     harmless = parsed.is_in(i + 1, "no_defects")
     if parsed.word(i + 1) == "get":  # "don't get hit", unlike "don't get it"
@@ -166,7 +173,11 @@ def _judge_statement(parsed: Clauses, i: int, start: int, end: int) -> str:
         return "what the subject fails to do"
     when = parsed.word(i + 1) in _CIRCUMSTANCES and parsed.word(i + 2).endswith("ing")
     suffers = when and _is_participle(parsed, i)
-    said = state or does or suffers or _is_repeated(parsed, i, start, end)
+    # "Null values are pushed on top instead of bottom".
+    swapped = word == "instead" and parsed.word(i + 1) == "of" and any(
+        parsed.word(j) in _BEING for j in range(start + 1, i)
+    )  # fmt: skip
+    said = state or does or suffers or swapped or _is_repeated(parsed, i, start, end)
     return "what the subject does" if said else ""
 
 
@@ -190,8 +201,9 @@ def _is_repeated(parsed: Clauses, i: int, start: int, end: int) -> bool:
 
 def _is_behaving(parsed: Clauses, i: int, end: int) -> bool:
     """Return whether a verb of behaviour stands at `i` in its progressive form: "is returning
-    None"."""
-    if not parsed.word(i).endswith("ing") or parsed.word(i - 1) not in _BEING:
+    None", and in titles "endpoint returning 500"."""
+    titled = parsed.is_subject(i - 1, end) and parsed.find_verb(0) is None
+    if not parsed.word(i).endswith("ing") or not (titled or parsed.word(i - 1) in _BEING):
         return False
     told = parsed.continues(i + 1, end) or parsed.is_name(i + 1, end)
     behaves = (parsed.table.words("behaves") & parsed.table.words("finite")) - {"shows"}
@@ -205,6 +217,16 @@ def _is_participle(parsed: Clauses, i: int) -> bool:
     tracked = parsed.is_in(i - 1, "tracker", "review_objects") or not parsed.word(i - 1)
     past = parsed.word(i).endswith("ed") and verb is not None and verb.action == "implement"
     return past and not tracked
+
+
+def _find_wishes(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
+    """Yield something to be built that is named with what it is for: "options for dark mode"."""
+    last, after = parsed.find_head(start, end)
+    # A title has no article: "the settings for production" is a thing.
+    titled = not parsed.is_in(start, "determiners")
+    buildable = parsed.is_in(last, "buildables", "deliverables")
+    if titled and buildable and parsed.word(after) in ("for", "to") and after + 1 < end:
+        yield parsed.make_reading(last, "something to be built", "implement", weight="signal")
 
 
 def _find_mentions(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
@@ -224,4 +246,4 @@ def _find_mentions(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
             )
 
 
-_KINDS = (_find_needs, _find_ceased, _find_signals, _find_defects, _find_mentions)
+_KINDS = (_find_needs, _find_ceased, _find_signals, _find_defects, _find_wishes, _find_mentions)

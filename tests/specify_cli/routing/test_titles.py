@@ -29,8 +29,9 @@ def grade(expected: list[str], answer: object) -> str:
 
 
 # `router_issues.jsonl`: titles of issues and changes of repositories that no other row is from, labelled before they
-# were run, and variants of those that were misread. What a title can honestly mean twice is not among them.
-ISSUES = {"real title": (92, 3), "variant": (93, 1)}
+# were run, and variants of those that were misread. What a title can honestly mean twice is not among them. Titles of
+# changes are of eleven more repositories, in the order of the SHA-256 of commits; nobody worked with the last 160.
+ISSUES = {"real title": (92, 3), "variant": (93, 1), "change title": (96.5, 1), "issue title": (96, 0)}
 
 
 def test_titles_of_trackers_are_read_as_people_read_them() -> None:
