@@ -109,7 +109,7 @@ def test_what_lies_behind_the_last_fixed_tip_is_said_not_to_be_proven(work: Work
         sign(work.root)
     judged = verify(work.root)
     said = "that 8 lines of 1 record were not changed before the close (no tip was fixed behind them)"
-    cut = "that no line was cut off the end of 1 open record (8 lines behind the last fixed tip)"
+    cut = "that no line of 1 open record was changed or cut off (8 lines behind the last fixed tip)"
 
     assert codes(judged) == set()
     assert (said if closing else cut) in judged.not_proven

@@ -120,9 +120,12 @@ class _Loose:
         """Yield what is not proven of them, as sentences' ends; `opened` is the number of open
         records."""
         if opened:
-            lines = count(self._lines["open"], "line")
-            behind = f" ({lines} behind the last fixed tip)" if self._lines["open"] else ""
-            yield f"that no line was cut off the end of {count(opened, 'open record')}{behind}"
+            lines, records = count(self._lines["open"], "line"), count(opened, "open record")
+            if self._lines["open"]:
+                behind = f"{lines} behind the last fixed tip"
+                yield f"that no line of {records} was changed or cut off ({behind})"
+            else:
+                yield f"that no line was cut off the end of {records}"
         if self._lines["closed"]:
             lines = count(self._lines["closed"], "line")
             yield (

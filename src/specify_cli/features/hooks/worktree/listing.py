@@ -193,21 +193,22 @@ def _find_moved_files(
     """
     files: dict[str, os.stat_result] = {}
     gone: list[str] = []
-    heads: set[bytes] = set()
-    look = os.lstat
+    names, look = list(paths), os.lstat
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    rest = iter(names)
     try:
-        for path in paths:
-            heads.add(path[: path.rfind(b"/") + 1])
+        while True:
             try:
-                state = look(path, dir_fd=fd)
-            except OSError:
+                for path in rest:
+                    state = look(path, dir_fd=fd)
+                    if state.st_ctime_ns >= since and not stat.S_ISDIR(state.st_mode):
+                        files[os.fsdecode(path)] = state
+                break
+            except OSError:  # asked once a file that is gone, and not once a file
                 gone.append(os.fsdecode(path))
-                continue
-            if state.st_ctime_ns >= since and not stat.S_ISDIR(state.st_mode):
-                files[os.fsdecode(path)] = state
     finally:
         os.close(fd)
+    heads = {path[: path.rfind(b"/") + 1] for path in names}
     folders = {""}
     for head in heads:
         _add_folders(folders, os.fsdecode(head[:-1]))
