@@ -98,7 +98,7 @@ def _change_lines(session: Session, change: Callable[[Bodies], object]) -> None:
     rewrite(session.record, change)
 
 
-def rewrite_the_last_line(session: Session, dice: random.Random) -> None:
+def rewrite_the_last_line(session: Session, _: random.Random) -> None:
     _change_lines(session, lambda bodies: bodies[-1].update(message="ls"))
 
 
@@ -110,7 +110,7 @@ def rewrite_from_anywhere(session: Session, dice: random.Random) -> None:
     _change_lines(session, change)
 
 
-def change_what_was_asked(session: Session, dice: random.Random) -> None:
+def change_what_was_asked(session: Session, _: random.Random) -> None:
     _change_lines(session, lambda bodies: bodies[0].update(request_text="do something harmless"))
 
 
@@ -155,7 +155,7 @@ def cut_the_end(session: Session, dice: random.Random) -> None:
     session.record.write_bytes(b"".join(lines[: dice.randrange(4, len(lines))]))
 
 
-def go_back_to_an_earlier_moment(session: Session, dice: random.Random) -> None:
+def go_back_to_an_earlier_moment(session: Session, _: random.Random) -> None:
     session.record.write_bytes(session.past)
 
 
@@ -177,7 +177,7 @@ def _copy_under_a_new_id(session: Session, dice: random.Random, lines: list[byte
     rewrite(path, lambda bodies: [fields.update(invocation_id=twin) for fields in bodies])
 
 
-def swap_the_ends_of_two_records(session: Session, dice: random.Random) -> None:
+def swap_the_ends_of_two_records(session: Session, _: random.Random) -> None:
     ends: list[Bodies] = []
     for one in (session.own, session.other):
         rewrite(session.path(one), lambda bodies: ends.append(bodies[4:]))
@@ -189,7 +189,7 @@ def swap_the_ends_of_two_records(session: Session, dice: random.Random) -> None:
         rewrite(session.path(one), change)
 
 
-def delete_the_record(session: Session, dice: random.Random) -> None:
+def delete_the_record(session: Session, _: random.Random) -> None:
     session.record.unlink()
 
 
@@ -219,7 +219,7 @@ def rewrite_it_after_the_close(session: Session, dice: random.Random) -> None:
     _change_lines(session, lambda bodies: bodies[_pick(bodies, dice)].update(message="ls", at=bodies[-2]["at"]))
 
 
-def open_it_again(session: Session, dice: random.Random) -> None:
+def open_it_again(session: Session, _: random.Random) -> None:
     session.executor.complete(session.own)
     lines = session.record.read_bytes().splitlines(keepends=True)
     session.record.write_bytes(b"".join(lines[:-1]))
