@@ -74,7 +74,7 @@ GOVERNANCE_KEYS = (
 )
 
 SCORER = "applies-text"
-SCORER_VERSION = 4
+SCORER_VERSION = 5
 _BY_CHARACTERS = 2
 BINDS = "binds"
 _READS_CHANGES = "review"

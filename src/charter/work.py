@@ -27,7 +27,7 @@ _PREFIXES = {
     "refactor": "refactoring", "test": "test", "tests": "test", "security": "security",
 }  # fmt: skip
 _FILE = r"(?<![\w/.@:-])(?:(?:[\w.@-]+/)+|[\w@-])[\w@-][\w.@-]*\.[A-Za-z][A-Za-z0-9]{0,7}(?![\w/(])"
-_VERSION = r"\bv?\d+\.\d+(?:\.\d+)*\b|\bto v?\d+\b"
+_VERSION = r"\bv?\d+\.\d+(?:\.\d+)*\b|\bto v?\d{1,3}\b"
 _LONGEST_PREFIX = 50
 # What stands before a title: its type, as `fix(parser)!:`, or the part that it changes.
 _AREA = r"[\w./*,-]{1,40}(?:\([^()]{0,40}\))?!?:"
@@ -45,13 +45,16 @@ _SIGNS = _split_all(
             "flak flash freez hang ignor inaccessibl incorrect issu lost miss overwritten proper "
             "rac regress stuck traceback unabl unexpect unresponsiv wrong"
         ),
-        "docs": "changelog doc docstr glossar grammar guid quickstart readm spell tutori typo",
+        "docs": (
+            "changelog communit doc docstr exampl faq glossar grammar guid quickstart readm spell "
+            "tutori typo"
+        ),
         "performance": (
             "bottleneck cpu fast latenc laz lazi leak memor optimiz perf performanc profil slow "
             "slowness spe throughput"
         ),
         "security": (
-            "attack auth authentic authoriz credenti csrf cve exploit harden inject password "
+            "attack auth authentic authoriz credenti csrf cve escap exploit harden inject password "
             "permiss sanitiz secret securit token valid vulnerabilit xss"
         ),
         "migration": "backfill migr",
@@ -79,7 +82,7 @@ _VERBS = _split_all(
 )
 _TYPOS = frozenset(["spell", "typo"])
 _NEEDED = frozenset(["dependenc", "requirement"])
-_DEPENDENCY = _NEEDED | {"hash", "vers"}
+_DEPENDENCY = _NEEDED | {"hash", "monorepo", "vers"}
 _NEGATIONS = ("not", "never", "doesn", "don", "isn", "aren", "won", "didn", "wasn", "cannot")
 _DOC_FILES = (".md", ".rst", ".adoc", ".txt")
 _LOCKS = (
@@ -149,17 +152,21 @@ def read_kinds(
     # "Ignore the folder" asks for it, where "ignores the folder" reports a fault.
     read = stems[1:] if lead == "ignor" else stems
     found = {kind for kind, signs in _SIGNS.items() if not signs.isdisjoint(read)}
-    if "documentation" in text.lower():
+    if any(said in text.lower() for said in ("documentation", "link to ", "links to ")):
         found.add("docs")
     if {"should", "must"} & {*words(text)[1:]} and lead not in _VERBS["question"]:
         found.add("bug")  # it says what ought to be, so something else is
     begun = {kind for kind, verbs in _VERBS.items() if lead in verbs}
+    if lead == "do" and "not" in stems[1:2]:
+        begun = set()  # a title that says what ought not to be, and no question
+    if lead == "mak" and {"sure", "work"} & set(stems):
+        begun = {"bug"}
     if begun <= {"upgrade"} and any(word in _NEGATIONS for word in words(text)):
         found.add("bug")
     if begun == {"feature"} and "test" in stems[1:3]:
         begun = {"test"}
     tagged = _PREFIXES.get(prefix, "")
-    upgrade = scope.startswith("deps") or _is_upgrade(text, lead, stems)
+    upgrade = scope.startswith("deps") or prefix == "vendor" or _is_upgrade(text, lead, stems)
     if text.rstrip().endswith("?") or ("question" in begun and tagged == ""):
         found.add("question")
     begun.discard("question")

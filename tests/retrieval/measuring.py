@@ -1,6 +1,6 @@
-"""How well contexts serve real requests: 366 titles of public projects, labelled rule by rule (requests.md).
+"""How well contexts serve real requests: 486 titles of public projects, labelled rule by rule (requests.md).
 
-    python -m retrieval.measuring latest     # or open, aside, last, more: see requests.md before you look at misses
+    python -m retrieval.measuring unseen     # or an older part: see requests.md before you look at misses
 
 prints the figures of the scorer in use, of the one before it, and of plain BM25.
 """
@@ -74,6 +74,12 @@ PROJECTS |= {
     "pydantic/pydantic-ai": PROJECTS["encode/httpx"],
     "umami-software/umami": PROJECTS["outline/outline"],
     "prometheus-operator/kube-prometheus": PROJECTS["kubernetes-sigs/kubespray"],
+    "django/channels": PROJECTS["encode/httpx"],
+    "pytest-dev/pytest": PROJECTS["encode/httpx"],
+    "excalidraw/excalidraw": PROJECTS["outline/outline"],
+    "helm/helm": PROJECTS["kubernetes-sigs/kubespray"],
+    "jellyfin/jellyfin-web": PROJECTS["outline/outline"],
+    "moby/buildkit": PROJECTS["kubernetes-sigs/kubespray"],
 }
 _PART = re.compile(r"(?:^|\n)(?=### .+\n`|- .*`?doctrine://)")
 _URI = re.compile(r"doctrine://[a-z-]+/([A-Za-z0-9._-]+)")
