@@ -19,7 +19,7 @@ from charter.inputs import (
     files_of,
     load_inputs,
 )
-from charter.layout import describe_withheld, is_of_first_tier, render_artifact, write_page
+from charter.layout import describe_withheld, list_first_tier, render_artifact, write_page
 from charter.retrieval import (
     MAX_QUERY,
     Hit,
@@ -456,11 +456,10 @@ def measure_first_tier(inputs: ContextInputs) -> tuple[tuple[Artifact, int], ...
 
 def measure_charter(inputs: ContextInputs) -> int:
     """Return the tokens of the sections that every context begins with, as policy shows them."""
-    sections = (fetch_artifact(inputs, section.uri).artifact for section in inputs.charter.sections)
+    found = (fetch_artifact(inputs, section.uri).artifact for section in inputs.charter.sections)
+    sections = [artifact for artifact in found if artifact is not None]
     return sum(
-        estimate_tokens(render_artifact(artifact)) + 1
-        for artifact in sections
-        if artifact is not None and is_of_first_tier(artifact)
+        estimate_tokens(render_artifact(artifact)) + 1 for artifact in list_first_tier(sections)
     )
 
 

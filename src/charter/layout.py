@@ -85,10 +85,14 @@ class _Room:
         omission = describe_omission(artifact, reason)
         self.omitted.append(omission if chars is None else {**omission, "chars": chars})
 
-    def clip(self, artifact: Artifact, tokens: int) -> None:
+    def clip(self, artifact: Artifact, tokens: int) -> bool:
+        """Show as much of an artifact as fits; false where that is nothing of its text."""
         part, rest = _clip(artifact, tokens)
+        if rest == len(strip_mark(artifact.body)):
+            return False
         self.show(artifact, "part", part)
         self.omit(artifact, chars=rest)
+        return True
 
 
 def write_page(
@@ -105,10 +109,12 @@ def write_page(
     for part in (*filter(None, opening), _ON_DEMAND, *_HEADINGS):
         room.take(part)
     # 1. What always binds, in the order of what must not be missed.
-    first = sorted(filter(_is_first, selection.choices), key=lambda one: _order(one, action))
+    testing = find_testing(one.hit.artifact for one in selection.choices if _is_charter(one))
+    places = {id(one): _order(one, action, testing) for one in selection.choices if _is_first(one)}
+    first = sorted(filter(_is_first, selection.choices), key=lambda one: places[id(one)])
     rest = [one for one in selection.choices if not _is_first(one)]
     for one in first:
-        _place_first(one, _order(one, action)[0], room)
+        _place_first(one, places[id(one)][0], room)
     # 2. Everything else by a line, and whole, from the best, where the request is clearly about it.
     _place_rest(rest, room)
     for hit in selection.cut:
@@ -157,10 +163,11 @@ def _is_first(choice: Choice) -> bool:
     return choice.always or _is_charter(choice)
 
 
-def _order(choice: Choice, action: str) -> tuple[int, int]:
+def _order(choice: Choice, action: str, testing: str) -> tuple[int, int]:
     """Return the place of what binds: summary, marked, forbidden, testing, the rest of the charter.
 
     The rest goes by how much the request is about it; what is for another action comes last.
+    `testing` is the uri of the section that says how to test.
     """
     artifact, lexical = choice.hit.artifact, choice.hit.lexical
     other = next((name for name in _OF_AN_ACTION if artifact.id.startswith(name)), "")
@@ -170,7 +177,7 @@ def _order(choice: Choice, action: str) -> tuple[int, int]:
         return 1, -choice.hit.score
     if _is_forbidding(artifact):
         return 2, 0
-    if _is_testing(artifact):
+    if artifact.uri == testing:
         return 3, 0
     return (_REST if action.startswith(other) else _REST + 1), -lexical
 
@@ -179,13 +186,22 @@ def _is_forbidding(section: Artifact) -> bool:
     return any(word in section.id.partition("@")[0] for word in _FORBIDDEN)
 
 
-def _is_testing(section: Artifact) -> bool:
-    return not _TESTING.isdisjoint(section.id.partition("@")[0].split("-"))
+def find_testing(sections: Iterable[Artifact]) -> str:
+    """Return the uri of the section that says how to test, or nothing: the one whose title says
+    least beside that, so *Testing* before *Testing conventions (from AGENTS.md)*."""
+    named = {one.uri: one.id.partition("@")[0].split("-") for one in sections}
+    tests = [uri for uri, words in named.items() if not _TESTING.isdisjoint(words)]
+    return min(tests, key=lambda uri: len(named[uri]), default="")
 
 
-def is_of_first_tier(artifact: Artifact) -> bool:
-    """Return whether a section is one that every context begins with."""
-    return is_summary(artifact) or _is_forbidding(artifact) or _is_testing(artifact)
+def list_first_tier(sections: Sequence[Artifact]) -> list[Artifact]:
+    """Return the sections that every context begins with."""
+    testing = find_testing(sections)
+    return [
+        one
+        for one in sections
+        if is_summary(one) or _is_forbidding(one) or (testing and one.uri == testing)
+    ]
 
 
 def _place_first(choice: Choice, order: int, room: _Room) -> None:
@@ -197,8 +213,8 @@ def _place_first(choice: Choice, order: int, room: _Room) -> None:
         room.show(artifact, "always", part)
         return
     # An agent with half a rule knows that there is one.
-    if (order < _REST or about or not room.shown) and free >= _SMALLEST_PART:
-        room.clip(artifact, free)
+    half = (order < _REST or about or not room.shown) and free >= _SMALLEST_PART
+    if half and room.clip(artifact, free):
         return
     line = write_line(artifact)
     if estimate_tokens(line) + 1 <= room.all - room.reserve:
@@ -227,8 +243,8 @@ def _place_rest(choices: Sequence[Choice], room: _Room) -> None:
         room.all = free + _FOOTER
         if fits:
             room.show(artifact, "whole", part)
-        else:
-            room.clip(artifact, free)
+        elif not room.clip(artifact, free):
+            room.show(artifact, *room.shown[artifact.uri])
 
 
 def _render(artifact: Artifact) -> str:

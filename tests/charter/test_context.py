@@ -528,6 +528,27 @@ def test_what_every_context_begins_with_keeps_to_its_own_budget() -> None:
     assert "line" == next(hit["shown"] for hit in result.hits if hit["uri"].endswith("anything-else"))
 
 
+def test_how_to_test_is_what_the_charter_says_of_testing_alone_and_is_not_crowded_out() -> None:
+    long = b"\n\n## Testing conventions (from AGENTS.md)\n\n" + b"Prefer tables over copies of a test.\n" * 60
+    charter = CHARTER.replace(b"## Testing", long + b"\n## Testing")
+    result = _assemble({CHARTER_MARKDOWN: charter}, action="implement", request="fix the tables of the tests")
+    shown = {hit["uri"]: hit["shown"] for hit in result.hits}
+
+    assert shown["charter://section/testing"] == "always"
+    assert "Use pytest; coverage over 90 %." in result.text
+    assert measure_charter(_inputs({CHARTER_MARKDOWN: charter})) == measure_charter(_inputs())
+
+
+def test_a_part_of_which_nothing_fits_is_offered_by_a_line() -> None:
+    word = b"x" * 2_000 + b"\n"
+    charter = CHARTER.replace(b"Use pytest; coverage over 90 %.", word)
+    result = _assemble({CHARTER_MARKDOWN: charter}, action="implement", request="fix the login")
+    shown = {hit["uri"]: hit["shown"] for hit in result.hits}
+
+    assert shown["charter://section/testing"] == "line"
+    assert "- Testing: `charter://section/testing`" in result.text
+
+
 def test_a_section_marked_as_always_shown_is_whole_whatever_it_costs() -> None:
     charter = CHARTER + b"\n## Lamps\n\n<!-- always: implement -->\n\n" + b"Draw the lamp. " * 900
     result = _assemble({CHARTER_MARKDOWN: charter}, action="implement", request="word")
