@@ -506,12 +506,6 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
 _SHOWN_APART = ("retrieval_request", "retrieval_response", "artifact_link", "commit_link")
 
 
-def newest_id(project: Project) -> str | None:
-    """Return the id of the newest record, or None in an empty project."""
-    key = next(Index(project.root).newest(), None)
-    return None if key is None else key.invocation_id
-
-
 def events_from(
     project: Project, place: Place, offset: int
 ) -> Iterator[tuple[dict[str, object], int]]:

@@ -383,7 +383,9 @@ def test_commands_of_other_harnesses_come_where_these_are_in_use(cli: Cli, proje
 
 
 def test_a_dry_run_of_skills_writes_nothing_and_a_link_is_refused(cli: Cli, project: Path) -> None:
-    assert cli("skills", "install", "--dry-run").code == 0
+    foreseen = cli("skills", "install", "--dry-run")
+
+    assert foreseen.code == 0 and "\n+# Governed work with spec-kitty\n" in foreseen.out
     assert not (project / ".claude").exists() and not (project / ".agents").exists()
     (project / ".agents").symlink_to(project / "elsewhere")
     assert cli("skills", "install", "--json").error()["error_code"] == "UNSAFE_PATH"

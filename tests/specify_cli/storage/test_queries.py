@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from specify_cli.errors import CallerError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.verify import verify_record
 from specify_cli.storage.checking import verify_all, verify_path
-from specify_cli.storage.queries import Filters, events_from, list_invocations, newest_id, read_row, show_invocation
+from specify_cli.storage.index import Index
+from specify_cli.storage.queries import Filters, events_from, list_invocations, read_row, show_invocation
 from specify_cli.storage.store import Body, Place
 
 ID = "01JD4Q3S0000000000000000A1"
@@ -120,10 +122,11 @@ def test_events_are_followed_by_offset_in_whole_lines(tmp_path: Path) -> None:
     assert [(event["event"], end) for event, end in second] == [("completed", len(data))]
 
 
-def test_the_newest_id_of_an_empty_project_is_none(tmp_path: Path) -> None:
-    project, _ = load_project(str(tmp_path))
+def test_an_empty_project_says_so_and_what_begins_a_record(tmp_path: Path) -> None:
+    with pytest.raises(CallerError, match="there is no record yet") as caught:
+        Index(str(tmp_path)).resolve("last")
 
-    assert newest_id(project) is None
+    assert caught.value.suggestion.startswith("spec-kitty do")
 
 
 def test_a_file_anywhere_is_verified_without_its_objects(tmp_path: Path) -> None:

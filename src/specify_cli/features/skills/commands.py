@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import escape, write_json, write_lines
+from specify_cli.cli.terminal.output import write_json, write_lines
 from specify_cli.features.hooks.settings.detection import is_detected
 from specify_cli.features.hooks.settings.known import list_harnesses
 from specify_cli.features.skills.skills import (
@@ -52,7 +52,7 @@ def _tell(files: Sequence[SkillFile], values: Values) -> int:
     for file in files:
         lines.append(f"{file.state:<9} {file.path}")
         if dry and file.diff and file.state != "absent":
-            lines.append(escape(file.diff).rstrip("\n"))
+            lines += file.diff.rstrip("\n").split("\n")
     if changes and any(file.state == "edited" for file in files):
         lines.append(
             "what was edited is kept; --force changes it too, --dry-run shows the difference"

@@ -69,10 +69,7 @@ def show(values: Values) -> int:
 def tail(values: Values) -> int:
     """Show the newest events, and with --follow those to come until the record is closed."""
     project = shell.read_project()
-    target = shell.get_text(values, "invocation_id") or invocations.newest_id(project)
-    if target is None:
-        raise CallerError("INVOCATION_NOT_FOUND", "there is no record yet", 'spec-kitty do "…"')
-    place = Index(project.root).resolve(target)
+    place = Index(project.root).resolve(shell.get_text(values, "invocation_id") or "last")
     lines, offset, ended = values["lines"], 0, False
     last_lines = lines if isinstance(lines, int) else 0
 
