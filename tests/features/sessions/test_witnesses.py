@@ -216,6 +216,20 @@ def test_verify_says_which_calls_one_witness_alone_tells(agent: Agent, cli: Cli)
     assert read_doubts() == []
 
 
+def test_verify_counts_what_a_transcript_confirms_of_a_record_that_is_closed(agent: Agent, cli: Cli) -> None:
+    agent.ask("look")
+    agent.call("t1", "ls", "src")
+    agent.call("t2", "ls src", "")
+    cli("profile-invocation", "complete", "--invocation-id", agent.run)
+    agent.call("t3", "ls docs", "", hooks=False)
+    agent.stop()
+    shown = cli("invocations", "show", agent.run, "--json").json()["witnesses"]
+    doubts = cli("invocations", "verify", agent.run, "--json").json()["not_proven"]
+
+    assert (shown["hooks"], shown["transcript"], shown["both"]) == (2, 3, 2)
+    assert [what.split()[1] for what in doubts if "one witness" in what] == ["1"]
+
+
 def test_a_record_in_a_worktree_that_the_agent_made_is_told_by_the_sessions_transcript(
     chartered: Path, home: Path, cli: Cli
 ) -> None:

@@ -34,6 +34,9 @@ from specify_cli.record.seal import (
 from specify_cli.record.verifying.erasures import judge_erasures
 from specify_cli.record.verifying.named_objects import named_objects
 
+# What an annex says that counts for more than its own line.
+_READ = (b'"ordered_by":', b'"erased":', b'"event":"reconciled"', b'"event":"tool_call"')
+
 
 def add_annexes(
     report: RecordReport,
@@ -51,8 +54,9 @@ def add_annexes(
     findings, named, seals = list(report.findings), list(report.objects), list(report.trail.annexes)
     erasures: list[tuple[str, Mapping[str, object]]] = []
     erased = list(report.erased)
+    told_once = report.trail.told_once
     for file, data in annexes:
-        line = open_line(data[:-1]) if b'"ordered_by":' in data or b'"erased":' in data else None
+        line = open_line(data[:-1]) if any(mark in data for mark in _READ) else None
         fields = {} if line is None or line.fields is None else line.fields
         orders = fields.get("event") in ORDERS
         # What is ordered of an open record hangs on its start.
@@ -62,6 +66,8 @@ def add_annexes(
         findings += wrong
         named += objects
         seals += filter(None, [seal_at_end(data)])
+        if not wrong:
+            told_once += count_told_once(fields)
         if orders and not wrong:
             erasures.append((file, {**fields, "~": seal_at_end(data)}))
         elif line is not None and line.digest is not None and line.seal is not None and not wrong:
@@ -70,12 +76,22 @@ def add_annexes(
             at = str(fields.get("at"))
             erased.append(ErasedLine(seq, line.seal, line.digest, members, at, file))
             findings.append(finding("ERASURE_UNPROVEN", file, seq, 0, ", ".join(members)))
-    trail, shown = report.trail._replace(annexes=tuple(seals)), frozenset(seals)
+    trail = report.trail._replace(annexes=tuple(seals), told_once=max(0, told_once))
+    shown = frozenset(seals)
     report = report._replace(
         findings=tuple(findings), objects=tuple(named), trail=trail, erased=tuple(erased)
     )
     known = None if holds is None else lambda seal: seal in shown or holds(seal)
     return judge_erasures(report, erasures, known) if erasures else report
+
+
+def count_told_once(fields: Mapping[str, object]) -> int:
+    """Return by how many an annex changes the number of calls that one witness alone tells: a
+    transcript that was held against the record confirms some, or adds one of its own."""
+    if fields.get("event") == "reconciled":
+        confirmed = fields.get("confirmed")
+        return -confirmed if type(confirmed) is int else 0
+    return int(fields.get("event") == "tool_call" and fields.get("witness") == "transcript")
 
 
 def verify_annex(
