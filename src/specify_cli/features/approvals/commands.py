@@ -14,20 +14,14 @@ from specify_cli.room import Values
 
 def approve(values: Values) -> int:
     """Append one approval."""
-    call, gate, minutes = (
-        shell.get_text(values, "call"),
-        shell.get_text(values, "gate"),
-        values["minutes"],
-    )
-    if call is not None and gate is not None:
-        raise CallerError("USAGE", "--call and --gate exclude each other", "give one of the two")
+    call, minutes = shell.get_text(values, "call"), values["minutes"]
     if not isinstance(minutes, int) or not 0 < minutes <= 60 * 24 * 366:
         raise CallerError(
             "INVALID_VALUE", f"--minutes: expected 1 to 527040, found {minutes}", "--minutes 60"
         )
     wish = Wish(
-        "call" if call is not None else "gate" if gate is not None else "request",
-        call if call is not None else gate,
+        "request" if call is None else "call",
+        call,
         not values["deny"],
         shell.get_text(values, "reason"),
         minutes,

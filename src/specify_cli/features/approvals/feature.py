@@ -23,7 +23,6 @@ FEATURE = Feature(
                     "The call it is about; without one it is the request.",
                     metavar="CALL_ID",
                 ),
-                option("gate", "The gate it is about.", metavar="GATE"),
                 flag("deny", "Deny it."),
                 option("reason", "Why, in your own words.", metavar="TEXT"),
                 option("minutes", "How long it holds.", 60, integer=True, metavar="N"),

@@ -43,10 +43,7 @@ FEATURE = Feature(
             ("trail", "proof"),
             "commands.trail:proof",
             "Sign the log and print the proof that a record is in it, as one C2SP tlog-proof.",
-            (
-                ID,
-                flag("start", "Of the start of a closed record, not of its close."),
-            ),
+            (ID,),
             ("spec-kitty trail proof ID",),
             "0 printed · 1 not found or not logged · 2 usage",
             rank=270,

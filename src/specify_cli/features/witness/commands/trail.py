@@ -41,7 +41,8 @@ def enroll(values: Values) -> int:
 
 
 def proof(values: Values) -> int:
-    """Print one proof: that the close of a record, or its start, is a leaf of the signed log."""
+    """Print one proof: that the close of a record, or while it is open its start, is a leaf of the
+    signed log."""
     project = _load()
     place = Index(project.root).resolve(str(values["invocation_id"]))
     make_checkpoint(project)
@@ -50,9 +51,8 @@ def proof(values: Values) -> int:
         for generation in open_log(project).generations()
         for item in prove(generation, {place.invocation_id})
     ]
-    kinds = (START,) if values["start"] else (CLOSE, START)
     chosen: Logged | None = next(
-        (item for kind in kinds for item in matching if item.kind == kind), None
+        (item for kind in (CLOSE, START) for item in matching if item.kind == kind), None
     )
     if chosen is None:
         raise CallerError(
