@@ -91,6 +91,19 @@ def test_each_of_two_equal_tries_is_a_call_of_its_own(codex: Codex, cli: Cli) ->
     ] == read_calls(cli)
 
 
+@pytest.mark.parametrize("closing", [False, True])
+def test_what_the_transcript_told_of_it_once_is_not_told_again(codex: Codex, cli: Cli, closing: bool) -> None:
+    codex.ask()
+    codex.patch("call_1", "exec-1")
+    codex.stop()
+    if closing:
+        cli("profile-invocation", "complete", "last")
+    codex.stop()
+    cli("import", "sessions", "--harness", "codex")
+
+    assert [("exec-1", "apply_patch", "error")] == read_calls(cli)
+
+
 def test_its_story_says_that_the_edit_failed(codex: Codex, cli: Cli) -> None:
     codex.ask()
     codex.patch("call_1", "exec-1")

@@ -222,8 +222,9 @@ class _Comparison:
             else:
                 self._moments.append(line)
         # The calls whose ids the transcript does not know, by tool and arguments; where their
-        # begin was lost, by tool and status. Among them are those of which no hook told an end:
-        # a program can name what it refused otherwise than what ran.
+        # begin was lost, by tool and status. Among them are those of which no hook told an end,
+        # though a transcript may have since: a program can name what it refused otherwise than
+        # what ran.
         self._unnamed: dict[tuple[object, ...], list[list[Fields]]] = defaultdict(list)
         for call_id, equal in self._calls.items():
             is_named = told_ids is not None and _STANDS_IN.match(call_id) is None
@@ -359,9 +360,12 @@ def _find(lines: Iterable[Fields], event: str) -> Fields | None:
 
 
 def _has_ended(lines: Iterable[Fields]) -> bool:
-    """Return whether a line of a call says how it ended."""
+    """Return whether a hook's line of a call says how it ended."""
     return any(
-        line.get("event") == "tool_result" and line.get("status") not in _UNSURE for line in lines
+        line.get("event") == "tool_result"
+        and line.get("status") not in _UNSURE
+        and line.get("witness") != "transcript"
+        for line in lines
     )
 
 
