@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from doctrine.yaml_reader import PARSER_VERSION
+from receiving import Receiver
 from support import EVENT, LINES, Ran, environment, git
 
 TESTS = Path(__file__).parents[1]
@@ -65,7 +66,7 @@ def test_a_hook_on_windows_disturbs_no_agent_and_a_library_import_says_why(chart
 
 
 def test_what_has_no_form_of_windows_is_refused_when_it_is_tried(chartered: Path, home: Path) -> None:
-    for words in (["sync", "enable"], ["view"], ["collector", "serve"], ["mcp", "serve"]):
+    for words in (["capsule"], ["view"], ["collector", "serve"], ["mcp", "serve"]):
         ran = run_child(MAIN, chartered, home, *words)
 
         assert ran.code == 1 and ran.err.startswith(f"SYSTEM_UNTRIED: `spec-kitty {words[0]}` has no Windows form")
@@ -165,6 +166,59 @@ def test_commands_of_the_rooms_do_their_ordinary_work_as_on_windows(chartered: P
     assert [got[0] for _, got in failed] == [2, 2] and "--no-such" in failed[0][1][2]
     assert "intact: 1 record" in said[-5][1] and "Usage:" in said[-4][1] and "Usage:" in said[-3][1]
     assert not (chartered / "planted-ran").exists()
+
+
+PROGRAM = """
+sys.path.insert(0, os.getcwd())
+import agent
+from specify_cli.features.programs.resume import program_digest
+from specify_cli.features.programs.run import open_invocation
+with open_invocation(".", "implement WP03", program=program_digest(agent.main)) as run:
+    agent.main(run)
+"""
+
+
+def test_packs_approvals_programs_and_sync_do_their_ordinary_work_as_on_windows(
+    chartered: Path, home: Path, tmp_path: Path
+) -> None:
+    (chartered / "agent.py").write_text("def main(run):\n    run.step('look', lambda: 'seen')\n")
+    (chartered / ".kittify/events/profile-invocations").mkdir(parents=True)
+    rules = tmp_path / "rules"
+    (rules / "directives").mkdir(parents=True)
+    (rules / "pack.yaml").write_text("id: house\nversion: '1'\nlicence: MIT\n")
+    (rules / "directives/a.yaml").write_text("id: a\ntitle: A\nbody: do it\n")
+    git(rules, "init", "-q")
+    git(rules, "add", ".")
+    git(rules, "commit", "-qm", "start")
+    (tmp_path / "token").write_text("a-token\n")
+    receiver = Receiver()
+    lines = [line.split("|") for line in STEPS.format(url=receiver.url).splitlines()]
+    with receiver.serving():
+        ran = run_child(PROGRAM + PLAY, chartered, home, json.dumps([[words, ""] for words in lines]))
+    assert ran.code == 0, ran.err
+    said = json.loads(ran.out)
+    failed = [(words, got) for words, got in zip(lines, said, strict=True) if got[0] or "Traceback" in got[2]]
+
+    # Who asked for a record does not approve it, on any system.
+    assert [words[0] for words, _ in failed] == ["approve"] and "APPROVAL_REFUSED" in failed[0][1][2]
+    assert "Replay matches original" in said[0][1]
+    assert len({event["id"] for event in receiver.events}) == 3
+
+
+STEPS = """reexecute|last|--program|agent:main
+packs|add|../rules
+packs|list
+packs|verify
+packs|update|house|--dry-run
+packs|remove|house
+packs|build|../rules
+do|fix the login test
+approve|last|--unsigned
+init
+sync|enable|--endpoint|{url}|--token-file|../token|--yes
+sync|push
+sync|status
+sync|disable"""
 
 
 def test_a_folder_is_renamed_where_nothing_has_its_name(tmp_path: Path, home: Path) -> None:

@@ -96,6 +96,10 @@ _TRIED = (
     "hold",
     "retention",
     "cold",
+    "packs",
+    "approve",
+    "reexecute",
+    "sync",
     "--version",
     "--help",
 )
