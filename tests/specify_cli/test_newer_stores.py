@@ -58,7 +58,7 @@ def test_a_month_that_a_newer_version_packed_is_named_as_such_and_kept(cli: Cli,
     assert cli("cold", "pack").code == 0
     other = cli("do", "fix the login test", "--json").json()["invocation_id"]
     (archive,) = (chartered / ".kittify").rglob("*.cold")
-    archive.write_bytes(archive.read_bytes().replace(b"SKCOLD1\n", b"SKCOLD2\n"))
+    archive.write_bytes(archive.read_bytes().replace(b"SKCOLD2\n", b"SKCOLD3\n"))
     before = archive.read_bytes()
     shown = cli("invocations", "show", packed, "--json")
     listed = cli("invocations", "list", "--json")

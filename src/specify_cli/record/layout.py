@@ -127,19 +127,25 @@ def is_month(text: str) -> bool:
     return dash == "-" and year.isdecimal() and month.isdecimal() and len(month) == 2
 
 
-def cold_folder(invocation_id: str) -> str:
+def cold_folder(invocation_id: str, folder: str = RECORDS) -> str:
     """Return `.kittify/events/profile-invocations/cold/<YYYY-MM>`: no folder, but the name of what
-    an archive holds.
+    an archive holds; of imported records `.kittify/events/imported/cold/<YYYY-MM>`.
 
-    The archive's file is this name and the ending `.cold`. A `Place` with this folder is read from
-    there (docs/format.md §14). Raises PathError.
+    The archive's file is the first of them and the ending `.cold`. A `Place` with such a folder is
+    read from there (docs/format.md §14). Raises PathError.
     """
-    return f"{COLD}/{trail_folder(invocation_id).rpartition('/')[2]}"
+    return f"{folder}/cold/{trail_folder(invocation_id).rpartition('/')[2]}"
 
 
 def is_cold(folder: str) -> bool:
     """Return whether records of this folder lie in an archive."""
-    return folder.startswith(f"{COLD}/")
+    return folder.startswith((f"{COLD}/", f"{IMPORTED}/cold/"))
+
+
+def is_imported(path: str) -> bool:
+    """Return whether a folder holds imported records, or a file of this path is one, in an archive
+    or not."""
+    return f"{path}/".startswith(f"{IMPORTED}/")
 
 
 def annex_folder(invocation_id: str) -> str:

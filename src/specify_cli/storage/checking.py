@@ -108,19 +108,51 @@ def annex_files(root: str, invocation_id: str) -> Iterator[tuple[str, bytes | In
     """Yield every annex of a record in the order they were made: its path and bytes, or why it is
     not read.
 
-    Paths are below the root. At most 2 MiB and a byte of each are read: no annex is longer.
+    Paths are below the root, also of what lies in an archive alone. At most 2 MiB and a byte of
+    each are read: no annex is longer.
     """
     folder = layout.annex_folder(invocation_id)
+    names, packed = _list_folder(root, folder), dict[str, bytes]()
     try:
-        names = sorted(name for name in os.listdir(f"{root}/{folder}") if not name.startswith("."))
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for name in names:
+        packed = _read_packed(root, invocation_id)
+    except InvocationError as error:
+        yield layout.cold_folder(invocation_id), error
+    for name in sorted({*names, *packed}):
         path = f"{folder}/{name}"
         try:
             yield path, durable.read_below(root, path, MAX_LINE)
+        except FileNotFoundError:
+            # It may have been packed since its folder was listed.
+            packed = packed if name in packed else _read_packed(root, invocation_id)
+            if name in packed:
+                yield path, packed[name]
         except InvocationError as error:
             yield path, error
+
+
+def _read_packed(root: str, invocation_id: str) -> dict[str, bytes]:
+    if not os.path.lexists(f"{root}/{layout.COLD}"):
+        return {}
+    from specify_cli.storage.cold import read_annexes  # for old months alone
+
+    return read_annexes(root, invocation_id)
+
+
+def list_annexed(root: str) -> dict[str, int]:
+    """Return the names of the folders of annexes, each with when it changed, in nanoseconds;
+    annexes in an archive have its time.
+
+    Raises StoredDataError, EnvironmentFault EXTRA_MISSING.
+    """
+    found: dict[str, int] = {}
+    if os.path.lexists(f"{root}/{layout.COLD}"):
+        from specify_cli.storage import cold  # for old months alone
+
+        found = cold.list_annexed(root)
+    for name in _list_folder(root, layout.ANNEXES):
+        state = os.stat(f"{root}/{layout.ANNEXES}/{name}", follow_symlinks=False)
+        found[name] = max(found.get(name, 0), state.st_mtime_ns)
+    return found
 
 
 def _find_twins(project: Project, place: Place, others: Iterable[Place]) -> Iterator[Finding]:
@@ -135,18 +167,28 @@ def _find_twins(project: Project, place: Place, others: Iterable[Place]) -> Iter
 def differing_copies(root: str, place: Place) -> Iterator[str]:
     """Yield the paths of other files under the record's name whose bytes are not its own.
 
-    Folders of records and the month of the trail are looked at. A copy that cannot be read
-    differs.
+    Folders of records, the month of the trail and that of the archives are looked at. A copy that
+    cannot be read differs.
     """
     store = FileRecordStore(root)
-    for folder in (
+    folders = [
         layout.RECORDS,
         layout.trail_folder(place.invocation_id),
         layout.IMPORTED,
         layout.OLDER_RECORDS,
-    ):
-        twin = place._replace(folder=folder)
-        if folder != place.folder and os.path.lexists(f"{root}/{twin.path}"):
+    ]
+    twins = [place._replace(folder=folder) for folder in folders]
+    twins = [twin for twin in twins if os.path.lexists(f"{root}/{twin.path}")]
+    if twins and os.path.lexists(f"{root}/{layout.COLD}"):
+        from specify_cli.storage.cold import find_month  # for old months alone
+
+        try:
+            packed = find_month(root, place.name, place.invocation_id)
+        except InvocationError:
+            packed = layout.cold_folder(place.invocation_id)
+        twins += [] if packed is None else [place._replace(folder=packed)]
+    for twin in twins:
+        if twin != place:
             try:
                 same = store.read(place) == store.read(twin)
             except InvocationError:
@@ -194,7 +236,7 @@ def verify_file(
                 file=place.path,
                 name_ids=ids,
                 anchors=anchors,
-                withheld=place.folder == layout.IMPORTED,
+                withheld=layout.is_imported(place.folder),
                 list_withheld=list_withheld,
             )
         finally:
@@ -324,7 +366,7 @@ def strays(project: Project) -> Iterator[Finding]:
                     "it is named like no record and was not read",
                 )
     index = Index(project.root)
-    for name in _list_folder(project.root, layout.ANNEXES):
+    for name in sorted(list_annexed(project.root)):
         if not is_invocation_id(name):
             yield finding(
                 "ANNEX_MISMATCH",

@@ -1,12 +1,13 @@
 """Read finished months where they lie: one compressed archive each (docs/format.md §14).
 
     for month in list_months(root):
-        open_month(root, month).list_keys("record")
+        open_month(root, month).list_records()
     read_record(root, "…/cold/2026-10", "builder-bea-01K….jsonl")   # the bytes that went in
 
 An archive is a file that nobody writes again: zstd frames that share a dictionary, and two sorted
-tables that lead to them. Its records and objects come out as the bytes that went in, so seals and
-names prove them as ever; the file itself is believed in nothing. The room `cold` makes archives.
+tables that lead to them. Records, annexes and objects come out as the bytes that went in, so seals
+and names prove them as ever; the file itself is believed in nothing. The room `cold` makes
+archives.
 
 Why sorted tables: one lookup reads some 20 entries of 56 bytes from the end of the file and
 unpacks one frame, so nothing but that frame is in memory, however large the archive is. Why a
@@ -23,14 +24,17 @@ from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault, StoredDataError
 from specify_cli.record import layout
+from specify_cli.record.record import is_invocation_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     Unpack = Callable[[int, bytes], bytes]
 
 ENDING = ".cold"
-MAGIC = b"SKCOLD1\n"
+MAGIC = b"SKCOLD2\n"
+# The first ones held no imported records and no annexes.
+_MAGICS = (b"SKCOLD1\n", MAGIC)
 # Offset and length of the dictionary, then of the names; offset and number of the entries of
 # records, then of objects; the magic.
 FOOTER = struct.Struct(">8Q8s")
@@ -40,6 +44,9 @@ TABLES = ("record", "object")
 # No record or object is larger; a frame that says so is not unpacked.
 _MAX_SIZE = 512 * 1024 * 1024
 _REMEMBERED = 32
+# Before the names of imported records, and of the annexes of a record; a record made here has
+# neither.
+_IMPORTED, _ANNEXES = "imported/", "annexes/"
 
 
 class Footer(NamedTuple):
@@ -56,9 +63,10 @@ class Footer(NamedTuple):
 
 
 def make_key(table: str, key: str) -> bytes:
-    """Return the key of an entry: an object's digest, or the SHA-256 of a record's file name.
+    """Return the key of an entry: an object's digest, or the SHA-256 of a name.
 
-    `table` is one of `TABLES`; `key` the file name of a record, or the digest of an object in hex.
+    `table` is one of `TABLES`; `key` the name of a record or of a record's annexes, or the digest
+    of an object in hex.
     """
     return bytes.fromhex(key) if table == "object" else sha256(key.encode()).digest()
 
@@ -76,14 +84,14 @@ class Archive:
         self.path, self._fd = path, fd
         size = os.fstat(fd).st_size
         tail = os.pread(fd, FOOTER.size, max(0, size - FOOTER.size))
-        if tail[-8:] != MAGIC and tail[-8:-2] == MAGIC[:-2]:
+        if tail[-8:] not in _MAGICS and tail[-8:-2] == MAGIC[:-2]:
             raise StoredDataError(
                 "FORMAT_TOO_NEW",
                 f"{path} was packed by a newer version: it ends with {tail[-8:]!r}, this version "
                 f"knows {MAGIC!r}",
                 "install that version; this one leaves the file as it is",
             )
-        if len(tail) != FOOTER.size or tail[-8:] != MAGIC or os.pread(fd, 8, 0) != MAGIC:
+        if len(tail) != FOOTER.size or os.pread(fd, 8, 0) != tail[-8:] not in _MAGICS:
             raise self._describe_damage("it does not begin and end as an archive does")
         footer = self._footer = Footer(*FOOTER.unpack(tail)[:8])
         counts = (footer.record_count, footer.object_count)
@@ -94,30 +102,54 @@ class Archive:
         os.close(self._fd)
 
     def read(self, table: str, key: str) -> bytes | None:
-        """Return the bytes of a record, by its file name, or of an object; None where it is not in
-        here.
+        """Return the bytes of a record or a record's annexes, by their name, or of an object; None
+        where it is not in here.
 
         Raises StoredDataError COLD_DAMAGED, EnvironmentFault EXTRA_MISSING.
         """
         entry = self._find(table, make_key(table, key))
         return None if entry is None else self._unpack_frame(*entry)
 
+    def get(self, table: str, key: str) -> bytes:
+        """Return what the archive names. Raises as `read` does, COLD_DAMAGED too where it is not in
+        here."""
+        data = self.read(table, key)
+        if data is None:
+            raise self._describe_damage(f"it names {key} and does not hold it")
+        return data
+
     def holds(self, name: str) -> bool:
-        """Return whether a record of this name is in here."""
+        """Return whether what has this name is in here."""
         return self._find("record", make_key("record", name)) is not None
 
     def list_keys(self, table: str) -> list[str]:
-        """Return the names of the records, or the digests of the objects, in order.
+        """Return the names of records and of annexes, or the digests of the objects, in order.
 
-        Records come from the list of names, for an entry holds a name's digest alone.
+        Names come from a list of their own, for an entry holds a name's digest alone.
         """
         footer = self._footer
         if table == "record":
-            names = os.pread(self._fd, footer.names_length, footer.names)
-            return names.decode("utf-8", "replace").split("\n")[:-1]
+            data = os.pread(self._fd, footer.names_length, footer.names)
+            names = data.decode("utf-8", "replace").split("\n")[:-1]
+            if len(set(names)) != footer.record_count:
+                raise self._describe_damage(f"it has {footer.record_count} frames of such names")
+            return names
         data = os.pread(self._fd, footer.object_count * ENTRY.size, footer.objects)
         whole = len(data) // ENTRY.size * ENTRY.size
         return [key.hex() for key, *_ in ENTRY.iter_unpack(data[:whole])]
+
+    def list_records(self) -> Iterator[tuple[str, str]]:
+        """Yield each record in here: the folder it came from, and its file name."""
+        for key in self.list_keys("record"):
+            name = key.removeprefix(_IMPORTED)
+            if layout.parse_record_name(name) is not None:
+                yield layout.RECORDS if name == key else layout.IMPORTED, name
+
+    def list_annexed(self) -> Iterator[str]:
+        """Yield the invocations whose annexes are in here."""
+        for key in self.list_keys("record"):
+            if key.startswith(_ANNEXES) and is_invocation_id(key.removeprefix(_ANNEXES)):
+                yield key.removeprefix(_ANNEXES)
 
     def _find(self, table: str, key: bytes) -> tuple[int, int, int] | None:
         """Return where the frame of a key lies: offset, length, unpacked size."""
@@ -221,28 +253,77 @@ def find_month(root: str, name: str, invocation_id: str) -> str | None:
 
     `name` is the record's file name; the month is that of the id. Raises as `open_month` does.
     """
+    archive = _open_month_of(root, invocation_id)
+    for folder in (layout.RECORDS, layout.IMPORTED) if archive is not None else ():
+        if archive is not None and archive.holds(name_record(folder, name)):
+            return layout.cold_folder(invocation_id, folder)
+    return None
+
+
+def name_record(folder: str, name: str) -> str:
+    """Return by which name an archive holds a record of this folder and file name."""
+    return f"{_IMPORTED}{name}" if layout.is_imported(folder) else name
+
+
+def name_annexes(invocation_id: str) -> str:
+    """Return by which name an archive holds the annexes of a record."""
+    return f"{_ANNEXES}{invocation_id}"
+
+
+def join_annexes(annexes: Iterable[tuple[str, bytes]]) -> bytes:
+    """Return as one text the annexes of a record, each its path and its one line with LF."""
+    return b"".join(b"%b %b" % (path[-32:].encode(), line) for path, line in annexes)
+
+
+def split_annexes(data: bytes) -> dict[str, bytes]:
+    """Return the annexes that one text holds, by file name; names of another form are left out."""
+    lines = (raw.partition(b" ") for raw in data.split(b"\n")[:-1])
+    named = {name.decode("ascii", "replace"): line + b"\n" for name, _, line in lines}
+    return {name: line for name, line in named.items() if is_invocation_id(name[:-6])}
+
+
+def read_annexes(root: str, invocation_id: str) -> dict[str, bytes]:
+    """Return the annexes of a record that lie in the archive of its month, by file name. Raises as
+    `open_month` does."""
+    archive = _open_month_of(root, invocation_id)
+    data = None if archive is None else archive.read("record", name_annexes(invocation_id))
+    return split_annexes(data or b"")
+
+
+def list_annexed(root: str) -> dict[str, int]:
+    """Return the invocations whose annexes lie in archives, each with when its archive was made, in
+    nanoseconds. Raises as `open_month` does."""
+    return {
+        invocation_id: os.stat(archive.path).st_mtime_ns
+        for archive in _open_each(root)
+        for invocation_id in archive.list_annexed()
+    }
+
+
+def list_records(root: str) -> Iterator[tuple[str, str]]:
+    """Yield every record in archives, as `Archive.list_records` does. Raises as `open_month`
+    does."""
+    for archive in _open_each(root):
+        yield from archive.list_records()
+
+
+def _open_each(root: str) -> Iterator[Archive]:
+    archives = (open_month(root, month) for month in list_months(root))
+    return (archive for archive in archives if archive is not None)
+
+
+def _open_month_of(root: str, invocation_id: str) -> Archive | None:
     folder = layout.cold_folder(invocation_id)
     if not os.path.lexists(f"{root}/{folder}{ENDING}"):
         return None
-    archive = open_month(root, folder.rpartition("/")[2])
-    return folder if archive is not None and archive.holds(name) else None
-
-
-def list_names(root: str) -> Iterator[str]:
-    """Yield the file names of all records in archives. Raises StoredDataError.
-
-    Raises EnvironmentFault too. They are in the order of months, then of names.
-    """
-    for month in list_months(root):
-        archive = open_month(root, month)
-        yield from () if archive is None else archive.list_keys("record")
+    return open_month(root, folder.rpartition("/")[2])
 
 
 def read_record(root: str, folder: str, name: str) -> bytes:
     """Return the bytes of a record that lies in an archive. Raises FileNotFoundError,
     StoredDataError, EnvironmentFault."""
     archive = open_month(root, folder.rpartition("/")[2])
-    data = None if archive is None else archive.read("record", name)
+    data = None if archive is None else archive.read("record", name_record(folder, name))
     if data is None:
         raise FileNotFoundError(2, "not in the archive", f"{root}/{folder}/{name}")
     return data
@@ -255,9 +336,8 @@ def find_object(root: str, digest: str) -> bytes | None:
     Archives are opened one after another, since an object is not bound to a month. Raises as
     `open_month` does.
     """
-    for month in reversed(list_months(root)):
-        archive = open_month(root, month)
-        data = None if archive is None else archive.read("object", digest)
+    for archive in reversed(list(_open_each(root))):
+        data = archive.read("object", digest)
         if data is not None:
             return data
     return None

@@ -486,7 +486,7 @@ class Index:
         for month in list_months(self.root):
             try:
                 archive = open_month(self.root, month)
-                names += [] if archive is None else archive.list_keys("record")
+                names += [] if archive is None else [name for _, name in archive.list_records()]
             except InvocationError as error:
                 self.problems.append(f"{layout.COLD}: {error}")
         return names

@@ -396,7 +396,7 @@ class FileRecordStore:
             raise refused(
                 place, Refusal("RECORD_UNSEALED", f"nothing is ever written to {place.folder}/")
             )
-        if place.folder == layout.IMPORTED:
+        if layout.is_imported(place.folder):
             raise refused(place, Refusal("RECORD_IMPORTED", "it was imported and is read-only"))
         return RecordWriter(self.root, place)
 

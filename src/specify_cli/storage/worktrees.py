@@ -19,8 +19,9 @@ from doctrine import os
 from doctrine.git import find_worktree, git_directory, own_git_directory
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
-from specify_cli.errors import InvocationError
+from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.record import layout
+from specify_cli.storage.cold import ENDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,10 +32,10 @@ _FOLDERS = (layout.OBJECTS, layout.LOCAL_OBJECTS, layout.ANNEXES, layout.RECORDS
 
 
 class LeftBehind(NamedTuple):
-    """A record that no worktree holds any more: the worktree it was of, that one's folder of second
-    names, its name.
+    """A record, or an archive of them, that no worktree holds any more: the worktree it was of,
+    that one's folder of second names, its name.
 
-    `home` is a whole path, `name` the file name of the record.
+    `home` is a whole path, `name` that of a file below the folder of records.
     """
 
     worktree: str
@@ -141,17 +142,68 @@ def list_files(root: str) -> Iterator[str]:
                     yield os.path.relpath(f"{top}/{name}", root)
 
 
-def list_records(home: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield (file name, state) of each record below a root; nothing where its folder is absent."""
-    try:
-        with os.scandir(f"{home}/{layout.RECORDS}") as entries:
-            for entry in entries:
-                if layout.parse_record_name(entry.name) is not None and entry.is_file(
-                    follow_symlinks=False
-                ):
-                    yield entry.name, entry.stat(follow_symlinks=False)
-    except (FileNotFoundError, NotADirectoryError):
+def replace_second_name(root: str, path: str, name: str) -> None:
+    """Give an archive of a linked worktree, that is to have this path, its second name in place of
+    the one before it; `name` is what it has now beside that path.
+
+    Durable on return. Raises StoredDataError COLD_DAMAGED where the name is that of an archive
+    which another worktree of this name left behind, OSError.
+    """
+    homes = _find_homes(root)
+    if homes is None or homes[1] is None:
         return
+    folder, _, last = path.rpartition("/")
+    states = [os.lstat(one) for one in (f"{homes[1]}/{path}",) if os.path.lexists(one)]
+    if any(state.st_nlink == 1 for state in states):
+        raise StoredDataError(
+            "COLD_DAMAGED",
+            f"{homes[1]}/{path} was left behind by another worktree of this name",
+            "spec-kitty invocations reindex in the main worktree, which takes it in",
+        )
+    os.makedirs(homes[1], 0o700, exist_ok=True)
+    with durable.folder(root, folder) as own, durable.folder(homes[1], folder, create=True) as fd:
+        os.link(name, name, src_dir_fd=own, dst_dir_fd=fd, follow_symlinks=False)
+        os.rename(name, last, src_dir_fd=fd, dst_dir_fd=fd)
+        os.fsync(fd)
+
+
+def remove_with_second_names(root: str, folder: str, names: Iterable[str]) -> None:
+    """Remove files of one folder durably, and the second names they have.
+
+    ext4 with data=writeback gives the blocks of a removed file to the next one at once: until the
+    removal is durable, a power cut would bring the name back with another file's bytes.
+    """
+    homes = _find_homes(root)
+    home = homes[1] if homes is not None else None
+    names = list(names)
+    for base in (home, root):
+        if base is not None and os.path.isdir(f"{base}/{folder}"):
+            with durable.folder(base, folder) as fd:
+                for name in names:
+                    try:
+                        os.unlink(name, dir_fd=fd)
+                    except FileNotFoundError:
+                        continue
+                os.fsync(fd)
+
+
+def list_records(home: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield (name, state) of each record and archive below a root; nothing where its folder is
+    absent.
+
+    A name is below the folder of records: `cold/2026-10.cold` is that of an archive.
+    """
+    for folder in ("", "cold/"):
+        try:
+            with os.scandir(f"{home}/{layout.RECORDS}/{folder}") as entries:
+                for entry in entries:
+                    is_record = layout.parse_record_name(entry.name) is not None
+                    if (entry.name.endswith(ENDING) if folder else is_record) and entry.is_file(
+                        follow_symlinks=False
+                    ):
+                        yield f"{folder}{entry.name}", entry.stat(follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
 
 
 def find_worktrees(root: str) -> list[str]:

@@ -89,10 +89,10 @@ def show_all(cli: Cli) -> dict[str, str]:
         said[f"show {run}"] = json.dumps({**shown, "path": ""})
         said[f"replay {run}"] = cli("replay", run).out
     verified = cli("invocations", "verify", "--all", "--json").json()
-    said["verify"] = json.dumps({key: verified[key] for key in ("verdict", "records", "findings", "level")})
+    said["verify"] = json.dumps([verified[key] for key in ("verdict", "records", "findings", "level", "erased")])
     said["search"] = cli("invocations", "search", "login", "--json").out
     said["context"] = cli("invocations", "context", rows[-1]["invocation_id"]).out
-    return said
+    return {key: text.replace("imported/cold/2026-09", "imported") for key, text in said.items()}
 
 
 def test_every_command_reads_a_month_where_it_lies(months: Path, home: Path, cli: Cli) -> None:
@@ -108,7 +108,7 @@ def test_months_come_back_as_they_were(months: Path, home: Path) -> None:
     pack_all(months, home)
     moved = [list_files(months, folder) for folder in (layout.RECORDS, layout.OBJECTS)]
     for month in ("2026-09", "2026-10"):
-        unpack_month(str(months), month)
+        unpack_month(read_project(months, home), month)
 
     assert sum(map(len, moved)) < sum(map(len, before))
     assert before == [list_files(months, folder) for folder in (layout.RECORDS, layout.OBJECTS)]
@@ -189,45 +189,215 @@ def test_a_month_is_not_taken_out_while_another_command_moves_it(
     pack_all(months, home)
     monkeypatch.setattr(durable, "LOCK_WAIT_SECONDS", 0.05)
     with durable.folder(str(months), layout.FORGET, wait=1.0), pytest.raises(EnvironmentFault) as refused:
-        unpack_month(str(months), "2026-09")
+        unpack_month(read_project(months, home), "2026-09")
 
     assert "LOCK_TIMEOUT" == refused.value.code
     assert (months / layout.COLD / "2026-09.cold").is_file()
 
 
-def test_a_linked_worktree_and_a_committed_trail_are_refused(months: Path, cli: Cli, tmp_path: Path) -> None:
+def import_session(root: Path, home: Path, cli: Cli) -> str:
+    """Import a session of September that Claude Code kept; return the id of its record."""
+    common = {"sessionId": "5e55", "cwd": str(root), "version": "2.1.330", "isSidechain": False}
+    content = [{"type": "text", "text": "The cellar door is fixed."}]
+    asked = {"type": "user", "uuid": "1", "message": {"role": "user", "content": "fix the cellar door"}}
+    said = {"type": "assistant", "uuid": "2", "parentUuid": "1", "message": {"role": "assistant", "content": content}}
+    lines = [{**line, **common, "timestamp": f"2026-09-20T10:00:0{at}.000Z"} for at, line in enumerate((asked, said))]
+    path = home / ".claude/projects" / str(root).replace("/", "-") / "5e55.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    os.utime(path, (SEPTEMBER // 10**9,) * 2)
+    before = {row["invocation_id"] for row in cli("invocations", "list", "--limit", "100", "--json").json()}
+    ran = cli("import", "sessions", "--harness", "claude-code")
+    assert 0 == ran.code, ran.err
+    (run,) = {row["invocation_id"] for row in cli("invocations", "list", "--limit", "100", "--json").json()} - before
+    return str(run)
+
+
+@pytest.fixture
+def annexed(months: Path, home: Path, cli: Cli) -> list[str]:
+    """Have records of September held, one made here and one imported, and return them."""
+    own = cli("invocations", "list", "--json", "--limit", "100").json()[-1]["invocation_id"]
+    runs = [own, import_session(months, home, cli)]
+    assert 0 == cli("hold", "add", *runs, "--reason", "a court").code
+    return runs
+
+
+@pytest.mark.usefixtures("annexed")
+def test_imported_sessions_and_annexes_go_with_their_month(months: Path, home: Path, cli: Cli) -> None:
+    before = show_all(cli)
+    files = [list_files(months, folder) for folder in (layout.RECORDS, layout.IMPORTED, layout.ANNEXES)]
+    pack_all(months, home)
+    left = [*(months / layout.IMPORTED).glob("*.jsonl"), *(months / layout.ANNEXES).rglob("*.jsonl")]
+    after = show_all(cli)
+    again = cli("import", "sessions", "--harness", "claude-code")
+    for month in ("2026-09", "2026-10"):
+        unpack_month(read_project(months, home), month)
+
+    assert [] == left
+    assert before == after
+    assert (0, len(json.loads(before["list"]))) == (
+        again.code,
+        len(cli("invocations", "list", "--limit", "100", "--json").json()),
+    )
+    assert files == [list_files(months, folder) for folder in (layout.RECORDS, layout.IMPORTED, layout.ANNEXES)]
+
+
+def test_what_is_held_in_an_archive_is_erased_by_nothing(
+    months: Path, home: Path, cli: Cli, annexed: list[str]
+) -> None:
+    pack_all(months, home)
+    refused = [cli("forget", "--invocation-id", run, "--yes", "--json") for run in annexed]
+    text = cli("forget", "--subject", "cellar door", "--yes", "--json")
+    released = cli("hold", "release", *annexed, "--reason", "settled")
+    erased = [cli("forget", "--invocation-id", run, "--yes", "--json") for run in annexed]
+
+    assert ["HELD"] * 3 == [ran.error()["error_code"] for ran in (*refused, text)]
+    assert [0] * 3 == [ran.code for ran in (released, *erased)]
+    assert "intact" == cli("invocations", "verify", "--all", "--json").json()["verdict"]
+    pack_all(months, home)
+    archive = packing.open_month(str(months), "2026-09")
+    assert archive is not None
+    held = b"".join(archive.get(table, key) for table in ("record", "object") for key in archive.list_keys(table))
+    assert b"cellar door" not in held and annexed[0].encode() in held
+    assert "intact" == cli("invocations", "verify", "--all", "--json").json()["verdict"]
+
+
+def test_annexes_of_later_lie_loose_until_the_next_run(months: Path, home: Path, cli: Cli, annexed: list[str]) -> None:
+    pack_all(months, home)
+    cli("hold", "release", *annexed, "--reason", "settled")
+    loose = list((months / layout.ANNEXES).rglob("*.jsonl"))
+    status = cli("cold", "status", "--json").json()[0]
+    packed = cli("cold", "pack", "--json").json()
+    holds = cli("hold", "list", "--json").json()
+
+    assert (2, 2) == (len(loose), status["annexed"])
+    assert 0 == packed[0]["records"] and packed[0]["before"] > 0
+    assert [] == list((months / layout.ANNEXES).rglob("*.jsonl"))
+    assert [False, False] == [row["in_force"] for row in holds]
+
+
+def test_an_annex_that_is_no_sealed_line_stays(months: Path, home: Path, cli: Cli, annexed: list[str]) -> None:
+    path = next((months / layout.ANNEXES / annexed[1]).glob("*.jsonl"))
+    path.write_bytes(path.read_bytes().replace(b"court", b"count"))
+    before = show_all(cli)["verify"]
+    pack_all(months, home)
+
+    assert [path] == list((months / layout.ANNEXES).rglob("*.jsonl"))
+    assert "do not hash" in before and before == show_all(cli)["verify"]
+
+
+def test_a_linked_worktree_packs_too_and_is_taken_in_when_it_is_removed(
+    months: Path, home: Path, cli: Cli, tmp_path: Path
+) -> None:
     git(months, "add", ".kittify/config.yaml")
     git(months, "commit", "-q", "-m", "start")
-    git(months, "worktree", "add", "-q", str(tmp_path / "beside"))
-    beside = cli("cold", "pack", "--json", cwd=tmp_path / "beside")
-    (months / ".kittify/config.yaml").write_text("trail: committed\n")
+    git(months, "worktree", "add", "-q", str(beside := tmp_path / "beside"))
+    accept(beside)
+    run = record(beside, home, SEPTEMBER, "fix the login test in the worktree")
+    pack_all(beside, home)
+    second = months / ".git/kittify/worktrees/top/beside" / layout.RECORDS
+    names = sorted(path.name for path in second.rglob("*") if path.is_file())
+    in_worktree = cli("invocations", "verify", "--all", "--json", cwd=beside).json()
+    pack_all(beside, home)
+    git(months, "worktree", "remove", "--force", str(beside))
+    adopted = cli("invocations", "reindex")
+    row = cli("invocations", "show", run, "--json")
+
+    assert ["2026-09.cold"] == names and ("intact", 1) == (in_worktree["verdict"], in_worktree["records"])
+    assert (0, 0) == (adopted.code, row.code)
+    assert not second.exists()
+    assert (months / layout.RECORDS / f"builder-bea-{run}.jsonl").exists() or row.json()["path"].startswith(
+        layout.RECORDS
+    )
+    assert "intact" == cli("invocations", "verify", "--all", "--json").json()["verdict"]
+
+
+def test_what_is_forgotten_leaves_the_archive_of_a_linked_worktree(
+    months: Path, home: Path, cli: Cli, tmp_path: Path
+) -> None:
+    git(months, "add", ".kittify/config.yaml")
+    git(months, "commit", "-q", "-m", "start")
+    git(months, "worktree", "add", "-q", str(beside := tmp_path / "beside"))
+    accept(beside)
+    record(beside, home, SEPTEMBER, "fix what cellardoor asked")
+    pack_all(beside, home)
+    done = cli("forget", "--subject", "cellardoor", "--yes", "--json").json()
+    second = months / ".git/kittify/worktrees/top/beside" / layout.RECORDS
+
+    assert (True, []) == (done["done"], done["left"])
+    assert [] == list(second.rglob("*.cold"))
+    assert [2] == [path.stat().st_nlink for path in second.rglob("*.jsonl")]
+    assert "intact" == cli("invocations", "verify", "--all", "--json", cwd=beside).json()["verdict"]
+
+
+def test_of_a_committed_trail_what_is_private_is_packed(months: Path, home: Path, cli: Cli) -> None:
+    (months / ".kittify/config.yaml").write_text("trail: committed\naudit:\n  capture_tool_io: full\n")
     accept(months)
-    committed = cli("cold", "pack", "--json")
+    own = record(months, home, OCTOBER + 2 * DAY, "review what is published")
+    imported = import_session(months, home, cli)
+    cli("hold", "add", own, imported, "--reason", "a court")
+    git(months, "add", "-A")
+    git(months, "commit", "-q", "-m", "work")
+    before = show_all(cli)
+    pack_all(months, home)
+    left = [*(months / layout.RECORDS).glob("*.jsonl"), *(months / layout.IMPORTED).glob("*.jsonl")]
+    status, after = git(months, "status", "--porcelain"), show_all(cli)
+    published = next((months / layout.TRAIL).rglob(f"*{own}.jsonl"))
+    published.write_bytes(published.read_bytes().replace(b"published", b"punished."))
+    told = cli("invocations", "verify", "--all", "--json").json()
+    published.unlink()
+    shown = cli("invocations", "show", own, "--json")
+    unpack_month(read_project(months, home), "2026-10")
 
-    assert ["COLD_REFUSED"] * 2 == [ran.error()["error_code"] for ran in (beside, committed)]
-    assert "linked worktree" in beside.err and "git" in committed.err
+    assert "" == status
+    assert {key: text for key, text in before.items() if text != after[key]} == {}
+    assert 1 == len(left)
+    assert [own] == [path.name for path in (months / layout.ANNEXES).iterdir() if list(path.glob("*.jsonl"))]
+    assert "COPIES_DIFFER" in {item["code"] for item in told["findings"]}
+    assert 0 == shown.code
+    git(months, "checkout", "-q", ".")
+    assert "" == git(months, "status", "--porcelain")
 
 
-@pytest.mark.parametrize("step", ["_fill", "_compare", "_remove_records", "_remove_objects", "unlink"])
+STEPS = (
+    "_fill",
+    "_compare",
+    "replace_second_name",
+    "_remove_files",
+    "_remove_objects",
+    "_remove_folders",
+    "remove_with_second_names",
+    "unlink",
+)
+
+
+@pytest.mark.usefixtures("annexed")
+@pytest.mark.parametrize("step", STEPS)
 def test_killed_at_any_step_every_record_is_there(
     months: Path, home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """A child is killed at a step; what it leaves reads as before, and packing again ends it."""
     before = cli("invocations", "list", "--limit", "100", "--json").json()
+    holds = cli("hold", "list", "--json").json()
     child = os.fork()
     if child == 0:
-        target, name = (os, step) if step == "unlink" else (packing, step)
-        monkeypatch.setattr(target, name, lambda *_, **__: os._exit(9))
-        pack_all(months, home)
-        os._exit(0)
+        try:
+            target, name = (os, step) if step == "unlink" else (packing, step)
+            monkeypatch.setattr(target, name, lambda *_, **__: os._exit(9))
+            pack_all(months, home)
+        finally:
+            os._exit(0)
     assert 9 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     crashed = cli("invocations", "list", "--limit", "100", "--json").json()
     verified = cli("invocations", "verify", "--all", "--json").json()
     pack_all(months, home)
 
     assert [row["invocation_id"] for row in before] == [row["invocation_id"] for row in crashed]
-    assert ("intact", []) == (verified["verdict"], verified["findings"])
+    assert ("intact", ["TIMES_CLAIMED"]) == (verified["verdict"], [item["code"] for item in verified["findings"]])
     assert 1 == len(list((months / layout.RECORDS).glob("*.jsonl")))
+    assert [] == [*(months / layout.IMPORTED).glob("*.jsonl"), *(months / layout.ANNEXES).iterdir()]
+    assert [] == list((months / layout.COLD).glob(".tmp-*"))
+    assert holds == cli("hold", "list", "--json").json()
 
 
 def test_what_is_forgotten_leaves_its_archive_too(months: Path, home: Path, cli: Cli) -> None:
@@ -264,6 +434,50 @@ def test_a_damaged_archive_is_named_and_costs_its_own_records_alone(months: Path
     assert 15 == len(listed.json()) and "is not a whole archive" in listed.err
     assert 3 == verified.code and "not_intact" == verified.json()["verdict"]
     assert 4 == len(broken.json()) and "2026-09.cold" in broken.err
+
+
+def test_an_archive_that_was_cut_or_hides_a_name_is_named_and_not_taken_apart(
+    months: Path, home: Path, cli: Cli
+) -> None:
+    pack_all(months, home)
+    path = months / layout.COLD / "2026-09.cold"
+    whole = path.read_bytes()
+    archive = packing.open_month(str(months), "2026-09")
+    assert archive is not None
+    *_, hidden = archive.list_keys("record")
+    at = whole.index(f"{hidden}\n".encode())
+    shorter = bytearray(whole)
+    footer = list(packing.FOOTER.unpack(whole[-packing.FOOTER.size :]))
+    footer[3] -= len(hidden) + 1
+    shorter[-packing.FOOTER.size :] = packing.FOOTER.pack(*footer)
+    for changed in (whole[:-1], whole[: len(whole) // 2], bytes(shorter)):
+        path.write_bytes(changed)
+        listed = cli("invocations", "list", "--limit", "100", "--json")
+        refused = [cli("cold", word, "2026-09", "--json") for word in ("pack", "unpack")]
+
+        assert at > 0 and 4 == len(listed.json()) and "is not a whole archive" in listed.err
+        assert ["COLD_DAMAGED"] * 2 == [ran.error()["error_code"] for ran in refused]
+        assert changed == path.read_bytes()
+
+
+def test_an_archive_of_another_project_does_not_pass_for_this_ones(
+    months: Path, made: Path, home: Path, cli: Cli, tmp_path: Path
+) -> None:
+    """Its records are sound, and those that this clone logged are missing."""
+    pack_all(months, home)
+    other = tmp_path / "other"
+    shutil.copytree(made, other, symlinks=True)
+    accept(other)
+    record(other, home, SEPTEMBER, "fix what is foreign")
+    foreign = [path for path in (other / layout.RECORDS).glob("*.jsonl") if b"foreign" in path.read_bytes()]
+    for path in {*(other / layout.RECORDS).glob("*.jsonl")} - {*foreign}:
+        path.unlink()
+    pack_all(other, home)
+    shutil.copy(other / layout.COLD / "2026-09.cold", months / layout.COLD / "2026-09.cold")
+    told = cli("invocations", "verify", "--all", "--json").json()
+
+    assert 1 == len(foreign) and "incomplete" == told["verdict"]
+    assert 12 == len([item for item in told["findings"] if item["code"] == "LOGGED_RECORD_MISSING"])
 
 
 def test_a_link_in_place_of_an_archive_is_not_followed(months: Path, home: Path, cli: Cli, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from specify_cli.features.cold.packing import (
     Month,
     Packed,
     pack_months,
-    refuse_unfit,
     survey,
     unpack_month,
 )
@@ -26,7 +25,8 @@ def show_status(values: Values) -> int:
     """Print the months of this project, and where each lies."""
     months = _survey(shell.read_project())
     if values["json"]:
-        write_json([{**month._asdict(), "loose": len(month.loose)} for month in months])
+        counts = ({"loose": len(one.loose), "annexed": len(one.annexed)} for one in months)
+        write_json([{**one._asdict(), **of} for one, of in zip(months, counts, strict=True)])
         return 0
     if not months:
         write_text("no record is here yet")
@@ -37,15 +37,14 @@ def show_status(values: Values) -> int:
 def pack(values: Values) -> int:
     """Move finished months into their archives."""
     project = shell.read_project()
-    refuse_unfit(project)
     months = _choose(_survey(project), values)
-    packed = pack_months(project, [month for month in months if month.loose])
+    packed = pack_months(project, [month for month in months if month.loose or month.annexed])
     if values["json"]:
         write_json([one._asdict() for one in packed])
         return 0
     for one in packed:
         write_lines(_say_packed(one))
-    if not any(one.records for one in packed):
+    if not any(one.before for one in packed):
         write_text("nothing was moved: no finished month has a closed record that lies loose")
     return 0
 
@@ -55,7 +54,7 @@ def unpack(values: Values) -> int:
     project = shell.read_project()
     if not _read_names(values):
         raise CallerError("USAGE", "no month is named", "spec-kitty cold unpack 2026-10")
-    counts = {month: unpack_month(project.root, month) for month in _read_names(values)}
+    counts = {month: unpack_month(project, month) for month in _read_names(values)}
     if values["json"]:
         write_json([{"month": month, "records": number} for month, number in counts.items()])
         return 0
@@ -97,12 +96,14 @@ def _say_month(month: Month) -> str:
         )
     if month.loose:
         parts.append(f"{count(len(month.loose), 'record')} loose, {month.loose_bytes:,} bytes")
+    if month.annexed:
+        parts.append(f"annexes of {count(len(month.annexed), 'record')} beside it")
     return f"{month.month}  {'; '.join(parts)}{'' if month.is_over else '; not over yet'}"
 
 
 def _say_packed(one: Packed) -> list[str]:
     moved = f"{count(one.records, 'record')} and {count(one.objects, 'object')}"
-    sizes = f"{one.before:,} bytes; its archive has {one.after:,}" if one.records else "nothing"
+    sizes = f"{one.before:,} bytes; its archive has {one.after:,}" if one.before else "nothing"
     return [
         f"{one.month}: moved {moved}, {sizes}",
         *(f"  stays {one_line(why)}" for why in one.stay),

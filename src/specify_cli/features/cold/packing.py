@@ -2,7 +2,7 @@
 
     months = survey(project, now)
     packed = pack_months(project, months)
-    unpack_month(project.root, "2026-10")
+    unpack_month(project, "2026-10")
 
 Durable in this order: the archive under a name of its own, compared with the files it is made of ·
 its final name · only then the files go. A crash before leaves the files, one after leaves both, and
@@ -11,7 +11,8 @@ packing again removes them. Unpacking is the other way round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -19,10 +20,13 @@ from typing import Any, NamedTuple
 from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError, StoredDataError
+from specify_cli.invocation.ends.adoption import lay_out
+from specify_cli.project.checks import list_names
 from specify_cli.project.config import Project
 from specify_cli.record import layout
-from specify_cli.record.findings import ERROR, RecordReport
+from specify_cli.record.findings import ERROR, NamedObject, RecordReport
 from specify_cli.record.ids import rfc3339
+from specify_cli.record.record import is_invocation_id
 from specify_cli.record.seal import open_line
 from specify_cli.record.verifying.named_objects import named_objects
 from specify_cli.storage.checking import annex_files, verify_file
@@ -33,15 +37,27 @@ from specify_cli.storage.cold import (
     MAGIC,
     TABLES,
     Archive,
+    join_annexes,
+    list_annexed,
     list_months,
     make_key,
     make_unpacker,
+    name_annexes,
+    name_record,
     open_month,
+    split_annexes,
 )
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach
-from specify_cli.storage.store import FileRecordStore, Place, list_folders, places
-from specify_cli.storage.worktrees import is_linked
+from specify_cli.storage.store import (
+    FileRecordStore,
+    Place,
+    list_folders,
+    list_trail_folders,
+    places,
+)
+from specify_cli.storage.worktrees import remove_with_second_names, replace_second_name
+from specify_cli.trail.log.entries import open_log
 
 _LEVEL = 12
 _DICTIONARY_BYTES = 112 * 1024
@@ -52,10 +68,12 @@ Tables = dict[str, dict[str, Callable[[], bytes]]]
 
 
 class Month(NamedTuple):
-    """A month of records: those that lie loose, their bytes, and how many its archive holds."""
+    """A month of records: those that lie loose, the annexes that lie beside its archive, their
+    bytes, and how many records its archive holds."""
 
     month: str
     loose: tuple[Place, ...]
+    annexed: tuple[str, ...]
     loose_bytes: int
     packed: int
     packed_bytes: int
@@ -75,85 +93,116 @@ class Packed(NamedTuple):
 
 
 class _Sorted(NamedTuple):
-    """The records that go, by month; why the others of these months stay; and for each object the
-    last month that leads to it, or `_STAYS`."""
+    """The records that go, by month; why the others of these months stay; the records whose annexes
+    go; and for each object the last month that leads to it, or `_STAYS`."""
 
     going: dict[str, list[Place]]
     stay: dict[str, list[str]]
+    annexed: dict[str, list[str]]
     owners: dict[str, str]
 
 
 # Comes behind every month.
 _STAYS = "~"
+_FOLDERS = (layout.RECORDS, layout.IMPORTED)
 
 
 def survey(project: Project, now: int) -> list[Month]:
-    """Return the months of this project's own records, oldest first; `now` is in milliseconds."""
+    """Return the months of this project's records, made here or imported, oldest first; `now` is in
+    milliseconds."""
     root, current = project.root, rfc3339(now)[:7]
     loose: dict[str, list[Place]] = {month: [] for month in list_months(root)}
-    for place in sorted(places(root, [layout.RECORDS])):
-        loose.setdefault(_read_month(place), []).append(place)
-    return [_measure(root, month, of, month < current) for month, of in sorted(loose.items())]
+    for place in sorted(places(root, _FOLDERS)):
+        loose.setdefault(_read_month(place.invocation_id), []).append(place)
+    beside = _list_beside(project)
+    return [
+        _measure(root, month, of, beside, month < current) for month, of in sorted(loose.items())
+    ]
 
 
-def _read_month(place: Place) -> str:
-    return layout.cold_folder(place.invocation_id).rpartition("/")[2]
+def _read_month(invocation_id: str) -> str:
+    return layout.cold_folder(invocation_id).rpartition("/")[2]
 
 
-def _measure(root: str, month: str, of: Sequence[Place], is_over: bool) -> Month:
+def _list_beside(project: Project) -> set[str]:
+    """Return the records whose annexes lie in a folder, and may go: those of a published record are
+    git's."""
+    root = project.root
+    published = {place.invocation_id for place in places(root, list_trail_folders(root))}
+    return set(_list_annexed(root)) - published
+
+
+def _list_annexed(root: str) -> list[str]:
+    names = list_names(root, layout.ANNEXES)
+    return [one for one in names if is_invocation_id(one) and _list_annexes(root, one)]
+
+
+def _list_annexes(root: str, invocation_id: str) -> list[str]:
+    """Return the file names of the annexes that lie in a folder."""
+    names = list_names(root, layout.annex_folder(invocation_id))
+    return sorted(name for name in names if not name.startswith("."))
+
+
+def _measure(root: str, month: str, of: Sequence[Place], beside: set[str], is_over: bool) -> Month:
     archive, path = open_month(root, month), f"{root}/{layout.COLD}/{month}{ENDING}"
-    packed = [] if archive is None else archive.list_keys("record")
+    packed = [] if archive is None else [name[-32:-6] for _, name in archive.list_records()]
     size = os.stat(path).st_size if archive is not None else 0
     loose = sum(os.lstat(f"{root}/{place.path}").st_size for place in of)
-    return Month(month, tuple(of), loose, len(packed), size, is_over)
+    return Month(
+        month,
+        tuple(of),
+        tuple(sorted(beside.intersection(packed))),
+        loose,
+        len(packed),
+        size,
+        is_over,
+    )
 
 
 def pack_months(project: Project, months: Sequence[Month]) -> list[Packed]:
-    """Move the closed and sound records of months, and the objects that only they name, into
-    their archives.
+    """Move the closed and sound records of months, with their annexes and the objects that only
+    they name, into their archives.
 
-    Every record of the project is read once, to see which objects may go with which month. Raises
+    Every record of the project is read once, to see which objects may go with which month. Of a
+    committed trail what git tracks stays: published copies, their annexes and objects. Raises
     CallerError COLD_REFUSED, EnvironmentFault, StoredDataError where a file changed meanwhile.
     """
-    refuse_unfit(project)
     make_unpacker(b"")  # says which extra is missing, before anything is read
     with _lock(project.root):
-        sorted_records = _sort_records(project.root, months)
-        return [_pack_month(project.root, month, sorted_records) for month in months]
+        cut_short = [one for one in list_names(project.root, layout.COLD) if one[0] == "."]
+        remove_with_second_names(project.root, layout.COLD, cut_short)
+        sorted_records = _sort_records(project, months)
+        packed = [_pack_month(project, month, sorted_records) for month in months]
+        if project.config.trail != "committed":  # there a folder's own file keeps it from git
+            _remove_folders(project.root)
+        return packed
 
 
-def _pack_month(root: str, month: Month, of: _Sorted) -> Packed:
-    records, stay = of.going[month.month], tuple(of.stay[month.month])
-    if not records:
+def _pack_month(project: Project, month: Month, of: _Sorted) -> Packed:
+    root, records, annexed = project.root, of.going[month.month], of.annexed[month.month]
+    stay = tuple(of.stay[month.month])
+    if not records and not annexed:
         return Packed(month.month, 0, 0, stay, 0, month.packed_bytes)
+    objects = FileObjectStore(root, project.config.trail).folder
     names = [digest for digest, owner in sorted(of.owners.items()) if owner == month.month]
-    names = [name for name in names if os.path.isfile(f"{root}/{layout.object_path(name)}")]
-    before = sum(os.lstat(f"{root}/{place.path}").st_size for place in records)
-    before += sum(os.lstat(f"{root}/{layout.object_path(name)}").st_size for name in names)
-    _write_archive(root, month.month, _collect(root, month.month, records, names))
+    names = [
+        name for name in names if os.path.isfile(f"{root}/{layout.object_path(name, objects)}")
+    ]
+    files = [place.path for place in records]
+    files += [
+        f"{layout.annex_folder(one)}/{name}" for one in annexed for name in _list_annexes(root, one)
+    ]
+    before = sum(
+        os.lstat(f"{root}/{path}").st_size
+        for path in (*files, *(layout.object_path(name, objects) for name in names))
+    )
+    _write_archive(root, month.month, _collect(root, month.month, records, annexed, names))
     archive = open_month(root, month.month)
     assert archive is not None
-    _remove_records(root, records, archive)
-    _remove_objects(root, names)
+    _remove_files(root, files, archive)
+    _remove_objects(root, objects, names)
     after = os.stat(archive.path).st_size
     return Packed(month.month, len(records), len(names), stay, before, after)
-
-
-def refuse_unfit(project: Project) -> None:
-    """Refuse where an archive would be of no use, or go with a worktree. Raises CallerError
-    COLD_REFUSED."""
-    if project.config.trail == "committed":
-        raise CallerError(
-            "COLD_REFUSED",
-            "the trail is committed: git holds these records, and compresses them itself",
-            "nothing is to be done",
-        )
-    if is_linked(project.root):
-        raise CallerError(
-            "COLD_REFUSED",
-            f"{project.root} is a linked worktree, and goes one day with what lies in it",
-            "run the command in the main worktree (git worktree list names it first)",
-        )
 
 
 def _lock(root: str) -> durable.folder:
@@ -161,85 +210,101 @@ def _lock(root: str) -> durable.folder:
     return durable.folder(root, layout.FORGET, create=True, wait=durable.LOCK_WAIT_SECONDS)
 
 
-def _sort_records(root: str, months: Sequence[Month]) -> _Sorted:
+def _sort_records(project: Project, months: Sequence[Month]) -> _Sorted:
     """Return which records of these months go, why the others stay, and the last month that leads
     to each object."""
+    root, log = project.root, open_log(project)
+    log.settle()
+    busy = log.list_pending()
     month_of = {place.path: month.month for month in months for place in month.loose}
-    found = _Sorted(
-        {month.month: [] for month in months}, {month.month: [] for month in months}, {}
-    )
-    reach = Reach(FileObjectStore(root))
-    for place in places(root, list_folders(root)):
+    found = _Sorted(defaultdict(list), defaultdict(list), defaultdict(list), {})
+    reach = Reach(FileObjectStore(root, project.config.trail))
+
+    def lead(objects: Iterable[NamedObject], owner: str) -> None:
+        for item in reach.of(objects):
+            if item.code is None:
+                found.owners[item.digest] = max(found.owners.get(item.digest, ""), owner)
+
+    going = {one: month.month for month in months for one in month.annexed if one not in busy}
+    # What git tracks lies in a folder of its own.
+    folders = _FOLDERS if project.config.trail == "committed" else list_folders(root)
+    for place in places(root, folders):
         report = verify_file(root, place, list_withheld=False)
         owner, month = _STAYS, month_of.get(place.path)
         if month is not None:
-            why = _say_why_it_stays(report)
+            why = _say_why_it_stays(report, place.invocation_id in busy)
             if why is None:
                 found.going[month].append(place)
-                owner = month
+                going[place.invocation_id] = owner = month
             else:
                 found.stay[month].append(f"{place.invocation_id}: {why}")
-        for item in reach.of(report.objects):
-            if item.code is None:
-                found.owners[item.digest] = max(found.owners.get(item.digest, ""), owner)
-    for each in _list_annexed(root):
-        found.owners.update(dict.fromkeys(each, _STAYS))
+        lead(report.objects, owner)
+    beside = _list_beside(project)
+    for one in _list_annexed(root):
+        for fields, owner in _read_annexes(root, one, going.get(one) if one in beside else None):
+            lead(named_objects(fields, None, 0), owner)
+            if owner != _STAYS and one not in found.annexed[owner]:
+                found.annexed[owner].append(one)
     return found
 
 
-def _say_why_it_stays(report: RecordReport) -> str | None:
+def _say_why_it_stays(report: RecordReport, is_busy: bool) -> str | None:
     if not report.sealed:
         return "it is unsealed"
     if report.status != "closed":
         return "it is open"
     if any(item.severity == ERROR for item in report.findings):
         return "it is not intact"
-    return None
+    return "a command is writing it" if is_busy else None
 
 
-def _list_annexed(root: str) -> Iterator[set[str]]:
-    """Yield what each annex names: annexes stay where they lie."""
-    folder = f"{root}/{layout.ANNEXES}"
-    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
-        try:
-            files = list(annex_files(root, name))
-        except ValueError:
-            continue  # it is named by no invocation; verify says so
-        for _, data in files:
-            fields = open_line(data.rstrip(b"\n")).fields if isinstance(data, bytes) else None
-            yield {item.digest for item in named_objects(fields or {}, None, 0)}
+def _read_annexes(
+    root: str, invocation_id: str, month: str | None
+) -> Iterator[tuple[Mapping[str, object], str]]:
+    """Yield what each annex says, and with which month it goes: all of them, or none where one is
+    no sealed line."""
+    annexes = [data for _, data in annex_files(root, invocation_id)]
+    lines = [open_line(data[:-1]) for data in annexes if isinstance(data, bytes)]
+    sound = not any(line.problems for line in lines) and len(lines) == len(annexes)
+    for line in lines:
+        yield line.fields or {}, month if month is not None and sound else _STAYS
 
 
-def _collect(root: str, month: str, records: Iterable[Place], objects: Iterable[str]) -> Tables:
+def _collect(
+    root: str, month: str, records: Iterable[Place], annexed: Iterable[str], objects: Iterable[str]
+) -> Tables:
     """Return what the archive of a month is to hold, each with what reads it: what is moved now,
     and what one of before holds. Raises StoredDataError COLD_DAMAGED where the two differ."""
     store, object_store = FileRecordStore(root), FileObjectStore(root)
     tables: Tables = {
-        "record": {place.name: partial(store.read, place) for place in records},
+        "record": {
+            **{
+                name_record(place.folder, place.name): partial(store.read, place)
+                for place in records
+            },
+            **{name_annexes(one): partial(_join_annexes, root, one) for one in annexed},
+        },
         "object": {name: partial(object_store.get, name) for name in objects},
     }
     before = open_month(root, month)
     for table, items in tables.items() if before is not None else ():
         assert before is not None
         for key in before.list_keys(table):
-            held = partial(_read_held, before, table, key)
-            if key in items and items[key]() != held():
+            held = partial(before.get, table, key)
+            # Annexes came since; each that was there is still among them.
+            if key in items and not set(held().split(b"\n")) <= set(items[key]().split(b"\n")):
                 raise StoredDataError(
                     "COLD_DAMAGED",
                     f"{before.path} holds {key} with other bytes than its file",
                     f"spec-kitty invocations verify --all; then move {before.path} away",
                 )
-            items[key] = held
+            items.setdefault(key, held)
     return tables
 
 
-def _read_held(archive: Archive, table: str, key: str) -> bytes:
-    data = archive.read(table, key)
-    if data is None:
-        raise StoredDataError(
-            "COLD_DAMAGED", f"{archive.path} names {key} and does not hold it", "try again"
-        )
-    return data
+def _join_annexes(root: str, invocation_id: str) -> bytes:
+    annexes = annex_files(root, invocation_id)
+    return join_annexes((path, data) for path, data in annexes if isinstance(data, bytes))
 
 
 def _write_archive(root: str, month: str, tables: Tables) -> None:
@@ -253,6 +318,7 @@ def _write_archive(root: str, month: str, tables: Tables) -> None:
             fd = durable.open_regular(folder_fd, name, os.O_RDONLY, path)
             os.fsync(fd)
             os.close(fd)
+            replace_second_name(root, f"{layout.COLD}/{month}{ENDING}", name)
             os.rename(name, f"{month}{ENDING}", src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
             os.fsync(folder_fd)
         except BaseException:
@@ -311,76 +377,63 @@ def _compare(path: str, tables: Tables) -> None:
                 )
 
 
-def _remove_records(root: str, records: Iterable[Place], archive: Archive) -> None:
-    with durable.folder(root, layout.RECORDS) as fd:
-        for place in records:
-            if durable.read_below(root, place.path) != archive.read("record", place.name):
+def _remove_files(root: str, paths: Iterable[str], archive: Archive) -> None:
+    """Remove the files of records and annexes, each compared with what the archive has of it."""
+    for folder, group in groupby(paths, key=lambda path: path.rpartition("/")[0]):
+        names = [path.rpartition("/")[2] for path in group]
+        annexes = archive.read("record", name_annexes(folder[-26:])) or b""
+        annexed = split_annexes(annexes)
+        for name in names:
+            held = annexed.get(name) or archive.read("record", name_record(folder, name))
+            if durable.read_below(root, f"{folder}/{name}") != held:
                 raise StoredDataError(
-                    "COLD_DAMAGED", f"{place.path} changed while it was moved", "pack again"
+                    "COLD_DAMAGED", f"{folder}/{name} changed while it was moved", "pack again"
                 )
-            os.unlink(place.name, dir_fd=fd)
-        os.fsync(fd)
+        remove_with_second_names(root, folder, names)
 
 
-def _remove_objects(root: str, names: Iterable[str]) -> None:
-    """Remove objects durably.
+def _remove_folders(root: str) -> None:
+    """Remove the folders of annexes that are in archives now; whoever adds one makes it anew."""
+    packed = list_annexed(root)
+    for one in list_names(root, layout.ANNEXES):
+        names, path = list_names(root, f"{layout.ANNEXES}/{one}"), f"{root}/{layout.ANNEXES}/{one}"
+        if one in packed and names in ([], [".gitignore"]) and not os.path.islink(path):
+            for name in names:
+                os.unlink(f"{path}/{name}")
+            os.rmdir(path)
 
-    ext4 with data=writeback gives the blocks of a removed file to the next one at once: until the
-    removal is durable, a power cut would bring the name back with another file's bytes.
-    """
+
+def _remove_objects(root: str, folder: str, names: Iterable[str]) -> None:
     for shard, group in groupby(sorted(names), key=lambda name: name[:2]):
-        with durable.folder(root, f"{layout.OBJECTS}/{shard}") as fd:
-            for name in group:
-                os.unlink(layout.object_parts(name)[1], dir_fd=fd)
-            os.fsync(fd)
+        remove_with_second_names(root, f"{folder}/{shard}", [name[2:] for name in group])
 
 
-def unpack_month(root: str, month: str) -> int:
+def unpack_month(project: Project, month: str) -> int:
     """Lay what an archive holds on disk again and remove the archive; return how many records.
 
     Raises CallerError COLD_REFUSED where there is none, StoredDataError, EnvironmentFault.
     """
+    root, trail = project.root, project.config.trail
     with _lock(root):
-        return _unpack_month(root, month)
+        archive = open_month(root, month)
+        if archive is None:
+            raise CallerError(
+                "COLD_REFUSED", f"there is no archive of {month}", "spec-kitty cold status"
+            )
+        laid = lay_out(archive, FileRecordStore(root, trail), FileObjectStore(root, trail))
+        remove_with_second_names(root, layout.COLD, [f"{month}{ENDING}"])
+    return len(laid)
 
 
-def _unpack_month(root: str, month: str) -> int:
-    archive = open_month(root, month)
-    if archive is None:
-        raise CallerError(
-            "COLD_REFUSED", f"there is no archive of {month}", "spec-kitty cold status"
-        )
-    names = archive.list_keys("record")
-    objects = (archive.read("object", key) for key in archive.list_keys("object"))
-    FileObjectStore(root).put_each(data for data in objects if data is not None)
-    with durable.folder(root, layout.RECORDS) as fd:
-        for name in names:
-            data = archive.read("record", name)
-            if layout.parse_record_name(name) is None or data is None:
-                continue
-            try:
-                durable.Staged(fd, data, durable.PRIVATE).publish(name)
-            except FileExistsError:
-                if durable.read_below(root, f"{layout.RECORDS}/{name}") != data:
-                    raise StoredDataError(
-                        "COLD_DAMAGED",
-                        f"{name} lies beside its archive with other bytes",
-                        "spec-kitty invocations verify --all",
-                    ) from None
-        os.fsync(fd)
-    with durable.folder(root, layout.COLD) as fd:
-        os.unlink(f"{month}{ENDING}", dir_fd=fd)
-        os.fsync(fd)
-    return len(names)
-
-
-def find_months(root: str, names: Iterable[str], digests: Iterable[str]) -> list[str]:
-    """Return the months whose archives hold one of these records, by file name, or objects."""
-    sought, found = {"record": set(names), "object": set(digests)}, []
+def find_months(root: str, ids: Iterable[str], digests: Iterable[str]) -> list[str]:
+    """Return the months whose archives hold one of these records, its annexes, or an object."""
+    sought, objects, found = set(ids), set(digests), []
     for month in list_months(root):
         archive = open_month(root, month)
-        if archive is not None and any(
-            not sought[table].isdisjoint(archive.list_keys(table)) for table in sought
+        if archive is not None and not (
+            sought.isdisjoint(name[-32:-6] for _, name in archive.list_records())
+            and sought.isdisjoint(archive.list_annexed())
+            and objects.isdisjoint(archive.list_keys("object"))
         ):
             found.append(month)
     return found

@@ -12,6 +12,7 @@ class ColdMonth(Shape):
 
     month: str
     loose: int
+    annexed: int
     loose_bytes: int
     packed: int
     packed_bytes: int

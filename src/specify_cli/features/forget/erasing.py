@@ -62,7 +62,7 @@ def begin(
 
     Months in archives that it touches are laid on disk again first.
     """
-    plan = take_out(plan, list_roots(project))
+    plan = take_out(project, plan)
     name = new_ulid(now, entropy(10))
     journal: Journal = {
         "v": _VERSION,

@@ -24,7 +24,7 @@ from specify_cli.record.record import lines_in_force, split_lines
 from specify_cli.record.seal import erased_members, open_line
 from specify_cli.record.verifying.named_objects import named_objects
 from specify_cli.storage.checking import annex_files, verify_file
-from specify_cli.storage.cold import list_months, list_names, open_month
+from specify_cli.storage.cold import list_months, list_records, open_month
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import FileRecordStore, Place, list_folders, places
@@ -84,10 +84,16 @@ class Plan(NamedTuple):
 
 def list_roots(project: Project) -> list[str]:
     """Return where records of this project lie: here, other worktrees, and their second names."""
-    own = _second_home(project)
-    found = [project.root, *own, *find_sibling_roots(project.root), *find_worktrees(project.root)]
+    found = [
+        project.root,
+        *_second_home(project),
+        *find_sibling_roots(project.root),
+        *find_worktrees(project.root),
+    ]
     unique = {os.path.realpath(root): root for root in reversed(found) if os.path.isdir(root)}
-    return [unique.pop(os.path.realpath(project.root)), *sorted(unique.values())]
+    own = unique.pop(os.path.realpath(project.root))
+    # A worktree before its second names: what it takes out of an archive it gives them.
+    return [own, *sorted(unique.values(), key=lambda root: ("/kittify/worktrees/" in root, root))]
 
 
 def _second_home(project: Project) -> list[str]:
@@ -110,12 +116,11 @@ def list_copies(project: Project) -> dict[str, list[Copy]]:
             path = f"{root}/{place.path}"
             if stat.S_ISREG(os.lstat(path).st_mode):
                 copies.setdefault(place.invocation_id, []).append(Copy(root, place))
-        for name in list_names(root):
+        for folder, name in list_records(root):
             ids = layout.parse_record_name(name)
-            if ids is None or os.path.lexists(f"{root}/{layout.RECORDS}/{name}"):
-                continue
-            cold = Place(layout.cold_folder(ids[1]), name, ids[1], ids[0])
-            copies.setdefault(ids[1], []).append(Copy(root, cold))
+            if ids is not None and not os.path.lexists(f"{root}/{folder}/{name}"):
+                cold = Place(layout.cold_folder(ids[1], folder), name, ids[1], ids[0])
+                copies.setdefault(ids[1], []).append(Copy(root, cold))
     return copies
 
 
@@ -124,13 +129,13 @@ def read_copy(copy: Copy) -> bytes:
     return FileRecordStore(copy.root).read(copy.place)
 
 
-def take_out(plan: Plan, roots: Sequence[str]) -> Plan:
+def take_out(project: Project, plan: Plan) -> Plan:
     """Lay the months on disk whose archives hold something of a plan; return the plan with the
     files as they lie then."""
-    names = [copy.place.name for one in plan.records for copy in one.copies]
-    for root in roots:
-        for month in find_months(root, names, plan.objects):
-            unpack_month(root, month)
+    ids = [one.invocation_id for one in plan.records]
+    for root in list_roots(project):
+        for month in find_months(root, ids, plan.objects):
+            unpack_month(project._replace(root=root), month)
     records = [
         one._replace(copies=tuple(_without_archive(copy) for copy in one.copies))
         for one in plan.records
@@ -141,7 +146,8 @@ def take_out(plan: Plan, roots: Sequence[str]) -> Plan:
 def _without_archive(copy: Copy) -> Copy:
     if not layout.is_cold(copy.place.folder):
         return copy
-    return copy._replace(place=copy.place._replace(folder=layout.RECORDS))
+    folder = copy.place.folder.partition("/cold/")[0]
+    return copy._replace(place=copy.place._replace(folder=folder))
 
 
 Choose = Callable[[Mapping[str, object]], set[str]]
@@ -250,9 +256,8 @@ def _plan_record(
     led: list[NamedObject] = []
     tails: set[str] = set()
     states: dict[str, object] = {}
-    annexes = _list_annexes(files)
-    for copy in (*files, *annexes):
-        data = read_copy(copy)
+    annexes = read_annexes(files)
+    for data in (*map(read_copy, files), *annexes.values()):
         tail = data[data.rfind(b"\n") + 1 :]
         if needles and holds_any(tail, needles):
             tails.add(sha256(tail).hexdigest())
@@ -284,19 +289,20 @@ def _plan_record(
         (invocation_id,) = {copy.place.invocation_id for copy in files}
         rows = {seal: (seq, tuple(sorted(members))) for seal, (seq, members) in lines.items()}
         objects_named, ends = tuple(sorted(named)), tuple(sorted(tails))
-        yield RecordPlan(invocation_id, tuple(files), rows, objects_named, ends, annexes)
+        yield RecordPlan(invocation_id, tuple(files), rows, objects_named, ends, tuple(annexes))
 
 
-def _list_annexes(files: Sequence[Copy]) -> tuple[Copy, ...]:
-    """Return the annexes of a record, in each root that holds it."""
-    found: dict[str, Copy] = {}
+def read_annexes(files: Sequence[Copy]) -> dict[Copy, bytes]:
+    """Return the annexes of a record, in each root that holds it, as they lie on disk or will once
+    their month is taken out."""
+    found: dict[Copy, bytes] = {}
     for copy in files:
         for path, data in annex_files(copy.root, copy.place.invocation_id):
             if isinstance(data, bytes):
                 folder, _, name = path.rpartition("/")
                 place = copy.place._replace(folder=folder, name=name)
-                found[f"{copy.root}/{path}"] = Copy(copy.root, place)
-    return tuple(found.values())
+                found[Copy(copy.root, place)] = data
+    return found
 
 
 def pair_passed(data: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -243,7 +243,7 @@ def read_intact(root: str, place: Place) -> tuple[RecordReport, Record]:
     """
     data, file = FileRecordStore(root).hold(place), place.path
     name_ids = layout.parse_record_name(place.name)
-    may_lack = place.folder == layout.IMPORTED
+    may_lack = layout.is_imported(place.folder)
     report = verify_record(whole_lines(data), file=file, name_ids=name_ids, withheld=may_lack)
     erased = [line for line in report.erased if line.members]
     for item in report.findings:

@@ -119,7 +119,7 @@ def _measure_records(found: Survey) -> int:
 def _locate(copy: Copy) -> str:
     """Return the file that holds a copy: its own, or the archive of its month."""
     if layout.is_cold(copy.place.folder):
-        return f"{copy.root}/{copy.place.folder}{ENDING}"
+        return f"{copy.root}/{layout.cold_folder(copy.place.invocation_id)}{ENDING}"
     return f"{copy.root}/{copy.place.path}"
 
 

@@ -21,6 +21,7 @@ from specify_cli.features.forget.finding import (
     complete_plan,
     list_copies,
     plan_records,
+    read_annexes,
     read_copy,
 )
 from specify_cli.features.forget.orders import hold_on
@@ -183,13 +184,17 @@ def _describe(
 def _measure_lines(plan: RecordPlan) -> int:
     """Return how many bytes shorter the files of a record become; second names count once."""
     freed, seen = 0, set()
-    for copy in (*plan.copies, *plan.annexes):
-        if not layout.is_cold(copy.place.folder):
-            state = os.stat(f"{copy.root}/{copy.place.path}")
+    for copy, data in {
+        **{copy: read_copy(copy) for copy in plan.copies},
+        **read_annexes(plan.copies),
+    }.items():
+        path = f"{copy.root}/{copy.place.path}"
+        if os.path.lexists(path):
+            state = os.stat(path)
             if (state.st_dev, state.st_ino) in seen:
                 continue
             seen.add((state.st_dev, state.st_ino))
-        for _, raw in split_lines(read_copy(copy)):
+        for _, raw in split_lines(data):
             line = open_line(raw)
             _, members = plan.lines.get(str(line.seal), (0, ()))
             if members and line.fields is not None and line.seal is not None:

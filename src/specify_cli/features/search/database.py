@@ -32,6 +32,7 @@ from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.patch_lines import ADDED, read_lines_member
 from specify_cli.record.reading.usage import Spent
 from specify_cli.record.record import split_lines
+from specify_cli.storage.checking import list_annexed
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.queries import (
     COUNTED,
@@ -349,14 +350,7 @@ class SearchIndex:
 
     def _take_annexes(self) -> None:
         """Index what was linked to records after they were closed."""
-        try:
-            with os.scandir(f"{self.project.root}/{layout.ANNEXES}") as folders:
-                folder_times = {
-                    entry.name: entry.stat(follow_symlinks=False).st_mtime_ns for entry in folders
-                }
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        for invocation_id, changed in folder_times.items():
+        for invocation_id, changed in list_annexed(self.project.root).items():
             record = self._ask(
                 "SELECT id FROM record WHERE invocation_id = ? AND annexes <> ?",
                 invocation_id,

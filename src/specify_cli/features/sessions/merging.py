@@ -187,7 +187,7 @@ class SessionMerger:
                 continue
             if record is None or record.started.get("tombstone") or not record.sealed:
                 continue
-            if "imported" in record.started or place.folder == layout.IMPORTED:
+            if "imported" in record.started or layout.is_imported(place.folder):
                 continue
             owner = record.started.get("session")
             named = owner if isinstance(owner, dict) else {}

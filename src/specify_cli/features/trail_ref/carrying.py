@@ -178,7 +178,7 @@ def _list_closed(project: Project) -> Iterator[Place]:
     """Yield the closed records that this clone, or its branch, wrote: what was imported stays."""
     index = Index(project.root)
     for place in index.places():
-        if place.folder in (layout.IMPORTED, layout.OLDER_RECORDS):
+        if layout.is_imported(place.folder) or place.folder == layout.OLDER_RECORDS:
             continue
         row = read_row(project.root, place)
         if row is not None and row.status == "closed":

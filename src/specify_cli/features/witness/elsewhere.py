@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from doctrine import git, os
+from doctrine import git
 from doctrine.git import ask_git, find_worktree
-from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record import layout
 from specify_cli.record.record import genesis_tip, is_invocation_id, lines_in_force
 from specify_cli.record.seal import open_line
+from specify_cli.storage.checking import annex_files
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore
 
@@ -100,14 +100,9 @@ def read_with_annexes(root: str, invocation_id: str) -> bytes | None:
             place for key in index.lookup(invocation_id) if (place := index.place(key)) is not None
         ]
         data = b"".join(FileRecordStore(root).read(place) for place in places)
+        annexes = [annex for _, annex in annex_files(root, invocation_id)]
     except (OSError, InvocationError, ValueError):
         return None
     if not places:
         return None
-    folder = layout.annex_folder(invocation_id)
-    for name in sorted(os.listdir(f"{root}/{folder}")) if os.path.isdir(f"{root}/{folder}") else ():
-        try:
-            data += durable.read_below(root, f"{folder}/{name}", 2 * 1024 * 1024)
-        except (OSError, InvocationError):
-            continue
-    return data
+    return data + b"".join(annex for annex in annexes if isinstance(annex, bytes))

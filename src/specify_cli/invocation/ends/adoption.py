@@ -1,16 +1,27 @@
-"""Bring in the records that removed worktrees left behind (docs/adr/0008)."""
+"""Bring in the records that removed worktrees left behind (docs/adr/0008), and those of an
+archive."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from itertools import groupby
 
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
+from specify_cli.errors import StoredDataError
 from specify_cli.record import layout
+from specify_cli.storage.cold import (
+    ENDING,
+    Archive,
+    name_annexes,
+    name_record,
+    open_month,
+    split_annexes,
+)
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import prepare
-from specify_cli.storage.store import FileRecordStore
+from specify_cli.storage.store import FileRecordStore, keep
 from specify_cli.storage.worktrees import (
     find_left_behind,
     list_files,
@@ -56,6 +67,12 @@ def take_in(project: Project) -> list[str]:
     adopted: list[str] = []
     for item in left:
         path = f"{layout.RECORDS}/{item.name}"
+        if path.startswith(layout.COLD):
+            archive = open_month(item.home, path.rpartition("/")[2].removesuffix(ENDING))
+            if archive is not None:
+                adopted += lay_out(archive, records, objects)
+                os.unlink(archive.path)
+            continue
         data = durable.read_below(item.home, path)
         try:
             records.create(item.name, data)
@@ -70,3 +87,44 @@ def take_in(project: Project) -> list[str]:
         ):
             shutil.rmtree(home, ignore_errors=True)
     return adopted
+
+
+def lay_out(archive: Archive, records: FileRecordStore, objects: FileObjectStore) -> list[str]:
+    """Lay what an archive holds on disk, what a record needs before the record; return the paths of
+    the records.
+
+    Doing it again lays the rest. Raises StoredDataError COLD_DAMAGED where a name is taken by other
+    bytes, or the archive does not hold what it names; EnvironmentFault.
+    """
+    root = records.root
+    objects.put_each(archive.get("object", key) for key in archive.list_keys("object"))
+    for invocation_id in archive.list_annexed():
+        annexes = split_annexes(archive.get("record", name_annexes(invocation_id)))
+        for name, line in annexes.items():
+            try:
+                records.annex(invocation_id, name.removesuffix(".jsonl"), line)
+            except FileExistsError:
+                _require_same(root, f"{layout.annex_folder(invocation_id)}/{name}", line)
+    laid: list[str] = []
+    for folder, found in groupby(archive.list_records(), key=lambda record: record[0]):
+        records.hide_folder(folder)
+        with durable.folder(root, folder) as fd:
+            for _, name in found:
+                data = archive.get("record", name_record(folder, name))
+                try:
+                    durable.Staged(fd, data, durable.PRIVATE).publish(name)
+                except FileExistsError:
+                    _require_same(root, f"{folder}/{name}", data)
+                laid.append(f"{folder}/{name}")
+            os.fsync(fd)
+    keep(root, laid)
+    return laid
+
+
+def _require_same(root: str, path: str, data: bytes) -> None:
+    if durable.read_below(root, path) != data:
+        raise StoredDataError(
+            "COLD_DAMAGED",
+            f"{path} lies beside its archive with other bytes",
+            "spec-kitty invocations verify --all",
+        )

@@ -272,7 +272,7 @@ class TrailLog:
             place = index.place(key)
             path = (
                 ""
-                if place is None or place.folder == layout.IMPORTED
+                if place is None or layout.is_imported(place.folder)
                 else f"{self.root}/{place.path}"
             )
             seal = _read_older_end(path) if path else None

@@ -7,7 +7,6 @@ of annexes is looked into again when it was changed.
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -20,11 +19,10 @@ from specify_cli.features.sync.sending.records import (
 )
 from specify_cli.features.sync.sending.transport import parse_answer
 from specify_cli.libraries.wire.contract import canonical
-from specify_cli.record import layout
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.seal import open_line
 from specify_cli.record.verifying.erasures import read_rows
-from specify_cli.storage.checking import annex_files
+from specify_cli.storage.checking import annex_files, list_annexed
 from specify_cli.storage.index import Index
 
 # The newest change of a folder of annexes that was looked into, in nanoseconds.
@@ -90,11 +88,7 @@ def _name(invocation_id: str, file: str) -> str:
 
 def _list_folders(root: str, until: int) -> list[tuple[int, str]]:
     """Return the folders of annexes that were changed since, each with when, the oldest first."""
-    try:
-        entries = list(os.scandir(f"{root}/{layout.ANNEXES}"))
-    except FileNotFoundError:
-        return []
-    changed = ((entry.stat(follow_symlinks=False).st_mtime_ns, entry.name) for entry in entries)
+    changed = ((at, name) for name, at in list_annexed(root).items())
     return sorted(one for one in changed if one[0] >= until)
 
 

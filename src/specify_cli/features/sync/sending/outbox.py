@@ -154,7 +154,7 @@ def look_at(root: str, place: Place) -> Seen:
     """
     store = FileRecordStore(root)
     try:
-        if place.folder == layout.IMPORTED:
+        if layout.is_imported(place.folder):
             first = open_line(store.head(place)).fields or {}
             if not first.get("imported"):
                 return Seen(None, None, "imported")

@@ -51,9 +51,9 @@ from specify_cli.libraries.wire.contract import (
 )
 from specify_cli.libraries.wire.validation import faults
 from specify_cli.project.config import Project, load_project
-from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.redaction.redact import RedactionError
+from specify_cli.storage.checking import list_annexed
 
 if TYPE_CHECKING:
     from specify_cli.features.sync.sending.orders import OrdersDelivered
@@ -239,9 +239,8 @@ class _Push:
     def _deliver_orders(self) -> OrdersDelivered | None:
         """Deliver what was ordered of records, to a receiver of whole projects; ids alone, which a
         seal stands for, are never erased."""
-        annexes = f"{self.project.root}/{layout.ANNEXES}"
         base = self._find_base()
-        if not self.consent.orders or base is None or not os.path.isdir(annexes):
+        if not self.consent.orders or base is None or not list_annexed(self.project.root):
             return None
         # Loads what a safe export needs, where something was ordered.
         from specify_cli.features.sync.sending.orders import deliver_orders
