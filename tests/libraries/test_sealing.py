@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from planting import NAME, plant, record_of
-from specify_cli.libraries.archive.sealing import FOLDER, Keys, seal_copy
+from specify_cli.errors import EnvironmentFault
+from specify_cli.libraries.archive.sealing import FOLDER, Keys, name_subject, seal_copy
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.record import chain, genesis_tip
@@ -159,6 +160,103 @@ def test_a_copy_with_other_ciphertext_is_not_taken_in(cli: Cli, sealed: tuple[Pa
         open_copies(str(folder), list(members), keys)
 
 
+def read_names(root: Path) -> list[str]:
+    return sorted(path.name for path in (root / ".git" / FOLDER).iterdir())
+
+
+@pytest.fixture
+def of_subjects(sealed: tuple[Path, str], cli: Cli, tmp_path: Path) -> tuple[Path, list[str]]:
+    """A project of per-subject keys, and three records, of which copies left: two of Ada's, one of Bob's."""
+    root, one = sealed
+    config = root / layout.CONFIG
+    config.write_text(config.read_text().replace("per-record", "per-subject"))
+    accept(root)
+    runs = [one, cli("do", "fix the cellar door", "--json", cwd=root).json()["invocation_id"]]
+    runs.append(cli("do", "fix the attic", "--json", cwd=root).json()["invocation_id"])
+    for label, run in zip(("Ada", "ADA ", "bob"), runs, strict=True):
+        cli("profile-invocation", "complete", "--invocation-id", run, cwd=root)
+        git(root, "config", "spec-kitty.subject", label)
+        export(cli, root, run, tmp_path / f"{run}.tar")
+    return root, runs
+
+
+def test_a_subjects_key_opens_all_of_its_records_and_its_end_erases_every_copy(
+    cli: Cli, of_subjects: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    root, runs = of_subjects
+    keys, ada = Keys(load(root).git_dir), name_subject("ada")
+    before = {subject: sorted(records) for subject, records in keys.list_subjects().items()}
+    planned = cli("forget", "--subject", "ada", "--json", cwd=root).json()
+    done = cli("forget", "--subject", "ada", "--reason", "asked", "--yes", "--json", cwd=root).json()
+    certificate = json.loads((root / done["certificate"]).read_text())
+    other = make_repository(tmp_path / "other")
+    shutil.copytree(root / ".git" / FOLDER, other / ".git" / FOLDER)
+    os.chmod(other / ".git/kittify", 0o700)
+    for run in runs:
+        assert cli("invocations", "import", str(tmp_path / f"{run}.tar"), cwd=other).code == 0
+
+    assert {ada: sorted(runs[:2]), name_subject("bob"): runs[2:]} == before
+    assert planned["done"] is False and [str(root / f".git/{FOLDER}/{ada}.key")] == certificate["files"]
+    assert {row["invocation_id"] for row in done["records"]} == set(runs[:2])
+    assert [None, None] == [keys.read(run) for run in runs[:2]] and keys.read(runs[2]) is not None
+    assert [True, True, False] == [keys.was_destroyed(run) for run in runs]
+    said = [cli("invocations", "show", run, "--json", cwd=other).json()["request"] for run in runs]
+    assert [None, None, "fix the attic"] == said
+    here = [cli("invocations", "show", run, "--json", cwd=root).json()["request"] for run in runs]
+    assert [None, None, "fix the attic"] == here
+    assert "intact" == verify(root).verdict
+
+
+def test_one_record_is_forgotten_and_the_others_of_its_subject_open(
+    cli: Cli, of_subjects: tuple[Path, list[str]]
+) -> None:
+    root, runs = of_subjects
+    assert cli("forget", "--invocation-id", runs[0], "--yes", cwd=root).code == 0
+
+    assert [False, True, True] == [key_of(root, run) is not None for run in runs]
+
+
+def test_a_hold_keeps_the_key_of_a_subject(cli: Cli, of_subjects: tuple[Path, list[str]]) -> None:
+    """Also where nothing of the held record is left that the erasure would take."""
+    root, runs = of_subjects
+    assert cli("hold", "add", runs[1], "--reason", "a court", cwd=root).code == 0
+    before = read_names(root)
+    refused = cli("forget", "--subject", "ada", "--yes", "--json", cwd=root)
+
+    assert "HELD" == refused.error()["error_code"]
+    assert before == read_names(root)
+
+
+def test_a_subjects_key_that_is_missing_is_a_finding_and_no_copy_leaves(
+    cli: Cli, of_subjects: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    root, runs = of_subjects
+    (root / ".git" / FOLDER / f"{name_subject('ada')}.key").unlink()
+    found = [
+        row for row in cli("doctor", "--json", cwd=root).json()["findings"] if row["code"] == "SEALING_KEY_MISSING"
+    ]
+    refused = cli("invocations", "export", runs[0], "-o", str(tmp_path / "again.tar"), "--json", cwd=root)
+    git(root, "config", "spec-kitty.subject", "ada")
+    new = cli("do", "fix the roof", "--json", cwd=root).json()["invocation_id"]
+    cli("profile-invocation", "complete", "--invocation-id", new, cwd=root)
+    export(cli, root, new, tmp_path / "new.tar")
+
+    assert 1 == len(found) and "2 records" in found[0]["message"]
+    assert "ACCESS_FAILED" == refused.error()["error_code"]
+    with pytest.raises(EnvironmentFault, match="was not wrapped by"):
+        key_of(root, runs[0])
+
+
+def test_a_key_of_another_record_opens_nothing(of_subjects: tuple[Path, list[str]]) -> None:
+    root, runs = of_subjects
+    folder = root / ".git" / FOLDER
+    shutil.copy(folder / f"{runs[2]}.key", folder / f"{runs[0]}.key")
+
+    with pytest.raises(EnvironmentFault, match="was not wrapped by"):
+        key_of(root, runs[0])
+    assert all(key_of(root, run) is not None for run in runs[1:])
+
+
 @pytest.mark.parametrize("form", [("--html", "p.html"), ("--parquet", "tables"), ("--format", "otlp", "-o", "t.json")])
 def test_a_form_in_the_clear_is_refused(cli: Cli, sealed: tuple[Path, str], tmp_path: Path, form: list[str]) -> None:
     root, one = sealed
@@ -181,14 +279,98 @@ def test_a_branch_can_seal_and_cannot_unseal(sealed: tuple[Path, str]) -> None:
     assert load(plain).config.is_sealed
 
 
-@pytest.mark.parametrize("words", ["trail: committed\ncapture: {sealed: per-record}", "capture: {sealed: always}"])
-def test_what_cannot_be_kept_is_refused(cli: Cli, project: Path, words: str) -> None:
+def test_what_cannot_be_kept_is_refused(cli: Cli, project: Path) -> None:
     (project / ".kittify").mkdir(exist_ok=True)
-    (project / layout.CONFIG).write_text(words + "\n")
+    (project / layout.CONFIG).write_text("capture: {sealed: always}\n")
     ran = cli("do", "fix it", "--json")
 
     assert (ran.code, json.loads(ran.err)["error_code"]) == (1, "CONFIG_INVALID")
     assert "capture.sealed" in json.loads(ran.err)["message"]
+
+
+@pytest.fixture
+def committed(tmp_path: Path, cli: Cli) -> tuple[Path, Path, str]:
+    """A clone whose committed trail is sealed, with a record that it committed, and a clone of it with the keys."""
+    root = make_repository(tmp_path / "one")
+    (root / layout.CONFIG).write_text("trail: committed\ncapture: {sealed: per-record}\n")
+    accept(root)
+    run = cli("do", "fix the cellar door", "--json", cwd=root).json()["invocation_id"]
+    assert cli("profile-invocation", "complete", "--invocation-id", run, cwd=root).code == 0
+    share(cli, root, "work")
+    other = tmp_path / "two"
+    git(tmp_path, "clone", "-q", str(root), str(other))
+    git(root, "config", "receive.denyCurrentBranch", "updateInstead")
+    (other / ".git/kittify").mkdir(mode=0o700)
+    shutil.copytree(root / ".git" / FOLDER, other / ".git" / FOLDER)
+    accept(other)
+    return root, other, run
+
+
+def share(cli: Cli, root: Path, message: str) -> None:
+    """Push the trail into the branch, commit it, merge what is upstream, and push."""
+    assert cli("trail", "push", cwd=root).code == 0
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "--allow-empty", "-m", message)
+    if "origin" in git(root, "remote"):
+        git(root, "pull", "-q", "--no-rebase", "--no-edit")
+        git(root, "push", "-q", "origin", "HEAD")
+
+
+def test_a_committed_trail_holds_ciphertext_and_keys_never(cli: Cli, committed: tuple[Path, Path, str]) -> None:
+    root, _, run = committed
+    tracked = git(root, "ls-files").split()
+    content = b"".join((root / name).read_bytes() for name in tracked)
+    again = cli("trail", "push", "--json", cwd=root).json()
+
+    assert [name for name in tracked if "trail" in name and run in name] != []
+    assert not any(word in name for name in tracked for word in (".jsonl", "objects", "annexes", "sealed"))
+    assert b"cellar" not in content and run.encode() in content
+    assert ([], "") == (again["added"], git(root, "status", "--porcelain"))
+
+
+def test_with_the_keys_another_clone_reads_a_committed_trail_and_without_it_says_what_it_lacks(
+    cli: Cli, committed: tuple[Path, Path, str]
+) -> None:
+    _, other, run = committed
+    assert cli("trail", "fetch", "--json", cwd=other).json()["records"] == [run]
+    whole = cli("invocations", "show", run, "--json", cwd=other).json()["request"]
+    again = cli("trail", "fetch", "--json", cwd=other).json()
+    shutil.rmtree(other / layout.EVENTS)
+    shutil.rmtree(other / ".git" / FOLDER)
+    (other / ".git/kittify/taken-in").unlink()
+    assert cli("trail", "fetch", "--json", cwd=other).json()["records"] == [run]
+    report = verify(other)
+
+    assert "fix the cellar door" == whole
+    assert ([], 1, []) == (again["records"], again["present"], again["refused"])
+    assert cli("invocations", "show", run, "--json", cwd=other).json()["request"] is None
+    assert ("intact", True) == (report.verdict, report.erased > 3)
+
+
+def test_erasures_and_holds_travel_in_a_sealed_trail(cli: Cli, committed: tuple[Path, Path, str]) -> None:
+    """What one clone erased, the other carries out; what it holds, the other erases no more."""
+    root, other, run = committed
+    cli("trail", "fetch", cwd=other)
+    held = cli("do", "fix the attic", "--json", cwd=other).json()["invocation_id"]
+    cli("profile-invocation", "complete", "--invocation-id", held, cwd=other)
+    share(cli, other, "the attic")
+    assert cli("hold", "add", held, "--reason", "a court", cwd=other).code == 0
+    assert cli("forget", "--invocation-id", run, "--yes", cwd=root).code == 0
+    share(cli, root, "erased")
+    share(cli, other, "held")
+    refused = []
+    for clone in (root, other):
+        fetched = cli("trail", "fetch", "--json", cwd=clone).json()
+        refused += fetched["refused"]
+        assert cli("forget", "--resume", "--yes", "--json", cwd=clone).json()["left"] == []
+
+    assert [] == refused
+    for clone in (root, other):
+        assert ("intact", set()) == (verify(clone).verdict, codes(verify(clone)) & {"ERASURE_PENDING", "COPIES_DIFFER"})
+        assert cli("invocations", "show", run, "--json", cwd=clone).json()["request"] is None
+        assert not any(b"cellar" in path.read_bytes() for path in (clone / ".kittify").rglob("*") if path.is_file())
+        assert [held] == [row["invocation_id"] for row in cli("hold", "list", "--json", cwd=clone).json()]
+    assert "HELD" == cli("forget", "--invocation-id", held, "--yes", "--json", cwd=other).error()["error_code"]
 
 
 def test_records_in_the_ref_are_ciphertext_and_proven(cli: Cli, sealed: tuple[Path, str], tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from specify_cli.brought import read_brought
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.project.protection import (
     CAPTURE_SIDES,
+    COMMITTED_SEALED,
     DEFAULT_CAPTURE,
     DEFAULTS,
     NO_TRAIL,
@@ -226,7 +227,7 @@ def _resolve_in_force(config: Config, accepted: Protections) -> Config:
                 "redaction", "usable rules together with those accepted before", str(error)
             ) from error
     return config._replace(
-        trail=in_force.trail,
+        trail=_name_trail(in_force.trail, in_force.is_sealed),
         capture={side: in_force.capture.get(side, DEFAULT_CAPTURE) for side in SIDES},
         capture_ceiling=in_force.capture,
         redaction=rules,
@@ -291,13 +292,13 @@ def parse_config(document: object, data: bytes | None) -> Config:
         _require_mapping(top.get("replay"), "replay").get("endpoints"), "replay.endpoints"
     )
     retention = _read_retention(top.get("retention"))
-    is_sealed = _read_sealed(top.get("capture"), trail)
+    is_sealed = _read_sealed(top.get("capture"))
     stated = Protections(
         str(trail), capture, own, allow, str(no_trail), endpoints, retention, is_sealed
     )
     return Config(
         uuid,
-        str(trail),
+        _name_trail(str(trail), is_sealed),
         modes,
         data,
         top,
@@ -344,7 +345,7 @@ def _capture(audit: Mapping[str, object]) -> dict[str, str]:
     return stated
 
 
-def _read_sealed(section: object, trail: object) -> bool:
+def _read_sealed(section: object) -> bool:
     """Return whether what was said leaves encrypted alone (docs/capture.md)."""
     mapping = _require_mapping(section, "capture")
     unknown = sorted(str(key) for key in mapping if key != "sealed")
@@ -352,12 +353,12 @@ def _read_sealed(section: object, trail: object) -> bool:
         raise _invalid(f"capture.{unknown[0]}", "sealed", "an unknown key")
     stated = mapping.get("sealed", "off")
     if stated is not False and stated not in SEALED:  # YAML 1.1 writers mean off
-        raise _invalid("capture.sealed", " or ".join(SEALED), spell(stated))
-    is_sealed = stated == SEALED[1]
-    if is_sealed and trail == "committed":
-        expected = "trail: private or trail: ref beside it, for committed records are in the clear"
-        raise _invalid("capture.sealed", expected, "trail: committed")
-    return is_sealed
+        raise _invalid("capture.sealed", ", ".join(SEALED), spell(stated))
+    return stated in SEALED[1:]
+
+
+def _name_trail(trail: str, is_sealed: bool) -> str:
+    return COMMITTED_SEALED if is_sealed and trail == "committed" else trail
 
 
 def _read_redaction(section: object) -> tuple[frozenset[tuple[str, str]], frozenset[str]]:

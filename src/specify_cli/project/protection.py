@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 AT_MOST = '"at_most":'
 TRAILS = ("private", "committed", "ref")
 NO_TRAIL = ("person", "anyone")
-SEALED = ("off", "per-record")
+PER_SUBJECT = "per-subject"
+# In force where committed records leave encrypted: here they are private.
+COMMITTED_SEALED = "sealed"
+SEALED = ("off", "per-record", PER_SUBJECT)
 DEFAULT_CAPTURE = "summary"
 # A key of the config's `audit` → the sides of an event it rules.
 CAPTURE_SIDES: Mapping[str, tuple[str, ...]] = {

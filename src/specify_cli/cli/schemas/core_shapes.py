@@ -239,7 +239,7 @@ class Initialised(Shape):
     created: bool
     changed: bool
     project_uuid: str | None
-    trail: Literal["private", "committed", "ref"]
+    trail: Literal["private", "committed", "ref", "sealed"]
     config: str
 
 

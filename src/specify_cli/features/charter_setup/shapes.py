@@ -40,7 +40,7 @@ class SetUp(Shape):
     """Printed by setup."""
 
     root: str
-    trail: Literal["private", "committed", "ref"]
+    trail: Literal["private", "committed", "ref", "sealed"]
     config_created: bool
     charter: list[str]
     hooks: list[HooksChange]

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 
 from doctrine.load import ParseCache
-from doctrine.text import say
+from doctrine.text import count, say
 from specify_cli import durable
 from specify_cli.features.forget import erasing
+from specify_cli.libraries.archive.sealing import FOLDER, Keys
 from specify_cli.project.checks import Finding
 from specify_cli.project.config import Project
 
@@ -26,6 +27,18 @@ def check_erasures(project: Project, home: str | None) -> Iterator[Finding]:
             f"an erasure of {journal['at']} was cut short",
             "spec-kitty forget --resume",
         )
+    keys = Keys(project.git_dir)
+    for subject, records in keys.list_subjects().items():
+        if keys.locate(subject) is None:
+            yield Finding(
+                "SEALING_KEY_MISSING",
+                "warning",
+                f"{project.git_dir}/{FOLDER}/{subject}.key",
+                f"without it nobody opens the copies of {count(len(records), 'record')}, of which "
+                "no other leaves",
+                "bring it back from where it was kept; spec-kitty forget --invocation-id ID "
+                "destroys the key of a record",
+            )
     path = f"{erasing.FOLDER}/{erasing.REFUSED}"
     try:
         lines = durable.read_below(project.root, path, _MOST).splitlines()

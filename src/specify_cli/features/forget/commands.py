@@ -24,6 +24,7 @@ from specify_cli.features.forget import erasing, finding
 from specify_cli.features.forget.orders import Order, compose_order, read_orders, read_place
 from specify_cli.features.forget.pending import plan_pending
 from specify_cli.features.forget.targets import SHORTEST, Query
+from specify_cli.libraries.archive.sealing import Keys, name_subject
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.verifying.erasures import find_hold
@@ -73,20 +74,24 @@ def _read_query(project: Project, values: Values) -> Query | None:
         return Query(invocation_id=place.invocation_id, members=member_names)
     if values["path"] is not None:
         return Query(path=str(values["path"]))
-    text = (
-        values["subject"] if values["text_file"] is None else _read_text(str(values["text_file"]))
-    )
-    if len(str(text).encode("utf-8", "surrogatepass")) < SHORTEST:
+    name = values["subject"]
+    if name is None:
+        query = Query(texts=(_read_text(str(values["text_file"])),))
+    else:
+        name, keys = str(name), Keys(project.git_dir)
+        forms = (name, name.lower(), name.upper(), name.title(), name.capitalize())
+        subject = name_subject(name)
+        of_subject = frozenset(keys.list_subjects().get(subject, ()))
+        query = Query(tuple(dict.fromkeys(forms)), None, None, (), of_subject, keys.locate(subject))
+    if len(query.texts[0].encode("utf-8", "surrogatepass")) >= SHORTEST:
+        return query
+    if query.key is None:
         raise CallerError(
             "INVALID_VALUE",
             f"expected a text of at least {SHORTEST} bytes: a shorter one stands everywhere",
             "give more of it",
         )
-    if values["text_file"] is not None:
-        return Query(texts=(str(text),))
-    name = str(text)
-    forms = (name, name.lower(), name.upper(), name.title(), name.capitalize())
-    return Query(texts=tuple(dict.fromkeys(forms)))
+    return query._replace(texts=())
 
 
 def _read_text(path: str) -> str:

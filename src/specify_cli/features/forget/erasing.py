@@ -32,6 +32,7 @@ from specify_cli.features.forget.finding import (
     take_out,
 )
 from specify_cli.features.forget.orders import Order, compose_order
+from specify_cli.libraries.archive.sealing import FOLDER as SEALED
 from specify_cli.libraries.archive.sealing import Keys
 from specify_cli.project.config import Project
 from specify_cli.record import layout
@@ -309,7 +310,10 @@ def _remove_derived(project: Project, journal: Journal) -> None:
         # Copies that left encrypted are erased with their key, wherever they are.
         keys.destroy(record["invocation_id"])
     for path in paths:
-        if path in journal.get("drops", {}):
+        folder, _, name = path.rpartition("/")
+        if folder == f"{project.git_dir}/{SEALED}":
+            keys.destroy(name.removesuffix(".key"))
+        elif path in journal.get("drops", {}):
             _drop_lines(path, frozenset(journal["drops"][path]))
         elif os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path)

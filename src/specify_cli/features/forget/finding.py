@@ -176,7 +176,10 @@ def make_plan(project: Project, query: Query) -> Plan:
             query.needles,
         )
     ]
-    return complete_plan(project, copies, records, objects, query.needles)
+    plan = complete_plan(project, copies, records, objects, query.needles)
+    held = {one for one in query.of_subject if hold_on(project.root, one) is not None}
+    files = plan.files if query.key is None else (*plan.files, query.key)
+    return plan._replace(files=files, held=tuple(sorted({*plan.held, *held})))
 
 
 def complete_plan(

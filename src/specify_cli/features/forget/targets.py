@@ -21,13 +21,15 @@ _PART = 8
 
 
 class Query(NamedTuple):
-    """What is to be forgotten: texts wherever they stand, what is about files, or members of one
-    record."""
+    """What is to be forgotten: texts wherever they stand, what is about files, members of one
+    record; with a subject what the records say whose keys hang on its key, and that key's file."""
 
     texts: tuple[str, ...] = ()
     path: str | None = None
     invocation_id: str | None = None
     members: tuple[str, ...] = ()
+    of_subject: frozenset[str] = frozenset()
+    key: str | None = None
 
     @property
     def needles(self) -> tuple[bytes, ...]:
@@ -64,6 +66,8 @@ def find_members(fields: Mapping[str, object], query: Query, objects: Set[str]) 
         ):
             found.add(name)
     if query.path is not None and _is_about(fields, query.path):
+        found |= list_said(fields)
+    if fields.get("invocation_id") in query.of_subject:
         found |= list_said(fields)
     if query.invocation_id is not None and query.invocation_id == fields.get("invocation_id"):
         found |= set(query.members) & fields.keys() if query.members else list_said(fields)

@@ -218,16 +218,16 @@ def _prove_records(branch: _Branch, origin: Origin) -> Mapping[str, str]:
     }
     ranks = watch.rank_records([name for name in sealed if name not in imported], judged)
     for name in imported.keys() & sealed:
-        if base.policy is not None and _is_logged(branch.top, name, imported[name], base.policy):
+        if base.policy is not None and _is_logged(branch, name, imported[name], base.policy):
             ranks[name] = "logged"
     return proofs | {name: rank.replace("intact", "sealed") for name, rank in ranks.items()}
 
 
-def _is_logged(top: str, invocation_id: str, tip: str | None, policy: Policy) -> bool:
+def _is_logged(branch: _Branch, invocation_id: str, tip: str | None, policy: Policy) -> bool:
     """Return whether an archive of the trail's ref proves that a trusted log holds the record with
     this tip, as it lies here."""
     with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
-        for number, data in enumerate(find_archive(top, invocation_id)):
+        for number, data in enumerate(find_archive(branch.project, branch.top, invocation_id)):
             path = f"{folder}/{number}.tar"
             with open(path, "wb") as file:
                 file.write(data)

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from typing import NamedTuple
 
 from doctrine.git import read_blob
+from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.trail_ref.git_ref import (
+    NAME,
     Fetched,
     fetch_ref,
     list_files,
@@ -30,15 +32,19 @@ from specify_cli.features.witness.log.proofs import collect_proofs
 from specify_cli.libraries.archive.archive import export
 from specify_cli.libraries.archive.unpacking import import_file
 from specify_cli.libraries.work.sources import Source, iter_opened, list_items
+from specify_cli.project.checks import list_names
 from specify_cli.project.config import Project, load_project
+from specify_cli.project.protection import COMMITTED_SEALED
 from specify_cli.project.root import require_worktree
 from specify_cli.record import layout
 from specify_cli.record.seal import seal_at_end
 from specify_cli.storage.checking import annex_files
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import read_row
-from specify_cli.storage.store import FileRecordStore, Place
+from specify_cli.storage.store import FileRecordStore, Place, list_trail_folders
 
+# Below the git directory: the archives of branches that were taken in.
+_TAKEN = "taken-in"
 _WHY = "there is no ref to carry records in"
 # An archive larger than this is not taken in.
 MAX_ARCHIVE = 64 * 1024 * 1024
@@ -65,19 +71,22 @@ class TakenIn(NamedTuple):
 
 
 def push_trail(project: Project, remote: str) -> Pushed:
-    """Add every closed record of this clone to the remote's ref, each as a safe export.
+    """Add every closed record of this clone to the remote's ref, or to the folder that git tracks
+    where `trail: committed` leaves encrypted, each as a safe export.
 
     Raises CallerError TRAIL_NOT_ACCEPTED where `trail: ref` is not in force, EnvironmentFault
     REMOTE_FAILED, StoredDataError TRAIL_REWRITTEN.
     """
-    if project.config.trail != "ref":
+    in_branch = project.config.trail == COMMITTED_SEALED
+    if project.config.trail != "ref" and not in_branch:
         raise CallerError(
             "TRAIL_NOT_ACCEPTED",
-            f"trail is {project.config.trail}: records leave in a git ref only with `trail: ref`",
+            f"trail is {project.config.trail}: records leave in a git ref only with `trail: ref`, "
+            "and sealed in a branch with `trail: committed` and `capture.sealed`",
             "set `trail: ref` in .kittify/config.yaml, then spec-kitty config accept",
         )
     top = require_worktree(project.root, _WHY)
-    known = fetch_ref(top, remote)
+    known = _list_branch(project) if in_branch else fetch_ref(top, remote)
     refuse_rewritten(remote, known)
     new: dict[str, bytes] = {}
     left_out: list[str] = []
@@ -88,18 +97,69 @@ def push_trail(project: Project, remote: str) -> Pushed:
                 new[name] = _compose(project, place.invocation_id)
         except (OSError, InvocationError) as error:
             left_out.append(f"{place.invocation_id}: {error}")
-    state = push_files(top, remote, new, known)
+    if in_branch:
+        _write_files(project, new)
+    state = _list_branch(project) if in_branch else push_files(top, remote, new, known)
     added = sorted({name[8:34] for name in new})
     return Pushed(tuple(added), len(state.files), tuple(left_out))
 
 
+def _list_branch(project: Project) -> Fetched:
+    """Return the archives in the folder that git tracks; each name stands for one content."""
+    names = (
+        f"{folder}/{name}".removeprefix(f"{layout.TRAIL}/")
+        for folder in list_trail_folders(project.root)
+        for name in list_names(project.root, folder)
+    )
+    return Fetched(None, {name: name for name in names if NAME.fullmatch(name)}, (), False)
+
+
+def _fetch_branch(project: Project) -> TakenIn:
+    """Bring in what branches brought; the git directory remembers which archives were taken in."""
+    found, before = _list_branch(project), {name: name for name in _read_taken(project)}
+
+    def read(name: str) -> bytes | None:
+        data = durable.read_below(project.root, f"{layout.TRAIL}/{name}", MAX_ARCHIVE)
+        return data if len(data) <= MAX_ARCHIVE else None
+
+    taken = _take_in(project, found, before, read)
+    failed = {text.partition(":")[0] for text in taken.refused}
+    _note_taken(project, found.files.keys() - failed)
+    return taken
+
+
+def _read_taken(project: Project) -> list[str]:
+    data = durable.read_own(f"{project.git_dir}/kittify", _TAKEN, MAX_ARCHIVE) or b""
+    return data.decode("ascii", "replace").splitlines()
+
+
+def _note_taken(project: Project, names: Iterable[str]) -> None:
+    """Remember archives whose records are here."""
+    text = "".join(f"{name}\n" for name in sorted({*_read_taken(project), *names}))
+    with durable.folder(f"{project.git_dir}/kittify") as fd:
+        durable.replace(fd, _TAKEN, text.encode(), durable.PRIVATE)
+
+
+def _write_files(project: Project, files: Mapping[str, bytes]) -> None:
+    """Write archives where git tracks them, each whole or not at all."""
+    FileRecordStore(project.root).shield_trail()
+    for path, data in files.items():
+        folder, _, name = f"{layout.TRAIL}/{path}".rpartition("/")
+        with durable.folder(project.root, folder, create=True) as fd:
+            durable.create_exclusive(fd, name, data, durable.SHARED)
+    _note_taken(project, files)
+
+
 def fetch_trail(project: Project, remote: str) -> TakenIn:
-    """Bring in every record of the remote's ref that is not here. Raises EnvironmentFault
-    REMOTE_FAILED."""
+    """Bring in every record of the remote's ref, or of the branch, that is not here. Raises
+    EnvironmentFault REMOTE_FAILED."""
+    if project.config.trail == COMMITTED_SEALED:
+        return _fetch_branch(project)
     top = require_worktree(project.root, _WHY)
     seen = read_tip(top)
     found = fetch_ref(top, remote)
-    taken = _take_in(project, top, found)
+    before = {} if seen is None else list_files(top, seen)
+    taken = _take_in(project, found, before, lambda blob: read_blob(top, blob, MAX_ARCHIVE))
     if found.tip is not None and not found.rewritten and not found.lost and found.tip != seen:
         remember(top, found.tip)
     return taken
@@ -129,8 +189,11 @@ def fetch_source(project: Project, sources: list[Source]) -> TakenIn:
     return TakenIn(tuple(records), present, tuple(refused), (), False)
 
 
-def find_archive(top: str, invocation_id: str) -> Iterator[bytes]:
-    """Yield the archives of a record that the ref here holds."""
+def find_archive(project: Project, top: str, invocation_id: str) -> Iterator[bytes]:
+    """Yield the archives of a record that the branch and the ref here hold."""
+    for name in _list_branch(project).files:
+        if name[8:34] == invocation_id:
+            yield durable.read_below(project.root, f"{layout.TRAIL}/{name}", MAX_ARCHIVE)
     tip = read_tip(top)
     for name, blob in sorted(list_files(top, tip).items()) if tip is not None else ():
         data = read_blob(top, blob, MAX_ARCHIVE) if name[8:34] == invocation_id else None
@@ -138,9 +201,12 @@ def find_archive(top: str, invocation_id: str) -> Iterator[bytes]:
             yield data
 
 
-def _take_in(project: Project, top: str, found: Fetched) -> TakenIn:
-    seen = read_tip(top)
-    before = {} if seen is None else list_files(top, seen)
+def _take_in(
+    project: Project,
+    found: Fetched,
+    before: Mapping[str, str],
+    read: Callable[[str], bytes | None],
+) -> TakenIn:
     records: list[str] = []
     refused: list[str] = []
     present = 0
@@ -151,7 +217,7 @@ def _take_in(project: Project, top: str, found: Fetched) -> TakenIn:
             present += 1
             continue
         try:
-            data = read_blob(top, blob, MAX_ARCHIVE)
+            data = read(blob)
             if data is None:
                 refused.append(f"{name}: it is larger than {MAX_ARCHIVE} bytes")
                 continue

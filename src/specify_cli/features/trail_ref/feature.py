@@ -16,7 +16,8 @@ FEATURE = Feature(
         Command(
             ("trail", "push"),
             "commands:push",
-            "Add this clone's closed records, as safe exports, to refs/kittify/trail of a remote.",
+            "Add this clone's closed records, as safe exports, to refs/kittify/trail of a remote, "
+            "or sealed to the branch.",
             (_REMOTE,),
             ("spec-kitty trail push", "spec-kitty trail push --remote upstream"),
             "0 all are there · 1 refused, or some could not go · 2 usage",

@@ -19,13 +19,13 @@ from doctrine.git import read_git, run_git
 from specify_cli.errors import EnvironmentFault, StoredDataError
 
 REF, _INCOMING = "refs/kittify/trail", "refs/kittify/incoming"
-_NAME = re.compile(r"[0-9]{4}-[0-9]{2}/[0-9A-Z]{26}-[0-9a-f]{16}\.tar")
+NAME = re.compile(r"[0-9]{4}-[0-9]{2}/[0-9A-Z]{26}-[0-9a-f]{16}\.tar")
 # How often a push tries again where somebody else was quicker.
 _TRIES = 8
 _WHO = {
-    "GIT_AUTHOR_NAME": "spec-kitty",
+    "GIT_AUTHORNAME": "spec-kitty",
     "GIT_AUTHOR_EMAIL": "spec-kitty@localhost",
-    "GIT_COMMITTER_NAME": "spec-kitty",
+    "GIT_COMMITTERNAME": "spec-kitty",
     "GIT_COMMITTER_EMAIL": "spec-kitty@localhost",
 }
 
@@ -47,7 +47,7 @@ def list_files(top: str, tip: str) -> dict[str, str]:
     for row in os.fsdecode(listed).split("\0"):
         head, _, name = row.partition("\t")
         mode, _, rest = head.partition(" ")
-        if _NAME.fullmatch(name) and mode == "100644":
+        if NAME.fullmatch(name) and mode == "100644":
             files[name] = rest.split(" ")[1]
     return files
 

@@ -24,7 +24,7 @@ from doctrine.load import ParseCache
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.libraries.archive.memory import MemoryObjectStore
-from specify_cli.libraries.archive.sealing import Keys, SealedCopy, seal_copy
+from specify_cli.libraries.archive.sealing import Keys, SealedCopy, open_keys, seal_copy
 from specify_cli.libraries.archive.withholding import (
     CLOSING,
     Search,
@@ -188,6 +188,10 @@ class Leaving:
         self._judged: dict[str, str | None] = {}
 
     @cached_property
+    def _keys(self) -> Keys:
+        return open_keys(self._project)
+
+    @cached_property
     def _policies(self) -> tuple[Policy, ...]:
         """Return the policies of today that a safe export asks beside those of its records."""
         cache = ParseCache(self._project.parse_cache_path)
@@ -247,8 +251,7 @@ class Leaving:
         }
         if self._search is None or not project.config.is_sealed:
             return data, SealedCopy(b"", annexes, frozenset(), {})
-        whole, keys = data.read(0, data.size), Keys(project.git_dir)
-        copy = seal_copy(place, whole, annexes, self.reach, keys)
+        copy = seal_copy(place, data.read(0, data.size), annexes, self.reach, self._keys)
         return Held(reader_of(copy.data), len(copy.data)), copy
 
     def compose_part(self, place: Place) -> Part:

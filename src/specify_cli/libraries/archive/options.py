@@ -23,7 +23,7 @@ def open_export(
     if in_clear and project.config.is_sealed:
         raise CallerError(
             "LEAVES_SEALED",
-            "capture.sealed is per-record: what was said leaves encrypted, and this form would "
+            "capture.sealed is on: what was said leaves encrypted, and this form would "
             "hold it in the clear",
             "spec-kitty invocations export ID --output FILE, or spec-kitty view to read it here",
         )

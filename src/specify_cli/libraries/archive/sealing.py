@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import json
+import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -23,11 +24,13 @@ from hmac import digest as hmac
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from doctrine import os
+from doctrine.git import ask_git
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.installation import advise_install
 from specify_cli.libraries.archive.orders import place_order
 from specify_cli.libraries.words.said import list_said, list_unknown
+from specify_cli.project.protection import PER_SUBJECT
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid
 from specify_cli.record.record import whole_lines
@@ -39,6 +42,7 @@ from specify_cli.storage.reachability import Reach
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
+    from specify_cli.project.config import Project
     from specify_cli.record.findings import NamedObject
     from specify_cli.storage.store import Place
 
@@ -46,6 +50,8 @@ FOLDER = "kittify/sealed"
 RULE = "capture.sealed"
 _WRAPPING = "wrapping.key"
 _KEY_SIZE = 64  # bytes of an AES-256 key for SIV mode (RFC 5297), which needs no nonce
+_WRAPPED_SIZE = _KEY_SIZE + 16
+_SUBJECT, LABEL = "subject-", "spec-kitty.subject"
 _LARGEST = 1 << 30
 _COPY, _KEY = b"spec-kitty sealed copy 1", b"spec-kitty sealing key 1"
 # Beside what was said: digests and scores that a guess could be held against, and the mark that a
@@ -54,32 +60,45 @@ _BESIDE = frozenset(("state_hash", "hits", "result_hash", "export_safe"))
 
 
 class Keys:
-    """The keys of this clone's copies, one a record, each wrapped by one of the clone."""
+    """The keys of this clone's copies, one a record, each wrapped by one of the clone; or by a
+    subject's key, which one of the clone wraps (docs/capture.md).
 
-    def __init__(self, git_dir: str | None) -> None:
-        self._git_dir = git_dir
+    `subject` is the name, as `name_subject` gives it, whose key wraps those that are made.
+    """
 
-    def read(self, invocation_id: str) -> bytes | None:
-        """Return the key of a record's copies; None where this clone has none.
+    def __init__(self, git_dir: str | None, subject: str = "") -> None:
+        self._git_dir, self._subject = git_dir, subject
+
+    def read(self, name: str) -> bytes | None:
+        """Return the key of a record's copies, or of a subject; None where this clone has none, or
+        lacks the one it was wrapped by.
 
         Raises CallerError EXTRA_MISSING, EnvironmentFault ACCESS_FAILED.
         """
-        wrapped, wrapping = self._read(f"{invocation_id}.key"), self._read(_WRAPPING)
-        if wrapped is None or wrapping is None:
+        data = self._read(f"{name}.key")
+        if data is None:
             return None
-        key = _decrypt(wrapping, wrapped, [_KEY, invocation_id.encode()])
+        subject = data[:-_WRAPPED_SIZE].decode("ascii", "replace")
+        outer = self.read(subject) if _is_subject(subject) else self._read(_WRAPPING)
+        if outer is None:
+            return None
+        key = _decrypt(outer, data[-_WRAPPED_SIZE:], [_KEY, name.encode()])
         if key is None:
             raise EnvironmentFault(
                 "ACCESS_FAILED",
-                f"{self._git_dir}/{FOLDER}/{invocation_id}.key was not wrapped by {_WRAPPING} "
+                f"{self._git_dir}/{FOLDER}/{name}.key was not wrapped by {subject or _WRAPPING} "
                 "beside it",
                 "bring both files from the same place",
             )
         return key
 
     def make(self, invocation_id: str) -> bytes:
-        """Return the key of a record's copies, made on first need. Raises as `read` does."""
-        key = self.read(invocation_id)
+        """Return the key of a record's copies, made on first need. Raises as `read` does,
+        EnvironmentFault ACCESS_FAILED too where what it was wrapped by is gone."""
+        return self._make(invocation_id, self._subject)
+
+    def _make(self, name: str, subject: str) -> bytes:
+        key = self.read(name)
         if key is not None:
             return key
         if self._git_dir is None:
@@ -88,31 +107,55 @@ class Keys:
                 "keys of copies lie in the git directory, and this project has none",
                 "git init",
             )
+        if self._read(f"{name}.key") is not None:
+            raise EnvironmentFault(
+                "ACCESS_FAILED",
+                f"{self._git_dir}/{FOLDER}/{name}.key is here, and the key that opens it is not",
+                "spec-kitty doctor",
+            )
         os.makedirs(f"{self._git_dir}/kittify", mode=0o700, exist_ok=True)
         with durable.folder(self._git_dir, FOLDER, create=True) as fd:
-            wrapping = self._read(_WRAPPING) or _create(fd, _WRAPPING, os.urandom(_KEY_SIZE))
-            if wrapping is not None:
-                drawn = os.urandom(_KEY_SIZE)
-                wrapped = _cipher(wrapping).encrypt(drawn, [_KEY, invocation_id.encode()])
-                _create(fd, f"{invocation_id}.key", wrapped)
+            outer = self._make(subject, "") if subject else self._read(_WRAPPING)
+            outer = outer or _create(fd, _WRAPPING, os.urandom(_KEY_SIZE))
+            if outer is not None:
+                wrapped = _cipher(outer).encrypt(os.urandom(_KEY_SIZE), [_KEY, name.encode()])
+                _create(fd, f"{name}.key", subject.encode() + wrapped)
         # Another process may have been first.
-        return self.make(invocation_id)
+        return self._make(name, subject)
 
-    def destroy(self, invocation_id: str) -> bool:
-        """Destroy the key of a record's copies, so that nobody opens them again; return whether
-        there was one. A later copy has another key."""
-        name = f"{invocation_id}.key"
-        if self._git_dir is None or self._read(name) is None:
+    def list_subjects(self) -> dict[str, list[str]]:
+        """Return the records whose keys a subject's key wraps, by the name of each."""
+        found: dict[str, list[str]] = {}
+        folder = f"{self._git_dir}/{FOLDER}"
+        for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            data = self._read(file) if file.endswith(".key") else None
+            subject = (data or b"")[:-_WRAPPED_SIZE].decode("ascii", "replace")
+            if _is_subject(subject):
+                found.setdefault(subject, []).append(file.removesuffix(".key"))
+        return found
+
+    def locate(self, name: str) -> str | None:
+        """Return the file of a key that is here."""
+        path = f"{self._git_dir}/{FOLDER}/{name}.key"
+        return path if os.path.isfile(path) else None
+
+    def destroy(self, name: str) -> bool:
+        """Destroy the key of a record's copies, or of a subject with those that it wraps, so that
+        nobody opens them again; return whether it was there. A later copy has another key."""
+        for one in self.list_subjects().get(name, ()):
+            self.destroy(one)
+        file = f"{name}.key"
+        if self._git_dir is None or self._read(file) is None:
             return False
         with durable.folder(self._git_dir, FOLDER) as fd:
-            _create(fd, f"{invocation_id}.gone", b"")
-            file = durable.open_regular(fd, name, os.O_RDWR, name)
+            _create(fd, f"{name}.gone", b"")
+            opened = durable.open_regular(fd, file, os.O_RDWR, file)
             try:
-                os.pwrite(file, bytes(os.fstat(file).st_size), 0)
-                durable.sync_data(file)
+                os.pwrite(opened, bytes(os.fstat(opened).st_size), 0)
+                durable.sync_data(opened)
             finally:
-                os.close(file)
-            os.unlink(name, dir_fd=fd)
+                os.close(opened)
+            os.unlink(file, dir_fd=fd)
             os.fsync(fd)
         return True
 
@@ -133,6 +176,36 @@ def _create(folder: int, name: str, data: bytes) -> bytes | None:
     except FileExistsError:
         return None
     return data
+
+
+def open_keys(project: Project) -> Keys:
+    """Return the keys of a project's copies, new ones under whom this clone's records are about.
+
+    With `per-subject` that is the label in git's settings, else the address of who works here.
+    Raises CallerError INVALID_VALUE where neither is there.
+    """
+    capture = project.config.document.get("capture")
+    if not isinstance(capture, dict) or capture.get("sealed") != PER_SUBJECT:
+        return Keys(project.git_dir)
+    for setting in (LABEL, "user.email"):
+        label = ask_git(project.root, "config", setting)
+        if label and label.strip():
+            return Keys(project.git_dir, name_subject(label))
+    raise CallerError(
+        "INVALID_VALUE",
+        f"capture.sealed is {PER_SUBJECT}, and git names no subject",
+        f"git config {LABEL} NAME",
+    )
+
+
+def name_subject(label: str) -> str:
+    """Return the name of a subject's key, which says the label to nobody who cannot guess it."""
+    text = unicodedata.normalize("NFC", label).strip().casefold()
+    return _SUBJECT + sha256(_KEY + text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _is_subject(name: str) -> bool:
+    return name.startswith(_SUBJECT)
 
 
 def name_key(key: bytes) -> str:

@@ -10,6 +10,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import zip_longest
 from typing import Any, BinaryIO, NamedTuple
 
@@ -36,9 +37,12 @@ from specify_cli.record.findings import ERROR, Finding, RecordReport, finding
 from specify_cli.record.record import (
     ULID_PATTERN,
     is_stand_in,
+    whole_lines,
 )
-from specify_cli.record.seal import open_line
-from specify_cli.storage.checking import verify_lines, verify_place
+from specify_cli.record.seal import open_line, seal_at_end
+from specify_cli.record.verifying.erasures import read_rows
+from specify_cli.record.verifying.named_objects import named_objects
+from specify_cli.storage.checking import annex_files, verify_lines, verify_place
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import prepare
@@ -457,31 +461,35 @@ def import_file(project: Project, path: str) -> Imported:
 
 
 def _write_contents(project: Project, contents: Contents) -> Imported:
-    def member(name: str) -> bytes:
-        with open(f"{contents.project.root}/{name}", "rb") as file:
-            return file.read()
-
+    member = partial(_read_member, contents)
     index = Index(project.root)
     fresh: list[str] = []
     present: list[str] = []
     annexes = [name for name in contents.names if _ANNEX.fullmatch(name)]
     objects = [name for name in contents.names if _OBJECT.fullmatch(name)]
-    for name in annexes:
-        _require_same_or_absent(project.root, name, member(name))
+    annexes = [name for name in annexes if not _is_here(project.root, name, member(name))]
     for file, row in contents.records.items():
         here = list(filter(None, map(index.place, index.lookup(row["invocation_id"]))))
         if not here:
             fresh.append(file)
             continue
         held = f"{contents.project.root}/{layout.IMPORTED}/{file}"
-        if not all(_is_same(FileRecordStore(project.root).hold(place), held) for place in here):
+        held_here = [FileRecordStore(project.root).hold(place) for place in here]
+        if all(_is_same(one, held) for one in held_here):
+            present.append(row["invocation_id"])
+            continue
+        sent = _list_seals(FileRecordStore(contents.project.root).hold(_place_of(file)))
+        if len(contents.records) > 1 or any(_list_seals(one) != sent for one in held_here):
             raise StoredDataError(
                 "COPIES_DIFFER",
                 f"{here[0].path} is here already and differs from the one in {contents.path}; "
                 "nothing was imported",
                 f"spec-kitty invocations verify {row['invocation_id']}",
             )
+        # It is the same record, of which other values were erased: what was ordered is taken in.
         present.append(row["invocation_id"])
+        annexes = _choose_annexes(contents, annexes)
+        objects = _list_named(contents, annexes)
     # 2. Objects first, then annexes, then records: a record that is there leads to all it names.
     store = FileRecordStore(project.root, project.config.trail)
     prepare(store)
@@ -490,9 +498,8 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
     object_store.put_each(map(member, objects))
     store.hide_folder(layout.IMPORTED)
     for name in annexes:
-        if not os.path.lexists(f"{project.root}/{name}"):
-            store.hide_annexes(name.split("/")[-2])
-            _write(project.root, name, member(name))
+        store.hide_annexes(name.split("/")[-2])
+        _write(project.root, name, member(name))
     for file in sorted(fresh):
         with open(f"{contents.project.root}/{layout.IMPORTED}/{file}", "rb") as data:
             _write(project.root, f"{layout.IMPORTED}/{file}", iter(lambda: data.read(PIECE), b""))
@@ -510,12 +517,46 @@ def _is_same(held: HeldFile, path: str) -> bool:
         return same and held.measure() == file.tell()
 
 
-def _require_same_or_absent(root: str, name: str, data: bytes) -> None:
-    try:
-        if durable.read_below(root, name) == data:
-            return
-    except FileNotFoundError:
-        return
+def _list_seals(held: HeldFile) -> list[str | None]:
+    return [seal_at_end(raw) for raw in whole_lines(held)]
+
+
+def _place_of(file: str) -> Place:
+    return Place(layout.IMPORTED, file, file[-32:-6], None)
+
+
+def _choose_annexes(contents: Contents, names: Sequence[str]) -> list[str]:
+    """Return the annexes to take in of a record that lies here in another state: those that vouch
+    for the lines of the copy alone stay out."""
+    lines = {name: open_line(_read_member(contents, name)[:-1]) for name in names}
+    seals = {line.seal for line in lines.values()}
+    return [
+        name
+        for name, line in lines.items()
+        if "sealed" not in (line.fields or {})
+        or any(row.seal in seals for row in read_rows(line.fields or {}) or ())
+    ]
+
+
+def _list_named(contents: Contents, names: Sequence[str]) -> list[str]:
+    """Return the paths of the objects that annexes of an export lead to."""
+    fields = (open_line(_read_member(contents, name)[:-1]).fields or {} for name in names)
+    named = [item for one in fields for item in named_objects(one, None, 0)]
+    reach = Reach(FileObjectStore(contents.project.root))
+    return [layout.object_path(item.digest) for item in reach.of(named) if item.code is None]
+
+
+def _read_member(contents: Contents, name: str) -> bytes:
+    with open(f"{contents.project.root}/{name}", "rb") as file:
+        return file.read()
+
+
+def _is_here(root: str, name: str, data: bytes) -> bool:
+    """Return whether an annex is here, maybe with other values erased. Raises StoredDataError
+    COPIES_DIFFER."""
+    here = dict(annex_files(root, name.split("/")[-2])).get(name)
+    if here is None or (isinstance(here, bytes) and seal_at_end(here) == seal_at_end(data)):
+        return here is not None
     raise StoredDataError(
         "COPIES_DIFFER",
         f"{name} is here already and differs; nothing was imported",

@@ -107,10 +107,13 @@ def judge_erasures(
             if line is None and holds is not None and not holds(row.seal):
                 what = f"it erases a line, seq {row.seq}, that the record does not hold"
                 findings.append(finding("ANNEX_MISMATCH", file, None, 0, what))
-            elif line is None or (line.digest and not set(row.members) <= set(line.members)):
+            elif "sealed" not in fields and (
+                line is None or (line.digest and not set(row.members) <= set(line.members))
+            ):
                 what = f"{', '.join(row.members)}, says {file}"
                 findings.append(finding("ERASURE_PENDING", report.file, row.seq, 0, what))
-        values = sum(len(row.members) for row in rows) + len(named)
+        shown = [row for row in rows if row.seal in by_seal or "sealed" not in fields]
+        values = sum(len(row.members) for row in shown) + len(named)
         if values:
             why = f"{count(values, 'value')}, {_say_order(fields)}"
             findings.append(finding("ERASED", file, None, 0, why))
