@@ -17,6 +17,8 @@ from specify_cli.features.cold.packing import pack_months, survey, unpack_month
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
+from specify_cli.storage.index import Index
+from specify_cli.storage.store import FileRecordStore
 from support import CHARTER, Cli, accept, git, valid
 
 DAY = 86_400_000_000_000
@@ -260,6 +262,41 @@ def test_what_is_held_in_an_archive_is_erased_by_nothing(
     held = b"".join(archive.get(table, key) for table in ("record", "object") for key in archive.list_keys(table))
     assert b"cellar door" not in held and annexed[0].encode() in held
     assert "intact" == cli("invocations", "verify", "--all", "--json").json()["verdict"]
+
+
+def test_a_hold_stands_against_every_command_that_deletes(months: Path, home: Path, cli: Cli) -> None:
+    """Loose, packed, and taken out again: each record reads as before, with every object."""
+    rules = "retention:\n  - {name: short, keep: record, at_most: 0}\nretention_on_sweep: true\n"
+    (months / ".kittify/config.yaml").write_text(f"audit:\n  capture_tool_io: full\n{rules}")
+    accept(months)
+    run = import_session(months, home, cli)
+    rows = cli("invocations", "list", "--limit", "100", "--json").json()
+    assert 0 == cli("hold", "add", *(row["invocation_id"] for row in rows), "--reason", "a court").code
+
+    def read_all() -> list[bytes]:
+        places = sorted(Index(str(months)).places(), key=lambda place: place.invocation_id)
+        return [FileRecordStore(str(months)).read(place) for place in places]
+
+    before = read_all()
+    for words in (
+        ("forget", "--invocation-id", run, "--yes"),
+        ("forget", "--subject", "cellar door", "--yes"),
+        ("cold", "pack"),
+        ("forget", "--path", "*", "--yes"),
+        ("retention", "run", "--idle", "--yes"),
+        ("doctor", "--sweep"),
+        ("forget", "--resume", "--yes"),
+        ("cold", "unpack", "2026-09"),
+        ("retention", "run", "--idle", "--yes"),
+        ("doctor", "--sweep"),
+        ("setup", "--undo", "--yes"),
+        ("invocations", "reindex"),
+    ):
+        ran = cli(*words)
+        told = cli("invocations", "verify", "--all", "--json").json()
+
+        assert before == read_all(), (words, ran.out, ran.err)
+        assert ("intact", 0) == (told["verdict"], told["erased"]), words
 
 
 def test_annexes_of_later_lie_loose_until_the_next_run(months: Path, home: Path, cli: Cli, annexed: list[str]) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from specify_cli.cli import shell
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.record.seal import erase_members, open_line
-from support import accept, git, run_main
+from support import Ran, accept, git, run_main
 from trails import RECORDS, codes, make_repository, verify
 
 NAME = "wombat-4711-secret"
@@ -29,6 +30,10 @@ def begin(root: Path) -> str:
 
 def record(root: Path, invocation_id: str, event: str, **payload: object) -> None:
     ProfileInvocationExecutor(root).record(invocation_id, [(event, payload)])
+
+
+def run(*argv: str, cwd: Path) -> Ran:
+    return run_main(list(argv), cwd=cwd, home=cwd.parent / "home")
 
 
 def forget(root: Path) -> tuple[int, list[str]]:
@@ -95,6 +100,40 @@ def test_a_record_of_another_worktree_verifies_there(site: Path) -> None:
     assert forget(site) == (0, [])
     record(other, one, "error", error_code="E2", message="goes on")
     assert codes(verify(other)) == set()
+
+
+def test_a_hold_of_another_worktree_counts_here(site: Path) -> None:
+    """Its annex lies there alone, and so does the one that releases it."""
+    git(site, "add", "-A")
+    git(site, "commit", "-qm", "work")
+    other = site.parent / "other"
+    git(site, "worktree", "add", "-q", str(other))
+    one = begin(other)
+    record(other, one, "tool_call", call_id="c", tool="Bash", args={"to": NAME})
+    assert run("hold", "add", one, "--reason", "case 1", cwd=other).code == 0
+    before = file_of(other, one).read_bytes()
+    refused = run("forget", "--subject", NAME, "--yes", "--json", cwd=site)
+    listed = run("hold", "list", "--json", cwd=site).json()
+
+    assert ("HELD", [one]) == (refused.error()["error_code"], [row["invocation_id"] for row in listed])
+    assert before == file_of(other, one).read_bytes()
+    assert run("hold", "release", one, "--reason", "closed", cwd=other).code == 0
+    assert run("forget", "--subject", NAME, "--yes", cwd=site).code == 0
+
+
+def test_a_hold_that_comes_while_a_person_is_asked_counts(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = begin(site)
+    record(site, one, "tool_call", call_id="c", tool="Bash", args={"to": NAME})
+
+    def hold_and_agree(*_: object, **__: object) -> bool:
+        assert run("hold", "add", one, "--reason", "case 1", cwd=site).code == 0
+        return True
+
+    monkeypatch.setattr(shell, "asks_yes", hold_and_agree)
+    refused = run("forget", "--subject", NAME, "--json", cwd=site)
+
+    assert "HELD" == refused.error()["error_code"]
+    assert NAME.encode() in file_of(site, one).read_bytes()
 
 
 def annexed(root: Path, path: Path) -> tuple[str, Path]:

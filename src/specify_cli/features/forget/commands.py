@@ -21,7 +21,13 @@ from specify_cli.cli.terminal.person import require_person
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
 from specify_cli.features.forget import erasing, finding
-from specify_cli.features.forget.orders import Order, compose_order, read_orders, read_place
+from specify_cli.features.forget.orders import (
+    Order,
+    compose_order,
+    find_holds,
+    read_orders,
+    read_place,
+)
 from specify_cli.features.forget.pending import plan_pending
 from specify_cli.features.forget.targets import SHORTEST, Query
 from specify_cli.libraries.archive.sealing import Keys, name_subject
@@ -142,6 +148,12 @@ def show_and_erase(
     }
     if not as_json:
         write_lines(_render_plan(plan))
+    wanted = bool(plan.records or plan.objects or plan.files)
+    is_meant = bool(plan.held) or not wanted or bool(values["yes"])
+    is_meant = is_meant or shell.asks_yes("Erase this for good?", as_json=as_json)
+    # While a person was asked, another can have held it.
+    ids = [one.invocation_id for one in plan.records]
+    plan = plan._replace(held=plan.held or tuple(find_holds(finding.list_roots(project), ids)))
     if plan.held:
         erasing.note_refusal(project, plan.held, order, read_clock(time.time_ns))
         raise CallerError(
@@ -149,8 +161,7 @@ def show_and_erase(
             f"nothing was erased: {', '.join(plan.held)} is held",
             "spec-kitty hold list; a person can release it: spec-kitty hold release ID",
         )
-    wanted = bool(plan.records or plan.objects or plan.files)
-    if wanted and not (values["yes"] or shell.asks_yes("Erase this for good?", as_json=as_json)):
+    if not is_meant:
         if as_json:
             write_json(result)
         else:
@@ -211,8 +222,9 @@ def _order_each(values: Values, event: str) -> int:
         raise CallerError("USAGE", "--reason is missing", 'spec-kitty hold add ID --reason "…"')
     index, records = Index(project.root), FileRecordStore(project.root, project.config.trail)
     rows: list[dict[str, object]] = []
+    roots = finding.list_roots(project)
     for place in _list_places(project, index, values):
-        hold = find_hold(list(read_orders(project.root, place.invocation_id)))
+        hold = find_hold(read_orders(roots, place.invocation_id))
         if (hold is None) == (event == "released"):
             continue
         content: dict[str, object] = {"event": event}
@@ -258,7 +270,7 @@ def list_holds(values: Values) -> int:
     project = shell.read_project()
     rows: list[dict[str, object]] = []
     for invocation_id in sorted(finding.list_copies(project)):
-        orders = list(read_orders(project.root, invocation_id))
+        orders = read_orders(finding.list_roots(project), invocation_id)
         over = {one.get("hold") for one in orders if one.get("event") == "released"}
         rows += [
             _describe_hold(

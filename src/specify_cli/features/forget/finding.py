@@ -14,7 +14,7 @@ from typing import NamedTuple
 from doctrine import os
 from specify_cli.errors import CallerError
 from specify_cli.features.cold.packing import find_months, unpack_month
-from specify_cli.features.forget.orders import hold_on
+from specify_cli.features.forget.orders import find_holds
 from specify_cli.features.forget.targets import Query, find_members, holds_any
 from specify_cli.project.config import Project
 from specify_cli.record import layout
@@ -177,7 +177,7 @@ def make_plan(project: Project, query: Query) -> Plan:
         )
     ]
     plan = complete_plan(project, copies, records, objects, query.needles)
-    held = {one for one in query.of_subject if hold_on(project.root, one) is not None}
+    held = find_holds(list_roots(project), query.of_subject)
     files = plan.files if query.key is None else (*plan.files, query.key)
     return plan._replace(files=files, held=tuple(sorted({*plan.held, *held})))
 
@@ -203,7 +203,7 @@ def complete_plan(
         plan._replace(objects=tuple(name for name in plan.objects if name in going))
         for plan in records
     ]
-    held = [one for one in copies if hold_on(project.root, one) is not None]
+    held = find_holds(list_roots(project), copies)
     kept_for_holds = {
         item.digest
         for one in held

@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from specify_cli.errors import CallerError
@@ -18,7 +19,7 @@ from specify_cli.project.config import Project
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.seal import open_line, seal_line
 from specify_cli.record.verifying.erasures import find_hold
-from specify_cli.storage.checking import annex_files
+from specify_cli.storage.checking import annex_files, list_annexed
 from specify_cli.storage.store import FileRecordStore, Place
 
 
@@ -59,18 +60,24 @@ def compose_order(
     return seal_line(fields)
 
 
-def read_orders(root: str, invocation_id: str) -> Iterator[dict[str, object]]:
-    """Yield what was ordered of a record, each with its seal."""
-    for _, data in annex_files(root, invocation_id):
+def read_orders(roots: Iterable[str], invocation_id: str) -> list[dict[str, object]]:
+    """Return what was ordered of a record in any of these places, each with its seal, once."""
+    found: dict[object, dict[str, object]] = {}
+    for _, data in chain.from_iterable(annex_files(root, invocation_id) for root in roots):
         if isinstance(data, bytes) and b'"ordered_by":' in data:
             line = open_line(data.rstrip(b"\n"))
             if not line.problems and line.fields is not None:
-                yield {**line.fields, "~": line.seal}
+                found[line.seal] = {**line.fields, "~": line.seal}
+    return list(found.values())
 
 
-def hold_on(root: str, invocation_id: str) -> Mapping[str, object] | None:
-    """Return a hold that is in force on a record; None where none is."""
-    return find_hold(list(read_orders(root, invocation_id)))
+def find_holds(roots: Iterable[str], ids: Iterable[str]) -> dict[str, Mapping[str, object]]:
+    """Return the hold that is in force on each of these records, of those that are held in any of
+    these places."""
+    roots = list(roots)
+    annexed = set(ids).intersection(*[set().union(*map(list_annexed, roots))])
+    holds = {one: find_hold(read_orders(roots, one)) for one in sorted(annexed)}
+    return {one: hold for one, hold in holds.items() if hold is not None}
 
 
 def read_place(project: Project, place: Place) -> bytes:

@@ -22,7 +22,7 @@ def plan_pending(project: Project) -> Plan:
     chosen = {}
     objects: set[str] = set()
     for invocation_id, files in copies.items():
-        orders = [o for o in read_orders(project.root, invocation_id) if o["event"] == "erased"]
+        orders = [o for o in read_orders([project.root], invocation_id) if o["event"] == "erased"]
         if not orders or not _is_due(project, [copy.place for copy in files]):
             continue
         members: dict[tuple[object, object], set[str]] = {}

@@ -14,8 +14,8 @@ from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
 from specify_cli.features.forget import erasing
 from specify_cli.features.forget.commands import show_and_erase
-from specify_cli.features.forget.finding import Copy
-from specify_cli.features.forget.orders import hold_on
+from specify_cli.features.forget.finding import Copy, list_roots
+from specify_cli.features.forget.orders import find_holds
 from specify_cli.features.retention.checks import name_order
 from specify_cli.features.retention.due import (
     Row,
@@ -57,7 +57,7 @@ def show_status(values: Values) -> int:
     value: dict[str, object] = {
         "records": len(found.copies),
         "open": len(found.copies) - len(found.facts),
-        "held": sum(hold_on(project.root, one) is not None for one in found.copies),
+        "held": len(find_holds(list_roots(project), found.copies)),
         "record_bytes": _measure_records(found),
         "objects": len(objects),
         "object_bytes": measure_objects(project, objects),
@@ -232,11 +232,11 @@ def _gather(project: Project) -> ProjectFacts:
     judged = verify_trail(project)
     dates = sorted(map(millis_of, found.copies))
     events: dict[str, int] = {"erased": 0, "exported": 0}
-    holds = []
+    holds = [
+        f"{one} is held by {hold.get('ordered_by')}: {hold.get('reason')}"
+        for one, hold in find_holds(list_roots(project), found.copies).items()
+    ]
     for one in found.copies:
-        hold = hold_on(project.root, one)
-        if hold is not None:
-            holds.append(f"{one} is held by {hold.get('ordered_by')}: {hold.get('reason')}")
         for _, data in annex_files(project.root, one):
             for event in events:
                 said = b'"event":"%b"' % event.encode()
