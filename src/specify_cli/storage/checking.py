@@ -26,6 +26,7 @@ from specify_cli.record.record import (
 from specify_cli.record.seal import MAX_LINE, open_line
 from specify_cli.record.verify import verify_record
 from specify_cli.record.verifying.annexes import add_annexes, verify_annex
+from specify_cli.storage.cold import find_month, open_each, read_annexes
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach
@@ -114,7 +115,7 @@ def annex_files(root: str, invocation_id: str) -> Iterator[tuple[str, bytes | In
     folder = layout.annex_folder(invocation_id)
     names, packed = _list_folder(root, folder), dict[str, bytes]()
     try:
-        packed = _read_packed(root, invocation_id)
+        packed = read_annexes(root, invocation_id)
     except InvocationError as error:
         yield layout.cold_folder(invocation_id), error
     for name in sorted({*names, *packed}):
@@ -123,19 +124,11 @@ def annex_files(root: str, invocation_id: str) -> Iterator[tuple[str, bytes | In
             yield path, durable.read_below(root, path, MAX_LINE)
         except FileNotFoundError:
             # It may have been packed since its folder was listed.
-            packed = packed if name in packed else _read_packed(root, invocation_id)
+            packed = packed if name in packed else read_annexes(root, invocation_id)
             if name in packed:
                 yield path, packed[name]
         except InvocationError as error:
             yield path, error
-
-
-def _read_packed(root: str, invocation_id: str) -> dict[str, bytes]:
-    if not os.path.lexists(f"{root}/{layout.COLD}"):
-        return {}
-    from specify_cli.storage.cold import read_annexes  # for old months alone
-
-    return read_annexes(root, invocation_id)
 
 
 def list_annexed(root: str) -> dict[str, int]:
@@ -144,11 +137,11 @@ def list_annexed(root: str) -> dict[str, int]:
 
     Raises StoredDataError, EnvironmentFault EXTRA_MISSING.
     """
-    found: dict[str, int] = {}
-    if os.path.lexists(f"{root}/{layout.COLD}"):
-        from specify_cli.storage import cold  # for old months alone
-
-        found = cold.list_annexed(root)
+    found = {
+        invocation_id: os.stat(archive.path).st_mtime_ns
+        for archive in open_each(root)
+        for invocation_id in archive.list_annexed()
+    }
     for name in _list_folder(root, layout.ANNEXES):
         state = os.stat(f"{root}/{layout.ANNEXES}/{name}", follow_symlinks=False)
         found[name] = max(found.get(name, 0), state.st_mtime_ns)
@@ -179,14 +172,11 @@ def differing_copies(root: str, place: Place) -> Iterator[str]:
     ]
     twins = [place._replace(folder=folder) for folder in folders]
     twins = [twin for twin in twins if os.path.lexists(f"{root}/{twin.path}")]
-    if twins and os.path.lexists(f"{root}/{layout.COLD}"):
-        from specify_cli.storage.cold import find_month  # for old months alone
-
-        try:
-            packed = find_month(root, place.name, place.invocation_id)
-        except InvocationError:
-            packed = layout.cold_folder(place.invocation_id)
-        twins += [] if packed is None else [place._replace(folder=packed)]
+    try:
+        packed = find_month(root, place.name, place.invocation_id) if twins else None
+    except InvocationError:
+        packed = layout.cold_folder(place.invocation_id)
+    twins += [] if packed is None else [place._replace(folder=packed)]
     for twin in twins:
         if twin != place:
             try:

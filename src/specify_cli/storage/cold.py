@@ -290,24 +290,8 @@ def read_annexes(root: str, invocation_id: str) -> dict[str, bytes]:
     return split_annexes(data or b"")
 
 
-def list_annexed(root: str) -> dict[str, int]:
-    """Return the invocations whose annexes lie in archives, each with when its archive was made, in
-    nanoseconds. Raises as `open_month` does."""
-    return {
-        invocation_id: os.stat(archive.path).st_mtime_ns
-        for archive in _open_each(root)
-        for invocation_id in archive.list_annexed()
-    }
-
-
-def list_records(root: str) -> Iterator[tuple[str, str]]:
-    """Yield every record in archives, as `Archive.list_records` does. Raises as `open_month`
-    does."""
-    for archive in _open_each(root):
-        yield from archive.list_records()
-
-
-def _open_each(root: str) -> Iterator[Archive]:
+def open_each(root: str) -> Iterator[Archive]:
+    """Yield the archive of each month, oldest first. Raises as `open_month` does."""
     archives = (open_month(root, month) for month in list_months(root))
     return (archive for archive in archives if archive is not None)
 
@@ -336,7 +320,7 @@ def find_object(root: str, digest: str) -> bytes | None:
     Archives are opened one after another, since an object is not bound to a month. Raises as
     `open_month` does.
     """
-    for archive in reversed(list(_open_each(root))):
+    for archive in reversed(list(open_each(root))):
         data = archive.read("object", digest)
         if data is not None:
             return data

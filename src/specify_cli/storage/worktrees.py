@@ -59,13 +59,11 @@ def _find_homes(root: str) -> tuple[str, str | None] | None:
     return homes, f"{homes}/{os.path.basename(own)}" if linked else None
 
 
-def is_linked(root: str) -> bool:
-    """Return whether a project lies in a linked worktree, which can be removed.
-
-    False outside git, and in the main worktree.
-    """
-    homes = _find_homes(root)
-    return homes is not None and homes[1] is not None
+def find_homes(root: str) -> list[str]:
+    """Return the folders of second names of this project's worktrees, as whole paths."""
+    base = (_find_homes(root) or ("", None))[0]
+    names = sorted(os.listdir(base)) if os.path.isdir(base) else ()
+    return [f"{base}/{name}" for name in names]
 
 
 def find_sibling_roots(root: str) -> list[str]:
@@ -74,15 +72,11 @@ def find_sibling_roots(root: str) -> list[str]:
 
     They are whole paths; this worktree's own are not among them.
     """
-    homes = _find_homes(root)
-    if homes is None:
+    homes, top = _find_homes(root), find_worktree(root)
+    if homes is None or top is None:
         return []
-    roots = [
-        f"{homes[0]}/{name}"
-        for name in (sorted(os.listdir(homes[0])) if os.path.isdir(homes[0]) else ())
-    ]
-    shared, top = shared_directory(homes[0]), find_worktree(root)
-    if top is not None and os.path.basename(shared) == ".git":
+    roots, shared = find_homes(root), shared_directory(homes[0])
+    if os.path.basename(shared) == ".git":
         main = os.path.normpath(os.path.join(os.path.dirname(shared), os.path.relpath(root, top)))
         roots.append(main)
     own = {os.path.realpath(path) for path in (root, homes[1] or root)}

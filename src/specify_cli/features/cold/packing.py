@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 from doctrine import os
@@ -38,12 +38,12 @@ from specify_cli.storage.cold import (
     TABLES,
     Archive,
     join_annexes,
-    list_annexed,
     list_months,
     make_key,
     make_unpacker,
     name_annexes,
     name_record,
+    open_each,
     open_month,
     split_annexes,
 )
@@ -394,7 +394,7 @@ def _remove_files(root: str, paths: Iterable[str], archive: Archive) -> None:
 
 def _remove_folders(root: str) -> None:
     """Remove the folders of annexes that are in archives now; whoever adds one makes it anew."""
-    packed = list_annexed(root)
+    packed = set(chain.from_iterable(archive.list_annexed() for archive in open_each(root)))
     for one in list_names(root, layout.ANNEXES):
         names, path = list_names(root, f"{layout.ANNEXES}/{one}"), f"{root}/{layout.ANNEXES}/{one}"
         if one in packed and names in ([], [".gitignore"]) and not os.path.islink(path):
@@ -427,13 +427,13 @@ def unpack_month(project: Project, month: str) -> int:
 
 def find_months(root: str, ids: Iterable[str], digests: Iterable[str]) -> list[str]:
     """Return the months whose archives hold one of these records, its annexes, or an object."""
-    sought, objects, found = set(ids), set(digests), []
-    for month in list_months(root):
-        archive = open_month(root, month)
-        if archive is not None and not (
+    sought, objects = set(ids), set(digests)
+    return [
+        archive.path[-len("2026-10.cold") : -len(ENDING)]
+        for archive in open_each(root)
+        if not (
             sought.isdisjoint(name[-32:-6] for _, name in archive.list_records())
             and sought.isdisjoint(archive.list_annexed())
             and objects.isdisjoint(archive.list_keys("object"))
-        ):
-            found.append(month)
-    return found
+        )
+    ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from hashlib import sha256
+from itertools import chain
 from typing import NamedTuple
 
 from doctrine import os
@@ -24,11 +25,11 @@ from specify_cli.record.record import lines_in_force, split_lines
 from specify_cli.record.seal import erased_members, open_line
 from specify_cli.record.verifying.named_objects import named_objects
 from specify_cli.storage.checking import annex_files, verify_file
-from specify_cli.storage.cold import list_months, list_records, open_month
+from specify_cli.storage.cold import open_each
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import FileRecordStore, Place, list_folders, places
-from specify_cli.storage.worktrees import find_sibling_roots, find_worktrees
+from specify_cli.storage.worktrees import find_homes, find_worktrees
 
 _BLOCK = 1 << 20
 # What a `recovered` line says of the bytes that it passes over, which go with it.
@@ -86,26 +87,13 @@ def list_roots(project: Project) -> list[str]:
     """Return where records of this project lie: here, other worktrees, and their second names."""
     found = [
         project.root,
-        *_second_home(project),
-        *find_sibling_roots(project.root),
+        *find_homes(project.root),
         *find_worktrees(project.root),
     ]
     unique = {os.path.realpath(root): root for root in reversed(found) if os.path.isdir(root)}
     own = unique.pop(os.path.realpath(project.root))
     # A worktree before its second names: what it takes out of an archive it gives them.
     return [own, *sorted(unique.values(), key=lambda root: ("/kittify/worktrees/" in root, root))]
-
-
-def _second_home(project: Project) -> list[str]:
-    """Return every folder of second names, this worktree's own too."""
-    base = f"{project.git_dir}/kittify/worktrees"
-    if project.git_dir is None or not os.path.isdir(base):
-        return []
-    return [
-        f"{base}/{name}/{worktree}"
-        for name in sorted(os.listdir(base))
-        for worktree in sorted(os.listdir(f"{base}/{name}"))
-    ]
 
 
 def list_copies(project: Project) -> dict[str, list[Copy]]:
@@ -116,7 +104,8 @@ def list_copies(project: Project) -> dict[str, list[Copy]]:
             path = f"{root}/{place.path}"
             if stat.S_ISREG(os.lstat(path).st_mode):
                 copies.setdefault(place.invocation_id, []).append(Copy(root, place))
-        for folder, name in list_records(root):
+        packed = chain.from_iterable(archive.list_records() for archive in open_each(root))
+        for folder, name in packed:
             ids = layout.parse_record_name(name)
             if ids is not None and not os.path.lexists(f"{root}/{folder}/{name}"):
                 cold = Place(layout.cold_folder(ids[1], folder), name, ids[1], ids[0])
@@ -339,11 +328,10 @@ def _find_objects(project: Project, needles: tuple[bytes, ...]) -> Iterator[str]
                 name = path[-65:].replace("/", "")
                 if len(name) == 64 and contains(path, needles):
                     yield name
-        for month in list_months(root):
-            if (archive := open_month(root, month)) is not None:
-                for digest in archive.list_keys("object"):
-                    if holds_any(archive.read("object", digest) or b"", needles):
-                        yield digest
+        for archive in open_each(root):
+            for digest in archive.list_keys("object"):
+                if holds_any(archive.get("object", digest), needles):
+                    yield digest
 
 
 def _find_files(project: Project, needles: tuple[bytes, ...]) -> Iterator[str]:

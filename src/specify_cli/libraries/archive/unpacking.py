@@ -10,7 +10,6 @@ import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import zip_longest
 from typing import Any, BinaryIO, NamedTuple
 
@@ -40,7 +39,6 @@ from specify_cli.record.record import (
     whole_lines,
 )
 from specify_cli.record.seal import open_line, seal_at_end
-from specify_cli.record.verifying.erasures import read_rows
 from specify_cli.record.verifying.named_objects import named_objects
 from specify_cli.storage.checking import annex_files, verify_lines, verify_place
 from specify_cli.storage.index import Index, Key
@@ -461,7 +459,10 @@ def import_file(project: Project, path: str) -> Imported:
 
 
 def _write_contents(project: Project, contents: Contents) -> Imported:
-    member = partial(_read_member, contents)
+    def member(name: str) -> bytes:
+        with open(f"{contents.project.root}/{name}", "rb") as file:
+            return file.read()
+
     index = Index(project.root)
     fresh: list[str] = []
     present: list[str] = []
@@ -478,7 +479,9 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
         if all(_is_same(one, held) for one in held_here):
             present.append(row["invocation_id"])
             continue
-        sent = _list_seals(FileRecordStore(contents.project.root).hold(_place_of(file)))
+        sent = _list_seals(
+            FileRecordStore(contents.project.root).hold(here[0]._replace(folder=layout.IMPORTED, name=file))
+        )
         if len(contents.records) > 1 or any(_list_seals(one) != sent for one in held_here):
             raise StoredDataError(
                 "COPIES_DIFFER",
@@ -488,8 +491,7 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
             )
         # It is the same record, of which other values were erased: what was ordered is taken in.
         present.append(row["invocation_id"])
-        annexes = _choose_annexes(contents, annexes)
-        objects = _list_named(contents, annexes)
+        annexes, objects = [name for name in annexes if _stands_alone(member(name))], []
     # 2. Objects first, then annexes, then records: a record that is there leads to all it names.
     store = FileRecordStore(project.root, project.config.trail)
     prepare(store)
@@ -521,34 +523,10 @@ def _list_seals(held: HeldFile) -> list[str | None]:
     return [seal_at_end(raw) for raw in whole_lines(held)]
 
 
-def _place_of(file: str) -> Place:
-    return Place(layout.IMPORTED, file, file[-32:-6], None)
-
-
-def _choose_annexes(contents: Contents, names: Sequence[str]) -> list[str]:
-    """Return the annexes to take in of a record that lies here in another state: those that vouch
-    for the lines of the copy alone stay out."""
-    lines = {name: open_line(_read_member(contents, name)[:-1]) for name in names}
-    seals = {line.seal for line in lines.values()}
-    return [
-        name
-        for name, line in lines.items()
-        if "sealed" not in (line.fields or {})
-        or any(row.seal in seals for row in read_rows(line.fields or {}) or ())
-    ]
-
-
-def _list_named(contents: Contents, names: Sequence[str]) -> list[str]:
-    """Return the paths of the objects that annexes of an export lead to."""
-    fields = (open_line(_read_member(contents, name)[:-1]).fields or {} for name in names)
-    named = [item for one in fields for item in named_objects(one, None, 0)]
-    reach = Reach(FileObjectStore(contents.project.root))
-    return [layout.object_path(item.digest) for item in reach.of(named) if item.code is None]
-
-
-def _read_member(contents: Contents, name: str) -> bytes:
-    with open(f"{contents.project.root}/{name}", "rb") as file:
-        return file.read()
+def _stands_alone(data: bytes) -> bool:
+    """Return whether an annex is whole and leads to no object: an order, or a link."""
+    fields = open_line(data[:-1]).fields or {}
+    return not {"sealed", "erased"} & fields.keys() and not any(named_objects(fields, None, 0))
 
 
 def _is_here(root: str, name: str, data: bytes) -> bool:
