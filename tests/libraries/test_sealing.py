@@ -160,6 +160,22 @@ def test_a_copy_with_other_ciphertext_is_not_taken_in(cli: Cli, sealed: tuple[Pa
         open_copies(str(folder), list(members), keys)
 
 
+def test_a_copy_of_what_is_held_has_lost_nothing_by_leaving(cli: Cli, sealed: tuple[Path, str], tmp_path: Path) -> None:
+    """Also where a link came after the hold: that it left encrypted is no erasure."""
+    root, one = sealed
+    other = make_repository(tmp_path / "other")
+    cli("profile-invocation", "complete", "--invocation-id", one, cwd=root)
+    assert cli("hold", "add", one, "--reason", "a court", cwd=root).code == 0
+    (root / "cellar.txt").write_text("door")
+    link = json.dumps({"path": "cellar.txt"})
+    words = ("profile-invocation", "record", one, "--event", "artifact_link", "--json-payload", link)
+    assert cli(*words, cwd=root).code == 0
+    export(cli, root, one, tmp_path / "one.tar")
+    assert cli("invocations", "import", str(tmp_path / "one.tar"), cwd=other).code == 0
+
+    assert ("intact", set()) == (verify(other).verdict, codes(verify(other)) & {"HELD_ERASED"})
+
+
 def read_names(root: Path) -> list[str]:
     return sorted(path.name for path in (root / ".git" / FOLDER).iterdir())
 

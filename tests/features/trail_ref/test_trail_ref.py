@@ -9,6 +9,8 @@ import pytest
 
 from gating import Shop
 from specify_cli.features.trail_ref import git_ref
+from specify_cli.features.trail_ref.carrying import find_archive
+from specify_cli.project.config import load_project
 from support import Ran, accept, git, run_main, run_process, run_together, valid
 
 
@@ -54,6 +56,27 @@ def test_what_one_clone_pushed_another_reads_and_its_branch_is_judged_there(team
     assert ran.code == 0, ran.out
     assert ran.json()["origin"]["lines"]["recorded"] == 3
     assert git(clone, "status", "--porcelain") == ""
+
+
+def test_a_branch_with_a_sealed_trail_is_judged_where_the_keys_are(tmp_path: Path) -> None:
+    team = Team(tmp_path, "committed\ncapture: {sealed: per-record}")
+    root = team.shop.root
+    writer = team.shop.work()
+    assert team.run(root, "trail", "checkpoint").code == 0
+    pushed = team.run(root, "trail", "push", "--json").json()
+    team.shop.commit("the trail")
+    git(root, "push", "-q", "origin", "topic")
+    clone = team.clone("clone")
+    git(clone, "switch", "-q", "topic")
+    shutil.copytree(root / ".git/kittify/sealed", clone / ".git/kittify/sealed")
+    fetched = team.run(clone, "trail", "fetch", "--json").json()
+    ran = team.run(clone, "gate", "--base", "origin/main", "--json")
+    found = list(find_archive(load_project(str(clone), str(team.home))[0], str(clone), writer))
+
+    assert [writer] == pushed["added"] == fetched["records"]
+    assert ran.code == 0, ran.out
+    assert ran.json()["origin"]["lines"]["recorded"] == 3
+    assert 1 == len(found)
 
 
 def test_nothing_is_pushed_unless_a_person_accepted_it(tmp_path: Path) -> None:

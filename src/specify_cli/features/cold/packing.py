@@ -213,9 +213,8 @@ def _lock(root: str) -> durable.folder:
 def _sort_records(project: Project, months: Sequence[Month]) -> _Sorted:
     """Return which records of these months go, why the others stay, and the last month that leads
     to each object."""
-    root, log = project.root, open_log(project)
-    log.settle()
-    busy = log.list_pending()
+    root = project.root
+    open_log(project).settle()  # a leaf that a killed writer left needs its file
     month_of = {place.path: month.month for month in months for place in month.loose}
     found = _Sorted(defaultdict(list), defaultdict(list), defaultdict(list), {})
     reach = Reach(FileObjectStore(root, project.config.trail))
@@ -225,14 +224,14 @@ def _sort_records(project: Project, months: Sequence[Month]) -> _Sorted:
             if item.code is None:
                 found.owners[item.digest] = max(found.owners.get(item.digest, ""), owner)
 
-    going = {one: month.month for month in months for one in month.annexed if one not in busy}
+    going = {one: month.month for month in months for one in month.annexed}
     # What git tracks lies in a folder of its own.
     folders = _FOLDERS if project.config.trail == "committed" else list_folders(root)
     for place in places(root, folders):
         report = verify_file(root, place, list_withheld=False)
         owner, month = _STAYS, month_of.get(place.path)
         if month is not None:
-            why = _say_why_it_stays(report, place.invocation_id in busy)
+            why = _say_why_it_stays(report)
             if why is None:
                 found.going[month].append(place)
                 going[place.invocation_id] = owner = month
@@ -248,14 +247,14 @@ def _sort_records(project: Project, months: Sequence[Month]) -> _Sorted:
     return found
 
 
-def _say_why_it_stays(report: RecordReport, is_busy: bool) -> str | None:
+def _say_why_it_stays(report: RecordReport) -> str | None:
     if not report.sealed:
         return "it is unsealed"
     if report.status != "closed":
         return "it is open"
     if any(item.severity == ERROR for item in report.findings):
         return "it is not intact"
-    return "a command is writing it" if is_busy else None
+    return None
 
 
 def _read_annexes(

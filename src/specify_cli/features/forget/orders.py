@@ -19,7 +19,7 @@ from specify_cli.project.config import Project
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.seal import open_line, seal_line
 from specify_cli.record.verifying.erasures import find_hold
-from specify_cli.storage.checking import annex_files, list_annexed
+from specify_cli.storage.checking import annex_files
 from specify_cli.storage.store import FileRecordStore, Place
 
 
@@ -75,8 +75,7 @@ def find_holds(roots: Iterable[str], ids: Iterable[str]) -> dict[str, Mapping[st
     """Return the hold that is in force on each of these records, of those that are held in any of
     these places."""
     roots = list(roots)
-    annexed = set(ids).intersection(*[set().union(*map(list_annexed, roots))])
-    holds = {one: find_hold(read_orders(roots, one)) for one in sorted(annexed)}
+    holds = {one: find_hold(read_orders(roots, one)) for one in ids}
     return {one: hold for one, hold in holds.items() if hold is not None}
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from typing import NamedTuple
@@ -116,28 +117,21 @@ def _list_branch(project: Project) -> Fetched:
 
 def _fetch_branch(project: Project) -> TakenIn:
     """Bring in what branches brought; the git directory remembers which archives were taken in."""
-    found, before = _list_branch(project), {name: name for name in _read_taken(project)}
-
-    def read(name: str) -> bytes | None:
-        data = durable.read_below(project.root, f"{layout.TRAIL}/{name}", MAX_ARCHIVE)
-        return data if len(data) <= MAX_ARCHIVE else None
-
-    taken = _take_in(project, found, before, read)
+    folder, found = f"{project.git_dir}/kittify", _list_branch(project)
+    seen = (durable.read_own(folder, _TAKEN, MAX_ARCHIVE) or b"").decode("ascii", "replace").split()
+    taken = _take_in(
+        project, found, dict(zip(seen, seen, strict=True)), partial(_read_branch, project)
+    )
     failed = {text.partition(":")[0] for text in taken.refused}
-    _note_taken(project, found.files.keys() - failed)
+    with durable.folder(folder) as fd:
+        names = "\n".join(sorted(found.files.keys() - failed))
+        durable.replace(fd, _TAKEN, names.encode(), durable.PRIVATE)
     return taken
 
 
-def _read_taken(project: Project) -> list[str]:
-    data = durable.read_own(f"{project.git_dir}/kittify", _TAKEN, MAX_ARCHIVE) or b""
-    return data.decode("ascii", "replace").splitlines()
-
-
-def _note_taken(project: Project, names: Iterable[str]) -> None:
-    """Remember archives whose records are here."""
-    text = "".join(f"{name}\n" for name in sorted({*_read_taken(project), *names}))
-    with durable.folder(f"{project.git_dir}/kittify") as fd:
-        durable.replace(fd, _TAKEN, text.encode(), durable.PRIVATE)
+def _read_branch(project: Project, name: str) -> bytes | None:
+    data = durable.read_below(project.root, f"{layout.TRAIL}/{name}", MAX_ARCHIVE)
+    return data if len(data) <= MAX_ARCHIVE else None
 
 
 def _write_files(project: Project, files: Mapping[str, bytes]) -> None:
@@ -147,7 +141,6 @@ def _write_files(project: Project, files: Mapping[str, bytes]) -> None:
         folder, _, name = f"{layout.TRAIL}/{path}".rpartition("/")
         with durable.folder(project.root, folder, create=True) as fd:
             durable.create_exclusive(fd, name, data, durable.SHARED)
-    _note_taken(project, files)
 
 
 def fetch_trail(project: Project, remote: str) -> TakenIn:
@@ -191,14 +184,15 @@ def fetch_source(project: Project, sources: list[Source]) -> TakenIn:
 
 def find_archive(project: Project, top: str, invocation_id: str) -> Iterator[bytes]:
     """Yield the archives of a record that the branch and the ref here hold."""
-    for name in _list_branch(project).files:
-        if name[8:34] == invocation_id:
-            yield durable.read_below(project.root, f"{layout.TRAIL}/{name}", MAX_ARCHIVE)
     tip = read_tip(top)
-    for name, blob in sorted(list_files(top, tip).items()) if tip is not None else ():
-        data = read_blob(top, blob, MAX_ARCHIVE) if name[8:34] == invocation_id else None
-        if data is not None:
-            yield data
+    files = sorted(list_files(top, tip).items()) if tip is not None else []
+    found = [
+        read_blob(top, blob, MAX_ARCHIVE) for name, blob in files if name[8:34] == invocation_id
+    ]
+    for name in _list_branch(project).files:
+        with suppress(InvocationError, OSError):  # what a branch planted is none
+            found += [_read_branch(project, name)] if name[8:34] == invocation_id else []
+    yield from filter(None, found)
 
 
 def _take_in(

@@ -480,7 +480,9 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
             present.append(row["invocation_id"])
             continue
         sent = _list_seals(
-            FileRecordStore(contents.project.root).hold(here[0]._replace(folder=layout.IMPORTED, name=file))
+            FileRecordStore(contents.project.root).hold(
+                here[0]._replace(folder=layout.IMPORTED, name=file)
+            )
         )
         if len(contents.records) > 1 or any(_list_seals(one) != sent for one in held_here):
             raise StoredDataError(

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from doctrine.text import count, say
+from specify_cli.record import layout
 from specify_cli.record.findings import ErasedLine, RecordReport, finding
 from specify_cli.record.seal import Line, erased_members, is_digest
 
@@ -85,10 +86,13 @@ def judge_erasures(
     objects: set[str] = set()
     findings = list(report.findings)
     orders = [fields for _, fields in annexes]
+    is_own = report.file.startswith((f"{layout.RECORDS}/", f"{layout.TRAIL}/"))
     for file, fields in annexes:
         if fields.get("event") != "erased":
             continue
-        if find_hold(orders, str(fields.get("at"))) is not None:
+        # That a copy left encrypted took nothing from the record, which is elsewhere.
+        is_copy = "sealed" in fields and not is_own
+        if not is_copy and find_hold(orders, str(fields.get("at"))) is not None:
             findings.append(finding("HELD_ERASED", file, None, 0, _say_order(fields)))
         rows = read_rows(fields)
         named = fields.get("objects")
@@ -107,12 +111,12 @@ def judge_erasures(
             if line is None and holds is not None and not holds(row.seal):
                 what = f"it erases a line, seq {row.seq}, that the record does not hold"
                 findings.append(finding("ANNEX_MISMATCH", file, None, 0, what))
-            elif "sealed" not in fields and (
+            elif not is_copy and (
                 line is None or (line.digest and not set(row.members) <= set(line.members))
             ):
                 what = f"{', '.join(row.members)}, says {file}"
                 findings.append(finding("ERASURE_PENDING", report.file, row.seq, 0, what))
-        shown = [row for row in rows if row.seal in by_seal or "sealed" not in fields]
+        shown = [row for row in rows if row.seal in by_seal or not is_copy]
         values = sum(len(row.members) for row in shown) + len(named)
         if values:
             why = f"{count(values, 'value')}, {_say_order(fields)}"
