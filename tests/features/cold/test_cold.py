@@ -396,6 +396,32 @@ def test_of_a_committed_trail_what_is_private_is_packed(months: Path, home: Path
     assert "" == git(months, "status", "--porcelain")
 
 
+def test_what_is_forgotten_of_a_committed_trail_leaves_its_archive_and_its_copy(
+    months: Path, home: Path, cli: Cli
+) -> None:
+    (months / ".kittify/config.yaml").write_text("trail: committed\naudit:\n  capture_tool_io: full\n")
+    accept(months)
+    own = record(months, home, OCTOBER + 2 * DAY, "review what cellardoor sent")
+    imported = import_session(months, home, cli)
+    pack_all(months, home)
+    done = cli("forget", "--subject", "cellardoor", "--yes", "--json").json()
+    second = cli("forget", "--invocation-id", imported, "--yes", "--json").json()
+    pack_all(months, home)
+    told = cli("invocations", "verify", "--all", "--json").json()
+    archives = [packing.open_month(str(months), month) for month in ("2026-09", "2026-10")]
+    held = b"".join(
+        archive.get(table, key)
+        for archive in archives
+        if archive is not None
+        for table in ("record", "object")
+        for key in archive.list_keys(table)
+    )
+
+    assert ([], []) == (done["left"], second["left"])
+    assert own.encode() in held and b"cellardoor" not in held and b"cellar door" not in held
+    assert "intact" == told["verdict"] and told["erased"] > 4
+
+
 STEPS = (
     "_fill",
     "_compare",

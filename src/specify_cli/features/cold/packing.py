@@ -29,7 +29,7 @@ from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import is_invocation_id
 from specify_cli.record.seal import open_line
 from specify_cli.record.verifying.named_objects import named_objects
-from specify_cli.storage.checking import annex_files, verify_file
+from specify_cli.storage.checking import annex_files, verify_lines
 from specify_cli.storage.cold import (
     ENDING,
     ENTRY,
@@ -228,7 +228,7 @@ def _sort_records(project: Project, months: Sequence[Month]) -> _Sorted:
     # What git tracks lies in a folder of its own.
     folders = _FOLDERS if project.config.trail == "committed" else list_folders(root)
     for place in places(root, folders):
-        report = verify_file(root, place, list_withheld=False)
+        report = verify_lines(root, place, list_withheld=False)
         owner, month = _STAYS, month_of.get(place.path)
         if month is not None:
             why = _say_why_it_stays(report)
