@@ -382,11 +382,41 @@ def test_erasures_and_holds_travel_in_a_sealed_trail(cli: Cli, committed: tuple[
 
     assert [] == refused
     for clone in (root, other):
-        assert ("intact", set()) == (verify(clone).verdict, codes(verify(clone)) & {"ERASURE_PENDING", "COPIES_DIFFER"})
+        found = {item.code for item in verify(clone).findings} & {"ERASURE_PENDING", "COPIES_DIFFER"}
+        assert ("intact", set()) == (verify(clone).verdict, found)
         assert cli("invocations", "show", run, "--json", cwd=clone).json()["request"] is None
         assert not any(b"cellar" in path.read_bytes() for path in (clone / ".kittify").rglob("*") if path.is_file())
         assert [held] == [row["invocation_id"] for row in cli("hold", "list", "--json", cwd=clone).json()]
     assert "HELD" == cli("forget", "--invocation-id", held, "--yes", "--json", cwd=other).error()["error_code"]
+
+
+def test_two_clones_erase_different_parts_of_a_sealed_trail_and_merge(
+    cli: Cli, committed: tuple[Path, Path, str]
+) -> None:
+    """Either side takes in what the other ordered, and then each carries both out."""
+    root, other, _ = committed
+    run = cli("do", "fix the cellar door", "--json", cwd=root).json()["invocation_id"]
+    said = {"tool": "Bash", "call_id": "1", "args": {"command": "open the attic"}}
+    words = ("profile-invocation", "record", run, "--event", "tool_call", "--json-payload", json.dumps(said))
+    assert cli(*words, cwd=root).code == 0
+    cli("profile-invocation", "complete", "--invocation-id", run, cwd=root)
+    share(cli, root, "the cellar")
+    shutil.copytree(root / ".git" / FOLDER, other / ".git" / FOLDER, dirs_exist_ok=True)
+    git(other, "pull", "-q", "--no-rebase", "--no-edit")
+    cli("trail", "fetch", cwd=other)
+    for clone, member in ((root, "args"), (other, "request_text")):
+        assert cli("forget", "--invocation-id", run, "--member", member, "--yes", cwd=clone).code == 0
+        share(cli, clone, member)
+    for clone in (root, other):
+        assert [] == cli("trail", "fetch", "--json", cwd=clone).json()["refused"]
+        assert "ERASURE_PENDING" in {item.code for item in verify(clone).findings}
+        assert cli("forget", "--resume", "--yes", cwd=clone).code == 0
+
+        found = {item.code for item in verify(clone).findings} & {"ERASURE_PENDING", "NOT_LOGGED"}
+        assert ("intact", set()) == (verify(clone).verdict, found)
+        (kept,) = (clone / layout.EVENTS).glob(f"*/*-{run}.jsonl")
+        lines = [json.loads(raw) for raw in kept.read_text().splitlines()]
+        assert 6 == len(lines) and not any({"args", "request_text"} & line.keys() for line in lines)
 
 
 def test_records_in_the_ref_are_ciphertext_and_proven(cli: Cli, sealed: tuple[Path, str], tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
+from itertools import chain
 from typing import NamedTuple
 
 from doctrine.git import read_blob
@@ -43,6 +44,8 @@ from specify_cli.storage.checking import annex_files
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import read_row
 from specify_cli.storage.store import FileRecordStore, Place, list_trail_folders
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.leaves import ANNEX
 
 # Below the git directory: the archives of branches that were taken in.
 _TAKEN = "taken-in"
@@ -235,10 +238,14 @@ def _import(project: Project, data: bytes) -> tuple[str, ...]:
 
 
 def _list_closed(project: Project) -> Iterator[Place]:
-    """Yield the closed records that this clone, or its branch, wrote: what was imported stays."""
-    index = Index(project.root)
+    """Yield the closed records that this clone, or its branch, wrote: what was imported stays, but
+    for that of which something was ordered or said here."""
+    index, generations = Index(project.root), open_log(project).generations()
+    leaves = chain.from_iterable(generation.read_leaves() for generation in generations)
+    annexed = {leaf.invocation_id for leaf in leaves if leaf.kind == ANNEX}
     for place in index.places():
-        if layout.is_imported(place.folder) or place.folder == layout.OLDER_RECORDS:
+        is_foreign = layout.is_imported(place.folder) and place.invocation_id not in annexed
+        if is_foreign or place.folder == layout.OLDER_RECORDS:
             continue
         row = read_row(project.root, place)
         if row is not None and row.status == "closed":

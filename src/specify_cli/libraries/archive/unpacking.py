@@ -46,6 +46,7 @@ from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import prepare
 from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import FileRecordStore, HeldFile, Place, places
+from specify_cli.trail.log.entries import write_annex
 
 _RECORD = re.compile(rf"{re.escape(layout.IMPORTED)}/([^/]+)")
 _OBJECT = re.compile(rf"{re.escape(layout.OBJECTS)}/([0-9a-f]{{2}})/([0-9a-f]{{62}})")
@@ -502,8 +503,14 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
     object_store.put_each(map(member, objects))
     store.hide_folder(layout.IMPORTED)
     for name in annexes:
-        store.hide_annexes(name.split("/")[-2])
-        _write(project.root, name, member(name))
+        invocation_id, file = name.split("/")[-2:]
+        places = filter(None, map(index.place, index.lookup(invocation_id)))
+        if any(not layout.is_imported(place.folder) for place in places):
+            # What is said of a record of this clone's log is in it too.
+            write_annex(project, store, invocation_id, file.removesuffix(".jsonl"), member(name))
+        else:
+            store.hide_annexes(invocation_id)
+            _write(project.root, name, member(name))
     for file in sorted(fresh):
         with open(f"{contents.project.root}/{layout.IMPORTED}/{file}", "rb") as data:
             _write(project.root, f"{layout.IMPORTED}/{file}", iter(lambda: data.read(PIECE), b""))
