@@ -147,11 +147,11 @@ def replace_second_name(root: str, path: str, name: str) -> None:
     if homes is None or homes[1] is None:
         return
     folder, _, last = path.rpartition("/")
-    states = [os.lstat(one) for one in (f"{homes[1]}/{path}",) if os.path.lexists(one)]
-    if any(state.st_nlink == 1 for state in states):
+    second = f"{homes[1]}/{path}"
+    if os.path.lexists(second) and os.lstat(second).st_nlink == 1:
         raise StoredDataError(
             "COLD_DAMAGED",
-            f"{homes[1]}/{path} was left behind by another worktree of this name",
+            f"{second} was left behind by another worktree of this name",
             "spec-kitty invocations reindex in the main worktree, which takes it in",
         )
     os.makedirs(homes[1], 0o700, exist_ok=True)

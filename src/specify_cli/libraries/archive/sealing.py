@@ -187,10 +187,9 @@ def open_keys(project: Project) -> Keys:
     capture = project.config.document.get("capture")
     if not isinstance(capture, dict) or capture.get("sealed") != PER_SUBJECT:
         return Keys(project.git_dir)
-    for setting in (LABEL, "user.email"):
-        label = ask_git(project.root, "config", setting)
-        if label and label.strip():
-            return Keys(project.git_dir, name_subject(label))
+    label = ask_git(project.root, "config", LABEL) or ask_git(project.root, "config", "user.email")
+    if label and label.strip():
+        return Keys(project.git_dir, name_subject(label))
     raise CallerError(
         "INVALID_VALUE",
         f"capture.sealed is {PER_SUBJECT}, and git names no subject",

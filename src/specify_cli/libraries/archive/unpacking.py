@@ -475,17 +475,13 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
         if not here:
             fresh.append(file)
             continue
-        held = f"{contents.project.root}/{layout.IMPORTED}/{file}"
-        held_here = [FileRecordStore(project.root).hold(place) for place in here]
-        if all(_is_same(one, held) for one in held_here):
-            present.append(row["invocation_id"])
+        present.append(row["invocation_id"])
+        sent = list(whole_lines(member(f"{layout.IMPORTED}/{file}")))
+        others = [list(whole_lines(FileRecordStore(project.root).read(place))) for place in here]
+        if all(lines == sent for lines in others):
             continue
-        sent = _list_seals(
-            FileRecordStore(contents.project.root).hold(
-                here[0]._replace(folder=layout.IMPORTED, name=file)
-            )
-        )
-        if len(contents.records) > 1 or any(_list_seals(one) != sent for one in held_here):
+        seals = list(map(seal_at_end, sent))
+        if len(contents.records) > 1 or any(list(map(seal_at_end, o)) != seals for o in others):
             raise StoredDataError(
                 "COPIES_DIFFER",
                 f"{here[0].path} is here already and differs from the one in {contents.path}; "
@@ -493,7 +489,6 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
                 f"spec-kitty invocations verify {row['invocation_id']}",
             )
         # It is the same record, of which other values were erased: what was ordered is taken in.
-        present.append(row["invocation_id"])
         annexes, objects = [name for name in annexes if _stands_alone(member(name))], []
     # 2. Objects first, then annexes, then records: a record that is there leads to all it names.
     store = FileRecordStore(project.root, project.config.trail)
@@ -518,18 +513,6 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
         assert ids is not None
         index.add(Key(ids[1], ids[0] or ""))
     return Imported(tuple(sorted(fresh)), tuple(sorted(present)), len(objects))
-
-
-def _is_same(held: HeldFile, path: str) -> bool:
-    """Return whether two files hold the same bytes."""
-    with open(path, "rb") as file:
-        pieces = iter(lambda: file.read(PIECE), b"")
-        same = all(held(at * PIECE, PIECE) == piece for at, piece in enumerate(pieces))
-        return same and held.measure() == file.tell()
-
-
-def _list_seals(held: HeldFile) -> list[str | None]:
-    return [seal_at_end(raw) for raw in whole_lines(held)]
 
 
 def _stands_alone(data: bytes) -> bool:
