@@ -35,7 +35,11 @@ FEATURE = Feature(
             "holds it; seals and proofs go on holding.",
             (
                 option("text_file", "A file with the text that is to go.", metavar="FILE"),
-                option("subject", "A name, address or other text that is to go.", metavar="NAME"),
+                option(
+                    "subject",
+                    "A name, address or other text that is to go, and a subject's key.",
+                    metavar="NAME",
+                ),
                 option("path", "What was recorded about files of this pattern.", metavar="GLOB"),
                 option("invocation_id", "What was said and done in this record.", metavar="ID"),
                 option(
