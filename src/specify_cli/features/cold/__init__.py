@@ -7,9 +7,10 @@ Reading order: `packing.py` (what of a month can be moved, making the archive, t
 `commands.py`. How an archive is read stands in the core (`storage/cold.py`): list, show, verify,
 search and replay read records where they lie, whether this room is there or not.
 
-A crash leaves every record in at least one place: an archive is whole and compared with what it is
-made of before anything is removed, and a month that is taken out is on disk before its archive
-goes. `forget` and `retention` take a month out before they erase something of it.
+With the records go imported ones, annexes, and objects that nothing else names; what git tracks
+stays. A crash leaves every record in at least one place: an archive is whole and compared with
+what it is made of before anything is removed, and a month that is taken out is on disk before its
+archive goes. `forget` and `retention` take a month out before they erase something of it.
 
 Stands on the core alone; `forget` imports it.
 """

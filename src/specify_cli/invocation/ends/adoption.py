@@ -3,10 +3,10 @@ archive."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from itertools import groupby
 
+from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import StoredDataError
