@@ -126,26 +126,11 @@ def show_and_erase(
     order: Order,
     needles: tuple[bytes, ...] = (),
 ) -> int:
-    as_json = bool(values["json"])
-    rows = [
-        {
-            "invocation_id": one.invocation_id,
-            "values": one.values,
-            "objects": list(one.objects),
-            "files": [f"{copy.root}/{copy.place.path}" for copy in one.copies],
-        }
-        for one in plan.records
-    ]
-    result: dict[str, object] = {
-        "done": False,
-        "records": rows,
-        "objects": list(plan.objects),
-        "files": list(plan.files),
-        "held": list(plan.held),
-        "certificate": None,
-        "left": [],
-        "not_reached": list(erasing.NOT_REACHED),
-    }
+    """Show a plan, ask, erase, and return the exit code; `needles` must be nowhere afterwards.
+
+    Raises CallerError HELD, and what an erasure raises.
+    """
+    as_json, result = bool(values["json"]), _describe_plan(plan)
     if not as_json:
         write_lines(_render_plan(plan))
     wanted = bool(plan.records or plan.objects or plan.files)
@@ -179,10 +164,35 @@ def show_and_erase(
         write_text("nothing in reach holds it, so nothing was erased")
     else:
         values_erased = sum(one.values for one in plan.records)
-        write_text(f"erased: {count(values_erased, 'value')} of {count(len(rows), 'record')}")
+        write_text(
+            f"erased: {count(values_erased, 'value')} of {count(len(plan.records), 'record')}"
+        )
         write_lines([f"left in {path}" for path in left])
         write_text(f"certificate: {result['certificate']}")
     return 1 if left else 0
+
+
+def _describe_plan(plan: finding.Plan) -> dict[str, object]:
+    """Return what is printed of a plan that is not carried out."""
+    rows = [
+        {
+            "invocation_id": one.invocation_id,
+            "values": one.values,
+            "objects": list(one.objects),
+            "files": [f"{copy.root}/{copy.place.path}" for copy in one.copies],
+        }
+        for one in plan.records
+    ]
+    return {
+        "done": False,
+        "records": rows,
+        "objects": list(plan.objects),
+        "files": list(plan.files),
+        "held": list(plan.held),
+        "certificate": None,
+        "left": [],
+        "not_reached": list(erasing.NOT_REACHED),
+    }
 
 
 def _render_plan(plan: finding.Plan) -> Iterator[str]:
