@@ -1,0 +1,402 @@
+"""The finder of secrets that stand beside a telling name, `secret-value`.
+
+    find_secret_values(rule, text, text.lower(), frozenset())    # [(start, end), …]
+
+A name that promises a secret (`DB_PASSWORD`), a sign that assigns (`=`, `:`, `=>`, `(`, a table's
+column …), and a value that is judged by how it stands there. `_judge_style` names that way,
+`is_secret` of `heuristics.py` judges. What `finders.py` says of bounds holds here, too.
+"""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.redaction.heuristics import compiled, is_secret, kind_of_name
+
+if TYPE_CHECKING:
+    import re
+
+    from specify_cli.redaction.rules import Rule
+
+_TYPED = (
+    r"(?::\s{0,3}&?(?:'static )?[A-Za-z_][A-Za-z0-9_.\[\], |]{0,40}?"
+    r"(?:\s{1,3}(?==[ \t]{0,4}[^\s=,;)}\]])|(?==[^\s=,;)}\]])|(?==[ \t]{0,4}[\"']))"
+    r"|\[\d{0,4}\]|\s?\{ ?get;[^}\n]{0,24}\}|(?<=\s)[aA]s\s\w{1,24}(?=\s?=))?"
+)
+# `auth=("ada", "…")`, `NetworkCredential("ada", "…")`: the name stands between.
+_PAIR = (
+    r"(?:(?<=[aA]uth)|(?<=ntial)|(?<=ntials))\s?=?\s?"
+    r"\(\s?\\*[\"'][^\"'\\\n]{1,64}\\*[\"'],\s?"
+)
+# What YAML writes before a value: a block's sign, a tag, an anchor, the dash of a list.
+_YAML = (
+    r"(?:[|>][+-]?[ \t]{0,4}\r?\n[ \t]{1,40}|(?:!!str|!!binary|&\w{1,40})[ \t]{1,4}"
+    r"|-[ \t]{1,4}|\[\s{0,16}(?=\\*[\"'])|\[\[)?"
+)
+_ASSIGNED = (
+    r"(?P<close>\\*[\"'`\]]{0,2})"
+    rf"(?:(?={_PAIR})|\s{{0,16}}+{_TYPED}(?:(?:[sS]tring|str)\b)?\s{{0,8}}+)"
+    rf"(?P<sep>{_PAIR}"
+    r"|:=|=>|={1,3}|[:=]\s{0,4}\{\s{0,16}\\*[\"']?value\\*[\"']?\s{0,4}[:=]"
+    r"|\s?\{\s{0,40}(?:\w{1,24}\s{0,8}=[^\n]{0,80}\n\s{0,40}){0,4}default\s{0,8}="
+    r"|%3[dD]|&(?:#61|#x3[dD]|equals);|::(?=\s)|[:：]|->|→|>"
+    r"|(?<=\s)(?:(?!value)[\w:-]{1,32}=\\*[\"'][^\"'<>\n]{0,80}\\*[\"']\s?){1,3}>"
+    r"|</\w{1,16}>\s{0,40}<(?:string|value|data|td|dd)>"
+    r"|\(|,?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?[vV]alue\\*[\"']?\s{0,4}[:=]"
+    r"|,|\|\||\?\?|or(?=\s)|\||(?:(?:for|of)\s\S{1,40}\s)?(?:is|was|to|ist|lautet|est?|[èé])(?=\s))"
+    rf"[ \t]{{0,16}}(?:\r?\n[ \t]{{0,16}})?{_YAML}(?:\w{{1,24}}\((?=[\"']))?(?:[rbuf]{{1,2}}(?=[\"']))?"
+    r"(?P<quote>\\*(?:\"{3}|'{3}|[\"'`]))?"
+)
+_FALLBACKS = ("||", "??", "or")
+# The next item of a list, behind one that was a secret.
+_ITEM = (
+    r"\\*[\"']?[ \t]{0,4},?\s{0,40}(?:-[ \t]{1,4}|(?=\\*[\"']))\\*[\"']?([^\s\"'`<>\\,\]]{3,256}+)"
+)
+_RUN = r"[^\s\"'`<>\\]{1,256}+"
+_REST = r"[^\s\"'`<>\\]*+"
+
+
+def find_secret_values(
+    rule: Rule, text: str, folded: str, ids: frozenset[str]
+) -> list[tuple[int, int]]:
+    """Find the values beside names that promise a secret.
+
+    `done` holds the ends of names that were looked at, and the beginnings of table lines as
+    negative numbers. A row of 64 names without a secret in one unbroken run is minified code or
+    noise: the rest of it is passed over.
+    """
+    spans = []
+    done: set[int] = set()
+    for needle in [one for one in rule.needles if one in folded]:  # few are: asked first
+        at = folded.find(needle)
+        last = streak = 0
+        while at >= 0:
+            near = text[at + len(needle) : at + len(needle) + 160]
+            rest = near.lstrip(_NAME_SIGNS)
+            end = at + len(needle) + len(near) - len(rest)
+            if rest and end not in done:
+                done.add(end)
+                if rest.lstrip("\"'`* ")[:1] in _BOUNDS:
+                    spans += _find_cells_below(text, at, ids, done)
+                if _is_lead(rest[:64], text[max(0, at - 48) : at]):
+                    secret = _find_secret_beside(text, at, end, ids)
+                    streak = streak + 1 if secret is None and at - last < 48 else 0
+                    last = end
+                    if secret is not None:
+                        spans += [secret, *_find_items(text, secret, ids)]
+                    elif streak > _MOST_NAMES:
+                        run = compiled(_REST).match(text, end)
+                        end = run.end() if run is not None else end
+            at = folded.find(needle, end)
+    return spans
+
+
+# So many names in a row without a secret, and the rest of an unbroken run is not read name by name.
+_MOST_NAMES = 64
+_NAME_SIGNS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+_BOUNDS = frozenset("|,;\t\r\n")
+
+
+def _is_lead(rest: str, head: str) -> bool:
+    """Tell by what stands behind and before a name, at small cost, that a value could belong to
+    it."""
+    next_ = rest.lstrip(" \t\r\n\"'`]\\")
+    sign = next_[:1]
+    return (
+        sign in ("=", ":", ">", "：", "|", "{", "%", "→")
+        or (sign == "," == rest[0] and _begins_line(head))
+        or (
+            (sign in ("(", ",", "[") or next_.startswith(_FALLBACKS))
+            and ('"' in rest or "'" in rest or "=" in rest)
+        )
+        or next_.startswith(_LEADS)
+        or (
+            rest[0] in ' "'
+            and (
+                "-" in head
+                or "#define " in head
+                or "set" in head
+                or "def" in head
+                or "ENV " in head
+                or "ARG " in head
+            )
+        )
+        or "alue" in rest
+        or (rest[0] in " \t" and ">" in rest)
+    )
+
+
+_LEADS = (
+    *(
+        "is ",
+        "was ",
+        "to ",
+        "ist ",
+        "lautet ",
+        "es ",
+        "est ",
+        "è ",
+        "é ",
+        "for ",
+        "of ",
+        "str",
+        "Str",
+        "As ",
+        "as ",
+    ),
+    *("&#", "&eq", "->", "</"),
+)
+
+
+def _begins_line(head: str) -> bool:
+    """Tell whether nothing but a name stands in the line before."""
+    return not head[head.rfind("\n") + 1 :].strip(_NAME_SIGNS + ".")
+
+
+def _find_cells_below(
+    text: str, at: int, ids: frozenset[str], done: set[int]
+) -> list[tuple[int, int]]:
+    """Find the secrets of a table in which the line at `at` names the columns.
+
+    The table may be of Markdown, CSV or tabs. Up to 200 lines with as many cells are read.
+    """
+    line = text.rfind("\n", max(0, at - 2000), at) + 1
+    stop = text.find("\n", at, at + 2000)
+    spans: list[tuple[int, int]] = []
+    if stop < 0 or -1 - line in done:
+        return spans
+    done.add(-1 - line)
+    header = compiled(_HEADER).fullmatch(text, line, stop)
+    if header is None:
+        return spans
+    sign = next(sign for sign in "|\t,;" if sign in header[0])
+    kinds = [kind_of_name(name.strip(_FRAME)) for name in header[0].split(sign)]
+    for _ in range(200 if any(kinds) else 0):
+        begin = stop + 1
+        stop = text.find("\n", begin, begin + 4000)
+        stop = len(text) if stop < 0 and len(text) - begin < 4000 else stop
+        cells = text[begin:stop].split(sign) if stop > begin else []
+        if len(cells) == len(kinds):
+            done.add(-1 - begin)
+            for kind, cell in zip(kinds, cells, strict=True):
+                value = cell.strip(_FRAME)
+                if kind and is_secret(kind, value, ids, "cell"):
+                    first = begin + cell.index(value)
+                    spans.append((first, first + len(value)))
+                begin += len(cell) + 1
+        elif compiled(r"[-+|: =]{3,}").fullmatch(text, begin, max(begin, stop)) is None:
+            break
+    return spans
+
+
+_FRAME = " \t\r\"'`*|"
+_CELL = r"[\"'`*]?\w[\w .-]{0,63}[\"'`*]?"
+_HEADER = (
+    rf"\|?[ ]*{_CELL}[ ]*(?:\|[ ]*{_CELL}[ "
+    rf"]*)+\|?\r?|{_CELL}(?:(?:\t{_CELL})+|(?:,{_CELL})+|(?:;{_CELL})+)\r?"
+)
+
+
+def _find_secret_beside(
+    text: str, at: int, end: int, ids: frozenset[str]
+) -> tuple[int, int] | None:
+    """Return where the secret stands that belongs to the name around `at`, which ends at `end`.
+
+    None where no value stands there, or the value is no secret.
+    """
+    start = at
+    least = max(0, at - 48)
+    while start > least and (text[start - 1].isalnum() or text[start - 1] in "_-.$"):
+        start -= 1
+    dashed = text.startswith("--", start) or (
+        text[start : start + 1] == "-" and text[start : start + 2] != "->"
+    )
+    if start > 0 and text[start - 1] == "\\" and text[start] in "nrt":
+        start += 1
+    name = text[start:end].lstrip("-.$")
+    kind = kind_of_name(name)
+    if not kind and text[start - 1 : start] == " " and name == text[at:end]:  # as in "API key: …"
+        kind = kind_of_name(text[max(0, start - 12) : end])
+    match = _find_assignment(text, start, end, dashed) if kind else None
+    if match is None:
+        return None
+    sep, begin = match["sep"], match.end()
+    row = sep == "," == text[begin - 1] and _begins_line(text[max(0, start - 48) : end])
+    called = sep.lstrip(" =")[:1] == "(" or sep in _FALLBACKS
+    called = called or (sep == "," and not dashed) or match[0].rstrip("\"'\\")[-1:] == "("
+    before = text[start - 1 : start]
+    if (
+        (called and match["quote"] is None and not row)
+        or (_is_tag(sep) and (before not in ("<", ":") or text[end - 1] == "-"))
+        or (sep == "|" and text[max(0, start - 4) : start].strip(" `*")[-1:] not in ("", "|", "\n"))
+    ):
+        return None
+    if match["quote"] is None:
+        return _find_bare(text, (start, dashed, name, kind), match, ids)
+    close = _find_closing(text, match["quote"], begin)
+    value = text[begin : max(begin, close)]
+    if close == begin or (
+        close > begin and not ("\n" in value[:-1] and len(match["quote"].lstrip("\\")) == 1)
+    ):
+        return (
+            (begin, close)
+            if value and is_secret(kind, value, ids, "called" if called else "quoted")
+            else None
+        )
+    run = compiled(_RUN).match(text, begin)  # never closed: cut off, or longer than is looked at
+    if run is None or not is_secret(
+        kind, run[0].split("|")[0] if sep == "|" else run[0], ids, "quoted"
+    ):
+        return None
+    return begin, _find_rest(text, begin + len(run[0].split("|")[0] if sep == "|" else run[0]))
+
+
+def _is_verb(sep: str) -> bool:
+    """Tell whether a sentence assigns: "is", or "for ada is"."""
+    return sep.rpartition(" ")[2] in _VERBS
+
+
+def _is_tag(sep: str) -> bool:
+    """Tell whether the end of a start tag assigns, with or without attributes."""
+    return sep[-1:] == ">" and sep not in ("=>", "->") and not sep.startswith("</")
+
+
+def _find_items(text: str, first: tuple[int, int], ids: frozenset[str]) -> list[tuple[int, int]]:
+    """Return where the further items stand of the list that a secret begins, as far as they are
+    secrets, too; at most 200."""
+    spans: list[tuple[int, int]] = []
+    if text[max(0, first[0] - 16) : first[0]].rstrip("\"'\\ ")[-1:] not in ("[", "-"):
+        return spans
+    at = first[1]
+    while len(spans) < 200 and (match := compiled(_ITEM).match(text, at)) is not None:
+        if not is_secret("password", match[1], ids, "cell"):
+            break
+        spans.append(match.span(1))
+        at = match.end()
+    return spans
+
+
+def _find_assignment(text: str, start: int, end: int, dashed: bool) -> re.Match[str] | None:
+    """Return what stands between a name and its value; of an option or a setter, blanks are
+    enough."""
+    match = compiled(_ASSIGNED).match(text, end)
+    if match is not None and not (_is_verb(match["sep"]) and match["close"] not in ("", "`")):
+        return match
+    if text.endswith('name="', max(0, start - 6), start):
+        return compiled(_FORM_FIELD).match(text, end)
+    marked = dashed or text.endswith(_SETTERS, max(0, start - 12), start)
+    return (
+        compiled(r"(?P<close>)(?P<sep>[ \t]{1,4})(?P<quote>\\*[\"'])?").match(text, end)
+        if marked
+        else None
+    )
+
+
+def _find_rest(text: str, at: int) -> int:
+    """Return the end of the run of signs that goes on at a place."""
+    rest = compiled(_REST).match(text, at)
+    return rest.end() if rest is not None else at
+
+
+def _find_bare(
+    text: str, named: tuple[int, bool, str, str], match: re.Match[str], ids: frozenset[str]
+) -> tuple[int, int] | None:
+    """Return where a value without quotes stands, if it is a secret the way it stands there.
+
+    `named` is (start of the name, whether it is an option, the name, its kind), `match` the sign
+    that assigns.
+    """
+    start, dashed, name, kind = named
+    sep, begin = match["sep"], match.end()
+    run = compiled(_RUN).match(text, begin)
+    if run is None:
+        return None
+    value = run[0].split("|")[0] if sep == "|" else run[0]
+    before = text[start - 1 : start]
+    listed = match[0].rstrip(" \t")[-1:] == "-"
+    if listed and sep not in (":", "："):
+        return None
+    if sep == "," or listed:
+        value, style = value.split(",")[0], "cell"
+    elif before in ("?", "&"):
+        value, style = value.split("&")[0].split("#")[0], "joined"
+    elif (
+        before == ";"
+        or text[start - 2 : start] == "; "
+        or compiled(r"[^;]{1,256}+;\s?[A-Za-z][A-Za-z _]{1,40}=").match(text, begin)
+    ):
+        value, style = value.split(";")[0], "joined"
+    elif sep[0] in "%&" or sep[-1] == "\n":
+        value, style = compiled(r"&|%26|;").split(value, 1)[0], "joined"
+    elif dashed:
+        style = "flag"
+    elif text.endswith(("ENV ", "ARG "), max(0, start - 4), start):
+        style = "env"
+    elif _is_verb(sep) or (sep[0] in ":：" and "\n" in match[0] and text[begin - 1] == "\n"):
+        style = "prose"
+    elif _is_tag(sep):
+        style = "joined"
+    else:
+        style = _judge_style(text, start, name, match, begin + len(value))
+    if style not in ("joined", "env"):
+        value = value.rstrip(",;)]}." if style == "prose" else ",;)]}")
+    if not is_secret(kind, value, ids, style):
+        return None
+    finish = begin + len(value)
+    return begin, _find_rest(text, finish) if finish == run.end() else finish
+
+
+_VERBS = ("is", "was", "to", "ist", "lautet", "es", "est", "è", "é")
+_SETTERS = (
+    *("#define ", "set -gx ", "set -x ", "setx ", "ENV ", "ARG "),
+    *("(setq ", "(def ", "(define ", "(defvar ", "(defconst "),
+)
+# A field of a form, as it is sent: the name of the part, its other headers, an empty line.
+_FORM_FIELD = (
+    r"(?P<close>\")(?P<sep>[^\r\n]{0,80}(?:\r?\n[^\r\n]{1,120}){0,2}(?:\r?\n){2})(?P<quote>\Z)?"
+)
+# What source code holds and settings do not: there a word behind a colon is a type.
+_SOURCE = r"\b(?:class|def|import|function|interface|struct|const|let)\s|=>|;[ \t]*\n"
+
+
+def _find_closing(text: str, quote: str, begin: int) -> int:
+    """Return where the quotation ends, -1 if not within reach.
+
+    A quotation mark behind an odd number of backslashes does not end it.
+    """
+    limit = begin + 4096
+    at = text.find(quote, begin, limit)
+    if quote[0] == "\\":
+        return at
+    while at > begin and text[at - 1] == "\\":
+        back = at - 1
+        while back > begin and text[back - 1] == "\\" and at - back < 64:
+            back -= 1
+        if (at - back) % 2 == 0:
+            break
+        at = text.find(quote, at + 1, limit)
+    return at
+
+
+def _judge_style(text: str, start: int, name: str, match: re.Match[str], finish: int) -> str:
+    """Return how a bare value stands: as in a shell or .env file, alone on a line, or within code
+    and prose."""
+    least = max(0, start - 80)
+    line = max(text.rfind("\n", least, start) + 1, text.rfind("\\n", least, start) + 2, least)
+    head = text[line:start].strip(" \t+->|#*$`;\"'")
+    spaced = match.end() - match.start() > len(match["sep"])
+    if match["sep"] == "=" and not spaced and name.upper() == name:
+        return "env"
+    if (
+        head in ("export", "set", "setx", "ENV", "ARG", "env", "-e", "declare -x", "local")
+        and match["sep"] == "="
+    ):
+        return "env"
+    alone = not head and (match["sep"][-1] in ":：|" or not spaced)
+    if not alone or compiled(r" {0,2}(?:[\r\n#]|\\n|$)").match(text, finish) is None:
+        return "code"
+    is_setting = len(name) > 3 and name.upper() == name and match["sep"] in ":："
+    is_source = (
+        is_setting
+        and compiled(_SOURCE).search(text, max(0, start - 1000), finish + 1000) is not None
+    )
+    return "env" if is_setting and not is_source else "line"
