@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from secret_contexts import Shares, measure_contexts
 from secrets_measure import GROUPS, Result, is_masked, measure, measure_clean
 from specify_cli.redaction.capture import redact, shipped_rule_set
 from support import FULL
@@ -52,3 +53,13 @@ def test_clean_code_has_at_most_twelve_false_masks_in_ten_megabytes() -> None:
 def test_a_secret_counts_as_masked_if_less_than_sixty_percent_are_left_in_one_piece() -> None:
     assert is_masked("0123456789", "01234 56789")
     assert not is_masked("0123456789", "a 012345 b")
+
+
+@pytest.fixture(scope="module")
+def shares() -> Shares:
+    return measure_contexts(_masked)
+
+
+@pytest.mark.parametrize(("half", "floor"), [("A", 0.71), ("B", 0.76)])
+def test_of_contexts_nobody_tuned_for_the_measured_share_is_masked(shares: Shares, half: str, floor: float) -> None:
+    assert shares.share(half) >= floor
