@@ -4,9 +4,9 @@
 `«ENV»` a telling name in one of its spellings, and `«svc:$|b64|url»` a text with the secret in it after filters.
 A context belongs to half A or half B by the digest of its name. Rules are written looking at misses in A only:
 
-    python tests/secret_contexts.py [--misses]
+    python tests/secret_contexts.py [--misses] [--held-out]
 
-prints the share that is masked in both halves, by family, and shows what is missed in A.
+prints the share that is masked in A by family, what is missed there, and on request the shares of B.
 """
 
 from __future__ import annotations
@@ -156,18 +156,20 @@ def measure_contexts(redact: Callable[[str], str]) -> Shares:
 
 
 def main() -> None:
-    """Print the shares, and on request what is missed in half A."""
+    """Print the shares of half A, and on request what is missed there and the shares of half B."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--misses", action="store_true")
+    parser.add_argument("--held-out", action="store_true")
     options = parser.parse_args()
     from specify_cli.redaction.redact import redact, shipped_rule_set
 
     rules = shipped_rule_set()
     shares = measure_contexts(lambda text: redact(text, rules).text)
+    halves = "AB" if options.held_out else "A"
     for family in sorted({family for _, family in shares.counts}):
-        cells = [shares.counts.get((half, family), (0, 0)) for half in "AB"]
-        print(f"{family:10}", *(f"{half} {done:4} of {of:4}" for half, (done, of) in zip("AB", cells, strict=True)))
-    print(*(f"{half} {100 * shares.share(half):.1f} %" for half in "AB"))
+        cells = [(half, *shares.counts.get((half, family), (0, 0))) for half in halves]
+        print(f"{family:10}", *(f"{half} {done:4} of {of:4}" for half, done, of in cells))
+    print(*(f"{half} {100 * shares.share(half):.1f} %" for half in halves))
     if options.misses:
         missed = Counter((planted.family, planted.context) for planted, _ in shares.misses)
         for planted, masked in shares.misses:

@@ -31,11 +31,11 @@ _BEHIND = {
     "next": _NEXT + "(?:pass:)?" + _WORD,
     "glued": r"(?![ \t=\"',])" + _WORD + r"|(?=\\*[\"'][^,\s])" + _WORD,
     "pair": r"(?:[ \t]{0,4}=?[ "
-    r"\t]{0,4}|\\*[\"'],\s{0,4})\\*[\"']?[^\s:\"'\\]{1,128}+:([^\s\"'\\]{3,256}+)",
+    r"\t]{0,4}|\\*[\"'],\s{0,4})\\*[\"']?[^\s:\"'\\]{1,128}+:\\*[\"']?([^\s\"'\\]{3,256}+)",
     "cookie": _NEXT + r"\\*[\"']?([\w.-]{1,128}=[^\"'\n\\]{6,4096}+)",
 }
 # Grows when the functions here would find something else in the same text.
-FINDERS_VERSION = 5
+FINDERS_VERSION = 6
 
 
 def _find_private_keys(

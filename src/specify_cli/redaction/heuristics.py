@@ -38,7 +38,8 @@ _PASSWORDS = tuple(
     """
     password passwd passphrase passcode pwd secret passwort passe storepass keypass contraseña
     contrasena senha wachtwoord пароль 密码 密碼 パスワード 비밀번호 hasło lösenord psk
-    şifre parola salasana jelszó heslo adgangskode
+    şifre parola salasana jelszó heslo adgangskode kennwort passord κωδικός סיסמה
+    khẩu 口令 密钥 密鑰 令牌 暗証番号 암호 รหัสผ่าน المرور
     """.split()  # noqa: SIM905
 )
 _PLACEHOLDERS = frozenset(
@@ -50,8 +51,8 @@ _PLACEHOLDERS = frozenset(
     todo tbd fixme xxx foo bar baz test testing example sample dummy fake mock placeholder redacted
     masked removed omitted unset default unknown yes no on off the your basic bearer digest
     negotiate secretstr anystr optional[str] list dict self user username base64 md5 sha1 sha256
-    sha512 utf8 utf-8 bcrypt argon2 scrypt and or not a an is was be to in for with of from invalid
-    missing failed incorrect expired wrong rejected accepted
+    sha512 utf8 utf-8 bcrypt argon2 scrypt scram-sha-256 and or not a an is was be to in
+    for with of from invalid missing failed incorrect expired wrong rejected accepted
     """.split()  # noqa: SIM905
 )
 _STAND_IN = tuple(
@@ -61,7 +62,15 @@ _POINTERS = tuple("/ ./ ../ ~/ http:// https:// file: arn: vault: op:// ref+ pro
 _SESSIONS = frozenset("sessionid sessid phpsessid jsessionid sid sessiontoken".split())  # noqa: SIM905
 _TOKENS = frozenset(
     """
-    credential credentials creds auth authorization jwt pass bearer secrets passwords tokens
+    credential credentials creds auth authorization jwt pass bearer secrets passwords tokens clave
+    """.split()  # noqa: SIM905
+)
+_PASSES = tuple(
+    """
+    dbpass databasepass ftppass sftppass smtppass imappass mailpass emailpass adminpass rootpass
+    sshpass redispass mysqlpass postgrespass pgpass mongopass ldappass proxypass httppass authpass
+    loginpass apppass svcpass servicepass apipass vpnpass wifipass mqpass requirepass bindpass
+    sudopass keystorepass truststorepass
     """.split()  # noqa: SIM905
 )
 _IN_NAMES = frozenset(("password", "passwd", "passphrase", "pwd"))
@@ -78,6 +87,7 @@ def vocabulary() -> tuple[object, ...]:
         sorted(_NEUTRAL),
         sorted(_PLACEHOLDERS),
         _KEYS,
+        _PASSES,
         _PASSWORDS,
         _STAND_IN,
         _POINTERS,
@@ -148,6 +158,8 @@ def kind_of_name(name: str) -> str:
         return "password"
     if last == "pw" or last.endswith(_PASSWORDS) or (last.endswith("pw") and name == name.upper()):
         return "password"
+    if pair.endswith(_PASSES) or (last == "pass" and name == name.upper() and len(words) > 1):
+        return "password"
     # PASSWD_DB_1: which password it is
     if name == name.upper() and not _IN_NAMES.isdisjoint(words):
         return "token"
@@ -156,7 +168,7 @@ def kind_of_name(name: str) -> str:
     if last == "pat" and len(words) > 1:
         return "access"
     if last in _TOKENS:
-        return "password" if last == "pass" and name == name.upper() and len(words) > 1 else "token"
+        return "token"
     if pair.endswith(("connectionstring", "connstring", "connstr")):
         return "connection"
     if last in ("cookie", "cookies"):
@@ -189,24 +201,26 @@ def is_secret(kind: str, value: str, ids: frozenset[str], style: str) -> bool:
     if kind == "key":
         return _is_strong(value)
     if kind == "session":
-        return len(value) >= 12 and is_random(value) and not _is_own_id(value)
+        return len(value) >= 12 and is_random(value) and not is_own_id(value)
     if kind == "access":
         return compiled(r"[A-Za-z0-9_-]{20,}").fullmatch(value) is not None and is_random(value)
     bare = style not in ("quoted", "called")
     if bare and _is_code(value):
-        if _has_match(r"^[\w.]+\.[A-Z][a-zA-Z0-9]*$", value):  # a class of a module
+        if _has_match(r"^[a-z0-9_.]+\.[A-Z][a-zA-Z0-9]*$", value):  # a class of a module
             return False
-        return style not in ("code", "prose") and (
-            is_random(value) or (style == "env" and _has_match(r"^[^(\[{]*\d", value))
-        )
+        if style in ("code", "prose"):
+            return not _has_match(r"[(\[{]", value) and is_random(value)
+        return is_random(value) or (style == "env" and _has_match(r"^[^(\[{]*\d", value))
     if kind == "token" and " " in value:  # a scheme, then what it carries
         scheme, _, carried = value.partition(" ")
         return (
             scheme.lower() in _SCHEMES and len(carried) >= 6 and is_credential(carried.strip(), ids)
         )
     if kind == "token" or style == "called":
-        return is_random(value) or (
-            style == "env" and len(value) >= 12 and not value.isalpha() and "/" not in value
+        return (
+            is_random(value)
+            or (style == "env" and len(value) >= 12 and not value.isalpha() and "/" not in value)
+            or (kind == "password" and _has_match(_PHRASE, value))
         )
     return _is_password(value, style)
 
@@ -248,7 +262,7 @@ def _is_password(value: str, style: str) -> bool:
         )
     if style not in ("cell", "line"):
         odd = r"[-_.(/]" if style == "prose" else r"[_.]"
-        return _is_padded(value) or (
+        return is_random(value) or (
             len(value) >= 6
             and not _has_match(odd, value)
             and _has_match(r"[\d!@#$%^&*]", value)
@@ -261,7 +275,9 @@ def _is_password(value: str, style: str) -> bool:
     return counted or is_random(value) or (value.islower() and len(value) >= 4) or not plain
 
 
+_TURN = r"[A-Z](?=[a-z0-9])|[a-z](?=[A-Z0-9])|\d(?=\D)"
 _LETTER = r"[^\x00-@\[-`{-\x7f]"  # in whatever alphabet
+_PHRASE = r"^(?=\D*\d)[a-z]+(?:-[a-z0-9]+){2,}$"
 _MARK = r"[!@#$%^&*]"
 
 
@@ -282,6 +298,8 @@ def stands_in(value: str) -> bool:
         or ("xxxx" in low and 2 * low.count("x") >= len(low))
     ):
         return True
+    if low.startswith("0x") and _has_match(r"^0x[0-9a-f]{1,16}[ul]{0,3}$", low):
+        return True
     first, last = value[0], value[-1]
     if first == "$" and (value[1:2] in ("{", "(") or value[1:].replace("_", "").isalnum()):
         return True
@@ -293,8 +311,10 @@ def stands_in(value: str) -> bool:
         ("(", ")"),
     ) or value.startswith(("{{", "${{", "#{", "@Microsoft", "&lt;", "&#60;", "&#x3C;", "&#x3c;")):
         return True
-    if low in ("%s", "%r", "%d", "{}", "%v") or value.startswith(
-        ("%(", "<%", "!Ref", "!Sub", "!secret", "!vault", "data.", "var.")
+    if (
+        low == "{}"
+        or _has_match(r"^(?:%[srdv][:@/]?)+$", low)
+        or value.startswith(("%(", "<%", "!Ref", "!Sub", "!secret", "!vault", "data.", "var."))
     ):
         return True
     if len(value) <= 64 and kind_of_name(value) and not any(c.isdigit() for c in value):
@@ -312,8 +332,8 @@ def _is_code(value: str) -> bool:
 
 def _is_padded(value: str) -> bool:
     """Return whether a value is padded Base64 with letters of both cases, as no word is."""
-    return len(value) % 4 == 0 and _has_match(
-        r"^(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])[A-Za-z0-9+/]{10,}={1,2}$", value
+    return _has_match(
+        r"^(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])(?=(?:.{4})*$|\D*\d)[A-Za-z0-9+/]{10,}={1,2}$", value
     )
 
 
@@ -324,7 +344,7 @@ def is_random(value: str) -> bool:
 
     The first 128 characters count. A mark, a digit and a letter together are enough, as generators
     of passwords mix them. UUIDs and digests look drawn, too: who must tell them apart asks
-    `_is_own_id`.
+    `is_own_id`.
     """
     if len(value) < 8 or " " in value:
         return False
@@ -335,6 +355,11 @@ def is_random(value: str) -> bool:
         return "://" not in value and not value.startswith(("@", "#", "&", "*"))
     mixed = 0
     for part in value.translate(_SEPARATORS).split():
+        turns = len(compiled(_TURN).findall(part)) if 4 <= len(part) <= 24 else 0
+        odd = 2 * turns >= len(part) and part.isascii() and part.isalnum()  # k8v1, XSeZNs
+        if odd and len(part) >= 12 and 5 * turns >= 3 * len(part):
+            return True
+        mixed += odd
         if (
             len(part) < 6
             or not part.isascii()
@@ -346,7 +371,7 @@ def is_random(value: str) -> bool:
         turns = len(compiled(r"\d(?=\D)|\D(?=\d)").findall(part))
         if digits and len(part) >= 8 and (turns >= 2 or (turns == 1 and digits >= 4)):
             return True
-        if digits and turns >= 2:
+        if digits and turns >= 2 and not odd:
             mixed += 1
         if len(part) >= 16:
             upper = sum(c.isupper() for c in part)
@@ -367,10 +392,10 @@ def _is_strong(value: str) -> bool:
         )
         is not None
         and is_random(value)
-        and not _is_own_id(value)
+        and not is_own_id(value)
     )
 
 
-def _is_own_id(value: str) -> bool:
+def is_own_id(value: str) -> bool:
     """Return whether a text is a UUID, a ULID, or a digest in hex."""
     return compiled(r"[0-9a-fA-F-]*|[0-9A-Z]{26}").fullmatch(value) is not None

@@ -10,7 +10,7 @@ column …), and a value that is judged by how it stands there. `_judge_style` n
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
-from specify_cli.redaction.heuristics import compiled, is_secret, kind_of_name
+from specify_cli.redaction.heuristics import compiled, is_own_id, is_secret, kind_of_name
 
 if TYPE_CHECKING:
     import re
@@ -25,7 +25,7 @@ _TYPED = (
 # `auth=("ada", "…")`, `NetworkCredential("ada", "…")`: the name stands between.
 _PAIR = (
     r"(?:(?<=[aA]uth)|(?<=ntial)|(?<=ntials))\s?=?\s?"
-    r"\(\s?\\*[\"'][^\"'\\\n]{1,64}\\*[\"'],\s?"
+    r"\(\s?(?:\\*[\"'][^\"'\\\n]{1,64}\\*[\"'],\s?){1,3}"
 )
 # What YAML writes before a value: a block's sign, a tag, an anchor, the dash of a list.
 _YAML = (
@@ -33,26 +33,39 @@ _YAML = (
     r"|-[ \t]{1,4}|\[\s{0,16}(?=\\*[\"'])|\[\[)?"
 )
 _ASSIGNED = (
-    r"(?P<close>\\*[\"'`\]]{0,2})"
+    r"(?P<close>(?:\\*[\"'`\]]|\*\*|%2[27]){0,2})"
     rf"(?:(?={_PAIR})|\s{{0,16}}+{_TYPED}(?:(?:[sS]tring|str)\b)?\s{{0,8}}+)"
     rf"(?P<sep>{_PAIR}"
     r"|:=|=>|={1,3}|[:=]\s{0,4}\{\s{0,16}\\*[\"']?value\\*[\"']?\s{0,4}[:=]"
     r"|\s?\{\s{0,40}(?:\w{1,24}\s{0,8}=[^\n]{0,80}\n\s{0,40}){0,4}default\s{0,8}="
-    r"|%3[dD]|&(?:#61|#x3[dD]|equals);|::(?=\s)|[:：]|->|→|>"
+    r"|%3[aAdD](?:%20|\+)?|\\{0,4}(?:075|x3[dD])|&(?:#61|#x3[dD]|equals);"
+    # What stands for a variable that is not set, and the body of a block
+    r"|\)(?:\s?(?:\?[?:]|\|\||or)|\.\w{1,20}\((?:\|_?\|)?|\s?\{)(?=\s?[\"'`])"
+    r"|::(?=\s)|[:：](?:\*\*)?|->|→|>"
     r"|(?<=\s)(?:(?!value)[\w:-]{1,32}=\\*[\"'][^\"'<>\n]{0,80}\\*[\"']\s?){1,3}>"
     r"|</\w{1,16}>\s{0,40}<(?:string|value|data|td|dd)>"
-    r"|\(|,?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?[vV]alue\\*[\"']?\s{0,4}[:=]"
-    r"|,|\|\||\?\?|or(?=\s)|\||(?:(?:for|of)\s\S{1,40}\s)?(?:is|was|to|ist|lautet|est?|[èé])(?=\s))"
-    rf"[ \t]{{0,16}}(?:\r?\n[ \t]{{0,16}})?{_YAML}(?:\w{{1,24}}\((?=[\"']))?(?:[rbuf]{{1,2}}(?=[\"']))?"
-    r"(?P<quote>\\*(?:\"{3}|'{3}|[\"'`]))?"
+    r"|\(|(?:--\w[\w-]{1,24}(?:[ =]\S{1,40})?\s){0,3}?--(?:value|secret-string|data)[ =]|,?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?[vV]alue\\*[\"']?\s{0,4}[:=]"
+    r"|,|\|\||\?\?|or(?=\s)|\||(?:(?:for|of)\s\S{1,40}\s)?(?:is|was|to|ist|lautet|est?|[èé])(?=\s)|[是为為は])"
+    rf"[ \t]{{0,16}}(?:\r?\n[ \t]{{0,16}})?{_YAML}(?:<!\[CDATA\[)?"
+    r"(?:string\(\d{1,6}\)\s|[\w.:]{0,40}\((?:\w{1,16}\s?=\s?|\s{0,40})(?=[\"']))?(?:[rbufNLR@$]{1,2}(?=[\"']))?"
+    r"[“„«「『‘]?(?P<quote>\\*(?:\"{3}|'{3}|[\"'`])|%2[27])?"
+)
+# Signs that prove little: a blank, a dash, a bracket, the words of a sentence, the next line. The
+# value must look drawn.
+_LOOSE = (
+    r"(?:\\*[\"'`]|\*\*){0,2}(?:[ \t]\(|[ \t][-–—→][ \t]"
+    r"|(?:[ \t](?!(?:ids?|hash|digest|sha\d*|commit|name|type|version|file)\b)[\w.@()-]{1,24}){1,8}"
+    r"(?:(?<=is)|(?<=to)|(?<=from)|(?<=be)|[:=])\s{1,5}(?:>\s)?"
+    r"|[ \t]{1,40}(?:(?:REG_SZ|\w{0,8}String)[ \t]{1,8})?|(?P<below>\r?\n[> \t]{0,8}))"
+    r"[“„«「『‘]?(?P<quote>\\*[\"'`])?(?P<value>[^\s“”»」』’\"'`<>\\|,;)]{8,256}+)(?P<alone>[ \t]?\r?(?:\n|$))?"
 )
 _FALLBACKS = ("||", "??", "or")
 # The next item of a list, behind one that was a secret.
 _ITEM = (
     r"\\*[\"']?[ \t]{0,4},?\s{0,40}(?:-[ \t]{1,4}|(?=\\*[\"']))\\*[\"']?([^\s\"'`<>\\,\]]{3,256}+)"
 )
-_RUN = r"[^\s\"'`<>\\]{1,256}+"
-_REST = r"[^\s\"'`<>\\]*+"
+_RUN = r"[^\s“”»」』’\"'`<>\\]{1,256}+"
+_REST = r"[^\s“”»」』’\"'`<>\\]*+"
 
 
 def find_secret_values(
@@ -99,7 +112,7 @@ _BOUNDS = frozenset("|,;\t\r\n")
 def _is_lead(rest: str, head: str) -> bool:
     """Tell by what stands behind and before a name, at small cost, that a value could belong to
     it."""
-    next_ = rest.lstrip(" \t\r\n\"'`]\\")
+    next_ = rest.lstrip(" \t\r\n\"'`]\\*")
     sign = next_[:1]
     return (
         sign in ("=", ":", ">", "：", "|", "{", "%", "→")
@@ -121,6 +134,9 @@ def _is_lead(rest: str, head: str) -> bool:
             )
         )
         or "alue" in rest
+        or (sign == ")" and ('"' in rest or "'" in rest))
+        or (rest[0] in " \t\r\n\"'`*" and _holds_drawn(rest))
+        or (rest[0] in "\"'" and "name" in head)
         or (rest[0] in " \t" and ">" in rest)
     )
 
@@ -143,8 +159,18 @@ _LEADS = (
         "As ",
         "as ",
     ),
-    *("&#", "&eq", "->", "</"),
+    *("&#", "&eq", "->", "</", "--", "075", "x3d", "x3D", "是", "为", "為", "は"),
 )
+
+
+def _holds_drawn(text: str) -> bool:
+    """Tell, before any pattern is compiled, whether a word of some length holds a digit."""
+    return not _DIGITS.isdisjoint(text) and any(
+        len(word) > 7 and not _DIGITS.isdisjoint(word) for word in text.split()
+    )
+
+
+_DIGITS = frozenset("0123456789")
 
 
 def _begins_line(head: str) -> bool:
@@ -216,22 +242,34 @@ def _find_secret_beside(
     kind = kind_of_name(name)
     if not kind and text[start - 1 : start] == " " and name == text[at:end]:  # as in "API key: …"
         kind = kind_of_name(text[max(0, start - 12) : end])
-    match = _find_assignment(text, start, end, dashed) if kind else None
+    if not kind:
+        return None
+    return _find_assigned(text, (start, dashed, name, kind), end, ids) or _find_loose(
+        text, start, end, kind, ids
+    )
+
+
+def _find_assigned(
+    text: str, named: tuple[int, bool, str, str], end: int, ids: frozenset[str]
+) -> tuple[int, int] | None:
+    """Return where a value stands that a sign assigns to the name that ends at `end`; `named` is
+    what `_find_bare` says."""
+    start, dashed, _, kind = named
+    match = _find_assignment(text, start, end, dashed)
     if match is None:
         return None
     sep, begin = match["sep"], match.end()
     row = sep == "," == text[begin - 1] and _begins_line(text[max(0, start - 48) : end])
     called = sep.lstrip(" =")[:1] == "(" or sep in _FALLBACKS
     called = called or (sep == "," and not dashed) or match[0].rstrip("\"'\\")[-1:] == "("
-    before = text[start - 1 : start]
     if (
         (called and match["quote"] is None and not row)
-        or (_is_tag(sep) and (before not in ("<", ":") or text[end - 1] == "-"))
-        or (sep == "|" and text[max(0, start - 4) : start].strip(" `*")[-1:] not in ("", "|", "\n"))
+        or (_is_tag(sep) and not _names_element(text, start, end))
+        or (sep == "|" and compiled(_IN_CELL).search(text[max(0, start - 40) : start]) is None)
     ):
         return None
     if match["quote"] is None:
-        return _find_bare(text, (start, dashed, name, kind), match, ids)
+        return _find_bare(text, named, match, ids)
     close = _find_closing(text, match["quote"], begin)
     value = text[begin : max(begin, close)]
     if close == begin or (
@@ -248,6 +286,49 @@ def _find_secret_beside(
     ):
         return None
     return begin, _find_rest(text, begin + len(run[0].split("|")[0] if sep == "|" else run[0]))
+
+
+# What stands before the last word of a name in the first cell of a row.
+_IN_CELL = r"(?:\|[\w .*`-]{0,40}|(?:^|\n)[ `*]{0,4})$"
+
+
+def _names_element(text: str, start: int, end: int) -> bool:
+    """Tell whether the name is that of an element, or the value of its attribute `name`."""
+    before = text[start - 1 : start]
+    return (before in ("<", ":") and text[end - 1] != "-") or text.endswith(
+        ('name="', 'key="', "name='"), max(0, start - 6), start
+    )
+
+
+def _find_loose(
+    text: str, start: int, end: int, kind: str, ids: frozenset[str]
+) -> tuple[int, int] | None:
+    """Return where a value stands that no sign assigns: behind a name and a blank, in the next
+    line, or before it, as in `value="…" name="…"`."""
+    match = compiled(_LOOSE).match(text, end)
+    if match is None:
+        if text[start - 1 : start] not in ("'", '"'):
+            return None
+        match = compiled(_REVERSED).search(text, max(0, start - 320), start)
+    elif (
+        not match["quote"]
+        and match["alone"] is None
+        and (match["below"] or (kind != "password" and is_own_id(match["value"])))
+    ):
+        return None
+    value = match["value"].rstrip(".:") if match is not None else ""
+    quoted = kind == "password" and match is not None and match.groupdict().get("quote")
+    if match is None or not any(
+        is_secret(kind, value, ids, style) for style in ("called", "prose")[: 2 if quoted else 1]
+    ):
+        return None
+    return match.start("value"), match.start("value") + len(value)
+
+
+_REVERSED = (
+    r"(?i:value)[\"']?\s{0,4}[:=]\s{0,4}[\"'](?P<value>[^\"'\n]{6,256})[\"'][^\"'\n]{0,24}"
+    r"[\"']?(?i:name|key)[\"']?\s{0,4}[:=]\s{0,4}[\"']\Z"
+)
 
 
 def _is_verb(sep: str) -> bool:
@@ -284,11 +365,7 @@ def _find_assignment(text: str, start: int, end: int, dashed: bool) -> re.Match[
     if text.endswith('name="', max(0, start - 6), start):
         return compiled(_FORM_FIELD).match(text, end)
     marked = dashed or text.endswith(_SETTERS, max(0, start - 12), start)
-    return (
-        compiled(r"(?P<close>)(?P<sep>[ \t]{1,4})(?P<quote>\\*[\"'])?").match(text, end)
-        if marked
-        else None
-    )
+    return compiled(_SPACED).match(text, end) if marked else None
 
 
 def _find_rest(text: str, at: int) -> int:
@@ -326,7 +403,7 @@ def _find_bare(
     ):
         value, style = value.split(";")[0], "joined"
     elif sep[0] in "%&" or sep[-1] == "\n":
-        value, style = compiled(r"&|%26|;").split(value, 1)[0], "joined"
+        value, style = compiled(r"&|%2[267]|;").split(value, 1)[0], "joined"
     elif dashed:
         style = "flag"
     elif text.endswith(("ENV ", "ARG "), max(0, start - 4), start):
@@ -345,9 +422,10 @@ def _find_bare(
     return begin, _find_rest(text, finish) if finish == run.end() else finish
 
 
-_VERBS = ("is", "was", "to", "ist", "lautet", "es", "est", "è", "é")
+_VERBS = ("is", "was", "to", "ist", "lautet", "es", "est", "è", "é", "是", "为", "為", "は")
+_SPACED = r"(?P<close>)(?P<sep>[ \t]{1,4}(?:\\\r?\n[ \t]{0,16})?)(?P<quote>\\*[\"'])?"
 _SETTERS = (
-    *("#define ", "set -gx ", "set -x ", "setx ", "ENV ", "ARG "),
+    *("#define ", "set -gx ", "set -x ", "setx ", "ENV ", "ARG ", "SetEnv ", "setenv ", "g set "),
     *("(setq ", "(def ", "(define ", "(defvar ", "(defconst "),
 )
 # A field of a form, as it is sent: the name of the part, its other headers, an empty line.
@@ -384,7 +462,9 @@ def _judge_style(text: str, start: int, name: str, match: re.Match[str], finish:
     line = max(text.rfind("\n", least, start) + 1, text.rfind("\\n", least, start) + 2, least)
     head = text[line:start].strip(" \t+->|#*$`;\"'")
     spaced = match.end() - match.start() > len(match["sep"])
-    if match["sep"] == "=" and not spaced and name.upper() == name:
+    marks = text[start - 1 : start]
+    whole = marks in ('"', "'") and text.startswith(marks, finish)  # echo "password=…"
+    if match["sep"] == "=" and not spaced and (whole or name.upper() == name):
         return "env"
     if (
         head in ("export", "set", "setx", "ENV", "ARG", "env", "-e", "declare -x", "local")
