@@ -140,19 +140,12 @@ def _list_published(git_dir: str | None) -> list[str]:
     return sorted({path for path in (data or b"").decode("utf-8", "replace").split("\n") if path})
 
 
-def find_never_published(root: str, git_dir: str | None, closed: list[str]) -> list[str]:
-    """Return those of some closed records, by their paths, that lie here alone and were never
-    published: of before the trail was committed.
-
-    The log that is published names them too.
-
-    `closed` are paths below the root, and names come back.
-    """
-    published = {os.path.basename(path) for path in _list_published(git_dir)}
-    for _, _, names in os.walk(f"{root}/{layout.TRAIL}"):
-        published.update(names)
-    names = [os.path.basename(path) for path in closed if path.startswith(f"{layout.RECORDS}/")]
-    return [name for name in names if name not in published]
+def find_never_published(root: str, git_dir: str | None, closed: set[str]) -> set[str]:
+    """Return those of some closed records, by their ids, that neither this branch's trail holds nor
+    this clone ever published: of before the trail was committed."""
+    paths = _list_published(git_dir)
+    paths += [name for _, _, names in os.walk(f"{root}/{layout.TRAIL}") for name in names]
+    return closed - {path.removesuffix(".jsonl")[-26:] for path in paths}
 
 
 def find_unpublished(root: str, git_dir: str | None) -> list[str]:

@@ -6,6 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
+
 from specify_cli.features.hooks.handler import run_hook
 from specify_cli.record import layout
 from support import Cli, accept, git
@@ -49,29 +51,39 @@ def test_a_dropped_commit_is_told_its_owner_and_no_alarm_in_a_clone(cli: Cli, ch
     assert list((tmp_path / "clone").glob(f".kittify/trail/*/*{dropped}.jsonl"))
 
 
-def test_records_of_before_the_trail_was_committed_are_told_their_owner(
-    cli: Cli, chartered: Path, tmp_path: Path
+@pytest.mark.parametrize("signed", [False, True])
+def test_records_of_before_the_trail_was_committed_are_no_alarm_in_a_clone(
+    cli: Cli, chartered: Path, tmp_path: Path, signed: bool
 ) -> None:
-    """A clone cannot tell them from deleted ones; who has them says which are shown."""
-
-    def told() -> list[str]:
-        findings = cli("doctor", "--json").json()["findings"]
-        return [item["repair"].rpartition(" ")[2] for item in findings if item["code"] == "NOT_PUBLISHED"]
-
+    """Nothing that is published names them; their owner goes on being asked for them."""
     private = work(cli)
-    before = told()
-    begin_committed(cli, chartered)
-    after = told()
-    git(tmp_path, "clone", "-q", str(chartered), str(tmp_path / "early"))
-    alarmed = cli("invocations", "verify", "--all", cwd=tmp_path / "early")
-    cli("profile-invocation", "complete", private)
+    work(cli)
+    open_ = str(cli("do", "implement WP04", "--json").json()["invocation_id"])
+    if signed:
+        assert cli("trail", "checkpoint").code == 0
+    cli("init", "--trail", "committed")
+    accept(chartered)
+    if signed:
+        assert cli("trail", "checkpoint").code == 0
+    work(cli)
+    assert cli("profile-invocation", "complete", open_).code == 0
+    if signed:
+        assert cli("trail", "checkpoint").code == 0
     commit(chartered)
-    git(tmp_path, "clone", "-q", str(chartered), str(tmp_path / "late"))
-    cloned = cli("invocations", "verify", "--all", cwd=tmp_path / "late")
+    git(tmp_path, "clone", "-q", str(chartered), str(tmp_path / "clone"))
+    cloned = cli("invocations", "verify", "--all", "--json", cwd=tmp_path / "clone")
+    own = cli("invocations", "verify", "--all", "--json")
+    published = b"".join(path.read_bytes() for path in chartered.glob(".kittify/trail/log/*/*"))
+    (path,) = (chartered / layout.RECORDS).glob(f"*{private}.jsonl")
+    path.unlink()
+    robbed = cli("invocations", "verify", "--all", "--json")
 
-    assert (before, after, told()) == ([], [private], [])
-    assert alarmed.code == 3 and "or never published" in alarmed.out
     assert cloned.code == 0, cloned.out
+    assert cloned.json()["records"] == 2
+    assert private.encode() not in published
+    assert own.code == 0, own.out
+    assert own.json()["level"] == ("logged" if signed else "linked")
+    assert "LOGGED_RECORD_MISSING" in robbed.out
 
 
 def test_what_another_branch_holds_is_not_published_again(cli: Cli, chartered: Path) -> None:

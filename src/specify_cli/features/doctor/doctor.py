@@ -34,7 +34,6 @@ from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import (
     find_ignored_objects,
-    find_never_published,
     find_unpublished,
 )
 from specify_cli.storage.reachability import Reach
@@ -288,7 +287,6 @@ def _check_records(project: Project, now: int, rooms: Rooms) -> Iterator[Finding
     reach = Reach(FileObjectStore(project.root))
     reached: set[str] = set()
     reported: set[str] = set()
-    closed: list[str] = []
     partial = False
     reports = verify_all(project)
     for stream in rooms.streams:
@@ -312,7 +310,6 @@ def _check_records(project: Project, now: int, rooms: Rooms) -> Iterator[Finding
                     finding.message,
                     _suggest_next(project, report, finding),
                 )
-            closed += [report.file] if report.status == "closed" else []
             reached.update(item.digest for item in reach.of(report.objects))
             # What cannot be read may lead to objects that then look as if nothing did.
             partial = partial or any(
@@ -331,7 +328,6 @@ def _check_records(project: Project, now: int, rooms: Rooms) -> Iterator[Finding
     except InvocationError as error:
         partial = True
         yield Finding(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
-    yield from _check_never_published(project, closed)
     yield from _check_leftovers(project, None if partial else reached)
 
 
@@ -352,23 +348,6 @@ def _check_unpublished(project: Project) -> Iterator[Finding]:
             "next close"
         )
         yield Finding("UNPUBLISHED", WARNING, layout.TRAIL, what, repair)
-
-
-def _check_never_published(project: Project, closed: list[str]) -> Iterator[Finding]:
-    committed = project.config.trail == "committed" and os.path.isdir(
-        f"{project.root}/{layout.TRAIL}"
-    )
-    names = find_never_published(project.root, project.git_dir, closed) if committed else []
-    if names:
-        what = (
-            f"{count(len(names), 'closed record')} of before the trail was committed: the "
-            "published log names what lies here alone, and every clone reports it as missing"
-        )
-        ids = [name.removesuffix(".jsonl")[-26:] for name in names]
-        repair = (
-            "to show them: " if len(ids) == 1 else f"to show them, each of {len(ids)}: "
-        ) + f"spec-kitty profile-invocation complete {ids[0]}"
-        yield Finding("NOT_PUBLISHED", WARNING, layout.TRAIL, what, repair)
 
 
 def _suggest_next(project: Project, report: RecordReport, finding: findings.Finding) -> str:

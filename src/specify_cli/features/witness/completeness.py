@@ -146,10 +146,9 @@ class _Cursor:
         if line is None:
             return None
         self.ahead = next(self.view.leaves, None)
-        # What a log that ended had not signed begins the one in its place.
-        if line.number >= self.view.signed and not self.view.ended:
+        if line.number >= self.view.signed:
             self.unsigned.add(line.invocation_id)
-        if line.number >= self.view.witnessed and not self.view.ended:
+        if line.number >= self.view.witnessed:
             self.unseen.add(line.invocation_id)
         if line.number == self.frontier.size:
             self.frontier.add(
@@ -304,6 +303,11 @@ class Completeness:
         line = cursor.advance()
         if line is None:
             return
+        # What a log that ended had not signed stands in the one in its place, too.
+        for other in self._cursors if not cursor.view.ended else ():
+            if other.view.ended:
+                other.unsigned.discard(line.invocation_id)
+                other.unseen.discard(line.invocation_id)
         if line.kind == "fixed":
             if self._only in (None, line.invocation_id):
                 self._fixed.setdefault(line.invocation_id, []).append(bytes.fromhex(line.seal))

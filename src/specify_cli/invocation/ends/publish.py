@@ -5,17 +5,23 @@ from __future__ import annotations
 from charter.inputs import load_inputs
 from doctrine.load import ParseCache
 from doctrine.text import count
+from specify_cli import durable
 from specify_cli.errors import StoredDataError
 from specify_cli.project.config import Project
 from specify_cli.record.findings import OF_THE_LINES
 from specify_cli.storage.checking import verify_place
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
-from specify_cli.storage.publishing import find_unpublished, note_published
+from specify_cli.storage.publishing import (
+    find_never_published,
+    find_unpublished,
+    note_published,
+)
 from specify_cli.storage.reachability import Reach, policy_withholds
 from specify_cli.storage.store import FileRecordStore, Place
-from specify_cli.trail.log.entries import open_log
-from specify_cli.trail.log.published import publish_leaves
+from specify_cli.trail.log.entries import TrailLog, open_log
+from specify_cli.trail.log.leaves import CLOSE, Generation
+from specify_cli.trail.log.published import list_segments, publish_leaves
 
 
 def publish_record(
@@ -36,10 +42,29 @@ def publish_record(
             project, records, objects, Index(project.root).resolve(invocation_id)
         )[1]
         warnings += (f"PUBLISHED_AGAIN: {invocation_id}: the commit that held it was dropped",)
-    generation = open_log(project).current()
+    log = open_log(project)
+    generation = log.current()
     if generation is not None:
-        publish_leaves(project.root, generation)
+        publish_leaves(project.root, _leave_private(project, log, generation))
     return published, warnings
+
+
+def _leave_private(project: Project, log: TrailLog, generation: Generation) -> Generation:
+    """Return the log to publish: a new one without the closed records of before the trail was
+    committed, where this one names such and nothing of it is published. Raises OSError.
+
+    Every clone would miss them, and their ids and seals are nobody's business.
+    """
+    if list_segments(project.root, generation.name):
+        return generation
+    with durable.folder(generation.home, wait=durable.LOCK_WAIT_SECONDS):
+        leaves = list(generation.read_leaves())
+        closed = {leaf.invocation_id for leaf in leaves if leaf.kind == CLOSE}
+        private = find_never_published(project.root, project.git_dir, closed)
+        if not private:
+            return generation
+        public = [leaf.entry + b"\n" for leaf in leaves if leaf.invocation_id not in private]
+        return log.begin(generation, b"".join(public))
 
 
 def _publish_one(

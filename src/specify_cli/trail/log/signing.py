@@ -49,7 +49,7 @@ from specify_cli.trail.log.notes import (
     parse_checkpoint,
     sign,
 )
-from specify_cli.trail.log.published import publish_checkpoint
+from specify_cli.trail.log.published import list_segments, publish_checkpoint
 
 _PREFIX = "PRIVATE+KEY+"
 _MAX_KEY = 16 * 1024
@@ -239,7 +239,8 @@ def keep_checkpoint(project: Project, generation: Generation, checkpoint: Checkp
         durable.replace(fd, "checkpoint", data, durable.PRIVATE)
     with durable.folder(project.root, layout.CHECKPOINTS, create=True) as fd:
         durable.replace(fd, generation.name, data, durable.PRIVATE)
-    if project.config.trail == "committed":
+    # A close publishes first: it leaves out what is of before the trail was committed.
+    if project.config.trail == "committed" and list_segments(project.root, generation.name):
         publish_checkpoint(project.root, generation, checkpoint.size, data)
 
 
