@@ -241,7 +241,7 @@ class FileObjectStore:
             return None
         for folder in (
             layout.LOCAL_OBJECTS,
-            *([layout.OBJECTS] if field in ("file", "governance_context_hash") else []),
+            *([layout.OBJECTS] if field in ("corpus", "file", "governance_context_hash") else []),
         ):
             try:
                 path = layout.object_path(digest, folder) + layout.WITHHELD

@@ -133,21 +133,28 @@ def policy_withholds(
     `policies` are asked as well. Where one of them keeps back more than a record's own policy did,
     the contexts that were assembled under the record's own may quote it and are kept back too.
 
-    Only the corpora among `reached` are asked, so records under one corpus cost one question.
-    Apart from such contexts, an object that no corpus names is never kept back.
+    Only the corpora among `reached` are asked, so records under one corpus cost one question. A
+    corpus that names such a file is kept back too, with all that nothing else names. Apart from it
+    and from such contexts, an object that no corpus names is never kept back.
     """
     # loads what reads a charter; exports only
     from specify_cli.storage.frozen import withheld_by_policy
 
     corpora = {item.digest for item in reached if item.field == "corpus" and item.code is None}
     withheld: dict[str, str] = {}
+    closed, public = set[str](), set[str]()
     for corpus in sorted(corpora):
         own = withheld_by_policy(objects, corpus, cache=cache)
         both = withheld_by_policy(objects, corpus, policies, cache) if policies else own
         withheld |= both
+        files = {name for name, _ in objects_of("corpus", objects.get(corpus)) or ()}
+        (closed if both else public).update(files)
+        if both:  # the digest of what is kept back would confirm a guess at it
+            withheld[corpus] = "policy: it names what is kept back"
         if both.keys() - own.keys():
             quoting = (item.digest for item in reached if item.field == "governance_context_hash")
             withheld |= dict.fromkeys(
                 quoting, "policy: this context may quote what is kept back since it was assembled"
             )
-    return withheld
+    inside = {item.digest for item in reached if item.field == "file"} & (closed - public)
+    return dict.fromkeys(inside, "policy: only what is kept back names it") | withheld

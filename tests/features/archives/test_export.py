@@ -841,3 +841,39 @@ def test_a_record_that_is_not_what_the_manifest_says_is_not_replayed(
 
     assert (refused.code, refused.error()["error_code"]) == (1, "EXPORT_INVALID")
     assert f"says {member}" in refused.error()["message"]
+
+
+@pytest.mark.parametrize("where", ["payroll", "section", "broken"])
+def test_a_published_trail_confirms_no_guess_at_what_policy_keeps_back(cli: Cli, chartered: Path, where: str) -> None:
+    governed(chartered, where)
+    (chartered / ".kittify/config.yaml").write_text("trail: committed\n")
+    accept(chartered)
+    run = cli("do", "fix the timeout", "--json").json()["invocation_id"]
+    assert cli("profile-invocation", "complete", run).code == 0
+    git(chartered, "add", "-A", ".kittify/events", ".kittify/trail")
+    tracked = git(chartered, "ls-files", ".kittify/events", ".kittify/trail").split()
+    left = " ".join(tracked) + "".join((chartered / name).read_text("utf-8", "replace") for name in tracked)
+    objects = [path.read_bytes() for path in (chartered / layout.LOCAL_OBJECTS).rglob("*") if path.is_file()]
+    (corpus,) = (json.loads(data) for data in objects if b'"project":{' in data)
+    denied = {digest for uri, digest in corpus["project"].items() if uri.endswith(("/payroll", "/timeout"))}
+    secret = next(hashlib.sha256(data).hexdigest() for data in objects if HIDDEN.encode() in data)
+
+    assert secret in corpus["files"].values()
+    assert len(denied) == (where != "broken")
+    assert not any(name in left.replace("/", "") for name in (secret, *denied, digest_of(corpus["files"])))
+    assert "policy: it names what is kept back" in left
+
+
+def test_the_line_of_a_redacted_hit_confirms_no_guess_at_it(cli: Cli, chartered: Path) -> None:
+    governed(chartered, "confidential")
+    run = cli("do", "fix the timeout", "--json").json()["invocation_id"]
+    (path,) = (chartered / layout.RECORDS).glob(f"*{run}.jsonl")
+    (answer,) = (line for line in map(json.loads, path.read_text("utf-8").splitlines()) if "hits" in line)
+    hits = {hit["uri"]: hit["digest"] for hit in answer["hits"]}
+    objects = [item.read_bytes() for item in (chartered / layout.OBJECTS).rglob("*") if item.is_file()]
+    (corpus,) = (json.loads(data) for data in objects if b'"project":{' in data)
+    (redacted,) = [item["uri"] for item in answer["filters_applied"] if item["action"] == "redact"]
+
+    assert hits[redacted] != corpus["project"][redacted]
+    assert corpus["project"][redacted].encode() not in path.read_bytes()
+    assert cli("replay", run).code == 0

@@ -87,7 +87,10 @@ def _publish_one(
     kept_back = policy_withholds(
         objects, reached, (load_inputs(project.root, cache).policy,), cache
     )
+    # What only a corpus names that is kept back is not named either: a digest confirms a guess.
     objects.publish([item.digest for item in reached if item.digest not in kept_back])
+    named = {item.digest for item in reached if item.field != "file"}
+    kept_back = {name: why for name, why in kept_back.items() if name in named}
     objects.withhold(kept_back, tracked=True)
     warnings: tuple[str, ...] = ()
     if kept_back:

@@ -203,13 +203,11 @@ class Leaving:
         if len(judged) > _JUDGED:
             judged.clear()
         gathered, left_out, by_policy = MemoryObjectStore(), dict[str, str](), dict[str, str]()
-        corpora = set[str]()
         for part in parts:
             gathered.objects.update(part.sealed)
             reached = tuple(self.reach.of(part.named))
             if search is not None:
                 by_policy |= policy_withholds(self._objects, reached, self._policies)
-            corpora |= {item.digest for item in reached if item.field == "corpus"}
             for item in reached:
                 if item.digest in gathered.objects or item.digest in left_out:
                     continue
@@ -223,10 +221,6 @@ class Leaving:
                     gathered.objects[item.digest] = data
                 else:
                     left_out[item.digest] = why
-        # A corpus that holds the digest of what is kept back would confirm a guess at it.
-        for name in corpora & gathered.objects.keys():
-            if any(kept.encode() in gathered.objects[name] for kept in by_policy):
-                by_policy[name] = "policy: it names what is kept back"
         for name in gathered.objects.keys() & by_policy.keys():
             del gathered.objects[name]
             left_out[name] = by_policy[name]
