@@ -82,14 +82,34 @@ def test_a_clock_that_is_ahead_heads_no_list() -> None:
     ask(alone, "POST", "/v1/events", [json.dumps([ahead]).encode()])
 
     page, only = (ask(app, "GET", "/")[1].decode() for app in (mixed, alone))
-    link = re.search(r'<a href="/(\?[^"]*)">1 invocation</a> of clocks that are ahead is not', page)
+    link = re.search(r'<a href="/(\?[^"]*)">1 invocation</a> of clocks that are ahead stands at the end', page)
     later = ask(mixed, "GET", "/", query=html.unescape(link[1][1:]) if link else "")[1].decode()
     _, listed = ask(mixed, "GET", "/v1/invocations")
 
     assert (id_of(1) in page, "from 2099" in page) == (True, False)
     assert (id_of(1) in later, "from 2099" in later) == (False, True)
     assert "from 2099" in only and "clocks that are ahead" not in only
-    assert [item["invocation_id"] for item in json.loads(listed)["items"]] == [id_of(73 * 365 * day), id_of(1)]
+    assert json.loads(listed)["ahead"] == 1
+
+
+def test_what_a_clock_ahead_sent_comes_last_and_once_on_every_way_through_the_list() -> None:
+    app, day = app_over(MemoryStorage()), 24 * 3600
+    begun = [started(n) for n in range(5)] + [started(73 * 365 * day + n) for n in range(3)]
+    ask(app, "POST", "/v1/events", [json.dumps(begun).encode()])
+    expected = [id_of(n) for n in (4, 3, 2, 1, 0)] + [id_of(73 * 365 * day + n) for n in (2, 1, 0)]
+    walks: list[list[str]] = []
+    for limit in (1, 2, 5, 8, 200):
+        seen, cursor = [], ""
+        while cursor is not None:
+            _, body = ask(app, "GET", "/v1/invocations", query=f"limit={limit}&cursor={cursor}")
+            page = json.loads(body)
+            seen += [item["invocation_id"] for item in page["items"]]
+            cursor = page["next"]
+        walks.append(seen)
+    _, until = ask(app, "GET", "/v1/invocations", query="until=9999-12-31")
+
+    assert walks == [expected] * 5
+    assert json.loads(until)["items"][0]["invocation_id"] == id_of(73 * 365 * day + 2)
 
 
 def test_a_body_that_does_not_come_is_a_408() -> None:

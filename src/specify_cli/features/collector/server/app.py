@@ -182,19 +182,44 @@ async def _answer_unrouted(request: Request, error: Exception) -> Response:
 
 def _list_invocations(setting: Setting, request: Request) -> Response:
     """GET /v1/invocations."""
-    rows, following = _list(setting, request, request.query_params.multi_items())
-    return answer_json({"items": rows, "next": following})
+    rows, following, ahead = _list(setting, request, request.query_params.multi_items())
+    return answer_json({"items": rows, "next": following, "ahead": ahead.number})
 
 
-def _list(setting: Setting, request: Request, query: Query) -> tuple[list[Row], str | None]:
-    """Return the rows of the page that a query asks for, and the cursor of the next if there is
-    one."""
-    filters = read_wanted(query)
-    narrowed = filters.filter._replace(projects=request.state.token.narrow(filters.filter.projects))
-    rows = setting.storage.rows(narrowed, filters.limit + 1, filters.after)
-    more = len(rows) > filters.limit
-    rows = rows[: filters.limit]
-    return rows, cursor_of(rows[-1].place) if more else None
+def _list(
+    setting: Setting, request: Request, query: Query
+) -> tuple[list[Row], str | None, pages.Ahead]:
+    """Return the rows of the page that a query asks for, the cursor of the next if there is one,
+    and how much clocks that are ahead would put at the head of the list.
+
+    By an id's time a clock in 2099 would head it for ever, so what begins more than a day after
+    this collector's own time comes last. A query that says where it ends is followed, and where all
+    are ahead it is this collector's clock that is behind.
+    """
+    wanted = read_wanted(query)
+    filters, limit, after = wanted
+    filters = filters._replace(projects=request.state.token.narrow(filters.projects))
+    latest = datetime.fromisoformat(setting.clock()) + timedelta(days=1)
+    bound = latest.strftime("%Y-%m-%dT%H:%M:%SZ")
+    edge = str(PARAMETERS["until"](bound))
+    later = filters._replace(since=max(edge, filters.since or ""))
+    beyond = after is not None and after.invocation_id >= edge
+    ahead = pages.Ahead()
+    if filters.until is None:
+        filters = later if beyond else filters._replace(until=edge)
+        ahead = pages.Ahead(len(setting.storage.rows(later, MAX_LIMIT)), bound)
+    rows = setting.storage.rows(filters, limit + 1, after)
+    if ahead.number and not rows and after is None:
+        rows, ahead = setting.storage.rows(later, limit + 1), pages.Ahead()
+    more = len(rows) > limit
+    rows = rows[:limit]
+    last = _LAST if ahead.number and not beyond else None
+    following = rows[-1].place if more else last
+    return rows, None if following is None else cursor_of(following), ahead
+
+
+# Where what is ahead begins: before every invocation there can be.
+_LAST = Place("7" + "Z" * 25, "ffffffff-ffff-ffff-ffff-ffffffffffff")
 
 
 def _show_invocation(setting: Setting, request: Request) -> Response:
@@ -314,37 +339,13 @@ def _show_timeline(setting: Setting, request: Request) -> Response:
     following = problem = None
     query = request.query_params.multi_items()
     try:
-        rows, following, ahead = _list_begun(setting, request, query)
+        rows, following, ahead = _list(setting, request, query)
     except Refused as refused:
         problem = refused.problem
     totals = setting.storage.totals(request.state.token.projects)
     endpoint = f"{request.url.scheme}://{request.url.netloc}/v1/events"
     page = pages.timeline(query, rows, following, totals, endpoint, problem, ahead)
     return HTMLResponse(page, 200 if problem is None else problem.status)
-
-
-def _list_begun(
-    setting: Setting, request: Request, query: Query
-) -> tuple[list[Row], str | None, pages.Ahead]:
-    """Return what `_list` does, without what clocks that are ahead would put at the head of it, and
-    how much that is.
-
-    A query that says where it begins to list is followed, and where all are ahead it is this
-    collector's clock that is behind.
-    """
-    rows, following = _list(setting, request, query)
-    latest = datetime.fromisoformat(setting.clock()) + timedelta(days=1)
-    bound = latest.strftime("%Y-%m-%dT%H:%M:%SZ")
-    if {name for name, value in query if value} & {"until", "cursor"} or not rows:
-        return rows, following, pages.Ahead()
-    wide = [(name, value) for name, value in query if name not in ("since", "limit", "until")]
-    later = [*wide, ("since", bound), ("limit", str(MAX_LIMIT))]
-    number = len(_list(setting, request, later)[0])
-    begun = [pair for pair in query if pair[0] != "until"]
-    capped, after = _list(setting, request, [*begun, ("until", bound)]) if number else ([], None)
-    if not capped:
-        return rows, following, pages.Ahead()
-    return capped, after, pages.Ahead(number, bound)
 
 
 def _show_detail(setting: Setting, request: Request) -> Response:
@@ -408,7 +409,7 @@ def _show_many(
         for name, value in request.query_params.multi_items()
         if name not in ("limit", "cursor")
     ]
-    rows, _, _ = _list_begun(setting, request, [*query, ("limit", str(MAX_LIMIT))])
+    rows, _, _ = _list(setting, request, [*query, ("limit", str(MAX_LIMIT))])
     return HTMLResponse(draw_page(query, rows, _read_bodies(setting.storage, rows)))
 
 
