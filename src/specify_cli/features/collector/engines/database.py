@@ -12,12 +12,21 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from specify_cli.features.collector.storage import Row
+
 T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
+Changed = list[tuple[Row, Row | None]]
+"""Rows of the list that were written, each with the one before."""
 
 
 class Transaction(Protocol):
-    """Statements that count together or not at all."""
+    """Statements that count together or not at all.
+
+    An engine that finds rows by words writes those of `changed` at the end.
+    """
+
+    changed: Changed
 
     def run(self, statement: str, values: Sequence[object] = ()) -> Rows:
         """Run one statement and return its rows."""

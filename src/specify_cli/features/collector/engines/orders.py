@@ -1,6 +1,6 @@
 """Orders of a project on a database: kept, and carried out on everything that is held of a record.
 
-    verdict = apply_order(transaction, place, order, now, client, words=True)
+    verdict = apply_order(transaction, place, order, now, client)
 
 What an erasure takes out: members of both phases, the row of the list with its words and its actor,
 lines of the whole record, objects that no record of the project names any more, and digests of
@@ -21,7 +21,6 @@ from specify_cli.features.collector.engines.rows import (
     read_record,
     write_record,
     write_rows,
-    write_words,
 )
 from specify_cli.features.collector.holdings import decode_report
 from specify_cli.features.collector.orders import (
@@ -69,13 +68,9 @@ def read_orders_of(transaction: Transaction, place: Place) -> list[Order]:
     return read_orders(transaction, [place]).get(place, [])
 
 
-def apply_order(
-    transaction: Transaction, place: Place, order: Order, now: str, client: str, *, words: bool
-) -> str:
-    """Keep an order and carry it out: STORED, DUPLICATE, CONFLICT, or HELD where a hold forbids it.
-
-    `words` says whether the list is found by its words.
-    """
+def apply_order(transaction: Transaction, place: Place, order: Order, now: str, client: str) -> str:
+    """Keep an order and carry it out: STORED, DUPLICATE, CONFLICT, or HELD where a hold forbids
+    it."""
     known = read_orders_of(transaction, place)
     before = {one.file: one.annex for one in known}
     if order.file in before:
@@ -94,7 +89,7 @@ def apply_order(
     )
     orders = sorted([*known, order], key=lambda one: one.file)
     if order.event == "erased":
-        _erase_phases(transaction, place, orders, words=words)
+        _erase_phases(transaction, place, orders)
     if held is not None:
         report = decode_report(held.report)
         piece = RecordPiece(place.invocation_id, held.body, report, "", named)
@@ -104,9 +99,7 @@ def apply_order(
     return STORED
 
 
-def _erase_phases(
-    transaction: Transaction, place: Place, orders: Sequence[Order], *, words: bool
-) -> None:
+def _erase_phases(transaction: Transaction, place: Place, orders: Sequence[Order]) -> None:
     where = "invocation_id = ? AND project_uuid = ?"
     held = read_phases(transaction, where, place).get(place, [])
     left = [one._replace(event=erase_event(one.event, orders)) for one in held]
@@ -120,9 +113,7 @@ def _erase_phases(
         )
     older, newer = ({one.phase: one for one in phases} for phases in (held, left))
     before, row = (row_of(one.get("started"), one.get("completed")) for one in (older, newer))
-    write_rows(transaction, [row])
-    if words:
-        write_words(transaction, [(row, before)])
+    write_rows(transaction, [(row, before)])
     transaction.run(
         "DELETE FROM actor WHERE actor_id = ? AND NOT EXISTS"
         " (SELECT 1 FROM invocation WHERE invocation.actor_id = actor.actor_id)",

@@ -16,7 +16,13 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from specify_cli.features.collector.engines.database import Act, Rows, Transaction, read_steps
+from specify_cli.features.collector.engines.database import (
+    Act,
+    Changed,
+    Rows,
+    Transaction,
+    read_steps,
+)
 from specify_cli.features.collector.storage import StorageError, StorageUnreachable, StorageUnusable
 
 T = TypeVar("T")
@@ -59,6 +65,7 @@ class _Statements:
 
     def __init__(self, connection: "psycopg.Connection[Any]") -> None:
         self._connection = connection
+        self.changed: Changed = []
 
     def run(self, statement: str, values: Sequence[object] = ()) -> Rows:
         escaped = [_escape(value) for value in values]

@@ -86,7 +86,7 @@ def write_changes(transaction: Transaction, changes: Changes) -> None:
             for place, one, body in bodies
         ],
     )
-    write_rows(transaction, [row for row, _ in changes.rows])
+    write_rows(transaction, changes.rows)
     added: dict[str, list[int]] = {}
     for row, before in changes.rows:
         counts = added.setdefault(row.project_uuid, [0, 0, 0, 0])
@@ -103,8 +103,11 @@ def write_changes(transaction: Transaction, changes: Changes) -> None:
     )
 
 
-def write_rows(transaction: Transaction, rows: Sequence[Row]) -> None:
-    """Write rows of the list, in place of those that are there, and the names of their actors."""
+def write_rows(transaction: Transaction, changed: Sequence[tuple[Row, Row | None]]) -> None:
+    """Write rows of the list, each given with the one that is there and whose place it takes, and
+    the names of their actors."""
+    rows = [row for row, _ in changed]
+    transaction.changed += changed
     marks = ", ".join("?" * (len(Row._fields) + 2))
     transaction.run_many(
         f"INSERT INTO invocation ({_COLUMNS}, digest, state) VALUES ({marks})"
@@ -145,11 +148,14 @@ def get_state(row: Row) -> str:
 
 
 def write_words(transaction: Transaction, changed: Sequence[tuple[Row, Row | None]]) -> None:
-    """Write the words of rows in the order of their places, which makes one piece; delete those
-    that ceased to hold."""
+    """Write the words of all rows of a transaction in the order of their places, which makes one
+    piece; delete those that ceased to hold."""
+    net: dict[Place, tuple[Row, Row | None]] = {}
+    for row, before in changed:
+        net[row.place] = (row, net.get(row.place, (row, before))[1])
     added: dict[int, set[str]] = {}
     ceased: dict[int, set[str]] = {}
-    for row, before in changed:
+    for row, before in net.values():
         place, words = place_of(row.invocation_id), _list_row_words(row)
         older = set() if before is None else _list_row_words(before)
         added.setdefault(place, set()).update(words - older)

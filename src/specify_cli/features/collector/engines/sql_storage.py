@@ -30,7 +30,6 @@ from specify_cli.features.collector.engines.rows import (
     write_changes,
     write_log_conflict,
     write_record,
-    write_words,
 )
 from specify_cli.features.collector.engines.words import (
     compose_match,
@@ -150,8 +149,6 @@ class SqlStorage:
                 ]
             changes = decide(left, by_phase, now, client)
             write_changes(transaction, changes)
-            if self._database.HAS_WORDS:
-                write_words(transaction, changes.rows)
             return changes.verdicts
 
         return self._database.write(store)
@@ -269,7 +266,6 @@ class SqlStorage:
                 order,
                 now,
                 client,
-                words=self._database.HAS_WORDS,
             )
             transaction.run(
                 "UPDATE totals SET revision = revision + 1 WHERE project_uuid = ?", (project,)

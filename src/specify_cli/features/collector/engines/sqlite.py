@@ -5,18 +5,28 @@ database = SqliteDatabase("events.db")
 
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from doctrine import os
-from specify_cli.features.collector.engines.database import Act, Rows, Transaction, read_steps
+from specify_cli.features.collector.engines.database import (
+    Act,
+    Changed,
+    Rows,
+    Transaction,
+    read_steps,
+)
+from specify_cli.features.collector.engines.rows import write_words
 from specify_cli.features.collector.engines.words import COLUMNS, list_words, place_of
 from specify_cli.features.collector.storage import StorageError, StorageUnusable
 
 T = TypeVar("T")
 _APPLICATION_ID = 0x534B4331  # "SKC1": another program's database is never written to
 _BUSY_MS = 10_000
+# So many acts are one transaction at most.
+_TOGETHER = 64
 
 
 def _join_words(*values: str | None) -> str:
@@ -32,6 +42,7 @@ class _Connection:
             path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1000
         )
         self.lock = threading.Lock()
+        self.changed: Changed = []
         # A step of the schema writes the words of rows that were there before.
         self.raw.create_function("place_of", 1, place_of, deterministic=True)
         self.raw.create_function("list_words", len(COLUMNS), _join_words, deterministic=True)
@@ -44,15 +55,27 @@ class _Connection:
 
     def run_transaction(self, begin: str, act: Act[T]) -> T:
         with self.lock, _explained():
+            self.changed = []
             self.raw.execute(begin)
             try:
                 result = act(self)
+                write_words(self, self.changed)
                 self.raw.execute("COMMIT")
             except BaseException:
                 if self.raw.in_transaction:
                     self.raw.execute("ROLLBACK")
                 raise
             return result
+
+
+class _Asked:
+    """An act that a thread waits for: what it gave or why it failed. The thread wakes when the act
+    is settled, or to lead: to settle what was asked for."""
+
+    def __init__(self, act: Act[Any]) -> None:
+        self.act, self.wake, self.leads = act, threading.Event(), False
+        self.result: Any = None
+        self.error: BaseException | None = None
 
 
 @contextmanager
@@ -67,9 +90,11 @@ def _explained() -> Iterator[None]:
 class SqliteDatabase:
     """One SQLite file: write-ahead log, synced before anything is acknowledged.
 
-    Any number of processes may have the file open; SQLite lets one of them write at a time. Reading
-    has a connection of its own, so that a long list never holds up what arrives. Raises
-    StorageUnusable for a file that is not a collector's, StorageError where the disk refuses.
+    Any number of processes may have the file open; SQLite lets one of them write at a time. What
+    threads ask for while another commits becomes one transaction, and each is answered when that is
+    durable: whole pages are written, and acts that come together share them. Reading has a
+    connection of its own, so that a long list never holds up what arrives. Raises StorageUnusable
+    for a file that is not a collector's, StorageError where the disk refuses.
     """
 
     HAS_WORDS = True
@@ -83,6 +108,9 @@ class SqliteDatabase:
         except OSError as error:
             raise StorageUnusable(f"{path}: {error.strerror}") from error
         self._writer, self._reader = _Connection(path), _Connection(path)
+        # What is asked for; while one leads, the others wait.
+        self._asked: deque[_Asked] = deque()
+        self._gate, self._led = threading.Lock(), False
         try:
             self._writer.run_transaction(
                 "BEGIN IMMEDIATE", lambda transaction: _migrate(transaction, path, schema)
@@ -90,6 +118,8 @@ class SqliteDatabase:
             self._writer.run("PRAGMA journal_mode = WAL")
             # Acknowledged means on the disk: every commit waits for it.
             self._writer.run("PRAGMA synchronous = FULL")
+            # Pages that every commit writes come to the file once in so many.
+            self._writer.run("PRAGMA wal_autocheckpoint = 4000")
             # What is deleted is overwritten, in pages of this connection.
             self._writer.run("PRAGMA secure_delete = 1")
             self._reader.run("PRAGMA query_only = 1")
@@ -101,8 +131,51 @@ class SqliteDatabase:
             raise StorageUnusable(f"{path}: {error}") from error
 
     def write(self, act: Act[T]) -> T:
-        # Of two processes one waits here, not in the middle.
-        return self._writer.run_transaction("BEGIN IMMEDIATE", act)
+        mine = _Asked(act)
+        with self._gate:
+            self._asked.append(mine)
+            mine.leads, self._led = not self._led, True
+        if not mine.leads:
+            mine.wake.wait()
+        if mine.leads:
+            self._lead()
+        if mine.error is not None:
+            raise mine.error
+        result: T = mine.result
+        return result
+
+    def _lead(self) -> None:
+        """Settle what was asked for, the caller's act first among it; then the next one leads."""
+        with self._gate:
+            together = [self._asked.popleft() for _ in range(min(len(self._asked), _TOGETHER))]
+        self._settle(together)
+        with self._gate:
+            self._led = bool(self._asked)
+            if self._asked:
+                self._asked[0].leads = True
+                self._asked[0].wake.set()
+        for one in together:
+            one.wake.set()
+
+    def _settle(self, asked: Sequence[_Asked]) -> None:
+        """Run acts as one transaction; where one of them fails, each as its own."""
+
+        def run(transaction: Transaction) -> list[Any]:
+            return [one.act(transaction) for one in asked]
+
+        try:
+            # Of two processes one waits here, not in the middle.
+            results = self._writer.run_transaction("BEGIN IMMEDIATE", run)
+        except BaseException as error:  # raised again where it was asked for
+            if len(asked) > 1 and isinstance(error, Exception):
+                for one in asked:
+                    self._settle([one])
+                return
+            for one in asked:
+                one.error = error
+            return
+        for one, result in zip(asked, results, strict=True):
+            one.result = result
 
     def read(self, act: Act[T]) -> T:
         return self._reader.run_transaction("BEGIN", act)

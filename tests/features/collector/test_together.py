@@ -1,0 +1,88 @@
+"""What senders bring while SQLite commits becomes one transaction, and each is answered for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from envelopes import completed, id_of, started
+from specify_cli.features.collector.engines.database import Transaction
+from specify_cli.features.collector.engines.sql_storage import SqlStorage
+from specify_cli.features.collector.engines.sqlite import SqliteDatabase
+from specify_cli.features.collector.storage import Filter, StorageError
+from support import wait_until
+
+NOW = "2026-11-21T12:00:00.000Z"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
+    with closing(SqliteDatabase(str(tmp_path / "events.db"))) as opened:
+        yield opened
+
+
+def ask_together(database: SqliteDatabase, acts: Sequence[Callable[[], object]]) -> tuple[list[Future[object]], int]:
+    """Let each act be asked for by a thread of its own, in order, while the writer is busy; return what came of them
+    and the number of commits."""
+    commits: list[str] = []
+    with ThreadPoolExecutor(len(acts) + 1) as pool, database._writer.lock:
+        pool.submit(database.write, lambda _: None)
+        wait_until(lambda: database._led and not database._asked)
+        database._writer.raw.set_trace_callback(lambda text: commits.append(text) if text == "COMMIT" else None)
+        asked = []
+        for number, act in enumerate(acts, 1):
+            asked.append(pool.submit(act))
+            wait_until(partial(_is_queued, database, number))
+    return asked, len(commits)
+
+
+def _is_queued(database: SqliteDatabase, number: int) -> bool:
+    return len(database._asked) == number
+
+
+def test_what_is_asked_for_during_a_commit_is_one_transaction(database: SqliteDatabase) -> None:
+    storage = SqlStorage(database)
+
+    asked, commits = ask_together(
+        database, [partial(storage.accept, [started(n)], NOW, f"clone {n}") for n in range(20)]
+    )
+
+    assert [one.result() for one in asked] == [["stored"]] * 20
+    assert commits == 2  # that of the first one, and that of the twenty
+    assert [row.invocation_id for row in storage.rows(Filter(), 99)] == [id_of(n) for n in reversed(range(20))]
+
+
+def test_a_start_and_its_close_in_one_transaction_are_found_by_what_holds_after_it(database: SqliteDatabase) -> None:
+    storage = SqlStorage(database)
+
+    asked, _ = ask_together(
+        database,
+        [partial(storage.accept, [event], NOW, "ada") for event in (started(1), completed(1), started(1))],
+    )
+
+    assert [one.result() for one in asked] == [["stored"], ["stored"], ["duplicate"]]
+    assert [row.invocation_id for row in storage.rows(Filter(outcome="done", action="implement"), 9)] == [id_of(1)]
+    assert storage.rows(Filter(status="open", action="implement"), 9) == []
+
+
+def test_an_act_that_fails_fails_alone(database: SqliteDatabase) -> None:
+    storage = SqlStorage(database)
+
+    def fail(transaction: Transaction) -> None:
+        transaction.run("DELETE FROM invocation")
+        raise StorageError("damaged")
+
+    acts: list[Callable[[], object]] = [partial(storage.accept, [started(n)], NOW, "ada") for n in range(4)]
+    acts.insert(2, partial(database.write, fail))
+    asked, _ = ask_together(database, acts)
+
+    with pytest.raises(StorageError, match="damaged"):
+        asked.pop(2).result()
+    assert [one.result() for one in asked] == [["stored"]] * 4
+    assert len(storage.rows(Filter(), 9)) == 4
+    assert storage.accept([started(9)], NOW, "ada") == ["stored"]
