@@ -197,11 +197,8 @@ def what_follows(option: str, head: str) -> list[str]:
     option means different things to different commands, so each form names its commands; the list
     is empty where no command is known.
     """
-    for sign in "|;&\n":
-        head = head[head.rfind(sign) + 1 :]
-    for sign in ('"', "'", ",", "\\"):
-        head = head.replace(sign, " ")
-    head = head.lower().replace("   ", " ")
+    head = compiled(r"[|;&\n]").split(head)[-1]
+    head = compiled(r"[\"',\\]").sub(" ", head).lower().replace("   ", " ")
     return [
         form for form, commands in OPTIONS.get(option, ()) if any(one in head for one in commands)
     ]

@@ -285,6 +285,12 @@ def _has_match(pattern: str, value: str) -> bool:
     return compiled(pattern).search(value) is not None
 
 
+_STAND_IN_FORMS = (
+    r"(?s)^(?:<.*>$|\{.*\}$|\[.*\]$|%.*%$|\(.*\)$|\{\{|\$\{\{|#\{|@Microsoft|&lt;|&#60;|&#x3[Cc];"
+    r"|%\(|<%|!(?:Ref|Sub|secret|vault)|data\.|var\.|(?:%[srdv][:@/]?)+$|0[xX][0-9a-fA-F]{1,16}[uUlL]{0,3}$)"
+)
+
+
 def stands_in(value: str) -> bool:
     """Return whether the value is no secret but says where one would stand, or names where one is
     kept.
@@ -298,24 +304,10 @@ def stands_in(value: str) -> bool:
         or ("xxxx" in low and 2 * low.count("x") >= len(low))
     ):
         return True
-    if low.startswith("0x") and _has_match(r"^0x[0-9a-f]{1,16}[ul]{0,3}$", low):
-        return True
-    first, last = value[0], value[-1]
+    first = value[0]
     if first == "$" and (value[1:2] in ("{", "(") or value[1:].replace("_", "").isalnum()):
         return True
-    if (first, last) in (
-        ("<", ">"),
-        ("{", "}"),
-        ("[", "]"),
-        ("%", "%"),
-        ("(", ")"),
-    ) or value.startswith(("{{", "${{", "#{", "@Microsoft", "&lt;", "&#60;", "&#x3C;", "&#x3c;")):
-        return True
-    if (
-        low == "{}"
-        or _has_match(r"^(?:%[srdv][:@/]?)+$", low)
-        or value.startswith(("%(", "<%", "!Ref", "!Sub", "!secret", "!vault", "data.", "var."))
-    ):
+    if _has_match(_STAND_IN_FORMS, value):
         return True
     if len(value) <= 64 and kind_of_name(value) and not any(c.isdigit() for c in value):
         return True

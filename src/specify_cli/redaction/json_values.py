@@ -189,6 +189,7 @@ def _parse_deep(text: str) -> object:
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _WORDS = {"true": True, "false": False, "null": None}
+_WRITTEN = {value: word for word, value in _WORDS.items()}
 
 
 def _skip_space(text: str, at: int) -> int:
@@ -242,12 +243,7 @@ def foreign_text(value: object, rules: RuleSet) -> ForeignText:
     """
     short = dict.fromkeys(_collect_short(value))
     writer = _Writer(rules, applicable(_BETWEEN.join(short), rules) if short else ())
-    text = writer.written(value)
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        text = _join_surrogates(text)
-    return ForeignText(text, writer.counts)
+    return ForeignText(escaped_surrogates(writer.written(value)), writer.counts)
 
 
 def escaped_surrogates(text: str) -> str:
@@ -260,13 +256,9 @@ def escaped_surrogates(text: str) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        return _join_surrogates(text)
+        joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+        return re.sub(r"[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", joined)
     return text
-
-
-def _join_surrogates(text: str) -> str:
-    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-    return re.sub(r"[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", joined)
 
 
 def _collect_short(value: object) -> list[str]:
@@ -288,10 +280,6 @@ def _collect_short(value: object) -> list[str]:
                     short.append(child)  # type: ignore[arg-type]
                 continue
             if child is None or kind is bool or kind is int:
-                continue
-            if kind is float:
-                if child - child != 0:  # type: ignore[operator]
-                    raise ForeignError(f"{_render_path(path, key)}: {child!r} is no JSON number")
                 continue
             if isinstance(child, Spelled | int):
                 continue
@@ -377,12 +365,8 @@ class _Writer:
                 out.append(before)
                 if isinstance(child, str):
                     out.append(encode_basestring(self._mask_leaf(child, kind)))
-                elif child is None:
-                    out.append("null")
-                elif child is True:
-                    out.append("true")
-                elif child is False:
-                    out.append("false")
+                elif child is None or isinstance(child, bool):
+                    out.append(_WRITTEN[child])
                 elif isinstance(child, int | float | Spelled):
                     out.append(self._write_number(child, kind))
                 elif isinstance(child, dict):

@@ -115,24 +115,14 @@ def _is_lead(rest: str, head: str) -> bool:
     next_ = rest.lstrip(" \t\r\n\"'`]\\*")
     sign = next_[:1]
     return (
-        sign in ("=", ":", ">", "：", "|", "{", "%", "→")
+        sign in _SIGNS
         or (sign == "," == rest[0] and _begins_line(head))
         or (
             (sign in ("(", ",", "[") or next_.startswith(_FALLBACKS))
             and ('"' in rest or "'" in rest or "=" in rest)
         )
         or next_.startswith(_LEADS)
-        or (
-            rest[0] in ' "'
-            and (
-                "-" in head
-                or "#define " in head
-                or "set" in head
-                or "def" in head
-                or "ENV " in head
-                or "ARG " in head
-            )
-        )
+        or (rest[0] in ' "' and any(one in head for one in _OPENERS))
         or "alue" in rest
         or (sign == ")" and ('"' in rest or "'" in rest))
         or (rest[0] in " \t\r\n\"'`*" and _holds_drawn(rest))
@@ -141,26 +131,13 @@ def _is_lead(rest: str, head: str) -> bool:
     )
 
 
+_VERBS = tuple("is was to ist lautet es est è é 是 为 為 は".split())  # noqa: SIM905
 _LEADS = (
-    *(
-        "is ",
-        "was ",
-        "to ",
-        "ist ",
-        "lautet ",
-        "es ",
-        "est ",
-        "è ",
-        "é ",
-        "for ",
-        "of ",
-        "str",
-        "Str",
-        "As ",
-        "as ",
-    ),
-    *("&#", "&eq", "->", "</", "--", "075", "x3d", "x3D", "是", "为", "為", "は"),
+    *(f"{verb} " for verb in (*_VERBS, "for", "of", "As", "as")),
+    *"str Str &# &eq -> </ -- 075 x3d x3D 是 为 為 は".split(),  # noqa: SIM905
 )
+_OPENERS = ("-", "#define ", "set", "def", "ENV ", "ARG ")
+_SIGNS = frozenset("=:>：|{%→")
 
 
 def _holds_drawn(text: str) -> bool:
@@ -422,11 +399,24 @@ def _find_bare(
     return begin, _find_rest(text, finish) if finish == run.end() else finish
 
 
-_VERBS = ("is", "was", "to", "ist", "lautet", "es", "est", "è", "é", "是", "为", "為", "は")
 _SPACED = r"(?P<close>)(?P<sep>[ \t]{1,4}(?:\\\r?\n[ \t]{0,16})?)(?P<quote>\\*[\"'])?"
-_SETTERS = (
-    *("#define ", "set -gx ", "set -x ", "setx ", "ENV ", "ARG ", "SetEnv ", "setenv ", "g set "),
-    *("(setq ", "(def ", "(define ", "(defvar ", "(defconst "),
+_SETTERS = tuple(
+    [
+        "#define ",
+        "set -gx ",
+        "set -x ",
+        "setx ",
+        "ENV ",
+        "ARG ",
+        "SetEnv ",
+        "setenv ",
+        "g set ",
+        "(setq ",
+        "(def ",
+        "(define ",
+        "(defvar ",
+        "(defconst ",
+    ]
 )
 # A field of a form, as it is sent: the name of the part, its other headers, an empty line.
 _FORM_FIELD = (
@@ -455,6 +445,9 @@ def _find_closing(text: str, quote: str, begin: int) -> int:
     return at
 
 
+_ASSIGNERS = frozenset(["export", "set", "setx", "ENV", "ARG", "env", "-e", "declare -x", "local"])
+
+
 def _judge_style(text: str, start: int, name: str, match: re.Match[str], finish: int) -> str:
     """Return how a bare value stands: as in a shell or .env file, alone on a line, or within code
     and prose."""
@@ -466,10 +459,7 @@ def _judge_style(text: str, start: int, name: str, match: re.Match[str], finish:
     whole = marks in ('"', "'") and text.startswith(marks, finish)  # echo "password=…"
     if match["sep"] == "=" and not spaced and (whole or name.upper() == name):
         return "env"
-    if (
-        head in ("export", "set", "setx", "ENV", "ARG", "env", "-e", "declare -x", "local")
-        and match["sep"] == "="
-    ):
+    if head in _ASSIGNERS and match["sep"] == "=":
         return "env"
     alone = not head and (match["sep"][-1] in ":：|" or not spaced)
     if not alone or compiled(r" {0,2}(?:[\r\n#]|\\n|$)").match(text, finish) is None:

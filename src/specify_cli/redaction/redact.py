@@ -226,11 +226,7 @@ def _generate_random_values() -> Iterator[str]:
 
 
 def _is_rule_id(text: str) -> bool:
-    return (
-        0 < len(text) <= 64
-        and text[0] != "-"
-        and set(text) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
-    )
+    return compiled(r"[a-z0-9][a-z0-9-]{0,63}").fullmatch(text) is not None
 
 
 def _compile_re2(what: str, pattern: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -30,14 +31,21 @@ def ask_together(database: SqliteDatabase, acts: Sequence[Callable[[], object]])
     """Let each act be asked for by a thread of its own, in order, while the writer is busy; return what came of them
     and the number of commits."""
     commits: list[str] = []
-    with ThreadPoolExecutor(len(acts) + 1) as pool, database._writer.lock:
-        pool.submit(database.write, lambda _: None)
-        wait_until(lambda: database._led and not database._asked)
-        database._writer.raw.set_trace_callback(lambda text: commits.append(text) if text == "COMMIT" else None)
+    begun, free = threading.Event(), threading.Event()
+
+    def hold(_: Transaction) -> None:
+        begun.set()
+        free.wait()
+
+    database._writer.raw.set_trace_callback(lambda text: commits.append(text) if text == "COMMIT" else None)
+    with ThreadPoolExecutor(len(acts) + 1) as pool:
+        pool.submit(database.write, hold)
+        begun.wait()
         asked = []
         for number, act in enumerate(acts, 1):
             asked.append(pool.submit(act))
             wait_until(partial(_is_queued, database, number))
+        free.set()
     return asked, len(commits)
 
 

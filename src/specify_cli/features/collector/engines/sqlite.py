@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -68,16 +69,6 @@ class _Connection:
             return result
 
 
-class _Asked:
-    """An act that a thread waits for: what it gave or why it failed. The thread wakes when the act
-    is settled, or to lead: to settle what was asked for."""
-
-    def __init__(self, act: Act[Any]) -> None:
-        self.act, self.wake, self.leads = act, threading.Event(), False
-        self.result: Any = None
-        self.error: BaseException | None = None
-
-
 @contextmanager
 def _explained() -> Iterator[None]:
     """Raise StorageError where SQLite, or the disk below it, refuses."""
@@ -108,9 +99,9 @@ class SqliteDatabase:
         except OSError as error:
             raise StorageUnusable(f"{path}: {error.strerror}") from error
         self._writer, self._reader = _Connection(path), _Connection(path)
-        # What is asked for; while one leads, the others wait.
-        self._asked: deque[_Asked] = deque()
-        self._gate, self._led = threading.Lock(), False
+        # What is asked for is settled by one thread, all that there is at a time.
+        self._asked: deque[tuple[Act[Any], Future[Any]]] = deque()
+        self._turns = ThreadPoolExecutor(1, "collector-writer")
         try:
             self._writer.run_transaction(
                 "BEGIN IMMEDIATE", lambda transaction: _migrate(transaction, path, schema)
@@ -131,51 +122,34 @@ class SqliteDatabase:
             raise StorageUnusable(f"{path}: {error}") from error
 
     def write(self, act: Act[T]) -> T:
-        mine = _Asked(act)
-        with self._gate:
-            self._asked.append(mine)
-            mine.leads, self._led = not self._led, True
-        if not mine.leads:
-            mine.wake.wait()
-        if mine.leads:
-            self._lead()
-        if mine.error is not None:
-            raise mine.error
-        result: T = mine.result
-        return result
+        answer: Future[T] = Future()
+        self._asked.append((act, answer))
+        try:
+            self._turns.submit(self._settle_asked)
+        except RuntimeError as error:
+            raise StorageError("the database is closed") from error
+        return answer.result()
 
-    def _lead(self) -> None:
-        """Settle what was asked for, the caller's act first among it; then the next one leads."""
-        with self._gate:
-            together = [self._asked.popleft() for _ in range(min(len(self._asked), _TOGETHER))]
-        self._settle(together)
-        with self._gate:
-            self._led = bool(self._asked)
-            if self._asked:
-                self._asked[0].leads = True
-                self._asked[0].wake.set()
-        for one in together:
-            one.wake.set()
+    def _settle_asked(self) -> None:
+        together = [self._asked.popleft() for _ in range(min(len(self._asked), _TOGETHER))]
+        if together:
+            self._settle(together)
 
-    def _settle(self, asked: Sequence[_Asked]) -> None:
+    def _settle(self, asked: Sequence[tuple[Act[Any], Future[Any]]]) -> None:
         """Run acts as one transaction; where one of them fails, each as its own."""
-
-        def run(transaction: Transaction) -> list[Any]:
-            return [one.act(transaction) for one in asked]
-
         try:
             # Of two processes one waits here, not in the middle.
-            results = self._writer.run_transaction("BEGIN IMMEDIATE", run)
-        except BaseException as error:  # raised again where it was asked for
-            if len(asked) > 1 and isinstance(error, Exception):
-                for one in asked:
-                    self._settle([one])
-                return
-            for one in asked:
-                one.error = error
+            results = self._writer.run_transaction(
+                "BEGIN IMMEDIATE", lambda transaction: [act(transaction) for act, _ in asked]
+            )
+        except Exception as error:  # raised again where it was asked for
+            for one in asked if len(asked) > 1 else ():
+                self._settle([one])
+            if len(asked) == 1:
+                asked[0][1].set_exception(error)
             return
-        for one, result in zip(asked, results, strict=True):
-            one.result = result
+        for (_, answer), result in zip(asked, results, strict=True):
+            answer.set_result(result)
 
     def read(self, act: Act[T]) -> T:
         return self._reader.run_transaction("BEGIN", act)
@@ -189,6 +163,7 @@ class SqliteDatabase:
         return not busy
 
     def close(self) -> None:
+        self._turns.shutdown()
         for connection in (self._writer, self._reader):
             with connection.lock:
                 connection.raw.close()
