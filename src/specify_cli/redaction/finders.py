@@ -62,9 +62,8 @@ def _find_private_keys(
                 while text[body : body + 1] == "-":
                     body += 1
                 if end_mark != -1 and end_mark < body:
-                    end_mark = text.find("---END", body)
-                    spaced = text.find("--- END", body)
-                    end_mark = spaced if end_mark < 0 or 0 <= spaced < end_mark else end_mark
+                    found = compiled("--- ?END").search(text, body)
+                    end_mark = -1 if found is None else found.start()
                 if begin_mark != -1 and begin_mark < body:
                     begin_mark = text.find("---BEGIN", body)
                 whole = (

@@ -249,20 +249,14 @@ def _find_assigned(
         return _find_bare(text, named, match, ids)
     close = _find_closing(text, match["quote"], begin)
     value = text[begin : max(begin, close)]
-    if close == begin or (
-        close > begin and not ("\n" in value[:-1] and len(match["quote"].lstrip("\\")) == 1)
-    ):
-        return (
-            (begin, close)
-            if value and is_secret(kind, value, ids, "called" if called else "quoted")
-            else None
-        )
+    if close >= begin and ("\n" not in value[:-1] or len(match["quote"].lstrip("\\")) > 1):
+        style = "called" if called else "quoted"
+        return (begin, close) if value and is_secret(kind, value, ids, style) else None
     run = compiled(_RUN).match(text, begin)  # never closed: cut off, or longer than is looked at
-    if run is None or not is_secret(
-        kind, run[0].split("|")[0] if sep == "|" else run[0], ids, "quoted"
-    ):
+    value = "" if run is None else run[0].split("|")[0] if sep == "|" else run[0]
+    if not value or not is_secret(kind, value, ids, "quoted"):
         return None
-    return begin, _find_rest(text, begin + len(run[0].split("|")[0] if sep == "|" else run[0]))
+    return begin, _find_rest(text, begin + len(value))
 
 
 # What stands before the last word of a name in the first cell of a row.
@@ -284,22 +278,21 @@ def _find_loose(
     line, or before it, as in `value="…" name="…"`."""
     match = compiled(_LOOSE).match(text, end)
     if match is None:
-        if text[start - 1 : start] not in ("'", '"'):
-            return None
-        match = compiled(_REVERSED).search(text, max(0, start - 320), start)
+        if text[start - 1 : start] in ("'", '"'):
+            match = compiled(_REVERSED).search(text, max(0, start - 320), start)
     elif (
         not match["quote"]
         and match["alone"] is None
         and (match["below"] or (kind != "password" and is_own_id(match["value"])))
     ):
         return None
-    value = match["value"].rstrip(".:") if match is not None else ""
-    quoted = kind == "password" and match is not None and match.groupdict().get("quote")
-    if match is None or not any(
-        is_secret(kind, value, ids, style) for style in ("called", "prose")[: 2 if quoted else 1]
-    ):
+    if match is None:
         return None
-    return match.start("value"), match.start("value") + len(value)
+    value, at = match["value"].rstrip(".:"), match.start("value")
+    found = is_secret(kind, value, ids, "called") or (
+        kind == "password" and text[at - 1] in "\"'`" and is_secret(kind, value, ids, "prose")
+    )
+    return (at, at + len(value)) if found else None
 
 
 _REVERSED = (
@@ -341,7 +334,7 @@ def _find_assignment(text: str, start: int, end: int, dashed: bool) -> re.Match[
         return match
     if text.endswith('name="', max(0, start - 6), start):
         return compiled(_FORM_FIELD).match(text, end)
-    marked = dashed or text.endswith(_SETTERS, max(0, start - 12), start)
+    marked = dashed or compiled(_SETTERS).search(text, max(0, start - 12), start)
     return compiled(_SPACED).match(text, end) if marked else None
 
 
@@ -372,12 +365,10 @@ def _find_bare(
     if sep == "," or listed:
         value, style = value.split(",")[0], "cell"
     elif before in ("?", "&"):
-        value, style = value.split("&")[0].split("#")[0], "joined"
-    elif (
-        before == ";"
-        or text[start - 2 : start] == "; "
-        or compiled(r"[^;]{1,256}+;\s?[A-Za-z][A-Za-z _]{1,40}=").match(text, begin)
-    ):
+        value, style = compiled("[&#]").split(value, 1)[0], "joined"
+    elif text[max(0, start - 2) : start].rstrip()[-1:] == ";" or compiled(
+        r"[^;]{1,256}+;\s?[A-Za-z][A-Za-z _]{1,40}="
+    ).match(text, begin):
         value, style = value.split(";")[0], "joined"
     elif sep[0] in "%&" or sep[-1] == "\n":
         value, style = compiled(r"&|%2[267]|;").split(value, 1)[0], "joined"
@@ -400,24 +391,7 @@ def _find_bare(
 
 
 _SPACED = r"(?P<close>)(?P<sep>[ \t]{1,4}(?:\\\r?\n[ \t]{0,16})?)(?P<quote>\\*[\"'])?"
-_SETTERS = tuple(
-    [
-        "#define ",
-        "set -gx ",
-        "set -x ",
-        "setx ",
-        "ENV ",
-        "ARG ",
-        "SetEnv ",
-        "setenv ",
-        "g set ",
-        "(setq ",
-        "(def ",
-        "(define ",
-        "(defvar ",
-        "(defconst ",
-    ]
-)
+_SETTERS = r"(?:#define|set -gx|set -x|setx|ENV|ARG|SetEnv|setenv|g set|\((?:setq|def|define|defvar|defconst)) \Z"
 # A field of a form, as it is sent: the name of the part, its other headers, an empty line.
 _FORM_FIELD = (
     r"(?P<close>\")(?P<sep>[^\r\n]{0,80}(?:\r?\n[^\r\n]{1,120}){0,2}(?:\r?\n){2})(?P<quote>\Z)?"
@@ -445,7 +419,7 @@ def _find_closing(text: str, quote: str, begin: int) -> int:
     return at
 
 
-_ASSIGNERS = frozenset(["export", "set", "setx", "ENV", "ARG", "env", "-e", "declare -x", "local"])
+_ASSIGNERS = r"export|setx?|ENV|ARG|env|-e|declare -x|local"
 
 
 def _judge_style(text: str, start: int, name: str, match: re.Match[str], finish: int) -> str:
@@ -457,9 +431,9 @@ def _judge_style(text: str, start: int, name: str, match: re.Match[str], finish:
     spaced = match.end() - match.start() > len(match["sep"])
     marks = text[start - 1 : start]
     whole = marks in ('"', "'") and text.startswith(marks, finish)  # echo "password=…"
-    if match["sep"] == "=" and not spaced and (whole or name.upper() == name):
-        return "env"
-    if head in _ASSIGNERS and match["sep"] == "=":
+    if match["sep"] == "=" and (
+        (not spaced and (whole or name.upper() == name)) or compiled(_ASSIGNERS).fullmatch(head)
+    ):
         return "env"
     alone = not head and (match["sep"][-1] in ":：|" or not spaced)
     if not alone or compiled(r" {0,2}(?:[\r\n#]|\\n|$)").match(text, finish) is None:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from doctrine import os
@@ -78,6 +79,10 @@ def _explained() -> Iterator[None]:
         raise StorageError(str(error)) from error
 
 
+def _run(asked: Sequence[tuple[Act[T], Future[T]]], transaction: Transaction) -> list[T]:
+    return [act(transaction) for act, _ in asked]
+
+
 class SqliteDatabase:
     """One SQLite file: write-ahead log, synced before anything is acknowledged.
 
@@ -125,31 +130,27 @@ class SqliteDatabase:
         answer: Future[T] = Future()
         self._asked.append((act, answer))
         try:
-            self._turns.submit(self._settle_asked)
+            self._turns.submit(self._settle)
         except RuntimeError as error:
             raise StorageError("the database is closed") from error
         return answer.result()
 
-    def _settle_asked(self) -> None:
-        together = [self._asked.popleft() for _ in range(min(len(self._asked), _TOGETHER))]
-        if together:
-            self._settle(together)
-
-    def _settle(self, asked: Sequence[tuple[Act[Any], Future[Any]]]) -> None:
-        """Run acts as one transaction; where one of them fails, each as its own."""
-        try:
-            # Of two processes one waits here, not in the middle.
-            results = self._writer.run_transaction(
-                "BEGIN IMMEDIATE", lambda transaction: [act(transaction) for act, _ in asked]
-            )
-        except Exception as error:  # raised again where it was asked for
-            for one in asked if len(asked) > 1 else ():
-                self._settle([one])
-            if len(asked) == 1:
-                asked[0][1].set_exception(error)
-            return
-        for (_, answer), result in zip(asked, results, strict=True):
-            answer.set_result(result)
+    def _settle(self) -> None:
+        """Run what is asked for as one transaction; where an act of it fails, each as its own."""
+        groups = [[self._asked.popleft() for _ in range(min(len(self._asked), _TOGETHER))]]
+        while groups:
+            asked = groups.pop(0)
+            try:
+                # Of two processes one waits here, not in the middle.
+                results = self._writer.run_transaction("BEGIN IMMEDIATE", partial(_run, asked))
+            except Exception as error:  # raised again where it was asked for
+                if len(asked) == 1:
+                    asked[0][1].set_exception(error)
+                else:
+                    groups = [[one] for one in asked]
+                continue
+            for (_, answer), result in zip(asked, results, strict=True):
+                answer.set_result(result)
 
     def read(self, act: Act[T]) -> T:
         return self._reader.run_transaction("BEGIN", act)
