@@ -32,7 +32,7 @@ from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.trail.log import merkle
-from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.entries import TrailLog, open_log
 from specify_cli.trail.log.leaves import LEAF_BYTES, Generation, list_names, parse_leaf
 from specify_cli.trail.log.notes import (
     ED25519,
@@ -214,18 +214,41 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
                 )
                 levels, size = _hash(generation)
                 known = None
+            _sign_older(project, log, generation, clock)
             if known is None or known.size != size:
-                keys = read_keys(generation) or _make_keys(project, generation)
-                text = make_text(keys[0][0].name, size, merkle.compute_root(levels.read, size))
-                seconds = clock() // 1_000_000_000
-                signatures = "".join(
-                    str(sign(key, text, private, seconds)) for key, private in keys
-                )
-                known = parse_checkpoint(f"{text}\n{signatures}".encode())
+                known = _sign(project, generation, levels, size, clock)
             keep_checkpoint(project, generation, known)
             return known
     except OSError as error:
         raise durable.write_failed("the log of the trail", error) from error
+
+
+def _sign_older(
+    project: Project, log: TrailLog, newest: Generation, clock: Callable[[], int]
+) -> None:
+    """Sign what was not signed yet of logs that this one followed without a restored backup."""
+    for older in log.generations():
+        known, size = read_checkpoint(older), older.count_leaves()
+        if older == newest or size == (known.size if known is not None else 0):
+            continue
+        levels, size = _hash(older)
+        copies = [*_read_copies(project, older), *([known] if known is not None else [])]
+        if all(_continues(levels, size, seen) for seen in copies):
+            keep_checkpoint(project, older, _sign(project, older, levels, size, clock))
+
+
+def _sign(
+    project: Project,
+    generation: Generation,
+    levels: LevelFiles,
+    size: int,
+    clock: Callable[[], int],
+) -> Checkpoint:
+    keys = read_keys(generation) or _make_keys(project, generation)
+    text = make_text(keys[0][0].name, size, merkle.compute_root(levels.read, size))
+    seconds = clock() // 1_000_000_000
+    signatures = "".join(str(sign(key, text, private, seconds)) for key, private in keys)
+    return parse_checkpoint(f"{text}\n{signatures}".encode())
 
 
 def keep_checkpoint(project: Project, generation: Generation, checkpoint: Checkpoint) -> None:
