@@ -36,7 +36,9 @@ _ASSIGNED = (
     r"(?P<close>(?:\\*[\"'`\]]|\*\*|%2[27]){0,2})"
     rf"(?:(?={_PAIR})|\s{{0,16}}+{_TYPED}(?:(?:[sS]tring|str)\b)?\s{{0,8}}+)"
     rf"(?P<sep>{_PAIR}"
-    r"|:=|=>|={1,3}|[:=]\s{0,4}\{\s{0,16}\\*[\"']?value\\*[\"']?\s{0,4}[:=]"
+    r"|:=|=>|={1,3}"
+    r"|:\s{1,24}(?:type:\s\w{1,12}\s{1,24})?(?:default|example):|:\s?\{[^{}\n]{0,80}\"(?:default|example)\":"
+    r"|[:=]\s{0,4}\{\s{0,16}\\*[\"']?value\\*[\"']?\s{0,4}[:=]"
     r"|\s?\{\s{0,40}(?:\w{1,24}\s{0,8}=[^\n]{0,80}\n\s{0,40}){0,4}default\s{0,8}="
     r"|%3[aAdD](?:%20|\+)?|\\{0,4}(?:075|x3[dD])|&(?:#61|#x3[dD]|equals);"
     # What stands for a variable that is not set, and the body of a block
@@ -44,18 +46,18 @@ _ASSIGNED = (
     r"|::(?=\s)|[:：](?:\*\*)?|->|→|>"
     r"|(?<=\s)(?:(?!value)[\w:-]{1,32}=\\*[\"'][^\"'<>\n]{0,80}\\*[\"']\s?){1,3}>"
     r"|</\w{1,16}>\s{0,40}<(?:string|value|data|td|dd)>"
-    r"|\(|(?:--\w[\w-]{1,24}(?:[ =]\S{1,40})?\s){0,3}?--(?:value|secret-string|data)[ =]|,?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?[vV]alue\\*[\"']?\s{0,4}[:=]"
-    r"|,|\|\||\?\?|or(?=\s)|\||(?:(?:for|of)\s\S{1,40}\s)?(?:is|was|to|ist|lautet|est?|[èé])(?=\s)|[是为為は])"
+    r"|\(|(?:--\w[\w-]{1,24}(?:[ =]\S{1,40})?\s){0,3}?--(?:value|secret-string|data)[ =]|,?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?\w{0,12}[vV]alue\\*[\"']?\s{0,4}[:=]"
+    r"|,|\|\||\?\?|or(?=\s)|[|│┃]|(?:(?:for|of)\s\S{1,40}\s)?(?:is|was|to|equals|ist|lautet|est?|[èé])(?=\s)|[是为為は])"
     rf"[ \t]{{0,16}}(?:\r?\n[ \t]{{0,16}})?{_YAML}(?:<!\[CDATA\[)?"
     r"(?:string\(\d{1,6}\)\s|[\w.:]{0,40}\((?:\w{1,16}\s?=\s?|\s{0,40})(?=[\"']))?(?:[rbufNLR@$]{1,2}(?=[\"']))?"
-    r"[“„«「『‘]?(?P<quote>\\*(?:\"{3}|'{3}|[\"'`])|%2[27])?"
+    r"(?:\{\{\s?(?=[\"']))?[“„«「『‘]?(?P<quote>\\*(?:\"{3}|'{3}|[\"'`])|%2[27])?"
 )
 # Signs that prove little: a blank, a dash, a bracket, the words of a sentence, the next line. The
 # value must look drawn.
 _LOOSE = (
-    r"(?:\\*[\"'`]|\*\*){0,2}(?:[ \t]\(|[ \t][-–—→][ \t]"
+    r"(?:\\*[\"'`]|\*\*){0,2}(?:[ \t]\((?:was )?|[ \t][-–—→][ \t]"
     r"|(?:[ \t](?!(?:ids?|hash|digest|sha\d*|commit|name|type|version|file)\b)[\w.@()-]{1,24}){1,8}"
-    r"(?:(?<=is)|(?<=to)|(?<=from)|(?<=be)|[:=])\s{1,5}(?:>\s)?"
+    r"(?:(?<=is)|(?<=to)|(?<=from)|(?<=be)|\*{0,2}[:=])\s{1,5}(?:>\s)?"
     r"|[ \t]{1,40}(?:(?:REG_SZ|\w{0,8}String)[ \t]{1,8})?|(?P<below>\r?\n[> \t]{0,8}))"
     r"[“„«「『‘]?(?P<quote>\\*[\"'`])?(?P<value>[^\s“”»」』’\"'`<>\\|,;)]{8,256}+)(?P<alone>[ \t]?\r?(?:\n|$))?"
 )
@@ -126,18 +128,18 @@ def _is_lead(rest: str, head: str) -> bool:
         or "alue" in rest
         or (sign == ")" and ('"' in rest or "'" in rest))
         or (rest[0] in " \t\r\n\"'`*" and _holds_drawn(rest))
-        or (rest[0] in "\"'" and "name" in head)
+        or (rest[0] in "\"'" and ("name" in head or "Key: " in head))
         or (rest[0] in " \t" and ">" in rest)
     )
 
 
-_VERBS = tuple("is was to ist lautet es est è é 是 为 為 は".split())  # noqa: SIM905
+_VERBS = tuple("is was to equals ist lautet es est è é 是 为 為 は".split())  # noqa: SIM905
 _LEADS = (
     *(f"{verb} " for verb in (*_VERBS, "for", "of", "As", "as")),
     *"str Str &# &eq -> </ -- 075 x3d x3D 是 为 為 は".split(),  # noqa: SIM905
 )
 _OPENERS = ("-", "#define ", "set", "def", "ENV ", "ARG ")
-_SIGNS = frozenset("=:>：|{%→")
+_SIGNS = frozenset("=:>：|│┃{%→")
 
 
 def _holds_drawn(text: str) -> bool:
@@ -238,11 +240,15 @@ def _find_assigned(
     sep, begin = match["sep"], match.end()
     row = sep == "," == text[begin - 1] and _begins_line(text[max(0, start - 48) : end])
     called = sep.lstrip(" =")[:1] == "(" or sep in _FALLBACKS
+    kind = "password" if called and "," in sep else kind  # of a pair with a user's name
     called = called or (sep == "," and not dashed) or match[0].rstrip("\"'\\")[-1:] == "("
     if (
         (called and match["quote"] is None and not row)
         or (_is_tag(sep) and not _names_element(text, start, end))
-        or (sep == "|" and compiled(_IN_CELL).search(text[max(0, start - 40) : start]) is None)
+        or (
+            sep in ("|", "│", "┃")
+            and compiled(_IN_CELL).search(text[max(0, start - 40) : start]) is None
+        )
     ):
         return None
     if match["quote"] is None:
@@ -260,7 +266,7 @@ def _find_assigned(
 
 
 # What stands before the last word of a name in the first cell of a row.
-_IN_CELL = r"(?:\|[\w .*`-]{0,40}|(?:^|\n)[ `*]{0,4})$"
+_IN_CELL = r"(?:[|│┃][\w .*`-]{0,40}|(?:^|\n)[ `*]{0,4})$"
 
 
 def _names_element(text: str, start: int, end: int) -> bool:
@@ -290,14 +296,14 @@ def _find_loose(
         return None
     value, at = match["value"].rstrip(".:"), match.start("value")
     found = is_secret(kind, value, ids, "called") or (
-        kind == "password" and text[at - 1] in "\"'`" and is_secret(kind, value, ids, "prose")
+        kind == "password" and text[at - 1] in "\"'`" and is_secret(kind, value, ids, "cell")
     )
     return (at, at + len(value)) if found else None
 
 
 _REVERSED = (
-    r"(?i:value)[\"']?\s{0,4}[:=]\s{0,4}[\"'](?P<value>[^\"'\n]{6,256})[\"'][^\"'\n]{0,24}"
-    r"[\"']?(?i:name|key)[\"']?\s{0,4}[:=]\s{0,4}[\"']\Z"
+    r"(?:(?i:value)[\"']?\s{0,4}[:=]\s{0,4}|\()[\"'](?P<value>[^\"'\n]{6,256})[\"'][^\"'\n]{0,24}"
+    r"[\"']?(?i:name|\w{0,3}key)[\"']?\s{0,4}[:=]\s{0,4}[\"']\Z"
 )
 
 
