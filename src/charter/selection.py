@@ -22,7 +22,7 @@ from charter.retrieval import (
     split_label,
 )
 from doctrine.artifact import NOWHERE
-from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from doctrine.text import match_glob
 
 if TYPE_CHECKING:
@@ -120,9 +120,19 @@ def select(
     # 4. Policy decides on each, the first matching rule for good.
     hits, applied = apply_policy([one.hit for one in chosen], policy)
     allowed = [one for one in chosen if not is_denied(policy, one.hit.artifact)]
-    chosen = [one._replace(hit=hit) for one, hit in zip(allowed, hits, strict=True)]
+    chosen = [
+        one._replace(hit=_hide_digest(hit) if one.withheld else hit)
+        for one, hit in zip(allowed, hits, strict=True)
+    ]
     # 5. The best k stay; what binds does not count. At most two are shown whole.
     return _cut(chosen, applied, config, work.clear)
+
+
+def _hide_digest(hit: Hit) -> Hit:
+    """Return a redacted hit that names its title alone: the digest of what is kept back would
+    confirm a guess at it."""
+    named = sha256(hit.artifact.title.encode("utf-8", "backslashreplace")).hexdigest()
+    return hit._replace(artifact=hit.artifact._replace(digest=named))
 
 
 def _is_demanded(choice: Choice, clear: Iterable[str]) -> bool:

@@ -137,7 +137,8 @@ class SqliteDatabase:
 
     def _settle(self) -> None:
         """Run what is asked for as one transaction; where an act of it fails, each as its own."""
-        groups = [[self._asked.popleft() for _ in range(min(len(self._asked), _TOGETHER))]]
+        together = [self._asked.popleft() for _ in range(min(len(self._asked), _TOGETHER))]
+        groups = [together] if together else []
         while groups:
             asked = groups.pop(0)
             try:
