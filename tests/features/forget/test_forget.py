@@ -59,6 +59,22 @@ def test_a_name_is_gone_from_every_file_and_the_trail_is_logged_still(tmp_path: 
     assert NAME not in json.dumps(certificate) and certificate["ordered_by"] == "ada"
 
 
+def test_what_was_read_of_a_file_goes_with_the_call_that_read_it(cli: Cli, tmp_path: Path) -> None:
+    root = make_repository(tmp_path / "p")
+    run = cli("do", "fix the login test", "--json", cwd=root).json()["invocation_id"]
+    executor = ProfileInvocationExecutor(root)
+    for call_id, path, said in (("c1", "/w/p/keys/ada.pem", "the inside of the key"), ("c2", "/w/p/a.py", "plain")):
+        call = {"call_id": call_id, "tool": "Read", "args": {"file_path": path}, "side_effect": "none"}
+        executor.record(run, [("tool_call", call)])
+        executor.record(run, [("tool_result", {"call_id": call_id, "tool": "Read", "status": "ok", "output": said})])
+    executor.complete(run)
+    forget(root, Query(path="keys/*"))
+
+    assert holding(root, "the inside of the key") == [] and holding(root, "ada.pem") == []
+    assert holding(root, "plain") != []
+    assert codes(verify(root)) == set()
+
+
 def test_the_first_signed_state_goes_on_being_continued(tmp_path: Path) -> None:
     root = tmp_path / "p"
     plant(root)

@@ -161,7 +161,8 @@ def show_and_erase(
     if as_json:
         write_json(result)
     elif not wanted:
-        write_text("nothing in reach holds it, so nothing was erased")
+        why = "nothing in reach holds it" if order.rule is None else "nothing is due"
+        write_text(f"{why}, so nothing was erased")
     else:
         values_erased = sum(one.values for one in plan.records)
         write_text(
@@ -307,4 +308,5 @@ def _print_holds(rows: list[dict[str, object]], values: Values) -> None:
             f"{row['ordered_by']}: {row['reason']}"
             for row in rows
         ]
+        or ["nothing was ever held here"]
     )

@@ -16,7 +16,7 @@ from doctrine import os
 from specify_cli.errors import CallerError
 from specify_cli.features.cold.packing import find_months, unpack_month
 from specify_cli.features.forget.orders import find_holds
-from specify_cli.features.forget.targets import Query, find_members, holds_any
+from specify_cli.features.forget.targets import Query, choose_members, holds_any
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.event_table import ORDERS
@@ -159,7 +159,7 @@ def make_plan(project: Project, query: Query) -> Plan:
         if query.invocation_id in (None, invocation_id)
         for plan in _plan_record(
             files,
-            lambda fields: find_members(fields, query, objects),
+            choose_members(query, objects),
             objects,
             reaches,
             query.needles,

@@ -1,14 +1,14 @@
 """Which members of a line a query means. [pure]
 
-query = Query(texts=("ada@example.org",))
-find_members(fields, query, frozenset())            # {"text", "text_hash"}
+choose = choose_members(Query(texts=("ada@example.org",)), frozenset())
+choose(fields)                                      # {"text", "text_hash"}
 """
 
 from __future__ import annotations
 
 import fnmatch
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -72,6 +72,25 @@ def find_members(fields: Mapping[str, object], query: Query, objects: Set[str]) 
     if query.invocation_id is not None and query.invocation_id == fields.get("invocation_id"):
         found |= set(query.members) & fields.keys() if query.members else list_said(fields)
     return add_derived(fields, found)
+
+
+def choose_members(query: Query, objects: Set[str]) -> Callable[[Mapping[str, object]], set[str]]:
+    """Return what chooses the members of the lines of one record, in their order.
+
+    With a path a call about the file goes with its result, which may hold what is in it, though
+    it does not name the file.
+    """
+    calls: set[object] = set()
+
+    def choose(fields: Mapping[str, object]) -> set[str]:
+        found, call_id = find_members(fields, query, objects), fields.get("call_id")
+        if query.path is None or not isinstance(call_id, str):
+            return found
+        if _is_about(fields, query.path):
+            calls.add(call_id)
+        return add_derived(fields, found | list_said(fields)) if call_id in calls else found
+
+    return choose
 
 
 def _is_cut(capture: Mapping[str, object], query: Query) -> bool:
