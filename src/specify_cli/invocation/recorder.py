@@ -57,7 +57,7 @@ from specify_cli.record.record import (
 )
 from specify_cli.record.seal import open_line
 from specify_cli.record.state import StateFold
-from specify_cli.redaction.capture import redact
+from specify_cli.redaction.redact import redact
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.store import Body, FileRecordStore, LockedRecord, Place
 from specify_cli.trail.fixing import fix_tip

@@ -20,35 +20,9 @@ import json
 
 from doctrine.light_imports import NamedTuple, sha256
 from specify_cli.redaction.redact import (
-    MASK,
-    NO_RULES,
-    Redacted,
-    RedactionError,
-    RuleError,
     RuleSet,
     redact,
-    rule_set,
-    shipped_rule_set,
 )
-
-__all__ = [
-    "MASK",
-    "MAX_INLINE",
-    "MAX_KEPT",
-    "MODES",
-    "NO_RULES",
-    "CapturedSide",
-    "DigestKey",
-    "Redacted",
-    "RedactionError",
-    "RuleError",
-    "RuleSet",
-    "apply_mode",
-    "narrower",
-    "redact",
-    "rule_set",
-    "shipped_rule_set",
-]
 
 MODES = ("off", "hash", "summary", "full")
 MAX_INLINE = 32 * 1024

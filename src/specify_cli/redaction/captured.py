@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 from doctrine.text import say
 from specify_cli.errors import InvocationError
-from specify_cli.redaction.capture import NO_RULES
 from specify_cli.redaction.json_values import foreign_text
+from specify_cli.redaction.redact import NO_RULES
 
 
 def read_captured_text(

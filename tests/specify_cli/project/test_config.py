@@ -10,7 +10,7 @@ import pytest
 
 from specify_cli.errors import StoredDataError
 from specify_cli.project.config import Config, load_project, parse_config
-from specify_cli.redaction.capture import redact, shipped_rule_set
+from specify_cli.redaction.redact import redact, shipped_rule_set
 from support import accept
 
 SIDES = ("prompt", "response", "tool_args", "tool_output")

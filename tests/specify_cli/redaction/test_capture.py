@@ -10,20 +10,9 @@ import random
 import pytest
 
 from secrets_corpus import TOKENS
-from specify_cli.redaction.capture import (
-    MAX_INLINE,
-    MAX_KEPT,
-    MODES,
-    NO_RULES,
-    CapturedSide,
-    DigestKey,
-    apply_mode,
-    narrower,
-    redact,
-    rule_set,
-    shipped_rule_set,
-)
+from specify_cli.redaction.capture import MAX_INLINE, MAX_KEPT, MODES, CapturedSide, DigestKey, apply_mode, narrower
 from specify_cli.redaction.json_values import ForeignError, foreign_text
+from specify_cli.redaction.redact import NO_RULES, redact, rule_set, shipped_rule_set
 
 RULES = shipped_rule_set()
 KEY = DigestKey("clone-1", b"k" * 32)

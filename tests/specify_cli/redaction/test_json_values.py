@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secrets_corpus import TOKENS
-from specify_cli.redaction.capture import NO_RULES, rule_set, shipped_rule_set
 from specify_cli.redaction.json_values import ForeignError, Spelled, foreign_text, parse_foreign
+from specify_cli.redaction.redact import NO_RULES, rule_set, shipped_rule_set
 
 RULES = shipped_rule_set()
 MASKED = "⟦secret-value⟧"

@@ -6,7 +6,7 @@ import pytest
 
 from secret_contexts import Shares, measure_contexts
 from secrets_measure import GROUPS, Result, is_masked, measure, measure_clean
-from specify_cli.redaction.capture import redact, shipped_rule_set
+from specify_cli.redaction.redact import redact, shipped_rule_set
 from support import FULL
 
 RULES = shipped_rule_set()

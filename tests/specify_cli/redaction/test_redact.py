@@ -15,23 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secrets_corpus import ALNUM, BASE32, BESIDE, LEADS, PLACES, TOKENS, clean_texts, drawn, pem
-from specify_cli.redaction.capture import (
-    NO_RULES,
-    RedactionError,
-    RuleError,
-    RuleSet,
-    redact,
-    rule_set,
-    shipped_rule_set,
-)
 from specify_cli.redaction.json_values import foreign_text, parse_foreign
 from specify_cli.redaction.redact import (
     MAX_USER_RULES,
+    NO_RULES,
     OVERRUN,
+    RedactionError,
+    RuleError,
+    RuleSet,
     digest_of_shipped,
     folded_of,
     is_clear,
+    redact,
     refuse_catch_all,
+    rule_set,
+    shipped_rule_set,
     sieved,
 )
 from specify_cli.redaction.rules import SHIPPED
@@ -451,7 +449,7 @@ def test_a_projects_rule_sees_text_no_encoding_holds() -> None:
 def test_an_ordinary_request_compiles_nothing() -> None:
     code = (
         "import re, sys\n"
-        "from specify_cli.redaction.capture import redact, shipped_rule_set\n"
+        "from specify_cli.redaction.redact import redact, shipped_rule_set\n"
         "rules = shipped_rule_set()\n"
         "compile_ = re.compile\n"
         "seen = []\n"

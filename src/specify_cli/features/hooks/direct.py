@@ -36,7 +36,7 @@ from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import is_tip_due
 from specify_cli.record.seal import open_line
-from specify_cli.redaction.capture import RuleSet, shipped_rule_set
+from specify_cli.redaction.redact import RuleSet, shipped_rule_set
 from specify_cli.storage.store import FileRecordStore, LockedRecord, Place, place_of
 
 if TYPE_CHECKING:

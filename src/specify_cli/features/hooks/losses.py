@@ -19,8 +19,8 @@ from specify_cli.invocation.bindings import digest_of_names
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
-from specify_cli.redaction.capture import redact
 from specify_cli.redaction.json_values import foreign_text
+from specify_cli.redaction.redact import redact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from specify_cli.features.hooks.settings.detection import USAGE
 from specify_cli.features.hooks.settings.known import list_harnesses
 from specify_cli.invocation.events.event_body import PayloadError, Settings, compose_event
 from specify_cli.project.config import Config
-from specify_cli.redaction.capture import redact
+from specify_cli.redaction.redact import redact
 
 _HELP = f"""{USAGE} < PAYLOAD.json
 

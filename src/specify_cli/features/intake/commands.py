@@ -15,7 +15,7 @@ from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
 from specify_cli.project.config import load_project, valid_request
 from specify_cli.record import layout
-from specify_cli.redaction.capture import redact
+from specify_cli.redaction.redact import redact
 from specify_cli.room import Values
 from specify_cli.storage.store import FileRecordStore
 

@@ -13,7 +13,7 @@ from specify_cli.errors import CallerError
 from specify_cli.invocation.events.grounds import read_grounds
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.record.seal import digest_of
-from specify_cli.redaction.capture import redact
+from specify_cli.redaction.redact import redact
 from specify_cli.storage.frozen import frozen_profile, inputs_of_corpus, limit_hits
 from specify_cli.storage.store import Body, digest
 

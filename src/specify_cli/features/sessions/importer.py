@@ -43,7 +43,7 @@ from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import FORMAT_VERSION
-from specify_cli.redaction.capture import redact
+from specify_cli.redaction.redact import redact
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import prepare

@@ -36,7 +36,8 @@ from specify_cli.record import layout, snapshot, tiers
 from specify_cli.record.ids import number_of, rfc3339
 from specify_cli.record.record import OUTCOMES
 from specify_cli.record.seal import digest_of
-from specify_cli.redaction.capture import MODES, Redacted, RuleSet, narrower, redact
+from specify_cli.redaction.capture import MODES, narrower
+from specify_cli.redaction.redact import Redacted, RuleSet, redact
 from specify_cli.routing.registry import ProfileRegistry, shipped_table
 from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, RouterTable, route
 from specify_cli.storage.store import Body, digest

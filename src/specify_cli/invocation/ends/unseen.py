@@ -19,13 +19,13 @@ from specify_cli.invocation.events.event_body import gap
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.record.reading.views import fields_of
-from specify_cli.redaction.capture import redact
+from specify_cli.redaction.redact import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from specify_cli.record.record import Record
-    from specify_cli.redaction.capture import RuleSet
+    from specify_cli.redaction.redact import RuleSet
 
 MAX_NAMED = 100
 _MAX_PATH = 512

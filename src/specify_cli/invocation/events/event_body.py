@@ -21,15 +21,9 @@ from doctrine.text import make_encodable, name_kind, say, spell
 from specify_cli.record.event_table import RECORDABLE, Member
 from specify_cli.record.record import dedupe_bytes, is_durable
 from specify_cli.record.seal import MAX_INTEGER, digest_of, is_digest, open_line
-from specify_cli.redaction.capture import (
-    CapturedSide,
-    DigestKey,
-    RedactionError,
-    RuleSet,
-    apply_mode,
-    redact,
-)
+from specify_cli.redaction.capture import CapturedSide, DigestKey, apply_mode
 from specify_cli.redaction.json_values import ForeignError, foreign_text
+from specify_cli.redaction.redact import RedactionError, RuleSet, redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

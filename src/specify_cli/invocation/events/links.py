@@ -15,7 +15,7 @@ from doctrine.git import ask_git, find_worktree
 from doctrine.light_imports import sha256
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault
-from specify_cli.redaction.capture import Redacted, RuleSet, redact
+from specify_cli.redaction.redact import Redacted, RuleSet, redact
 from specify_cli.storage.store import MAX_OBJECT
 
 # An id or a ref: nothing that makes git read the index or a reflog.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from charter.inputs import ContextInputs
     from specify_cli.invocation.events.event_body import Settings
-    from specify_cli.redaction.capture import RuleSet
+    from specify_cli.redaction.redact import RuleSet
 
 
 def settings_of(

@@ -21,9 +21,8 @@ from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading.views import View
 from specify_cli.record.record import is_stand_in, lines_in_force, split_lines
 from specify_cli.record.seal import bulk_codec, open_line
-from specify_cli.redaction.capture import RedactionError, RuleSet, redact
 from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
-from specify_cli.redaction.redact import OVERRUN, is_clear, sieved
+from specify_cli.redaction.redact import OVERRUN, RedactionError, RuleSet, is_clear, redact, sieved
 
 if TYPE_CHECKING:
     from specify_cli.record.record import Source

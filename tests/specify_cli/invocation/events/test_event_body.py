@@ -20,7 +20,8 @@ from specify_cli.invocation.events.event_body import (
 from specify_cli.record.event_models import parse_event
 from specify_cli.record.event_table import EVENTS, RECORDABLE
 from specify_cli.record.record import chain, genesis_tip, split_lines
-from specify_cli.redaction.capture import MODES, DigestKey, rule_set, shipped_rule_set
+from specify_cli.redaction.capture import MODES, DigestKey
+from specify_cli.redaction.redact import rule_set, shipped_rule_set
 
 ID = "01JD4Q3S0000000000000000A1"
 AT = "2024-11-20T09:00:00.000Z"

@@ -19,7 +19,7 @@ from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_json, write_note, write_text
 from specify_cli.errors import CallerError
-from specify_cli.redaction.capture import NO_RULES, redact
+from specify_cli.redaction.redact import NO_RULES, redact
 from specify_cli.room import Values
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.routing.router import ACTIONS

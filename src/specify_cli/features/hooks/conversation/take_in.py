@@ -16,7 +16,7 @@ from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
-from specify_cli.redaction.capture import redact
+from specify_cli.redaction.redact import redact
 from specify_cli.storage.index import Index
 
 if TYPE_CHECKING:

@@ -49,7 +49,7 @@ from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.seal import open_line
-from specify_cli.redaction.capture import redact
+from specify_cli.redaction.redact import redact
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, small_file
 

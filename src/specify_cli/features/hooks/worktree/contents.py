@@ -14,7 +14,7 @@ from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.payload.transcript_end import read_end
 from specify_cli.features.hooks.worktree.known import File, stamp
 from specify_cli.record.reading.patch_lines import digest_line
-from specify_cli.redaction.capture import RedactionError, redact
+from specify_cli.redaction.redact import RedactionError, redact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
