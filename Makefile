@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test judges site-tool capsule core browser stress extras rooms bench harness lint coverage mutants golden docs release constraints clean
+.PHONY: demo test judges site-tool capsule core browser stress extras rooms bench harness lint coverage mutants golden schemas docs release constraints clean
 
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -81,6 +81,10 @@ mutants: $(READY)
 
 golden: $(READY)
 	SPEC_KITTY_GOLDEN=write $(BIN)/python -m pytest tests/golden
+
+# What the declarations say of JSON, events, rooms and findings, in docs/.
+schemas: $(READY)
+	$(BIN)/python -m specify_cli.cli.schemas.shapes docs
 
 # Schemas and tables in docs/, then the site in build/site, where its tool can be installed.
 docs: $(READY) site-tool

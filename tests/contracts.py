@@ -100,7 +100,11 @@ def compose_contracts() -> str:
             ancestors=("specify_cli", "charter", "doctrine"),
         ),
         _contract(
-            "pure", "pure modules do no I/O", "forbidden", source_modules=(*PURE, *pure), forbidden_modules=OUTSIDE
+            "pure",
+            "pure modules do no I/O: no " + ", ".join(OUTSIDE),
+            "forbidden",
+            source_modules=(*PURE, *pure),
+            forbidden_modules=OUTSIDE,
         ),
         _contract(
             "core", "the core knows no network", "forbidden", source_modules=LAYERS[3:], forbidden_modules=NETWORK

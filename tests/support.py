@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from unittest import mock
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, ValidationError
 
 from doctrine.git import git_directory
 from specify_cli import durable
@@ -288,7 +288,11 @@ def unpack(archive: tarfile.TarFile, folder: Path) -> None:
 
 def valid(value: Any, shape: str) -> Any:
     """Return a value that has the documented shape; a test of its own holds docs/schemas against the models."""
-    _validator(shape).validate(value)
+    try:
+        _validator(shape).validate(value)
+    except ValidationError as error:
+        error.add_note("where the shape was changed, docs/schemas is old: make schemas")
+        raise
     return value
 
 

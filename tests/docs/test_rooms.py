@@ -10,7 +10,7 @@ import pytest
 
 from rooms import find_dependents
 from specify_cli.cli.tables.assemble import assemble, order_rooms, read_rooms
-from specify_cli.room import Feature
+from specify_cli.room import Feature, Fill, Form, option
 from support import FULL
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +46,13 @@ def test_rooms_need_each_other_in_no_circle_and_bring_nothing_twice() -> None:
         order_rooms([one])
     with pytest.raises(ValueError, match="declared twice"):
         assemble([*rooms, rooms[0]])
+    for brought in (
+        Feature("x", "", "", forms=(Form(("invocations", "export"), ("format=otlp",), "m:f"),)),
+        Feature("x", "", "", forms=(Form(("invocations", "export"), (), "", (option("output", ""),)),)),
+        Feature("x", "", "", fills=(Fill("harness", "m:f", name="codex"),)),
+    ):
+        with pytest.raises(ValueError, match="declared twice"):
+            assemble([*rooms, rooms[0]._replace(feature=brought)])
     assert find_dependents(rooms, "approvals") == [
         *("approvals", "collector", "forget", "gate", "models", "origin", "retention", "sync"),
         *("trail_ref", "witness"),

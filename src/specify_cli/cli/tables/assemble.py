@@ -106,9 +106,18 @@ def assemble(rooms: Sequence[Room]) -> Tables:
     forms = [(room, form) for room in rooms for form in room.feature.forms]
     declared = [(room, command) for room in rooms for command in room.feature.commands]
     paths = [command.path for _, command in declared]
-    twice = {path for path in paths if paths.count(path) > 1}
+    # A value such as `format=csv` chooses one form, an option stands once, and what fills a point
+    # under a name is found by it.
+    paths += [(fill.point, fill.name) for _, fill in fills if fill.name]
+    paths += [(*command.path, one.name) for _, command in declared for one in command.params]
+    paths += [
+        (*form.path, said)
+        for _, form in forms
+        for said in (*(by for by in form.by if "=" in by), *(one.name for one in form.params))
+    ]
+    twice = {" ".join(path) for path in paths if paths.count(path) > 1}
     if twice:
-        raise ValueError(f"commands declared twice: {sorted(twice)}")
+        raise ValueError(f"declared twice: {', '.join(sorted(twice))}")
     commands = tuple(
         _make_row(room, command, [pair for pair in forms if pair[1].path == command.path], names)
         for room, command in sorted(declared, key=lambda pair: pair[1].rank)

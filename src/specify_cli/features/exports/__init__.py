@@ -4,8 +4,8 @@ tables (docs/replay.md).
     from specify_cli.features.exports.perfetto import make_perfetto
     make_perfetto([])
 
-Reading order: `otlp.py`, `perfetto.py`, `agent_trace.py` (a run to a document, pure),
-`trace_commands.py` (their commands), `tables.py` (what stands in a row, pure), `table_commands.py`
+Reading order: a module for each form (a run to a document, pure), `trace_commands.py` (their
+command and the table of them), `tables.py` (what stands in a row, pure), `table_commands.py`
 (Parquet).
 
 Each form says what it cannot carry. The same records give the same bytes. With `--safe`, what

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from specify_cli.cli.schemas.shapes import Shape
 
 
 class TraceWritten(Shape):
-    """Printed by invocations export --format otlp, perfetto and agent-trace."""
+    """Printed by invocations export --format NAME."""
 
-    format: Literal["otlp", "perfetto", "agent-trace"]
+    format: str
     path: str | None
     endpoint: str | None
     invocation_ids: list[str]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from doctrine.git import ask_git, find_worktree
 from doctrine.text import count
@@ -27,33 +29,34 @@ from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events
 from specify_cli.storage.store import FileRecordStore, Place
 
-_NOT_CARRIED = {
-    "otlp": otlp.NOT_CARRIED, "perfetto": perfetto.NOT_CARRIED,
-    "agent-trace": agent_trace.NOT_CARRIED,
-}  # fmt: skip
+
+class _Format(NamedTuple):
+    """One form of others: what makes it of runs, what it cannot carry, and whether it holds one
+    record alone."""
+
+    make: Callable[[Project, Sequence[Run]], object]
+    not_carried: Sequence[str]
+    of_one: bool = False
 
 
 def export_trace(values: Values) -> int:
     """Write records in a form of others, or send them; say what it cannot carry."""
     form, endpoint = str(values["format"]), shell.get_text(values, "endpoint")
+    chosen = _FORMATS[form]
     target = "output" if endpoint is None else "endpoint"
     project, ids = open_export(values, target, in_clear=True)
     if endpoint is not None and form != "otlp":
         raise CallerError(
             "USAGE", "--endpoint goes with --format otlp", "spec-kitty invocations export --help"
         )
-    if values.get("proofs") or (form == "agent-trace" and len(ids) != 1):
-        raise CallerError(
-            "USAGE", f"--format {form} takes no --proofs, and agent-trace one record", "give one ID"
-        )
+    if values.get("proofs"):
+        raise CallerError("USAGE", f"--format {form} takes no --proofs", "leave it out")
+    if chosen.of_one and len(ids) != 1:
+        raise CallerError("USAGE", f"--format {form} takes one record", "give one ID")
     index = Index(project.root)
     places = sorted({index.resolve(text) for text in ids}, key=lambda place: place.invocation_id)
     runs = [_read(project, place, safe=bool(values["safe"])) for place in places]
-    if form == "agent-trace":
-        document = _make_agent_trace(project, runs[0])
-    else:
-        document = otlp.make_otlp(runs) if form == "otlp" else perfetto.make_perfetto(runs)
-    data = encode_document(document)
+    data = encode_document(chosen.make(project, runs))
     output = shell.get_text(values, "output")
     if endpoint is not None:
         require_person(
@@ -73,7 +76,7 @@ def export_trace(values: Values) -> int:
         "invocation_ids": [run.invocation_id for run in runs],
         "size": len(data),
         "sha256": hashlib.sha256(data).hexdigest(),
-        "not_carried": _NOT_CARRIED[form],
+        "not_carried": chosen.not_carried,
         "not_seen": {run.invocation_id: run.not_seen for run in runs},
         "withheld_lines": withheld,
     }
@@ -82,7 +85,7 @@ def export_trace(values: Values) -> int:
         return 0
     done = f"{one_line(output or '')}: written" if endpoint is None else f"{endpoint}: sent"
     lines = [f"{done}, {count(len(runs), 'record')} as {form}, {len(data)} bytes"]
-    lines += [f"not carried: {what}" for what in _NOT_CARRIED[form]]
+    lines += [f"not carried: {what}" for what in chosen.not_carried]
     lines += [
         f"not seen: {run.invocation_id[-6:]} {', '.join(run.not_seen)}"
         for run in runs
@@ -121,8 +124,9 @@ def _send(endpoint: str, data: bytes) -> str:
     )
 
 
-def _make_agent_trace(project: Project, run: Run) -> dict[str, object]:
-    """Return the trace record of a run, its lines found in the files as they are."""
+def _make_agent_trace(project: Project, runs: Sequence[Run]) -> dict[str, object]:
+    """Return the trace record of one run, its lines found in the files as they are."""
+    (run,) = runs
     attributed: dict[str, list[agent_trace.Attributed]] = {}
     contents: dict[str, bytes] = {}
     with open_index(project) as index:
@@ -164,3 +168,11 @@ def _find_revision(root: str, files: dict[str, bytes]) -> str | None:
         if blobs.get(name) != kind(b"blob %d\0" % len(data) + data).hexdigest():
             return None
     return revision.strip()
+
+
+# A format is one row here and a form in feature.py.
+_FORMATS = {
+    "otlp": _Format(lambda _, runs: otlp.make_otlp(runs), otlp.NOT_CARRIED),
+    "perfetto": _Format(lambda _, runs: perfetto.make_perfetto(runs), perfetto.NOT_CARRIED),
+    "agent-trace": _Format(_make_agent_trace, agent_trace.NOT_CARRIED, of_one=True),
+}
