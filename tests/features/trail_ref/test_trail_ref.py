@@ -102,6 +102,14 @@ def test_pushing_again_adds_nothing_and_fetching_again_doubles_nothing(team: Tea
     assert git(team.remote, "rev-parse", git_ref.REF) == tip
 
 
+def test_a_commit_in_the_ref_names_the_program_and_no_person(team: Team) -> None:
+    team.shop.work()
+    git(team.shop.root, "config", "user.name", "Ada Lovelace")
+    assert 0 == team.run(team.shop.root, "trail", "push").code
+
+    assert "spec-kitty spec-kitty" == git(team.remote, "log", "-1", "--format=%an %cn", git_ref.REF).strip()
+
+
 def test_clones_that_push_at_once_lose_nothing(team: Team) -> None:
     clones = [team.clone(f"clone{number}") for number in range(4)]
     ids = {team.record(root, f"fix the test number {at}") for root in clones for at in range(3)}

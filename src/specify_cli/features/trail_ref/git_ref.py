@@ -23,9 +23,9 @@ NAME = re.compile(r"[0-9]{4}-[0-9]{2}/[0-9A-Z]{26}-[0-9a-f]{16}\.tar")
 # How often a push tries again where somebody else was quicker.
 _TRIES = 8
 _WHO = {
-    "GIT_AUTHORNAME": "spec-kitty",
+    "GIT_AUTHOR_NAME": "spec-kitty",
     "GIT_AUTHOR_EMAIL": "spec-kitty@localhost",
-    "GIT_COMMITTERNAME": "spec-kitty",
+    "GIT_COMMITTER_NAME": "spec-kitty",
     "GIT_COMMITTER_EMAIL": "spec-kitty@localhost",
 }
 
