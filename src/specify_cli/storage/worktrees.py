@@ -161,6 +161,13 @@ def replace_second_name(root: str, path: str, name: str) -> None:
         os.fsync(fd)
 
 
+def has_second_name(root: str, path: str, own: str) -> bool:
+    """Return whether the second name of a path below a linked worktree is one of the file `own`."""
+    homes = _find_homes(root)
+    second = "" if homes is None or homes[1] is None else f"{homes[1]}/{path}"
+    return os.path.exists(second) and os.path.samefile(second, f"{root}/{own}")
+
+
 def remove_with_second_names(root: str, folder: str, names: Iterable[str]) -> None:
     """Remove files of one folder durably, and the second names they have.
 

@@ -323,13 +323,77 @@ def test_an_annex_that_is_no_sealed_line_stays(months: Path, home: Path, cli: Cl
     assert "do not hash" in before and before == show_all(cli)["verify"]
 
 
+def test_a_file_of_another_name_beside_annexes_keeps_them_and_nothing_else(
+    months: Path, cli: Cli, annexed: list[str]
+) -> None:
+    path = next((months / layout.ANNEXES / annexed[0]).glob("*.jsonl"))
+    shutil.copy(path, path.with_name("copy.jsonl"))
+    packed = cli("cold", "pack", "--json")
+
+    assert (0, [13, 3]) == (packed.code, [row["records"] for row in packed.json()])
+    assert ["copy.jsonl", path.name] == sorted(one.name for one in (months / layout.ANNEXES).rglob("*.jsonl"))[::-1]
+
+
+def add_worktree(root: Path, path: Path) -> Path:
+    """Return a linked worktree of a project, whose config a person accepted."""
+    git(root, "add", ".kittify/config.yaml")
+    git(root, "commit", "-q", "-m", "start")
+    git(root, "worktree", "add", "-q", str(path))
+    accept(path)
+    return path
+
+
+@pytest.mark.parametrize("packs", [1, 2])
+def test_killed_between_its_two_names_an_archive_of_a_linked_worktree_gets_both(
+    months: Path, home: Path, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packs: int
+) -> None:
+    beside = add_worktree(months, tmp_path / "beside")
+    for number in range(packs):
+        if number:
+            pack_all(beside, home)
+        record(beside, home, SEPTEMBER + number, f"fix the login test in the worktree {number}")
+    child = os.fork()
+    if child == 0:
+        try:
+            replace = packing.replace_second_name
+
+            def replace_and_die(root: str, path: str, name: str) -> None:
+                replace(root, path, name)
+                os._exit(9)
+
+            monkeypatch.setattr(packing, "replace_second_name", replace_and_die)
+            pack_all(beside, home)
+        finally:
+            os._exit(0)
+    assert 9 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    crashed = cli("invocations", "verify", "--all", "--json", cwd=beside).json()
+    pack_all(beside, home)
+    packed = cli("invocations", "verify", "--all", "--json", cwd=beside).json()
+
+    assert [("intact", packs)] * 2 == [(told["verdict"], told["records"]) for told in (crashed, packed)]
+    assert ["2026-09.cold"] == os.listdir(beside / layout.COLD)
+    assert 2 == (beside / layout.COLD / "2026-09.cold").stat().st_nlink
+
+
+def test_an_archive_left_behind_that_differs_costs_no_other_record(
+    months: Path, home: Path, cli: Cli, tmp_path: Path
+) -> None:
+    beside = add_worktree(months, tmp_path / "beside")
+    runs = [record(beside, home, SEPTEMBER + at, f"fix the login test {at}", close=at < 2) for at in range(3)]
+    pack_all(beside, home)
+    (months / layout.RECORDS / f"builder-bea-{runs[0]}.jsonl").write_bytes(b"{}\n")
+    git(months, "worktree", "remove", "--force", str(beside))
+    adopted = [cli("invocations", "reindex", "--json") for _ in range(2)]
+
+    assert [0, 0] == [ran.code for ran in adopted], adopted[0].err
+    assert all((months / layout.RECORDS / f"builder-bea-{run}.jsonl").exists() for run in runs)
+    assert "LEFT_BEHIND" in cli("doctor").out
+
+
 def test_a_linked_worktree_packs_too_and_is_taken_in_when_it_is_removed(
     months: Path, home: Path, cli: Cli, tmp_path: Path
 ) -> None:
-    git(months, "add", ".kittify/config.yaml")
-    git(months, "commit", "-q", "-m", "start")
-    git(months, "worktree", "add", "-q", str(beside := tmp_path / "beside"))
-    accept(beside)
+    beside = add_worktree(months, tmp_path / "beside")
     run = record(beside, home, SEPTEMBER, "fix the login test in the worktree")
     pack_all(beside, home)
     second = months / ".git/kittify/worktrees/top/beside" / layout.RECORDS
@@ -352,10 +416,7 @@ def test_a_linked_worktree_packs_too_and_is_taken_in_when_it_is_removed(
 def test_what_is_forgotten_leaves_the_archive_of_a_linked_worktree(
     months: Path, home: Path, cli: Cli, tmp_path: Path
 ) -> None:
-    git(months, "add", ".kittify/config.yaml")
-    git(months, "commit", "-q", "-m", "start")
-    git(months, "worktree", "add", "-q", str(beside := tmp_path / "beside"))
-    accept(beside)
+    beside = add_worktree(months, tmp_path / "beside")
     record(beside, home, SEPTEMBER, "fix what cellardoor asked")
     pack_all(beside, home)
     done = cli("forget", "--subject", "cellardoor", "--yes", "--json").json()
@@ -461,6 +522,25 @@ def test_killed_at_any_step_every_record_is_there(
     assert [] == [*(months / layout.IMPORTED).glob("*.jsonl"), *(months / layout.ANNEXES).iterdir()]
     assert [] == list((months / layout.COLD).glob(".tmp-*"))
     assert holds == cli("hold", "list", "--json").json()
+
+
+def test_what_is_forgotten_leaves_what_a_killed_command_left_of_an_archive(
+    months: Path, home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = f"{hashlib.sha256(b'fix the login test 7').hexdigest()[:12]}-8642"
+    child = os.fork()
+    if child == 0:
+        try:
+            monkeypatch.setattr(packing, "replace_second_name", lambda *_, **__: os._exit(9))
+            pack_all(months, home)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    crashed = os.listdir(months / layout.COLD)
+    done = cli("forget", "--subject", secret, "--reason", "asked", "--yes", "--json").json()
+
+    assert 1 == len(crashed)
+    assert (True, []) == (done["done"], os.listdir(months / layout.COLD))
 
 
 def test_what_is_forgotten_leaves_its_archive_too(months: Path, home: Path, cli: Cli) -> None:

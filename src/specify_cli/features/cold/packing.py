@@ -56,7 +56,11 @@ from specify_cli.storage.store import (
     list_trail_folders,
     places,
 )
-from specify_cli.storage.worktrees import remove_with_second_names, replace_second_name
+from specify_cli.storage.worktrees import (
+    has_second_name,
+    remove_with_second_names,
+    replace_second_name,
+)
 from specify_cli.trail.log.entries import open_log
 
 _LEVEL = 12
@@ -168,14 +172,26 @@ def pack_months(project: Project, months: Sequence[Month]) -> list[Packed]:
     CallerError COLD_REFUSED, EnvironmentFault, StoredDataError where a file changed meanwhile.
     """
     make_unpacker(b"")  # says which extra is missing, before anything is read
+    remove_cut_short(project.root)
     with _lock(project.root):
-        cut_short = [one for one in list_names(project.root, layout.COLD) if one[0] == "."]
-        remove_with_second_names(project.root, layout.COLD, cut_short)
         sorted_records = _sort_records(project, months)
         packed = [_pack_month(project, month, sorted_records) for month in months]
         if project.config.trail != "committed":  # there a folder's own file keeps it from git
             _remove_folders(project.root)
         return packed
+
+
+def remove_cut_short(root: str) -> None:
+    """Remove what a killed command left of archives; one that has its second name is whole, and
+    gets its own."""
+    names = [one for one in list_names(root, layout.COLD) if one[0] == "."]
+    if names:
+        with _lock(root):
+            for name in names:
+                path = f"{layout.COLD}/{name[5:12]}{ENDING}"
+                if has_second_name(root, path, f"{layout.COLD}/{name}"):
+                    os.rename(f"{root}/{layout.COLD}/{name}", f"{root}/{path}")
+            remove_with_second_names(root, layout.COLD, names)
 
 
 def _pack_month(project: Project, month: Month, of: _Sorted) -> Packed:
@@ -261,10 +277,11 @@ def _read_annexes(
     root: str, invocation_id: str, month: str | None
 ) -> Iterator[tuple[Mapping[str, object], str]]:
     """Yield what each annex says, and with which month it goes: all of them, or none where one is
-    no sealed line."""
-    annexes = [data for _, data in annex_files(root, invocation_id)]
-    lines = [open_line(data[:-1]) for data in annexes if isinstance(data, bytes)]
-    sound = not any(line.problems for line in lines) and len(lines) == len(annexes)
+    no sealed line or has no annex's name, so that an archive would not give it back."""
+    annexes = {path[-32:]: data for path, data in annex_files(root, invocation_id)}
+    lines = [open_line(data[:-1]) for data in annexes.values() if isinstance(data, bytes)]
+    sound = not any(line.problems for line in lines)
+    sound = sound and split_annexes(_join_annexes(root, invocation_id)) == annexes
     for line in lines:
         yield line.fields or {}, month if month is not None and sound else _STAYS
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from doctrine import os
 from specify_cli.errors import CallerError
-from specify_cli.features.cold.packing import find_months, unpack_month
+from specify_cli.features.cold.packing import find_months, remove_cut_short, unpack_month
 from specify_cli.features.forget.orders import find_holds
 from specify_cli.features.forget.targets import Query, choose_members, holds_any
 from specify_cli.project.config import Project
@@ -123,6 +123,7 @@ def take_out(project: Project, plan: Plan) -> Plan:
     files as they lie then."""
     ids = [one.invocation_id for one in plan.records]
     for root in list_roots(project):
+        remove_cut_short(root)
         for month in find_months(root, ids, plan.objects):
             unpack_month(project._replace(root=root), month)
     records = [

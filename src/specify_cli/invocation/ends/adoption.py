@@ -68,10 +68,13 @@ def take_in(project: Project) -> list[str]:
     for item in left:
         path = f"{layout.RECORDS}/{item.name}"
         if path.startswith(layout.COLD):
-            archive = open_month(item.home, path.rpartition("/")[2].removesuffix(ENDING))
-            if archive is not None:
-                adopted += lay_out(archive, records, objects)
-                os.unlink(archive.path)
+            try:
+                archive = open_month(item.home, path.rpartition("/")[2].removesuffix(ENDING))
+                if archive is not None:
+                    adopted += lay_out(archive, records, objects)
+                    os.unlink(archive.path)
+            except StoredDataError:
+                pass  # it stays behind, as a record does
             continue
         data = durable.read_below(item.home, path)
         try:
@@ -93,10 +96,14 @@ def lay_out(archive: Archive, records: FileRecordStore, objects: FileObjectStore
     """Lay what an archive holds on disk, what a record needs before the record; return the paths of
     the records.
 
-    Doing it again lays the rest. Raises StoredDataError COLD_DAMAGED where a name is taken by other
-    bytes, or the archive does not hold what it names; EnvironmentFault.
+    Doing it again lays the rest. Raises StoredDataError COLD_DAMAGED where the archive does not
+    hold what it names, and at the end where a name is taken by other bytes; EnvironmentFault.
     """
-    root = records.root
+    root, laid, differing = records.root, list[str](), list[str]()
+
+    def compare(path: str, data: bytes) -> None:
+        differing.extend([path] if durable.read_below(root, path) != data else [])
+
     objects.put_each(archive.get("object", key) for key in archive.list_keys("object"))
     for invocation_id in archive.list_annexed():
         annexes = split_annexes(archive.get("record", name_annexes(invocation_id)))
@@ -104,8 +111,7 @@ def lay_out(archive: Archive, records: FileRecordStore, objects: FileObjectStore
             try:
                 records.annex(invocation_id, name.removesuffix(".jsonl"), line)
             except FileExistsError:
-                _require_same(root, f"{layout.annex_folder(invocation_id)}/{name}", line)
-    laid: list[str] = []
+                compare(f"{layout.annex_folder(invocation_id)}/{name}", line)
     for folder, found in groupby(archive.list_records(), key=lambda record: record[0]):
         records.hide_folder(folder)
         with durable.folder(root, folder) as fd:
@@ -114,17 +120,14 @@ def lay_out(archive: Archive, records: FileRecordStore, objects: FileObjectStore
                 try:
                     durable.Staged(fd, data, durable.PRIVATE).publish(name)
                 except FileExistsError:
-                    _require_same(root, f"{folder}/{name}", data)
+                    compare(f"{folder}/{name}", data)
                 laid.append(f"{folder}/{name}")
             os.fsync(fd)
     keep(root, laid)
-    return laid
-
-
-def _require_same(root: str, path: str, data: bytes) -> None:
-    if durable.read_below(root, path) != data:
+    if differing:
         raise StoredDataError(
             "COLD_DAMAGED",
-            f"{path} lies beside its archive with other bytes",
+            f"{differing[0]} lies beside its archive with other bytes",
             "spec-kitty invocations verify --all",
         )
+    return laid
