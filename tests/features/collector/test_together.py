@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -78,19 +79,53 @@ def test_a_start_and_its_close_in_one_transaction_are_found_by_what_holds_after_
     assert storage.rows(Filter(status="open", action="implement"), 9) == []
 
 
-def test_an_act_that_fails_fails_alone(database: SqliteDatabase) -> None:
+@pytest.mark.parametrize("error", [StorageError("damaged"), sqlite3.DataError("damaged"), SystemExit("damaged")])
+def test_an_act_that_fails_fails_alone(database: SqliteDatabase, error: BaseException) -> None:
     storage = SqlStorage(database)
 
     def fail(transaction: Transaction) -> None:
         transaction.run("DELETE FROM invocation")
-        raise StorageError("damaged")
+        raise error
 
     acts: list[Callable[[], object]] = [partial(storage.accept, [started(n)], NOW, "ada") for n in range(4)]
     acts.insert(2, partial(database.write, fail))
     asked, _ = ask_together(database, acts)
 
-    with pytest.raises(StorageError, match="damaged"):
+    with pytest.raises((StorageError, SystemExit), match="damaged"):
         asked.pop(2).result()
     assert [one.result() for one in asked] == [["stored"]] * 4
     assert len(storage.rows(Filter(), 9)) == 4
     assert storage.accept([started(9)], NOW, "ada") == ["stored"]
+
+
+def test_a_file_that_another_process_holds_is_waited_for_once_by_all(database: SqliteDatabase, tmp_path: Path) -> None:
+    begun: list[str] = []
+    database._writer.raw.execute("PRAGMA busy_timeout = 0")
+    database._writer.raw.set_trace_callback(lambda text: begun.append(text) if text.startswith("BEGIN") else None)
+    with (
+        closing(sqlite3.connect(tmp_path / "events.db", isolation_level=None)) as other,
+        ThreadPoolExecutor(20) as pool,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        with database._writer.lock:
+            asked = [pool.submit(database.write, lambda _: None) for _ in range(20)]
+            # The first turn waits here, with one act or more.
+            wait_until(lambda: database._turns._work_queue.qsize() == 19)
+        errors = [str(one.exception()) for one in asked]
+
+    assert errors == ["database is locked"] * 20
+    assert len(begun) <= 2
+
+
+def test_where_the_disk_is_full_each_sender_hears_what_became_of_its_own(database: SqliteDatabase) -> None:
+    storage = SqlStorage(database)
+    [(pages,)] = database._writer.run("PRAGMA page_count")
+    database._writer.run(f"PRAGMA max_page_count = {pages + 2}")
+
+    asked, _ = ask_together(database, [partial(storage.accept, [started(n)], NOW, "ada") for n in range(30)])
+    stored = {id_of(n) for n, one in enumerate(asked) if one.exception() is None}
+    database._writer.run("PRAGMA max_page_count = 9999")
+
+    assert {row.invocation_id for row in storage.rows(Filter(), 99)} == stored
+    assert {str(one.exception()) for one in asked} - {"None"} == {"database or disk is full"}
+    assert storage.accept([started(99)], NOW, "ada") == ["stored"]

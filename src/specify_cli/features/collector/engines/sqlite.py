@@ -6,7 +6,7 @@ database = SqliteDatabase("events.db")
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -25,6 +25,7 @@ from specify_cli.features.collector.engines.words import COLUMNS, list_words, pl
 from specify_cli.features.collector.storage import StorageError, StorageUnusable
 
 T = TypeVar("T")
+_Asked = tuple[Act[Any], Future[Any]]
 _APPLICATION_ID = 0x534B4331  # "SKC1": another program's database is never written to
 _BUSY_MS = 10_000
 # So many acts are one transaction at most.
@@ -79,8 +80,22 @@ def _explained() -> Iterator[None]:
         raise StorageError(str(error)) from error
 
 
-def _run(asked: Sequence[tuple[Act[T], Future[T]]], transaction: Transaction) -> list[T]:
-    return [act(transaction) for act, _ in asked]
+def _run(
+    own: _Connection, asked: Sequence[_Asked], answers: list[Callable[[], None]], _: Transaction
+) -> None:
+    for act, answer in asked:
+        before = len(own.changed)
+        own.run("SAVEPOINT act")
+        try:
+            with _explained():
+                answers.append(partial(answer.set_result, act(own)))
+        except BaseException as error:
+            if not own.raw.in_transaction:
+                raise  # the disk is full, and SQLite took back what the others wrote too
+            own.run("ROLLBACK TO act")
+            del own.changed[before:]
+            answers.append(partial(answer.set_exception, error))
+        own.run("RELEASE act")
 
 
 class SqliteDatabase:
@@ -105,7 +120,7 @@ class SqliteDatabase:
             raise StorageUnusable(f"{path}: {error.strerror}") from error
         self._writer, self._reader = _Connection(path), _Connection(path)
         # What is asked for is settled by one thread, all that there is at a time.
-        self._asked: deque[tuple[Act[Any], Future[Any]]] = deque()
+        self._asked: deque[_Asked] = deque()
         self._turns = ThreadPoolExecutor(1, "collector-writer")
         try:
             self._writer.run_transaction(
@@ -136,22 +151,19 @@ class SqliteDatabase:
         return answer.result()
 
     def _settle(self) -> None:
-        """Run what is asked for as one transaction; where an act of it fails, each as its own."""
-        together = [self._asked.popleft() for _ in range(min(len(self._asked), _TOGETHER))]
-        groups = [together] if together else []
-        while groups:
-            asked = groups.pop(0)
-            try:
+        """Run what is asked for as one transaction, in which what a failing act wrote is taken
+        back."""
+        asked = [self._asked.popleft() for _ in range(min(len(self._asked), _TOGETHER))]
+        answers: list[Callable[[], None]] = []
+        try:
+            if asked:
                 # Of two processes one waits here, not in the middle.
-                results = self._writer.run_transaction("BEGIN IMMEDIATE", partial(_run, asked))
-            except Exception as error:  # raised again where it was asked for
-                if len(asked) == 1:
-                    asked[0][1].set_exception(error)
-                else:
-                    groups = [[one] for one in asked]
-                continue
-            for (_, answer), result in zip(asked, results, strict=True):
-                answer.set_result(result)
+                run = partial(_run, self._writer, asked, answers)
+                self._writer.run_transaction("BEGIN IMMEDIATE", run)
+        except BaseException as error:  # raised again where it was asked for
+            answers = [partial(answer.set_exception, error) for _, answer in asked]
+        for answer in answers:
+            answer()
 
     def read(self, act: Act[T]) -> T:
         return self._reader.run_transaction("BEGIN", act)
