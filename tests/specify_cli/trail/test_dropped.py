@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from specify_cli.features.hooks.handler import run_hook
+from specify_cli.project.config import load_project
 from specify_cli.record import layout
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.leaves import CLOSE
 from support import Cli, accept, git
 
 SESSION = "5f1d2c3b-0000-4000-8000-000000000002"
@@ -127,3 +130,21 @@ def test_doctor_agrees_with_verify_and_advises_to_remove_nothing_that_a_record_e
     assert report.json()["ok"] is False
     assert "LOGGED_RECORD_MISSING" in found
     assert "DANGLING_OBJECT" not in found
+
+
+def test_a_close_that_was_announced_before_the_turn_is_in_the_log_that_began_meanwhile(
+    cli: Cli, chartered: Path, home: Path
+) -> None:
+    """Else its own publication would begin a third log, or leave its leaf out."""
+    work(cli)
+    first, second = [str(cli("do", "implement WP04", "--json").json()["invocation_id"]) for _ in range(2)]
+    cli("init", "--trail", "committed")
+    accept(chartered)
+    log = open_log(load_project(str(chartered), str(home))[0])
+    with log.announce(CLOSE, first) as entry:
+        assert cli("profile-invocation", "complete", "--invocation-id", second).code == 0
+        entry.commit("ab" * 32, str(chartered))
+    older, newer = log.generations()
+
+    assert first not in [leaf.invocation_id for leaf in older.read_leaves() if leaf.kind == CLOSE]
+    assert [second, first] == [leaf.invocation_id for leaf in newer.read_leaves() if leaf.kind == CLOSE]

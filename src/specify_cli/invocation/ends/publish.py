@@ -20,7 +20,7 @@ from specify_cli.storage.publishing import (
 from specify_cli.storage.reachability import Reach, policy_withholds
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import TrailLog, open_log
-from specify_cli.trail.log.leaves import CLOSE, Generation
+from specify_cli.trail.log.leaves import CLOSE, Generation, list_generations
 from specify_cli.trail.log.published import list_segments, publish_leaves
 
 
@@ -57,7 +57,11 @@ def _leave_private(project: Project, log: TrailLog, generation: Generation) -> G
     """
     if list_segments(project.root, generation.name):
         return generation
-    with durable.folder(generation.home, wait=durable.LOCK_WAIT_SECONDS):
+    with open(f"{generation.path}/leaves", "rb") as file:
+        durable.lock(file.fileno(), f"{generation.path}/leaves")  # no leaf comes meanwhile
+        newest = list_generations(generation.home)[-1]
+        if newest != generation.name:
+            return Generation(generation.home, newest)
         leaves = list(generation.read_leaves())
         closed = {leaf.invocation_id for leaf in leaves if leaf.kind == CLOSE}
         private = find_never_published(project.root, project.git_dir, closed)

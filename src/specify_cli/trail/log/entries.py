@@ -332,6 +332,10 @@ class TrailLog:
             fd = os.open("leaves", flags, durable.PRIVATE, dir_fd=folder)
             try:
                 durable.lock(fd, f"{generation.path}/leaves")
+                newest = Generation(generation.home, list_generations(generation.home)[-1])
+                if newest != generation and not again:
+                    # It ended since the line was announced: what it held was carried over.
+                    return self.append(newest, leaf, path, cited)
                 size = measure_leaves(fd)
                 # a write that was cut off: nobody was answered for it
                 if size != os.fstat(fd).st_size:
