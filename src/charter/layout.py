@@ -197,11 +197,7 @@ def find_testing(sections: Iterable[Artifact]) -> str:
 def list_first_tier(sections: Sequence[Artifact]) -> list[Artifact]:
     """Return the sections that every context begins with."""
     testing = find_testing(sections)
-    return [
-        one
-        for one in sections
-        if is_summary(one) or _is_forbidding(one) or (testing and one.uri == testing)
-    ]
+    return [one for one in sections if is_summary(one) or _is_forbidding(one) or one.uri == testing]
 
 
 def _place_first(choice: Choice, order: int, room: _Room) -> None:

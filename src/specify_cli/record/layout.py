@@ -139,7 +139,7 @@ def cold_folder(invocation_id: str, folder: str = RECORDS) -> str:
 
 def is_cold(folder: str) -> bool:
     """Return whether records of this folder lie in an archive."""
-    return folder.startswith((f"{COLD}/", f"{IMPORTED}/cold/"))
+    return "/cold/" in folder
 
 
 def is_imported(path: str) -> bool:

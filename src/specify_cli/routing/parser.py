@@ -194,10 +194,8 @@ def _skip_label(
     label = _LABEL.match(text)
     if not label or not sentences:
         return []
-    start, end = sentences[0]
-    while start < end and tokens[start].at < label.end():
-        start += 1
-    return [(start, end)] if start < end else []
+    behind = [i for i in range(*sentences[0]) if tokens[i].at >= label.end()]
+    return [(behind[0], sentences[0][1])] if behind else []
 
 
 def _read_scope(text: str, parsed: Clauses) -> tuple[Reading, ...]:

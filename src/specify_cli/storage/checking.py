@@ -170,8 +170,11 @@ def differing_copies(root: str, place: Place) -> Iterator[str]:
         layout.IMPORTED,
         layout.OLDER_RECORDS,
     ]
-    twins = [place._replace(folder=folder) for folder in folders]
-    twins = [twin for twin in twins if os.path.lexists(f"{root}/{twin.path}")]
+    twins = [
+        place._replace(folder=folder)
+        for folder in folders
+        if os.path.lexists(f"{root}/{folder}/{place.name}")
+    ]
     try:
         packed = find_month(root, place.name, place.invocation_id) if twins else None
     except InvocationError:
@@ -232,8 +235,7 @@ def verify_file(
         finally:
             os.close(fd)
     except InvocationError as error:
-        is_cold = layout.is_cold(place.folder)
-        code = "UNREADABLE_FILE" if is_cold else "NOT_A_REGULAR_FILE"
+        code = "UNREADABLE_FILE" if layout.is_cold(place.folder) else "NOT_A_REGULAR_FILE"
         return _report_unread(place.path, code, str(error))
     except OSError as error:
         return _report_unread(place.path, "UNREADABLE_FILE", str(error))

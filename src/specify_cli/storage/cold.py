@@ -94,8 +94,8 @@ class Archive:
         if len(tail) != FOOTER.size or os.pread(fd, 8, 0) != tail[-8:] not in _MAGICS:
             raise self._describe_damage("it does not begin and end as an archive does")
         footer = self._footer = Footer(*FOOTER.unpack(tail)[:8])
-        counts = (footer.record_count, footer.object_count)
-        if max(footer) > size or max(counts) * ENTRY.size > size:
+        entries = footer.record_count + footer.object_count
+        if max(footer) > size or entries * ENTRY.size > size:
             raise self._describe_damage("its end names places outside it")
 
     def __del__(self) -> None:
@@ -254,7 +254,7 @@ def find_month(root: str, name: str, invocation_id: str) -> str | None:
     `name` is the record's file name; the month is that of the id. Raises as `open_month` does.
     """
     archive = _open_month_of(root, invocation_id)
-    for folder in (layout.RECORDS, layout.IMPORTED) if archive is not None else ():
+    for folder in (layout.RECORDS, layout.IMPORTED):
         if archive is not None and archive.holds(name_record(folder, name)):
             return layout.cold_folder(invocation_id, folder)
     return None
@@ -292,8 +292,7 @@ def read_annexes(root: str, invocation_id: str) -> dict[str, bytes]:
 
 def open_each(root: str) -> Iterator[Archive]:
     """Yield the archive of each month, oldest first. Raises as `open_month` does."""
-    archives = (open_month(root, month) for month in list_months(root))
-    return (archive for archive in archives if archive is not None)
+    return filter(None, (open_month(root, month) for month in list_months(root)))
 
 
 def _open_month_of(root: str, invocation_id: str) -> Archive | None:

@@ -43,13 +43,13 @@ class LeftBehind(NamedTuple):
     name: str
 
 
-def _find_homes(root: str) -> tuple[str, str | None] | None:
+def _find_homes(root: str) -> tuple[str, str | None]:
     """Return (the folder of the second names of this project's worktrees, that of this one if it is
-    linked)."""
+    linked); outside git both are empty."""
     top = find_worktree(root)
     shared, own = (None, None) if top is None else (git_directory(top), own_git_directory(top))
     if top is None or shared is None or own is None:
-        return None
+        return "", None
     place = os.path.relpath(root, top)
     project = (
         "top" if place == "." else sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16]
@@ -59,11 +59,19 @@ def _find_homes(root: str) -> tuple[str, str | None] | None:
     return homes, f"{homes}/{os.path.basename(own)}" if linked else None
 
 
+def _find_own(root: str) -> str | None:
+    """Return the folder of the second names of this worktree; None where it is not linked."""
+    return _find_homes(root)[1]
+
+
 def find_homes(root: str) -> list[str]:
-    """Return the folders of second names of this project's worktrees, as whole paths."""
-    base = (_find_homes(root) or ("", None))[0]
-    names = sorted(os.listdir(base)) if os.path.isdir(base) else ()
-    return [f"{base}/{name}" for name in names]
+    """Return the folders of second names of this project's worktrees, as whole paths; none where
+    they cannot be listed."""
+    base = _find_homes(root)[0]
+    try:
+        return [f"{base}/{name}" for name in sorted(os.listdir(base))]
+    except OSError:
+        return []
 
 
 def find_sibling_roots(root: str) -> list[str]:
@@ -73,7 +81,7 @@ def find_sibling_roots(root: str) -> list[str]:
     They are whole paths; this worktree's own are not among them.
     """
     homes, top = _find_homes(root), find_worktree(root)
-    if homes is None or top is None:
+    if top is None:
         return []
     roots, shared = find_homes(root), shared_directory(homes[0])
     if os.path.basename(shared) == ".git":
@@ -90,10 +98,9 @@ def link_second_names(root: str, paths: Iterable[str]) -> None:
     Nothing is raised: where a link cannot be made, doctor finds the record without one. A name
     that is there already stays.
     """
-    homes = _find_homes(root)
-    if homes is None or homes[1] is None:
+    home = _find_own(root)
+    if home is None:
         return
-    home = homes[1]
     try:
         everything = not os.path.isdir(home)
         os.makedirs(home, 0o700, exist_ok=True)
@@ -105,11 +112,7 @@ def link_second_names(root: str, paths: Iterable[str]) -> None:
 
 def keep_all(root: str) -> None:
     """Give every file of a linked worktree that lacks it its second name."""
-    homes = _find_homes(root)
-    if homes is not None and homes[1] is not None and os.path.isdir(homes[1]):
-        link_second_names(root, list(list_files(root)))
-    else:
-        link_second_names(root, ())
+    link_second_names(root, list_files(root))
 
 
 def _link_second(root: str, home: str, path: str) -> None:
@@ -143,19 +146,19 @@ def replace_second_name(root: str, path: str, name: str) -> None:
     Durable on return. Raises StoredDataError COLD_DAMAGED where the name is that of an archive
     which another worktree of this name left behind, OSError.
     """
-    homes = _find_homes(root)
-    if homes is None or homes[1] is None:
+    home = _find_own(root)
+    if home is None:
         return
     folder, _, last = path.rpartition("/")
-    second = f"{homes[1]}/{path}"
+    second = f"{home}/{path}"
     if os.path.lexists(second) and os.lstat(second).st_nlink == 1:
         raise StoredDataError(
             "COLD_DAMAGED",
             f"{second} was left behind by another worktree of this name",
             "spec-kitty invocations reindex in the main worktree, which takes it in",
         )
-    os.makedirs(homes[1], 0o700, exist_ok=True)
-    with durable.folder(root, folder) as own, durable.folder(homes[1], folder, create=True) as fd:
+    os.makedirs(home, 0o700, exist_ok=True)
+    with durable.folder(root, folder) as own, durable.folder(home, folder, create=True) as fd:
         os.link(name, name, src_dir_fd=own, dst_dir_fd=fd, follow_symlinks=False)
         os.rename(name, last, src_dir_fd=fd, dst_dir_fd=fd)
         os.fsync(fd)
@@ -163,8 +166,7 @@ def replace_second_name(root: str, path: str, name: str) -> None:
 
 def has_second_name(root: str, path: str, own: str) -> bool:
     """Return whether the second name of a path below a linked worktree is one of the file `own`."""
-    homes = _find_homes(root)
-    second = "" if homes is None or homes[1] is None else f"{homes[1]}/{path}"
+    second = f"{_find_own(root) or os.devnull}/{path}"
     return os.path.exists(second) and os.path.samefile(second, f"{root}/{own}")
 
 
@@ -174,10 +176,8 @@ def remove_with_second_names(root: str, folder: str, names: Iterable[str]) -> No
     ext4 with data=writeback gives the blocks of a removed file to the next one at once: until the
     removal is durable, a power cut would bring the name back with another file's bytes.
     """
-    homes = _find_homes(root)
-    home = homes[1] if homes is not None else None
     names = list(names)
-    for base in (home, root):
+    for base in (_find_own(root), root):
         if base is not None and os.path.isdir(f"{base}/{folder}"):
             with durable.folder(base, folder) as fd:
                 for name in names:
@@ -239,17 +239,9 @@ def find_left_behind(root: str) -> list[LeftBehind]:
 
     A record whose file has one name alone has lost the one in its worktree.
     """
-    kept_homes = _find_homes(root)
-    if kept_homes is None:
-        return []
-    try:
-        names = sorted(os.listdir(kept_homes[0]))
-    except OSError:
-        return []
-    homes = [(name, f"{kept_homes[0]}/{name}") for name in names]
     return [
-        LeftBehind(name, home, record)
-        for name, home in homes
+        LeftBehind(os.path.basename(home), home, record)
+        for home in find_homes(root)
         for record, state in sorted(list_records(home))
         if state.st_nlink == 1
     ]
@@ -261,17 +253,16 @@ def find_unkept(root: str) -> tuple[int, str]:
 
     The reason is a sentence for people. A main worktree gives 0.
     """
-    homes = _find_homes(root)
-    if homes is None or homes[1] is None:
+    there = _find_own(root)
+    if there is None:
         return 0, ""
     count = sum(state.st_nlink == 1 for _, state in list_records(root))
-    shared = shared_directory(homes[0])
+    shared = shared_directory(there)
     try:
         if os.stat(shared).st_dev != os.stat(root).st_dev:
             return count, f"{shared} is on another file system"
     except OSError as error:
         return count, f"{shared} cannot be read: {error.strerror}"
-    there = homes[1]
     while not os.path.lexists(there):
         there = os.path.dirname(there)
     usable = os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK)

@@ -117,15 +117,12 @@ def survey(project: Project, now: int) -> list[Month]:
     root, current = project.root, rfc3339(now)[:7]
     loose: dict[str, list[Place]] = {month: [] for month in list_months(root)}
     for place in sorted(places(root, _FOLDERS)):
-        loose.setdefault(_read_month(place.invocation_id), []).append(place)
+        month = layout.cold_folder(place.invocation_id).rpartition("/")[2]
+        loose.setdefault(month, []).append(place)
     beside = _list_beside(project)
     return [
         _measure(root, month, of, beside, month < current) for month, of in sorted(loose.items())
     ]
-
-
-def _read_month(invocation_id: str) -> str:
-    return layout.cold_folder(invocation_id).rpartition("/")[2]
 
 
 def _list_beside(project: Project) -> set[str]:
@@ -148,9 +145,9 @@ def _list_annexes(root: str, invocation_id: str) -> list[str]:
 
 
 def _measure(root: str, month: str, of: Sequence[Place], beside: set[str], is_over: bool) -> Month:
-    archive, path = open_month(root, month), f"{root}/{layout.COLD}/{month}{ENDING}"
+    archive = open_month(root, month)
     packed = [] if archive is None else [name[-32:-6] for _, name in archive.list_records()]
-    size = os.stat(path).st_size if archive is not None else 0
+    size = os.stat(archive.path).st_size if archive is not None else 0
     loose = sum(os.lstat(f"{root}/{place.path}").st_size for place in of)
     return Month(
         month,
@@ -200,9 +197,10 @@ def _pack_month(project: Project, month: Month, of: _Sorted) -> Packed:
     if not records and not annexed:
         return Packed(month.month, 0, 0, stay, 0, month.packed_bytes)
     objects = FileObjectStore(root, project.config.trail).folder
-    names = [digest for digest, owner in sorted(of.owners.items()) if owner == month.month]
     names = [
-        name for name in names if os.path.isfile(f"{root}/{layout.object_path(name, objects)}")
+        name
+        for name, owner in sorted(of.owners.items())
+        if owner == month.month and os.path.isfile(f"{root}/{layout.object_path(name, objects)}")
     ]
     files = [place.path for place in records]
     files += [
@@ -217,8 +215,9 @@ def _pack_month(project: Project, month: Month, of: _Sorted) -> Packed:
     assert archive is not None
     _remove_files(root, files, archive)
     _remove_objects(root, objects, names)
-    after = os.stat(archive.path).st_size
-    return Packed(month.month, len(records), len(names), stay, before, after)
+    return Packed(
+        month.month, len(records), len(names), stay, before, os.stat(archive.path).st_size
+    )
 
 
 def _lock(root: str) -> durable.folder:
@@ -303,8 +302,9 @@ def _collect(
         "object": {name: partial(object_store.get, name) for name in objects},
     }
     before = open_month(root, month)
-    for table, items in tables.items() if before is not None else ():
-        assert before is not None
+    if before is None:
+        return tables
+    for table, items in tables.items():
         for key in before.list_keys(table):
             held = partial(before.get, table, key)
             # Annexes came since; each that was there is still among them.
@@ -331,9 +331,6 @@ def _write_archive(root: str, month: str, tables: Tables) -> None:
         try:
             _fill(path, tables)
             _compare(path, tables)
-            fd = durable.open_regular(folder_fd, name, os.O_RDONLY, path)
-            os.fsync(fd)
-            os.close(fd)
             replace_second_name(root, f"{layout.COLD}/{month}{ENDING}", name)
             os.rename(name, f"{month}{ENDING}", src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
             os.fsync(folder_fd)
@@ -370,6 +367,8 @@ def _fill(path: str, tables: Tables) -> None:
             places += [file.tell(), len(entries[table])]
             file.writelines(entries[table])
         file.write(FOOTER.pack(*places, MAGIC))
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _sample(tables: Tables) -> list[Any]:
@@ -445,11 +444,12 @@ def find_months(root: str, ids: Iterable[str], digests: Iterable[str]) -> list[s
     """Return the months whose archives hold one of these records, its annexes, or an object."""
     sought, objects = set(ids), set(digests)
     return [
-        archive.path[-len("2026-10.cold") : -len(ENDING)]
+        os.path.basename(archive.path).removesuffix(ENDING)
         for archive in open_each(root)
         if not (
-            sought.isdisjoint(name[-32:-6] for _, name in archive.list_records())
-            and sought.isdisjoint(archive.list_annexed())
+            sought.isdisjoint(
+                key.removesuffix(".jsonl")[-26:] for key in archive.list_keys("record")
+            )
             and objects.isdisjoint(archive.list_keys("object"))
         )
     ]

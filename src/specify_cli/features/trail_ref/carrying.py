@@ -122,9 +122,7 @@ def _fetch_branch(project: Project) -> TakenIn:
     """Bring in what branches brought; the git directory remembers which archives were taken in."""
     folder, found = f"{project.git_dir}/kittify", _list_branch(project)
     seen = (durable.read_own(folder, _TAKEN, MAX_ARCHIVE) or b"").decode("ascii", "replace").split()
-    taken = _take_in(
-        project, found, dict(zip(seen, seen, strict=True)), partial(_read_branch, project)
-    )
+    taken = _take_in(project, found, {one: one for one in seen}, partial(_read_branch, project))
     failed = {text.partition(":")[0] for text in taken.refused}
     with durable.folder(folder) as fd:
         names = "\n".join(sorted(found.files.keys() - failed))

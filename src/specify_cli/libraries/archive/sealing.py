@@ -79,7 +79,7 @@ class Keys:
         if data is None:
             return None
         subject = data[:-_WRAPPED_SIZE].decode("ascii", "replace")
-        outer = self.read(subject) if _is_subject(subject) else self._read(_WRAPPING)
+        outer = self.read(subject) if subject.startswith(_SUBJECT) else self._read(_WRAPPING)
         if outer is None:
             return None
         key = _decrypt(outer, data[-_WRAPPED_SIZE:], [_KEY, name.encode()])
@@ -130,7 +130,7 @@ class Keys:
         for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
             data = self._read(file) if file.endswith(".key") else None
             subject = (data or b"")[:-_WRAPPED_SIZE].decode("ascii", "replace")
-            if _is_subject(subject):
+            if subject.startswith(_SUBJECT):
                 found.setdefault(subject, []).append(file.removesuffix(".key"))
         return found
 
@@ -203,10 +203,6 @@ def name_subject(label: str) -> str:
     return _SUBJECT + sha256(_KEY + text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _is_subject(name: str) -> bool:
-    return name.startswith(_SUBJECT)
-
-
 def name_key(key: bytes) -> str:
     """Return the name of a key: 16 hex digits that say nothing of it."""
     return sha256(_KEY + key).hexdigest()[:16]
@@ -264,7 +260,8 @@ def _make_annex(
     order: Mapping[str, object], taken: _Taken, name: str, key: bytes
 ) -> dict[str, object]:
     """Return the members of the annex that says what was taken and where it is."""
-    content = {
+    return {
+        **order,
         "event": "erased",
         "lines": taken.rows,
         "objects": [],
@@ -273,8 +270,8 @@ def _make_annex(
         "rule": RULE,
         "reason": f"it left encrypted; the clone with the key {name_key(key)} can open it",
         "sealed": {"key": name_key(key), "object": name},
+        "at": max(taken.newest, str(order["at"])),
     }
-    return {**order, **content, "at": max(taken.newest, str(order["at"]))}
 
 
 def _name_annex(annex: Mapping[str, object], key: bytes, name: str) -> str:
@@ -330,8 +327,9 @@ def open_copies(root: str, names: Sequence[str], keys: Keys) -> tuple[str, ...]:
             continue
         fields = open_line(_read_file(root, name).removesuffix(b"\n")).fields or {}
         sealed, invocation_id = fields.get("sealed"), name.split("/")[-2]
-        key = keys.read(invocation_id) if isinstance(sealed, dict) else None
-        if key is None or not isinstance(sealed, dict) or sealed.get("key") != name_key(key):
+        if not isinstance(sealed, dict) or (key := keys.read(invocation_id)) is None:
+            continue
+        if sealed.get("key") != name_key(key):
             continue
         named = str(sealed.get("object"))
         path = layout.object_path(named) if is_digest(named) else ""

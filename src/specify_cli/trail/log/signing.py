@@ -232,7 +232,7 @@ def _sign_older(
         if older == newest or size == (known.size if known is not None else 0):
             continue
         levels, size = _hash(older)
-        copies = [*_read_copies(project, older), *([known] if known is not None else [])]
+        copies = [*_read_copies(project, older), *filter(None, [known])]
         if all(_continues(levels, size, seen) for seen in copies):
             keep_checkpoint(project, older, _sign(project, older, levels, size, clock))
 

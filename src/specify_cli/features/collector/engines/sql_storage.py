@@ -260,13 +260,8 @@ class SqlStorage:
 
         def store(transaction: Transaction) -> str:
             transaction.run(_LOCK, (project,))
-            verdict = apply_order(
-                transaction,
-                Place(invocation_id, project),
-                order,
-                now,
-                client,
-            )
+            place = Place(invocation_id, project)
+            verdict = apply_order(transaction, place, order, now, client)
             transaction.run(
                 "UPDATE totals SET revision = revision + 1 WHERE project_uuid = ?", (project,)
             )

@@ -196,8 +196,7 @@ def _list(
     this collector's own time comes last. A query that says where it ends is followed, and where all
     are ahead it is this collector's clock that is behind.
     """
-    wanted = read_wanted(query)
-    filters, limit, after = wanted
+    filters, limit, after = read_wanted(query)
     filters = filters._replace(projects=request.state.token.narrow(filters.projects))
     latest = datetime.fromisoformat(setting.clock()) + timedelta(days=1)
     bound = latest.strftime("%Y-%m-%dT%H:%M:%SZ")
