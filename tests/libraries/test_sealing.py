@@ -16,6 +16,7 @@ from specify_cli.errors import EnvironmentFault
 from specify_cli.libraries.archive.sealing import FOLDER, Keys, name_subject, seal_copy
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
+from specify_cli.record.ids import new_ulid
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.storage.index import Index
 from specify_cli.storage.objects import FileObjectStore
@@ -230,6 +231,17 @@ def test_one_record_is_forgotten_and_the_others_of_its_subject_open(
     assert cli("forget", "--invocation-id", runs[0], "--yes", cwd=root).code == 0
 
     assert [False, True, True] == [key_of(root, run) is not None for run in runs]
+
+
+def test_a_key_is_destroyed_beside_one_that_others_may_read(tmp_path: Path) -> None:
+    """The end of a record's key reads no other record's."""
+    keys, (one, other) = Keys(str(tmp_path)), (new_ulid(1, bytes(10)), new_ulid(2, bytes(10)))
+    keys.make(one)
+    keys.make(other)
+    (tmp_path / FOLDER / f"{other}.key").chmod(0o644)
+
+    assert keys.destroy(one)
+    assert (None, True) == (keys.read(one), keys.was_destroyed(one))
 
 
 def test_a_hold_keeps_the_key_of_a_subject(cli: Cli, of_subjects: tuple[Path, list[str]]) -> None:

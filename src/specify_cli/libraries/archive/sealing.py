@@ -142,8 +142,9 @@ class Keys:
     def destroy(self, name: str) -> bool:
         """Destroy the key of a record's copies, or of a subject with those that it wraps, so that
         nobody opens them again; return whether it was there. A later copy has another key."""
-        for one in self.list_subjects().get(name, ()):
-            self.destroy(one)
+        if name.startswith(_SUBJECT):
+            for one in self.list_subjects().get(name, ()):
+                self.destroy(one)
         file = f"{name}.key"
         if self._git_dir is None or self._read(file) is None:
             return False
