@@ -142,6 +142,12 @@ def is_cold(folder: str) -> bool:
     return "/cold/" in folder
 
 
+def loose_folder(folder: str) -> str:
+    """Return where the records of this folder lie once their archive is taken out; a folder that is
+    in no archive is its own."""
+    return folder.partition("/cold/")[0]
+
+
 def is_imported(path: str) -> bool:
     """Return whether a folder holds imported records, or a file of this path is one, in an archive
     or not."""

@@ -280,8 +280,9 @@ def list_holds(values: Values) -> int:
     """Print every hold that was put on a record here."""
     project = shell.read_project()
     rows: list[dict[str, object]] = []
+    roots = finding.list_roots(project)
     for invocation_id in sorted(finding.list_copies(project)):
-        orders = read_orders(finding.list_roots(project), invocation_id)
+        orders = read_orders(roots, invocation_id)
         over = {one.get("hold") for one in orders if one.get("event") == "released"}
         rows += [
             _describe_hold(

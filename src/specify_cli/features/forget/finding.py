@@ -134,9 +134,7 @@ def take_out(project: Project, plan: Plan) -> Plan:
 
 
 def _without_archive(copy: Copy) -> Copy:
-    if not layout.is_cold(copy.place.folder):
-        return copy
-    folder = copy.place.folder.partition("/cold/")[0]
+    folder = layout.loose_folder(copy.place.folder)
     return copy._replace(place=copy.place._replace(folder=folder))
 
 
