@@ -318,6 +318,15 @@ def accept(root: Path) -> None:
     write_accepted(str(git_directory(str(root))), "", stated_protections(str(root)))
 
 
+def add_worktree(root: Path, path: Path) -> Path:
+    """Return a linked worktree of a project, whose config a person accepted."""
+    git(root, "add", ".kittify/config.yaml")
+    git(root, "commit", "-q", "-m", "start")
+    git(root, "worktree", "add", "-q", str(path))
+    accept(path)
+    return path
+
+
 class Paired(NamedTuple):
     """Medians in milliseconds of two things measured alternately, and the median of their ratios."""
 

@@ -19,7 +19,7 @@ from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore
-from support import CHARTER, Cli, accept, git, valid
+from support import CHARTER, Cli, accept, add_worktree, git, valid
 
 DAY = 86_400_000_000_000
 # In the middle of September and October 2026, in nanoseconds.
@@ -332,15 +332,6 @@ def test_a_file_of_another_name_beside_annexes_keeps_them_and_nothing_else(
 
     assert (0, [13, 3]) == (packed.code, [row["records"] for row in packed.json()])
     assert ["copy.jsonl", path.name] == sorted(one.name for one in (months / layout.ANNEXES).rglob("*.jsonl"))[::-1]
-
-
-def add_worktree(root: Path, path: Path) -> Path:
-    """Return a linked worktree of a project, whose config a person accepted."""
-    git(root, "add", ".kittify/config.yaml")
-    git(root, "commit", "-q", "-m", "start")
-    git(root, "worktree", "add", "-q", str(path))
-    accept(path)
-    return path
 
 
 @pytest.mark.parametrize("packs", [1, 2])

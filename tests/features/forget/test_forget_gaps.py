@@ -10,7 +10,7 @@ import pytest
 from specify_cli.cli import shell
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.record.seal import erase_members, open_line
-from support import Ran, accept, git, run_main
+from support import Ran, accept, add_worktree, run_main
 from trails import RECORDS, codes, make_repository, verify
 
 NAME = "wombat-4711-secret"
@@ -26,6 +26,14 @@ def site(tmp_path: Path) -> Path:
 
 def begin(root: Path) -> str:
     return ProfileInvocationExecutor(root).invoke("implement the export").invocation_id
+
+
+def begin_elsewhere(site: Path) -> tuple[Path, str]:
+    """Return another worktree, and the record of a call there that names what is to go."""
+    other = add_worktree(site, site.parent / "other")
+    one = begin(other)
+    record(other, one, "tool_call", call_id="c", tool="Bash", args={"to": NAME})
+    return other, one
 
 
 def record(root: Path, invocation_id: str, event: str, **payload: object) -> None:
@@ -90,12 +98,7 @@ def test_a_line_that_a_crash_left_unfinished_goes(site: Path) -> None:
 
 
 def test_a_record_of_another_worktree_verifies_there(site: Path) -> None:
-    git(site, "add", "-A")
-    git(site, "commit", "-qm", "work")
-    other = site.parent / "other"
-    git(site, "worktree", "add", "-q", str(other))
-    one = begin(other)
-    record(other, one, "tool_call", call_id="c", tool="Bash", args={"to": NAME})
+    other, one = begin_elsewhere(site)
 
     assert forget(site) == (0, [])
     record(other, one, "error", error_code="E2", message="goes on")
@@ -104,12 +107,7 @@ def test_a_record_of_another_worktree_verifies_there(site: Path) -> None:
 
 def test_a_hold_of_another_worktree_counts_here(site: Path) -> None:
     """Its annex lies there alone, and so does the one that releases it."""
-    git(site, "add", "-A")
-    git(site, "commit", "-qm", "work")
-    other = site.parent / "other"
-    git(site, "worktree", "add", "-q", str(other))
-    one = begin(other)
-    record(other, one, "tool_call", call_id="c", tool="Bash", args={"to": NAME})
+    other, one = begin_elsewhere(site)
     assert run("hold", "add", one, "--reason", "case 1", cwd=other).code == 0
     before = file_of(other, one).read_bytes()
     refused = run("forget", "--subject", NAME, "--yes", "--json", cwd=site)
