@@ -24,21 +24,10 @@ class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Write both files before the files of the package are collected."""
-        source = Path(self.root) / "src"
-        sys.path.insert(0, str(source))
-        try:
-            from doctrine.load import write_compiled
-            from specify_cli.cli.tables.assemble import compose_tables, write_tables
-            from specify_cli.cli.tables.points import read_stamp
-
-            write_compiled(str(source / "doctrine"))
-            wheel = self.target_name == "wheel" and version == "standard"
-            write_tables(compose_tables(None if wheel else read_stamp()))
-        finally:
-            sys.path.remove(str(source))
-        digest = source / "specify_cli" / "build.txt"
-        digest.unlink(missing_ok=True)
+        wheel = self.target_name == "wheel" and version == "standard"
+        source = self._compile(for_good=wheel)
         if wheel:
+            digest = source / "specify_cli" / "build.txt"
             digest.write_text(_digest_of(source) + "\n", encoding="ascii")
             sbom = Path(self.root) / "build" / "spec-kitty-recorder.cdx.json"
             sbom.parent.mkdir(exist_ok=True)
@@ -53,6 +42,31 @@ class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
             listed = _sbom(constraints, self.metadata.version, wanted)
             sbom.write_text(json.dumps(listed, indent=1) + "\n", encoding="ascii")
             build_data["sbom_files"].append("build/spec-kitty-recorder.cdx.json")
+
+    def finalize(self, version: str, _build_data: dict[str, Any], _artifact_path: str) -> None:
+        """Leave the checkout that a wheel was made from as an editable install has it.
+
+        What holds for good in a package would hide the next change of a declaration here.
+        """
+        if version == "standard":
+            self._compile(for_good=False)
+
+    def _compile(self, *, for_good: bool) -> Path:
+        """Write the compiled files, without a build digest, and return the folder of the
+        sources."""
+        source = Path(self.root) / "src"
+        sys.path.insert(0, str(source))
+        try:
+            from doctrine.load import write_compiled
+            from specify_cli.cli.tables.assemble import compose_tables, write_tables
+            from specify_cli.cli.tables.points import read_stamp
+
+            write_compiled(str(source / "doctrine"))
+            write_tables(compose_tables(None if for_good else read_stamp()))
+        finally:
+            sys.path.remove(str(source))
+        (source / "specify_cli" / "build.txt").unlink(missing_ok=True)
+        return source
 
 
 def _sbom(constraints: str, version: str, wanted: list[str]) -> dict[str, Any]:

@@ -108,6 +108,21 @@ class Fill(NamedTuple):
     rank: int = 500
 
 
+class Marks(NamedTuple):
+    """How the commands that a harness runs are known: by environment variables, or by its program
+    among the processes above.
+
+    `session` variables hold the id of the session, `marks` hold no id, `call` holds the id of the
+    call that a command was run by, as hooks name it. `programs` are names of its process, or of the
+    script it gives to its interpreter.
+    """
+
+    session: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    call: str = ""
+    programs: tuple[str, ...] = ()
+
+
 class Group(NamedTuple):
     """A word that commands stand behind, and what it is for."""
 
@@ -124,8 +139,9 @@ class Feature(NamedTuple):
     first word of the command line to a function that takes the rest of it and answers for
     everything itself. `shapes` is the module with `SHAPES`, the JSON of its commands, `findings`
     the one with `FINDINGS`, what verify can find of it; `errors` maps its error codes to what they
-    mean; `pure` names modules that do no I/O and read no clock. Of another package alone: `masks`
-    maps the id of each masking rule to its RE2 pattern, `backends` are values of `memory_backend`.
+    mean; `pure` names modules that do no I/O and read no clock; `harnesses` says by name how the
+    commands of each are known. Of another package alone: `masks` maps the id of each masking rule
+    to its RE2 pattern, `backends` are values of `memory_backend`.
     """
 
     name: str
@@ -143,6 +159,7 @@ class Feature(NamedTuple):
     findings: str = ""
     errors: Mapping[str, str] = {}
     pure: tuple[str, ...] = ()
+    harnesses: Mapping[str, Marks] = {}
     masks: Mapping[str, str] = {}
     backends: tuple[str, ...] = ()
 

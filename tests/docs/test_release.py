@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -36,3 +37,7 @@ def test_the_wheel_of_the_sdist_equals_the_wheel_of_the_checkout(tmp_path: Path)
 
     assert ours.name == theirs.name
     assert ours.read_bytes() == theirs.read_bytes()
+    # The checkout goes on as one: a declaration that changes there is seen, and no build is named.
+    compiled = checkout / "src/specify_cli/cli/tables/compiled/commands.json"
+    assert json.loads(compiled.read_text())["STAMP"] is not None
+    assert not (checkout / "src/specify_cli/build.txt").exists()

@@ -9,12 +9,12 @@ from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.load import ParseCache
 from doctrine.text import make_encodable
-from specify_cli.cli.tables.points import call_fill, list_fills
+from specify_cli.cli.tables.points import call_fill, list_fills, read_harnesses
 from specify_cli.cli.terminal.output import write_note
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.invocation.bindings import list_left_open, nesting
-from specify_cli.invocation.caller import CALL_VARIABLES, HARNESS_VARIABLES, Actor, Caller
+from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.project.config import Project, load_project
 from specify_cli.project.root import find_root
 from specify_cli.record.ids import rfc3339
@@ -150,9 +150,9 @@ def _recode_utf8(word: str) -> str:
 def caller() -> Caller:
     """Return who asks, from the environment the harness set."""
     environment = os.environ
-    for harness, (ids, marks) in HARNESS_VARIABLES.items():
-        session = next((environment[name] for name in ids if environment.get(name)), None)
-        if session is not None or any(environment.get(name) for name in marks):
+    for harness, known in read_harnesses().items():
+        session = next((environment[name] for name in known.session if environment.get(name)), None)
+        if session is not None or any(environment.get(name) for name in known.marks):
             actor = Actor(harness, "llm", tool=harness)
             bound = (
                 None
@@ -191,7 +191,8 @@ def nested(caller: Caller, start: str, home: str | None) -> tuple[Caller, str | 
         return caller, None
 
     harness = caller.session["harness"]
-    call_id = os.environ.get(CALL_VARIABLES.get(harness, ""))
+    known = read_harnesses().get(harness)
+    call_id = os.environ.get(known.call) if known is not None else None
     where = nesting(find_root(start, home)[0], harness, caller.session["session_id"], call_id)
     if where.agent_id is None:
         return caller, where.parent

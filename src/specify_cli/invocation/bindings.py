@@ -312,8 +312,8 @@ def nesting(root: str, harness: str, session: str, call_id: str | None = None) -
     No subagent where that is unsure; it is sure where the harness tells its commands the id of
     their call. Of the session's own `do` the record is the one that its first prompt began.
 
-    `call_id` is what the harness's variable names (`CALL_VARIABLES`). A record that is closed is
-    no parent.
+    `call_id` is what the harness's variable names (`Marks.call` of `specify_cli.room`). A record
+    that is closed is no parent.
     """
     named = short_digest(call_id) + ".json" if call_id else ""
     mark = read_small(root, calls_folder(harness, session), named) if named else {}

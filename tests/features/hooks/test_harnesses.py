@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specify_cli.cli.tables.points import list_fills
+from specify_cli.cli.tables.points import list_fills, read_harnesses
 from specify_cli.features.hooks.feature import HARNESS_NAMES
 from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.dialect import COMMON_EVENTS
@@ -27,7 +27,6 @@ from specify_cli.features.hooks.settings.harnesses import (
     without_hooks,
 )
 from specify_cli.features.hooks.settings.json_text import JsonTextError, read
-from specify_cli.invocation.caller import HARNESS_VARIABLES
 
 JSON_HARNESSES = [harness for harness in HARNESSES.values() if harness.form != "plugin"]
 CLAUDE, GEMINI, CURSOR = HARNESSES["claude-code"], HARNESSES["gemini"], HARNESSES["cursor"]
@@ -36,7 +35,7 @@ CLAUDE, GEMINI, CURSOR = HARNESSES["claude-code"], HARNESSES["gemini"], HARNESSE
 def test_every_harness_is_known_by_its_name_to_the_command_line() -> None:
     assert tuple(HARNESSES) == HARNESS_NAMES
     assert tuple(fill.name for fill in list_fills("harness")) == HARNESS_NAMES
-    assert set(HARNESS_VARIABLES) <= set(HARNESS_NAMES)
+    assert tuple(read_harnesses()) == HARNESS_NAMES
 
 
 @pytest.mark.parametrize("name", [name for name, harness in HARNESSES.items() if harness.version])

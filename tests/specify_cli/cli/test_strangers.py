@@ -50,12 +50,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(prefix: Path, chartered: Path, home: Path) -> Iterator[Run]:
-    def run_one(*argv: str, cwd: Path = chartered, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    def run_one(*argv: str, cwd: Path = chartered, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
         program = "import sys; from specify_cli.cli.main import main; sys.exit(main())"
         return subprocess.run(
             [str(prefix / "bin/python"), "-c", program, *argv],
             cwd=cwd,
-            env=environment(home),
+            env=environment(home) | more,
             input=stdin,
             capture_output=True,
             text=True,
@@ -177,7 +177,15 @@ def test_a_package_of_others_brings_a_harness_and_goes_without_a_trace(
     results = [(line["call_id"], line["tool"], line["status"]) for line in lines if line["event"] == "tool_result"]
     assert results == [("c0", "Shell", "ok"), ("c1", "Shell", "error")]
 
-    # 3. What it loses costs only itself, and stands where doctor finds it.
+    # 3. What it sets for its commands tells them apart from a person's.
+    begun = json.loads(run("do", "fix the flap", "--json", TERN_SESSION="flight-9").stdout)
+    [record] = (chartered / ".kittify/events/profile-invocations").glob(f"*-{begun['invocation_id']}.jsonl")
+    started = json.loads(record.read_bytes().splitlines()[0])
+    assert (started["actor"]["tool"], started["session"]["session_id"]) == ("tern", "flight-9")
+    refused = run("hooks", "uninstall", "--harness", "tern", "--json", TERN_SESSION="flight-9")
+    assert json.loads(refused.stderr)["error_code"] == "ACCEPT_NEEDS_PERSON"
+
+    # 4. What it loses costs only itself, and stands where doctor finds it.
     assert tell_hook(run, {**call, "what": "tool.explodes"}) == (0, "", "")
     assert tell_hook(run, call, "flightless") == (0, "", "")
     found = {item["code"]: item["message"] for item in json.loads(run("doctor", "--json").stdout)["findings"]}
@@ -185,7 +193,7 @@ def test_a_package_of_others_brings_a_harness_and_goes_without_a_trace(
     failures = (chartered / ".kittify/local/hook-failures.jsonl").read_text()
     assert "the harness tern (kitty_extras.tern) of another package failed: RuntimeError: tern cannot fly" in failures
 
-    # 4. Its transcripts.
+    # 5. Its transcripts.
     write_log(home, chartered)
     sessions = json.loads(run("import", "sessions", "--harness", "tern", "--json").stdout)
     assert len(sessions["imported"]) == 1

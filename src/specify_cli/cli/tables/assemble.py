@@ -22,7 +22,7 @@ from doctrine.load import replace_file
 from specify_cli.cli.tables.core_commands import CORE
 from specify_cli.cli.tables.params import JSON
 from specify_cli.errors import CODES
-from specify_cli.room import EXAMPLES_OF_FORMS, Command, Feature, Form, Group, Param
+from specify_cli.room import EXAMPLES_OF_FORMS, Command, Feature, Form, Group, Marks, Param
 
 FEATURES = "specify_cli.features"
 # A choice that stands for the names of everything that fills a point.
@@ -40,7 +40,8 @@ class Tables(NamedTuple):
     """What commands are found in, as plain values.
 
     `commands` are rows of `Command` with the forms behind them; `points` maps each point to (name,
-    function, marker), `sections` each first word to where help lists it.
+    function, marker), `sections` each first word to where help lists it, `harnesses` each by name
+    to its `Marks`.
     """
 
     groups: dict[str, str]
@@ -48,6 +49,7 @@ class Tables(NamedTuple):
     points: dict[str, tuple[tuple[str, str, str], ...]]
     direct: dict[str, str]
     sections: Mapping[str, str] = MappingProxyType({})
+    harnesses: Mapping[str, Marks] = MappingProxyType({})
 
 
 def read_rooms() -> list[Room]:
@@ -109,6 +111,7 @@ def assemble(rooms: Sequence[Room]) -> Tables:
     # A value such as `format=csv` chooses one form, an option stands once, and what fills a point
     # under a name is found by it.
     paths += [(fill.point, fill.name) for _, fill in fills if fill.name]
+    paths += [("marks of", name) for room in rooms for name in room.feature.harnesses]
     paths += [(*command.path, one.name) for _, command in declared for one in command.params]
     paths += [
         (*form.path, said)
@@ -133,7 +136,8 @@ def assemble(rooms: Sequence[Room]) -> Tables:
         if one.section
     }
     helps = {group.path: group.help for group in groups}
-    return Tables(helps, commands, points, direct, sections)
+    harnesses = {name: marks for room in rooms for name, marks in room.feature.harnesses.items()}
+    return Tables(helps, commands, points, direct, sections, harnesses)
 
 
 def read_errors() -> dict[str, str]:
@@ -227,6 +231,7 @@ def compose_files(tables: Tables, stamp: object) -> dict[str, dict[str, object]]
             "GROUPS": tables.groups,
             "COMMANDS": tables.commands,
             "SECTIONS": dict(tables.sections),
+            "HARNESSES": dict(tables.harnesses),
         },
         "points": {"STAMP": stamp, "POINTS": tables.points, "DIRECT": tables.direct},
     }

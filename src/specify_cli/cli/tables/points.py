@@ -13,6 +13,7 @@ import sys
 
 from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from specify_cli.room import Marks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,6 +102,14 @@ def list_fills(point: str, *, look: bool | None = None) -> list[FoundFill]:
     """
     tables = read_tables("points", look=point not in _EVERYDAY if look is None else look)
     return [FoundFill(*row) for row in tables["POINTS"].get(point, ())]
+
+
+def read_harnesses() -> dict[str, Marks]:
+    """Return how the commands of each harness are known, ours first."""
+    rows = read_tables("commands", look=False).get("HARNESSES")
+    if rows is None:  # what is kept of other packages was made before there were marks
+        rows = load_compiled("commands")["HARNESSES"]
+    return {name: Marks(*row) for name, row in rows.items()}
 
 
 def call_fill(fill: FoundFill, *arguments: object) -> Any:

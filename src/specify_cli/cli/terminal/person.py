@@ -13,10 +13,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from specify_cli.cli.tables.points import read_harnesses
 from specify_cli.errors import CallerError
-from specify_cli.invocation.caller import Actor, name_harness
+from specify_cli.invocation.caller import Actor
+from specify_cli.room import Marks
 
 _MAX_ANCESTORS = 64
 
@@ -44,9 +46,24 @@ def is_person(actor: Actor) -> bool:
 def find_harness() -> str | None:
     """Return the harness whose program is among the processes above this one; None where none is,
     or none are told."""
-    return next(
-        (name for argv in read_ancestors() if (name := name_harness(argv)) is not None), None
-    )
+    harnesses = read_harnesses()
+    names = (name_harness(argv, harnesses) for argv in read_ancestors())
+    return next(filter(None, names), None)
+
+
+def name_harness(argv: Sequence[str], harnesses: Mapping[str, Marks]) -> str | None:
+    """Return the harness whose program a command line runs, by itself or through an interpreter;
+    None for any other.
+
+    `argv` is a process's command line: its first two words are looked at, without folder and
+    ending.
+    """
+    for word in argv[:2]:
+        name = word.rpartition("/")[2].partition(".")[0]
+        for harness, marks in harnesses.items():
+            if name in marks.programs:
+                return harness
+    return None
 
 
 def read_ancestors() -> Iterator[Sequence[str]]:

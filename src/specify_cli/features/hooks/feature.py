@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specify_cli.cli.tables.params import SCOPE, SHOW
-from specify_cli.room import Command, Feature, Fill, Group, flag, option
+from specify_cli.room import Command, Feature, Fill, Group, Marks, flag, option
 
 _HARNESS = option(
     "harness",
@@ -11,18 +11,26 @@ _HARNESS = option(
     multiple=True,
     choices=("*harness", "all-detected"),
 )
-# The names of our harnesses: `claude-code` is the module `harnesses/claude_code.py` and the JSON
-# file beside it.
-HARNESS_NAMES = (
-    "claude-code",
-    "codex",
-    "cursor",
-    "copilot",
-    "gemini",
-    "antigravity",
-    "opencode",
-    "qwen",
-)
+# Our harnesses by name, and how their commands are known: `claude-code` is the module
+# `harnesses/claude_code.py` and the JSON file beside it.
+_HARNESSES = {
+    "claude-code": Marks(("CLAUDE_CODE_SESSION_ID",), ("CLAUDECODE",), programs=("claude",)),
+    "codex": Marks(
+        ("CODEX_SESSION_ID", "CODEX_THREAD_ID"), call="CODEX_TOOL_CALL_ID", programs=("codex",)
+    ),
+    "cursor": Marks(("CURSOR_SESSION_ID",), ("CURSOR_AGENT",), programs=("cursor-agent",)),
+    "copilot": Marks(("COPILOT_AGENT_SESSION_ID",), ("COPILOT_CLI",), programs=("copilot",)),
+    "gemini": Marks(("GEMINI_SESSION_ID",), ("GEMINI_CLI",), programs=("gemini",)),
+    "antigravity": Marks(programs=("agy",)),
+    "opencode": Marks(
+        ("SPEC_KITTY_OPENCODE_SESSION",),
+        ("OPENCODE",),
+        "SPEC_KITTY_OPENCODE_CALL",
+        ("opencode",),
+    ),
+    "qwen": Marks(("QWEN_CODE_SESSION_ID",), ("QWEN_CODE",), programs=("qwen",)),
+}
+HARNESS_NAMES = tuple(_HARNESSES)
 _PAYLOADS = tuple(
     f"payload.{name}" for name in ("values", "calls", "outputs", "patches", "moments", "dialect")
 )
@@ -120,6 +128,7 @@ FEATURE = Feature(
     ),
     shapes="shapes",
     pure=("settings.json_text", "settings.harnesses", *_PAYLOADS),
+    harnesses=_HARNESSES,
     errors={
         "HARNESS_NOT_FOUND": "No harness is in use here, or it has no place for its settings.",
         "SETTINGS_INVALID": "A harness's settings file does not have its form, or is not ours; "

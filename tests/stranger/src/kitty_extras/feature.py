@@ -1,6 +1,6 @@
 """A room of somebody else: a command, an export format, checks for doctor, and the harness of a program."""
 
-from specify_cli.room import Command, Feature, Fill, Form, option
+from specify_cli.room import Command, Feature, Fill, Form, Marks, option
 
 FEATURE = Feature(
     name="extras",
@@ -27,6 +27,7 @@ FEATURE = Feature(
         Fill("transcripts", "tern_sessions:TRANSCRIPTS", "tern"),
         Fill("after", "ledger:keep", marker="kittify/extras"),
     ),
+    harnesses={"tern": Marks(session=("TERN_SESSION",), programs=("tern",))},
     masks={"extras-badge": "BADGE-[0-9]{6}"},
     backends=("extras-ledger",),
     errors={"TALLY_TOO_SMALL": "The project has fewer records than asked for."},
