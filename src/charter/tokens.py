@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import groupby
 
 _PIECE = (
-    r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{20,}|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|\n+|[ \t]+|[!-~]"
-    r"|[\xc0-\u024f]+|[^!-~ \t\n\xc0-\u024f]+"
+    r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{20,}|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|\n+|[ \t]+|[!-~]|[^!-~ \t\n]+"
 )
 # Four consonants in a row are rare in words and common in keys, which vocabularies cut small.
 _CROWD = re.compile(r"[^aeiouyAEIOUY]{4}")
@@ -27,14 +27,25 @@ def estimate_tokens(text: str) -> int:
     return sum(map(_count_piece, re.findall(_PIECE, text)))
 
 
+def _is_latin(letter: str) -> bool:
+    # Not a class of the pattern: one beyond 8 bits takes longer to compile than all the rest of it.
+    return "\xc0" <= letter <= "\u024f"
+
+
 def _count_piece(piece: str) -> int:
+    if piece.isascii():
+        return _count_run(piece)
+    return sum(_count_run("".join(run)) for _, run in groupby(piece, _is_latin))
+
+
+def _count_run(piece: str) -> int:
     first, size = piece[0], len(piece)
     if first in " \t":
         return int(size > 1)
     if first == "\n":
         return 1
     if not first.isascii():
-        if "\xc0" <= first <= "\u024f" or max(piece) > "\uffff":
+        if _is_latin(first) or max(piece) > "\uffff":
             return 3 * size
         return (3 * size + 1) // 2
     if not piece.isalpha():

@@ -28,7 +28,7 @@ from json.encoder import encode_basestring
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.redaction.finders import what_follows
-from specify_cli.redaction.heuristics import kind_of_name
+from specify_cli.redaction.heuristics import compiled, kind_of_name
 from specify_cli.redaction.redact import (
     MASK,
     RuleSet,
@@ -186,14 +186,14 @@ def _parse_deep(text: str) -> object:
             return value
 
 
-_SPACE = re.compile(r"[ \t\n\r]*")
-_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_SPACE = r"[ \t\n\r]*"
+_NUMBER = r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?"
 _WORDS = {"true": True, "false": False, "null": None}
 _WRITTEN = {value: word for word, value in _WORDS.items()}
 
 
 def _skip_space(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
+    match = compiled(_SPACE).match(text, at)
     return match.end() if match is not None else at
 
 
@@ -219,7 +219,7 @@ def _read_name(text: str, at: int) -> tuple[str, int]:
 def _read_scalar(text: str, at: int) -> tuple[object, int]:
     if text[at : at + 1] == '"':
         return _read_string(text, at)
-    digits = _NUMBER.match(text, at)
+    digits = compiled(_NUMBER).match(text, at)
     if digits is not None:
         read = _read_fraction if digits[2] or digits[3] else _read_integer
         return read(digits[0]), digits.end()
