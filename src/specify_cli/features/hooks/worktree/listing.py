@@ -208,10 +208,9 @@ def _find_moved_files(
                 gone.append(os.fsdecode(path))
     finally:
         os.close(fd)
-    heads = {path[: path.rfind(b"/") + 1] for path in names}
     folders = {""}
-    for head in heads:
-        _add_folders(folders, os.fsdecode(head[:-1]))
+    for head in {path.rpartition(b"/")[0] for path in names}:
+        _add_folders(folders, os.fsdecode(head))
     return files, gone, folders
 
 
