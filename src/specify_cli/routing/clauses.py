@@ -21,9 +21,14 @@ _NEEDED = read_cell("needed required missing due overdue pending wanted requeste
 _OTHERS = read_cell("i'll we'll they he she it is are was has had")
 _OWN_WORK = read_cell("changes code implementation solution branch fix")
 _PLAIN_WH = read_cell("why where when who why's where's who's")
+_POLITE = read_cell("can could would will shall")
 _LACKING = read_cell(
     "missing wrong incorrect unexpected invalid useless unnecessary redundant superfluous unused"
 )
+_ONTO = read_cell("on to in as up")
+_PART_OF = read_cell("to on of from in")
+# A subject and its predicate are at most so many words apart.
+_PREDICATE = 7
 _FAULTS = read_cell("bug crash error failure regression glitch leak")
 
 
@@ -40,17 +45,23 @@ class Clauses(RequestText):
         `question` says that the sentence ends in a question mark. None where the clause leads with
         nothing known.
         """
-        i, noun, opened, begun = start, False, False, True
+        i = start
+        # A determiner stood before: what follows is a noun. Something polite did: it is an order.
+        noun = opened = False
+        # No word of the clause was passed over yet.
+        begun = True
         while i < end:
             if i in self.negated or not self.word(i):
-                begun, i = False, i + 1
+                begun = False
+                i += 1
                 continue
             asked = self.read_question(i, end, question, begun)
             if asked:
                 return asked, i + 1
             opener = self.find_phrase("openers", i, end)
             if opener:
-                i, noun, opened, begun = opener[1], False, True, False
+                i = opener[1]
+                noun, opened, begun = False, True, False
                 continue
             if i > start and self._is_told(i, end):
                 return None
@@ -64,25 +75,32 @@ class Clauses(RequestText):
                 noun = noun and not self.is_in(i, "stop_words")
                 opened = opened or not self.is_in(i, "conjunctions")
             elif not (self.word(i).endswith("ly") and len(self.word(i)) > 4):
-                break
-            begun, i = False, i + 1
-        return None if i >= end or self.is_in(start, "subordinators") else self.read_head(i, end)
+                break  # no adverb such as "quickly" either
+            begun = False
+            i += 1
+        if i >= end or self.is_in(start, "subordinators"):
+            return None
+        return self.read_head(i, end)
 
     def read_head(self, i: int, end: int) -> tuple[Reading, int] | None:
         """Return the action that the head noun of the phrase at `i` stands for, unless a statement
         is made of it.
 
-        The position behind the phrase comes back, from which other actions are looked for.
+        The position behind the phrase comes back, from which other actions are looked for. "The
+        review is needed" asks for one, "the review is late" does not.
         """
         last, after = self.find_head(i, end)
-        if last < 0 or (self.is_in(after, "finite") and self.word(after + 1) not in _NEEDED):
+        if last < 0:
+            return None
+        is_statement = self.is_in(after, "finite")
+        if is_statement and self.word(after + 1) not in _NEEDED:
             return None
         if self.word(i) in _LACKING and last > i:  # "missing validation on the form"
             return self.make_reading(i, "what is amiss", "implement", weight="signal"), after
         action = self.name_action(last)
-        return (
-            (self.make_reading(last, "head noun of the request", action), after) if action else None
-        )
+        if not action:
+            return None
+        return self.make_reading(last, "head noun of the request", action), after
 
     def _is_told(self, i: int, end: int) -> bool:
         """Return whether the word at `i` is the verb of a statement: "WP05 done", "I pushed it",
@@ -91,11 +109,14 @@ class Clauses(RequestText):
         if not self.find_verb(i):
             return False
         if word.endswith("ed") or word == "done":
+            if before in SUBJECTS:
+                return True
             # "MTM-46 added the page" is the title of a change, "WP05 done" a report.
             object_follows = self.continues(i + 1, end) or self.marks_object(i + 1, end)
             titled = object_follows and not self.is_adverb(i + 1)
-            return before in SUBJECTS or (self.is_name(i - 1, end) and not titled)
-        return before in ("it", "he", "she") and word.endswith("s") and word not in self.table.verbs
+            return self.is_name(i - 1, end) and not titled
+        is_third_person = word.endswith("s") and word not in self.table.verbs
+        return is_third_person and before in ("it", "he", "she")
 
     def _names_thing(self, i: int, end: int) -> bool:
         """Return whether a noun stands at `i` that could be a verb, since the words after it say
@@ -109,20 +130,37 @@ class Clauses(RequestText):
         if not self.is_in(i, "homographs"):
             return False
         # "config.yaml file missing": what follows the name of a file names it further.
-        if i > 0 and self.tokens[i - 1].kind == "o" and not self.marks_object(i + 1, end):
+        behind_file = i > 0 and self.tokens[i - 1].kind == "o"
+        if behind_file and not self.marks_object(i + 1, end):
             return True
-        topic = end < len(self.tokens) and self.tokens[end].word == ":"
-        if topic and all(
-            self.continues(j, end) and self.word(j) not in _NEEDED for j in range(i + 1, end)
-        ):
-            return True
-        if self.word(i + 1) in _FAULTS and not self.is_in(i, "tracker_verbs"):
-            verb = self.find_verb(i)
-            if verb and verb.weight == "own" and not self.continues(i + 2, end):
-                return True
-        last, phrase = self.find_head(i, end)[0], self.find_phrase("phrases", i, end)
+        return self._is_topic(i, end) or self._names_fault(i, end) or self._ends_in_action(i, end)
+
+    def _is_topic(self, i: int, end: int) -> bool:
+        """Return whether the phrase at `i` is one noun up to a colon, which names what the request
+        is about."""
+        if end >= len(self.tokens) or self.tokens[end].word != ":":
+            return False
+        following = range(i + 1, end)
+        return all(self.continues(j, end) and self.word(j) not in _NEEDED for j in following)
+
+    def _names_fault(self, i: int, end: int) -> bool:
+        """Return whether the word at `i` says whose fault the next word is: "inventory bug".
+
+        An order about one keeps its verb: "close bug 12", "fix crash".
+        """
+        if self.word(i + 1) not in _FAULTS or self.is_in(i, "tracker_verbs"):
+            return False
+        verb = self.find_verb(i)
+        return verb is not None and verb.weight == "own" and not self.continues(i + 2, end)
+
+    def _ends_in_action(self, i: int, end: int) -> bool:
+        """Return whether the phrase at `i` goes by its last word: "test plan review"."""
+        last = self.find_head(i, end)[0]
         action = self.name_action(last) if last > i else ""
-        return action in ("review", "analyze") and not (phrase and phrase[0].action == action)
+        if action not in ("review", "analyze"):
+            return False
+        phrase = self.find_phrase("phrases", i, end)
+        return phrase is None or phrase[0].action != action
 
     def read_question(self, i: int, end: int, question: bool, begun: bool) -> Reading | None:
         """Return the reading of a question that begins at `i`.
@@ -131,39 +169,51 @@ class Clauses(RequestText):
         the beginning alone. Most questions ask to analyze; one about a change asks to review, and
         one that no file answers has the action none.
         """
-        word, following = self.word(i), self.word(i + 1)
         opener, asking = self.find_phrase("openers", i, end), self.find_phrase("wh_phrases", i, end)
         if opener and not (asking and asking[1] > opener[1]):
             return None
-        asked = self.is_in(i, "wh") and not (word == "what" and following in ("a", "an"))
-        asked = (
-            asked
-            or asking is not None
-            or (self.is_in(i, "wh_aux") and (question or self.is_in(i + 1, "aux")))
-        )
-        if begun and not asked and self.is_in(i, "aux") and i + 2 < end:
-            polite = word in ("can", "could", "would", "will", "shall") and self.is_in(
-                i + 1, "politely"
-            )
-            # "Doesn't hit the breakpoint" has no subject: a title and no question.
-            told = self.word(i).endswith("n't") and not (
-                question or self.is_in(i + 1, "determiners") or self.word(i + 1) in SUBJECTS
-            )
-            asked = (self.is_in(i, "strict_aux") and not told) or (question and not polite)
-        if not asked:
+        asks = asking is not None or self._is_wh(i, question)
+        if not asks and not (begun and self._inverts(i, end, question)):
             return None
         idle = self.find_anywhere("idle_questions", i, end)
         if idle and idle.action == "none":
             return self.make_reading(i, "question that no file answers", "none")
-        here = {self.word(j) for j in range(i, end)}
-        work = self.table.words("review_objects") | (
-            _OWN_WORK if here & {"my", "these", "this"} else frozenset()
-        )
-        known = self.table.words("review_question")
-        judged = bool(here & work and here & known) and len(here & (work | known)) > 1
-        if (judged or self.find_anywhere("review_questions", i, end)) and word not in _PLAIN_WH:
+        if self.word(i) not in _PLAIN_WH and self._asks_about_change(i, end):
             return self.make_reading(i, "question about a change", "review")
         return self.make_reading(i, "question", "analyze")
+
+    def _is_wh(self, i: int, question: bool) -> bool:
+        """Return whether a question word stands at `i`: "why", "when is it due".
+
+        "What a mess" asks nothing.
+        """
+        if self.is_in(i, "wh"):
+            return not (self.word(i) == "what" and self.word(i + 1) in ("a", "an"))
+        return self.is_in(i, "wh_aux") and (question or self.is_in(i + 1, "aux"))
+
+    def _inverts(self, i: int, end: int, question: bool) -> bool:
+        """Return whether an auxiliary at the beginning asks: "does it scale", "can two run?"."""
+        if not self.is_in(i, "aux") or i + 2 >= end:
+            return False
+        word = self.word(i)
+        # "Doesn't hit the breakpoint" has no subject: a title and no question.
+        has_subject = self.is_in(i + 1, "determiners") or self.word(i + 1) in SUBJECTS
+        is_title = word.endswith("n't") and not (question or has_subject)
+        if self.is_in(i, "strict_aux") and not is_title:
+            return True
+        is_polite = word in _POLITE and self.is_in(i + 1, "politely")
+        return question and not is_polite
+
+    def _asks_about_change(self, i: int, end: int) -> bool:
+        """Return whether a question is about somebody's change: "is this branch ready to merge"."""
+        if self.find_anywhere("review_questions", i, end):
+            return True
+        here = {self.word(j) for j in range(i, end)}
+        work = self.table.words("review_objects")
+        if here & {"my", "these", "this"}:
+            work |= _OWN_WORK
+        known = self.table.words("review_question")
+        return bool(here & work and here & known) and len(here & (work | known)) > 1
 
     # --- orders
 
@@ -179,99 +229,121 @@ class Clauses(RequestText):
         phrase = self.find_phrase("phrases", i, end)
         if phrase and not (self.name_action(phrase[1] - 1) and self.continues(phrase[1], end)):
             return self._read_phrase(i, *phrase, end)
-        hyphened = i + 1 < end and self.tokens[i + 1].glued and not self.is_in(i + 1, "leadins")
-        helps = self.is_in(i, "leadins") and not (self.word(i) == "do" and self.is_name(i + 1, end))
-        if noun or hyphened or helps or self.tokens[i].glued:
+        if noun or self._is_part_of_word(i, end) or self._only_helps(i, end):
             return None
         verb = self.find_verb(i)
         if not verb or self._is_noun(i, end, verb, opened):
             return None
-        past = self.word(i).endswith("ed") and self.word(i) != verb.lemma
-        if past and i > 0 and not opened and verb.action not in ("implement", "none"):
+        is_past = self.word(i).endswith("ed") and self.word(i) != verb.lemma
+        if is_past and i > 0 and not opened and verb.action not in ("implement", "none"):
             return None  # "Update docs: explained why" reports; "Fixed the tabs" titles a change
-        if verb.lemma in self.table.words("halting") and (
-            i + 1 >= end or (i + 2 >= end and self.word(i + 1) in THINGS)
-        ):
-            return None
+        lacks_object = i + 1 >= end or (i + 2 >= end and self.word(i + 1) in THINGS)
+        if lacks_object and verb.lemma in self.table.words("halting"):
+            return None  # "stop", "cancel it": said to the agent, about nothing in a file
         rule = "leading verb" if verb.lemma in self.table.verbs else "verb"
         asked = self._ask_object(verb, i + 1, end)
         return self.make_reading(i, rule, asked.action, asked.lemma, asked.weight), i + 1
 
+    def _is_part_of_word(self, i: int, end: int) -> bool:
+        """Return whether the word at `i` is a part of a hyphenated one, such as *test-suite*."""
+        if self.tokens[i].glued:
+            return True
+        return i + 1 < end and self.tokens[i + 1].glued and not self.is_in(i + 1, "leadins")
+
+    def _only_helps(self, i: int, end: int) -> bool:
+        """Return whether the word at `i` only leads to the verb; "do WP03" has no other."""
+        if not self.is_in(i, "leadins"):
+            return False
+        return self.word(i) != "do" or not self.is_name(i + 1, end)
+
     def _read_phrase(self, i: int, phrase: Phrase, after: int, end: int) -> tuple[Reading, int]:
-        """Return the reading of a phrase such as "look into" or "break … down"."""
+        """Return the reading of a phrase such as "look into" or "break … down".
+
+        The object of a phrase with a gap stands in the gap, that of another behind it.
+        """
         text = " ".join(phrase.words)
         plain = text.replace(" * ", " ")
-        at = i + 1 if plain != text and text not in self.table.texts("light_phrases") else after
-        verb = self._ask_object(
-            Verb(text if at == after else plain, phrase.action, phrase.weight), at, end
-        )
+        has_gap = plain != text and text not in self.table.texts("light_phrases")
+        object_at = i + 1 if has_gap else after
+        lemma = text if object_at == after else plain
+        verb = self._ask_object(Verb(lemma, phrase.action, phrase.weight), object_at, end)
         token = text.replace(" * ", " … ")
-        return Reading(
-            verb.action, token, "phrase", self.tokens[i].at, verb.lemma, verb.weight
-        ), after
+        at = self.tokens[i].at
+        return Reading(verb.action, token, "phrase", at, verb.lemma, verb.weight), after
 
     def _is_noun(self, i: int, end: int, verb: Verb, opened: bool) -> bool:
         """Return whether a word that could be a verb is a noun: the subject of "review page is
         broken", or "I like trains"."""
         word = self.word(i)
-        plural = word != verb.lemma and word.endswith("s")
-        if plural and self.word(i - 1) in ("like", "love"):
+        is_plural = word != verb.lemma and word.endswith("s")
+        if is_plural and self.word(i - 1) in ("like", "love"):
             return True
         if opened or self.marks_object(i + 1, end):
             return False
         if verb.lemma not in self.table.words("homographs") and not word.endswith("ing"):
             return False
-        if self.word(end - 1) in self.table.foreign and self.word(end - 1) not in self.table.verbs:
+        # "test löschen": the verb of the request is the last word, in another language.
+        last = self.word(end - 1)
+        if last in self.table.foreign and last not in self.table.verbs:
             return True
-        for j in range(i + 1, min(end, i + 7)):
-            state = self.is_in(j, "states") and not self.continues(j + 1, end)
-            if self.is_in(j, "finite") or (
-                j > i + 1 and (state or self.is_in(j, "behaves") or self.word(j) == "not")
-            ):
+        if self._has_predicate(i, end):
+            return True
+        return is_plural and i + 1 < end
+
+    def _has_predicate(self, i: int, end: int) -> bool:
+        """Return whether the words behind `i` say something of it, as a subject: "review page is
+        broken"."""
+        for j in range(i + 1, min(end, i + _PREDICATE)):
+            if self.is_in(j, "finite"):
                 return True
-            if not self.word(j) or (self.is_in(j, "boundaries") and self.word(j) != "of"):
-                break
-        return plural and i + 1 < end
+            if j > i + 1:
+                is_state = self.is_in(j, "states") and not self.continues(j + 1, end)
+                if is_state or self.is_in(j, "behaves") or self.word(j) == "not":
+                    return True
+            ends_phrase = self.is_in(j, "boundaries") and self.word(j) != "of"
+            if ends_phrase or not self.word(j):
+                return False
+        return False
 
     def _ask_object(self, verb: Verb, i: int, end: int) -> Verb:
         """Return the verb with the action its object gives it: to write a spec is to specify."""
-        table, row = self.table, self.table.objects(verb.lemma)
-        last, after = self.find_head(i, end)
-        light = verb.lemma in table.words("light") | table.texts("light_phrases")
+        table = self.table
         if verb.lemma in table.words("tracker_verbs") and self._is_tracked(i, end):
             return verb._replace(action="curate")
-        named = f"%{self.tokens[i].kind}" if i < end else ""
-        for word in (
-            *(self.word(j) for j in (range(i, after) if not light else (last,))),
-            self.word(after),
-            named,
-        ):
+        last, after = self.find_head(i, end)
+        # A verb such as *make* says nothing by itself: the last word of its object counts alone.
+        is_light = verb.lemma in table.words("light") | table.texts("light_phrases")
+        places = (last,) if is_light else range(i, after)
+        # "close #12": an object that is no word stands in the row as what it is, `%n`.
+        kind = f"%{self.tokens[i].kind}" if i < end else ""
+        row = table.objects(verb.lemma)
+        for word in (*map(self.word, places), self.word(after), kind):
             if word in row:
                 return verb._replace(action=row[word])
-        change = self.is_in(last - (self.word(last) == "request"), "review_objects")
-        if change and verb.action == "analyze" and "look" in verb.lemma.split():
+        change = last - (self.word(last) == "request")  # "pull request", "merge request"
+        looks = verb.action == "analyze" and "look" in verb.lemma.split()
+        if looks and self.is_in(change, "review_objects"):
             return verb._replace(action="review")
-        action = self.name_action(last) if light and last >= 0 else ""
-        if action and (
-            action not in ("specify", "review") or verb.lemma not in table.words("assembling")
-        ):
-            return verb._replace(action=action)
-        return verb
+        action = self.name_action(last) if is_light and last >= 0 else ""
+        # "Update the spec" is no order to specify anew.
+        is_assembled = action in ("specify", "review") and verb.lemma in table.words("assembling")
+        return verb._replace(action=action) if action and not is_assembled else verb
 
     def _is_tracked(self, i: int, end: int) -> bool:
         """Return whether the object is an entry of the tracker, or a part of one: "the ticket", "a
         comment to the issue"."""
-        while i < end and (
-            self.is_in(i, "determiners") or self.word(i) in ("on", "to", "in", "as", "up")
-        ):
+        while i < end and (self.is_in(i, "determiners") or self.word(i) in _ONTO):
             i += 1
         last, after = self.find_head(i, end)
-        last -= self.word(last).endswith("ed")  # "issues fixed in 2.1"
+        if self.word(last).endswith("ed"):  # "issues fixed in 2.1"
+            last -= 1
         if self.is_in(last, "tracker"):
             return True
-        part = last < 0 or self.is_in(last, "tracker_parts") or self.word(after) == "of"
-        preposition = part and self.word(after) in ("to", "on", "of", "from", "in")
-        return preposition and self.is_in(self.find_head(after + 1, end)[0], "tracker")
+        is_part = last < 0 or self.is_in(last, "tracker_parts") or self.word(after) == "of"
+        if not is_part or self.word(after) not in _PART_OF:
+            return False
+        whole = self.find_head(after + 1, end)[0]
+        return self.is_in(whole, "tracker")
 
     # --- several actions
 
@@ -284,20 +356,20 @@ class Clauses(RequestText):
         action ends ("fix it and run the tests") is none.
         """
         readings: list[Reading] = []
+        # Within what only spells out; and how many brackets are open.
         region, depth = False, 0
         for i in range(at, end):
             token = self.tokens[i]
             depth += (token.word in ("(", "[")) - (token.word in (")", "]"))
-            # What follows a colon only spells out what stands before it.
             region = region or self.is_in(i, "regions") or token.word == ":"
             then = self.is_in(i, "then_words")
-            if depth > 0 or not (
-                then or token.kind == "," or self.is_in(i, "conjunctions") or token.word == "but"
-            ):
+            joins = token.kind == "," or self.is_in(i, "conjunctions") or token.word == "but"
+            if depth > 0 or not (then or joins):
                 continue
             k = i + 1
             while k < end and self.is_in(k, "leadins", "then_words"):
                 then = then or self.is_in(k, "then_words")
+                # "and we'll merge it": somebody else does that.
                 k = end if self.word(k) in _OTHERS else k + 1
             region = region and not then
             if not region and k < end and k not in self.negated:
@@ -306,16 +378,24 @@ class Clauses(RequestText):
 
     def _read_other(self, k: int, end: int, *, adjacent: bool, sure: bool) -> list[Reading]:
         """Return the reading of a later verb at `k`, unless it only tells how the first action
-        ends."""
+        ends.
+
+        `adjacent` says that nothing stands between the two verbs, `sure` that a word such as
+        *then* makes it an order whatever follows.
+        """
         order = self.read_order(k, end, noun=False, opened=True)
         if order is None or self.is_in(k + 1, "buildables"):
             return []
         other, words = order[0], self.table.words
-        closes = other.lemma in words("verify_tail") and (
-            self.is_in(k + 1, "verify_objects") or k + 1 >= end
+        # "and run the tests", "and verify"
+        checks = other.lemma in words("verify_tail") and (
+            k + 1 >= end or self.is_in(k + 1, "verify_objects")
         )
-        closes = closes or (other.lemma in words("follow") and other.weight == "own")
-        closes = closes or (other.lemma in words("report_tail") and not adjacent)
-        closes = closes or (other.lemma in words("tracker_verbs") and other.action == "curate")
+        # "and merge it", "and tell me", "and close the issue"
+        follows = other.lemma in words("follow") and other.weight == "own"
+        reports = other.lemma in words("report_tail") and not adjacent
+        tracks = other.lemma in words("tracker_verbs") and other.action == "curate"
+        if checks or follows or reports or tracks:
+            return []
         sure = sure or self.marks_object(k + 1, end) or other.rule == "verb"
-        return [other] if sure and not closes else []
+        return [other] if sure else []

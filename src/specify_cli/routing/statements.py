@@ -26,6 +26,9 @@ _BEING = read_cell("is are was were be been being gets get got becomes")
 _SPOILT = read_cell(
     "doubled duplicated broken ignored lost stuck truncated corrupted skipped hidden"
 )
+_UNABLE = read_cell("can't cannot couldn't won't")
+# What a rule is called in `match_reason`.
+_FAILS, _DOES = "what the subject fails to do", "what the subject does"
 _COMPARED = read_cell("higher lower larger bigger smaller longer shorter better faster")
 _CIRCUMSTANCES = read_cell("when while if before after although though despite instead")
 
@@ -52,35 +55,57 @@ def read_statements(
 
 def _find_needs(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     """Yield what a statement says its subject needs: "the parser needs refactoring", "it should
-    return 404"."""
+    return 404".
+
+    The first word that says a need counts alone, whatever it leads to.
+    """
     for i in range(start, end):
-        phrase = parsed.find_phrase("predicate_phrases", i, end)
-        at = phrase[1] if phrase else i + 1 if parsed.is_in(i, "predicates") else end
-        while at < end and parsed.word(at) in ("be", "to", "being"):
-            at += 1
+        at = _find_needed(parsed, i, end)
         if at >= end or i in parsed.negated or at in parsed.negated:
             continue
-        noun = parsed.is_in(at, "determiners")
-        order = parsed.read_order(at, end, noun=noun, opened=True) or parsed.read_head(at, end)
-        last, after = parsed.find_head(at, end)
-        if not order and parsed.word(after) == "to" and after + 1 < end:
-            opener = parsed.find_phrase("openers", after, end)  # "to be able to"
-            order = parsed.read_order(
-                opener[1] if opener else after + 1, end, noun=False, opened=True
-            )
-        if order and order[0].action != "none":
-            yield order[0]._replace(rule="what the subject needs")
-        elif parsed.is_in(last, "deliverables", "buildables") or (
-            parsed.word(at + noun) in _COMPARED  # "needs a higher limit"
-        ):
+        order = _read_needed(parsed, at, end)
+        if order and order.action != "none":
+            yield order._replace(rule="what the subject needs")
+            return
+        last = parsed.find_head(at, end)[0]
+        described = at + parsed.is_in(at, "determiners")
+        is_compared = parsed.word(described) in _COMPARED  # "needs a higher limit"
+        if is_compared or parsed.is_in(last, "deliverables", "buildables"):
             yield parsed.make_reading(last, "something to be built", "implement", weight="signal")
-        elif (
-            parsed.word(i) in ("should", "must")
-            and i > start
-            and parsed.word(i - 1) not in SUBJECTS
-        ):
+            return
+        # "You must …" speaks of somebody, "the server should …" of what is to be changed.
+        has_thing = i > start and parsed.word(i - 1) not in SUBJECTS
+        if has_thing and parsed.word(i) in ("should", "must"):
             yield parsed.make_reading(i, "what the subject should do", "implement", weight="signal")
         return
+
+
+def _find_needed(parsed: Clauses, i: int, end: int) -> int:
+    """Return where what is needed begins, behind the words at `i` that say a need; `end` where
+    none do."""
+    phrase = parsed.find_phrase("predicate_phrases", i, end)
+    if phrase:
+        at = phrase[1]
+    elif parsed.is_in(i, "predicates"):
+        at = i + 1
+    else:
+        return end
+    while at < end and parsed.word(at) in ("be", "to", "being"):
+        at += 1
+    return at
+
+
+def _read_needed(parsed: Clauses, at: int, end: int) -> Reading | None:
+    """Return the reading of what is needed: an order, a noun that stands for one, or what the
+    needed thing is for: "needs a way to export rows"."""
+    noun = parsed.is_in(at, "determiners")
+    order = parsed.read_order(at, end, noun=noun, opened=True) or parsed.read_head(at, end)
+    after = parsed.find_head(at, end)[1]
+    if not order and parsed.word(after) == "to" and after + 1 < end:
+        opener = parsed.find_phrase("openers", after, end)  # "to be able to"
+        verb_at = opener[1] if opener else after + 1
+        order = parsed.read_order(verb_at, end, noun=False, opened=True)
+    return order[0] if order else None
 
 
 def _find_ceased(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
@@ -90,34 +115,45 @@ def _find_ceased(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     at = phrase[1] if phrase else start + 1
     if start not in parsed.negated or at + 1 >= end or parsed.word(at + 1) in THINGS:
         return
-    verb, behaviour = parsed.find_verb(at), parsed.table.words("forbidden_behaviour")
-    gerund = verb and verb.weight == "own" and parsed.is_in(start, "gerund_negators")
+    verb = parsed.find_verb(at)
+    # "Stop logging passwords"
+    is_gerund = verb and verb.weight == "own" and parsed.is_in(start, "gerund_negators")
     # "Don't error on overlapping chunks": an order to somebody has an article, or names them.
-    told = parsed.is_in(at + 1, "determiners") or parsed.is_in(at, "no_defects") or any(
+    names_somebody = any(
         parsed.word(j) in SUBJECTS or parsed.word(j) in THINGS for j in range(at, end)
-    )  # fmt: skip
-    titled = not verb and not told and end - at > 3
-    if gerund or titled or not behaviour.isdisjoint(list_lemmas(parsed.word(at))):
+    )
+    has_article = parsed.is_in(at + 1, "determiners")
+    is_order = has_article or names_somebody or parsed.is_in(at, "no_defects")
+    is_title = not verb and not is_order and end - at > 3
+    # "Never return null"
+    behaviour = parsed.table.words("forbidden_behaviour")
+    is_behaviour = not behaviour.isdisjoint(list_lemmas(parsed.word(at)))
+    if is_gerund or is_title or is_behaviour:
         lemma = verb.lemma if verb else parsed.word(at)
         yield parsed.make_reading(start, "what the software must not do", "implement", lemma)
 
 
 def _find_signals(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     """Yield nouns that imply an action by themselves: a bug is to be fixed, a pull request to be
-    reviewed."""
+    reviewed.
+
+    Where one of them is the head of the sentence, it counts alone.
+    """
     signals: dict[int, Reading] = {}
     i = start
     while i < end:
+        token = parsed.tokens[i]
         match = parsed.find_phrase("signals", i, end)
-        if parsed.tokens[i].raw.endswith(("Error", "Exception")):
-            match = Phrase((parsed.tokens[i].raw,), "implement", "signal"), i + 1
-        if match and (match[0].action == "implement" or not parsed.continues(match[1], end)):
-            text, at = " ".join(match[0].words), parsed.tokens[i].at
-            reading = Reading(
-                match[0].action, text, "noun that implies the action", at, text, "signal"
-            )
-            signals[match[1] - 1] = reading
-        i = match[1] if match else i + 1
+        if token.raw.endswith(("Error", "Exception")):  # "KeyError in the parser"
+            match = Phrase((token.raw,), "implement", "signal"), i + 1
+        if match is None:
+            i += 1
+            continue
+        phrase, i = match
+        # "A PR template" is about a template.
+        if phrase.action == "implement" or not parsed.continues(i, end):
+            text, rule = " ".join(phrase.words), "noun that implies the action"
+            signals[i - 1] = Reading(phrase.action, text, rule, token.at, text, "signal")
     head = parsed.find_head(start, end)[0]
     yield from [signals[head]] if head in signals else signals.values()
 
@@ -125,12 +161,8 @@ def _find_signals(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
 def _find_defects(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     """Yield what a subject does wrong or fails to do: "the button doesn't react", "the check
     rejects plus signs"."""
-    first = parsed.word(start)
-    opens = parsed.is_in(start, "strict_aux") or first in ("can't", "cannot", "couldn't", "won't")
-    told = parsed.is_subject(start + 1, end) and not parsed.is_in(start + 1, "no_defects")
-    if opens and told and parsed.is_in(start, "defects") and start + 2 < end:
-        rule = "what the subject fails to do"
-        yield parsed.make_reading(start, rule, "implement", weight="signal")
+    if _lacks_subject(parsed, start, end):
+        yield parsed.make_reading(start, _FAILS, "implement", weight="signal")
         return
     for i in range(start + 1, end):
         rule = _judge_statement(parsed, i, start, end)
@@ -139,46 +171,84 @@ def _find_defects(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
             return
 
 
+def _lacks_subject(parsed: Clauses, start: int, end: int) -> bool:
+    """Return whether a sentence begins with what fails, its subject left out: "can't open files
+    twice", "doesn't hit the breakpoint"."""
+    if start + 2 >= end or not parsed.is_in(start, "defects"):
+        return False
+    opens = parsed.is_in(start, "strict_aux") or parsed.word(start) in _UNABLE
+    return opens and parsed.is_subject(start + 1, end) and not parsed.is_in(start + 1, "no_defects")
+
+
 def _judge_statement(parsed: Clauses, i: int, start: int, end: int) -> str:
     """Return the rule by which the word at `i` says a fault of its subject, or the empty text."""
-    word = parsed.word(i)
-    state = parsed.is_in(i, "states") and (
-        not parsed.continues(i + 1, end) or parsed.word(i + 1).endswith("ing")
-    )
-    does = parsed.is_in(i, "behaves") or _is_behaving(parsed, i, end)
-    subject = i - 1
-    while subject > start and parsed.is_adverb(subject):
-        subject -= 1
-    while subject > start and (
-        parsed.is_in(subject, "aux", "finite")
-        if word == "not"
-        else (word in _SPOILT or word.endswith("ing")) and parsed.word(subject) in _BEING
-    ):
-        subject -= 1
-    while subject > start and parsed.is_adverb(subject):
-        subject -= 1
-    cannot = word in ("can't", "cannot") and parsed.word(subject) in SUBJECTS
+    subject = _find_subject(parsed, i, start)
+    cannot = parsed.word(i) in ("can't", "cannot") and parsed.word(subject) in SUBJECTS
     goes_on = subject > start and parsed.word(subject) == "but"  # "names it but does not link it"
     if not (cannot or goes_on or parsed.is_subject(subject, end)):
         return ""
-    harmless = parsed.is_in(i + 1, "no_defects")
+    if _says_failure(parsed, i, end):
+        return _FAILS
+    # "Login broken", and "broken when saving", but not "a broken login".
+    is_state = parsed.is_in(i, "states") and (
+        not parsed.continues(i + 1, end) or parsed.word(i + 1).endswith("ing")
+    )
+    does = parsed.is_in(i, "behaves") or _is_behaving(parsed, i, end)
+    # "Connection closed while reading"
+    happens_while = parsed.word(i + 1) in _CIRCUMSTANCES and parsed.word(i + 2).endswith("ing")
+    suffers = happens_while and _is_participle(parsed, i)
+    said = is_state or does or suffers or _is_swapped(parsed, i, start)
+    return _DOES if said or _is_repeated(parsed, i, start, end) else ""
+
+
+def _find_subject(parsed: Clauses, i: int, start: int) -> int:
+    """Return where the subject of the word at `i` ends: before adverbs and the verb of being."""
+    word = parsed.word(i)
+    subject = _skip_adverbs(parsed, i - 1, start)
+    is_passive = word in _SPOILT or word.endswith("ing")
+    while subject > start:
+        if word == "not":
+            belongs = parsed.is_in(subject, "aux", "finite")
+        else:
+            belongs = is_passive and parsed.word(subject) in _BEING
+        if not belongs:
+            break
+        subject -= 1
+    return _skip_adverbs(parsed, subject, start)
+
+
+def _skip_adverbs(parsed: Clauses, i: int, start: int) -> int:
+    while i > start and parsed.is_adverb(i):
+        i -= 1
+    return i
+
+
+def _says_failure(parsed: Clauses, i: int, end: int) -> bool:
+    """Return whether the word at `i` and what follows say that something is not done: "doesn't
+    react", "is not rendered", but not "is not me"."""
+    if not parsed.is_in(i, "defects") or i + 1 >= end:
+        return False
+    is_harmless = parsed.is_in(i + 1, "no_defects")
     if parsed.word(i + 1) == "get":  # "don't get hit", unlike "don't get it"
-        harmless = i + 2 >= end or parsed.marks_object(i + 2, end)
-    fails = parsed.is_in(i, "defects") and i + 1 < end and not harmless
-    if word[:2] in ("is", "ar", "wa") or (word == "not" and parsed.word(i - 1) in SUBJECTS):
-        fails = fails and any(
-            parsed.word(j).endswith(("ing", "ed", "ble", "wn")) for j in (i + 1, i + 2)
-        )
-    if fails:
-        return "what the subject fails to do"
-    when = parsed.word(i + 1) in _CIRCUMSTANCES and parsed.word(i + 2).endswith("ing")
-    suffers = when and _is_participle(parsed, i)
-    # "Null values are pushed on top instead of bottom".
-    swapped = word == "instead" and parsed.word(i + 1) == "of" and any(
-        parsed.word(j) in _BEING for j in range(start + 1, i)
-    )  # fmt: skip
-    said = state or does or suffers or swapped or _is_repeated(parsed, i, start, end)
-    return "what the subject does" if said else ""
+        is_harmless = i + 2 >= end or parsed.marks_object(i + 2, end)
+    if is_harmless:
+        return False
+    word = parsed.word(i)
+    needs_participle = word[:2] in ("is", "ar", "wa") or (
+        word == "not" and parsed.word(i - 1) in SUBJECTS
+    )
+    following = (parsed.word(i + 1), parsed.word(i + 2))
+    return not needs_participle or any(
+        word.endswith(("ing", "ed", "ble", "wn")) for word in following
+    )
+
+
+def _is_swapped(parsed: Clauses, i: int, start: int) -> bool:
+    """Return whether one thing stands in another's place: "values are pushed on top instead of
+    bottom"."""
+    if parsed.word(i) != "instead" or parsed.word(i + 1) != "of":
+        return False
+    return any(parsed.word(j) in _BEING for j in range(start + 1, i))
 
 
 def _is_repeated(parsed: Clauses, i: int, start: int, end: int) -> bool:
@@ -187,36 +257,43 @@ def _is_repeated(parsed: Clauses, i: int, start: int, end: int) -> bool:
     "Logout still leaves the session alive", "the index rebuilding on every start".
     """
     word, following = parsed.word(i), parsed.word(i + 1)
-    if parsed.word(i - 1) == "still" and word.endswith("s") and not parsed.is_in(i, "no_defects"):
-        told = parsed.continues(i + 1, end) or parsed.marks_object(i + 1, end)
-        return told or parsed.word(i + 1) in THINGS
+    goes_on = parsed.word(i - 1) == "still" and word.endswith("s")
+    if goes_on and not parsed.is_in(i, "no_defects"):
+        has_object = parsed.continues(i + 1, end) or parsed.marks_object(i + 1, end)
+        return has_object or following in THINGS
     if not word.endswith("ing") or not parsed.continues(i - 1, end):
         return False
     if i == start + 1 and parsed.find_verb(start):  # "support caching on every page"
         return False
-    often = following in ("on", "at") and parsed.word(i + 2) in ("every", "each")
+    if following in ("on", "at") and parsed.word(i + 2) in ("every", "each"):
+        return True
     acts = parsed.find_verb(i) is not None or parsed.is_in(i, "behaves")
-    return often or (acts and following in ("after", "behind", "twice") and i + 2 < end)
+    return acts and following in ("after", "behind", "twice") and i + 2 < end
 
 
 def _is_behaving(parsed: Clauses, i: int, end: int) -> bool:
     """Return whether a verb of behaviour stands at `i` in its progressive form: "is returning
     None", and in titles "endpoint returning 500"."""
-    titled = parsed.is_subject(i - 1, end) and parsed.find_verb(0) is None
-    if not parsed.word(i).endswith("ing") or not (titled or parsed.word(i - 1) in _BEING):
+    if not parsed.word(i).endswith("ing"):
         return False
-    told = parsed.continues(i + 1, end) or parsed.is_name(i + 1, end)
+    is_title = parsed.is_subject(i - 1, end) and parsed.find_verb(0) is None
+    if not is_title and parsed.word(i - 1) not in _BEING:
+        return False
+    if not parsed.continues(i + 1, end) and not parsed.is_name(i + 1, end):
+        return False
     behaves = (parsed.table.words("behaves") & parsed.table.words("finite")) - {"shows"}
-    return told and any(form + "s" in behaves for form in list_lemmas(parsed.word(i)))
+    return any(form + "s" in behaves for form in list_lemmas(parsed.word(i)))
 
 
 def _is_participle(parsed: Clauses, i: int) -> bool:
     """Return whether the word at `i` is the past form of a verb that changes files: "the
     connection closed"."""
     verb = parsed.find_verb(i)
-    tracked = parsed.is_in(i - 1, "tracker", "review_objects") or not parsed.word(i - 1)
-    past = parsed.word(i).endswith("ed") and verb is not None and verb.action == "implement"
-    return past and not tracked
+    if verb is None or verb.action != "implement" or not parsed.word(i).endswith("ed"):
+        return False
+    # "Ticket closed", "WP05 fixed": a report of work, and no fault.
+    is_report = parsed.is_in(i - 1, "tracker", "review_objects") or not parsed.word(i - 1)
+    return not is_report
 
 
 def _find_wishes(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
@@ -236,11 +313,10 @@ def _find_mentions(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         if i in parsed.negated or parsed.is_in(i - 1, "determiners"):
             continue
         verb = parsed.find_verb(i)
-        if (
-            verb
-            and verb.weight == "alias"
-            and (parsed.word(i - 1) == "to" or not parsed.is_in(i, "homographs"))
-        ):
+        if not verb or verb.weight != "alias":
+            continue
+        # "To plan" is a verb where "the plan" is a noun.
+        if parsed.word(i - 1) == "to" or not parsed.is_in(i, "homographs"):
             yield parsed.make_reading(
                 i, "verb in the request", verb.action, verb.lemma, verb.weight
             )
