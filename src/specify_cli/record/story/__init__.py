@@ -6,8 +6,8 @@ left open and how it was judged.
     [part.title for part in story.done]
 
 Reading order: `story.py` (the values of a story), `words.py` (what one call is called),
-`choice.py` (why a profile was chosen), `telling.py` (chapters and groups), `summary.py` (a story in
-a few words).
+`choice.py` (why a profile was chosen), `naming.py` (what groups and events are called),
+`telling.py` (chapters), `summary.py` (a story in a few words).
 
 Terminal, page, viewer, comment and MCP show this one telling. No I/O. Nothing here decides whether
 bytes are intact.

@@ -23,14 +23,14 @@ class Part(NamedTuple):
 
     kind: str
     title: str
-    text: str
-    outcome: str
-    at: str | None
-    duration_ms: int | None
-    limits: tuple[str, ...]
-    seqs: tuple[int, ...]
-    acts: tuple[Act, ...]
-    parts: tuple[Part, ...]
+    text: str = ""
+    outcome: str = "ok"
+    at: str | None = None
+    duration_ms: int | None = None
+    limits: tuple[str, ...] = ()
+    seqs: tuple[int, ...] = ()
+    acts: tuple[Act, ...] = ()
+    parts: tuple[Part, ...] = ()
 
 
 class Asked(NamedTuple):

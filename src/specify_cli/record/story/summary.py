@@ -12,8 +12,9 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
 from specify_cli.record.reading.timeline import Entry, make_timeline, moment_of
+from specify_cli.record.story.naming import join_acts
 from specify_cli.record.story.story import Part, Story
-from specify_cli.record.story.telling import Telling, join_acts, tell_asked
+from specify_cli.record.story.telling import Telling, tell_asked
 from specify_cli.record.story.words import Act, cut
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def tell_lines(
         while part is not None and part.kind in ("opening", "subagent") and part.parts:
             part = part.parts[-1]
         if part is None or part.kind == "opening":
-            part = Part("note", _name_quiet(entries[-1]), "", "ok", None, None, (), (), (), ())
+            part = Part("note", _name_quiet(entries[-1]))
         seq = line.get("seq")
         yield ToldLine(
             seq if isinstance(seq, int) else -1, moment_of(line),

@@ -16,6 +16,7 @@ from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.views import join
 from specify_cli.record.seal import erased_members
 from specify_cli.record.story.choice import explain_choice
+from specify_cli.record.story.naming import VERBS, join_acts, name_event
 from specify_cli.record.story.story import Asked, Bearing, Changed, Fact, Part, Story, Told
 from specify_cli.record.story.words import (
     Act,
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
     Line = Mapping[str, object]
 
 _OPENING = ("started", "policy_snapshot_ref", "retrieval_request", "checkpoint", "completed")
-_QUIET = ("started", "ended", "instructions_loaded")
+# Deeds that stand each for itself, however many come one behind the other.
 _ALONE = ("test", "note", "step", "subagent")
+_AGENT_LENGTH = 40
 
 
 def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = "") -> Story:
@@ -56,7 +58,8 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
     telling = Telling(commands, find_root(lines, root))
     for place, entry in enumerate(make_timeline(lines)):
         telling.take(place, entry)
-    begun, closed = _get_text(started, "started_at"), _get_text(ended, "completed_at")
+    begun = _get_text(started, "started_at")
+    closed = _get_text(ended, "completed_at")
     tests = judge_tests(lines, commands)
     notes = [Fact(remark.text, remark.seqs) for remark in note_done(lines, commands)]
     return Story(
@@ -93,14 +96,19 @@ class _Chapter:
     """
 
     def __init__(self, kind: str, title: str, entry: Entry | None = None) -> None:
-        self.kind, self.title, self.entry = kind, title, entry
+        self.kind = kind
+        self.title = title
+        # What began it: a prompt, a call that asked a subagent, a step; None for one that nothing
+        # told.
+        self.entry = entry
         self.text = ""
         self.parts: list[Part | _Chapter] = []
         self.group: list[Act] = []
 
     def add(self, act: Act) -> None:
         """Add a deed to the group of its neighbours."""
-        if self.group and (self.group[-1].deed != act.deed or act.deed in _ALONE):
+        is_other = self.group and self.group[-1].deed != act.deed
+        if is_other or act.deed in _ALONE:
             self.close_group()
         self.group.append(act)
 
@@ -123,25 +131,34 @@ class _Chapter:
         entry = self.entry
         if entry is None:
             at = parts[0].at if parts else None
-            return Part(self.kind, self.title, self.text, "ok", at, None, (), (), (), parts)
-        seqs = (entry.seq,) if entry.seq == entry.end_seq else (entry.seq, entry.end_seq)
-        limits = tuple(dict.fromkeys(list_limits(entry.fields) + list_limits(entry.end_fields)))
+            return Part(self.kind, self.title, self.text, at=at, parts=parts)
+        limits = dict.fromkeys(list_limits(entry.fields) + list_limits(entry.end_fields))
         return Part(
-            self.kind, self.title, self.text, read_outcome(entry), entry.at, entry.duration_ms,
-            limits, seqs, (), parts,
-        )  # fmt: skip
+            self.kind,
+            self.title,
+            self.text,
+            outcome=read_outcome(entry),
+            at=entry.at,
+            duration_ms=entry.duration_ms,
+            limits=tuple(limits),
+            seqs=tuple(dict.fromkeys((entry.seq, entry.end_seq))),
+            parts=parts,
+        )
 
 
 class Telling:
     """The chapters so far, and which of them the next entry belongs to."""
 
     def __init__(self, commands: Sequence[str], root: str) -> None:
-        self._commands, self._root = commands, root
+        self._commands = commands
+        self._root = root
         self._top: list[_Chapter] = [_Chapter("opening", "")]
+        # By the id of the subagent, and by the place of the step in the timeline.
         self._agents: dict[str, _Chapter] = {}
         self._steps: dict[int, _Chapter] = {}
-        # Calls that asked a subagent and have none yet, and edits that wait for their patch.
+        # Calls that asked a subagent and have none yet.
         self._asking: list[tuple[Entry, _Chapter]] = []
+        # Edits that wait for their patch, by the id of the call.
         self._edits: dict[str, tuple[_Chapter, Act]] = {}
         self._open: list[Act] = []
         self.changed: dict[str, Changed] = {}
@@ -157,10 +174,7 @@ class Telling:
         if entry.kind in _OPENING or entry.fields.get("request_id") == "context":
             return
         if entry.kind == "prompt" and entry.agent is None:
-            chapter = _Chapter("prompt", "asked", entry)
-            chapter.text = read_text(entry.fields.get("text"))
-            self._top.append(chapter)
-            self._agents.clear()
+            self._begin_prompt(entry)
             return
         chapter = self._find_chapter(entry)
         if entry.kind == "tool_call":
@@ -182,7 +196,15 @@ class Telling:
         else:
             self._take_note(chapter, entry)
 
+    def _begin_prompt(self, entry: Entry) -> None:
+        """Begin the chapter of a prompt; a subagent of an earlier one has a new chapter in it."""
+        chapter = _Chapter("prompt", "asked", entry)
+        chapter.text = read_text(entry.fields.get("text"))
+        self._top.append(chapter)
+        self._agents.clear()
+
     def _find_chapter(self, entry: Entry) -> _Chapter:
+        """Return the chapter of the step or subagent an entry is of; else the prompt's."""
         if entry.within is not None and entry.within in self._steps:
             return self._steps[entry.within]
         if entry.agent is None:
@@ -197,11 +219,12 @@ class Telling:
             if call.status == "open" or call.end_seq > entry.seq:
                 del self._asking[at]
                 return chapter
-        chapter = _Chapter("subagent", f"subagent {cut(entry.agent or '', 40)}")
+        chapter = _Chapter("subagent", f"subagent {cut(entry.agent or '', _AGENT_LENGTH)}")
         self._top[-1].put(chapter)
         return chapter
 
     def _take_call(self, chapter: _Chapter, entry: Entry) -> None:
+        """Put a call into a chapter; one that asks a subagent is a chapter of its own."""
         act = name_call(entry, self._commands, self._root)
         self.calls += 1
         self.failed += act.outcome in ("failed", "denied")
@@ -219,70 +242,80 @@ class Telling:
     def _take_patch(self, chapter: _Chapter, entry: Entry) -> None:
         """Put a patch in the place of the call that made it."""
         path = say(entry.fields.get("path"))
-        kind = say(entry.fields.get("kind"))
         act = make_act(entry, "edit", path, read_outcome(entry))
         if entry.fields.get("witness") == "tree":
             act = act._replace(deed="change", result="seen in the work tree")
         waiting = self._edits.pop(say(entry.fields.get("call_id")), None)
         if waiting is not None and waiting[1] in waiting[0].group:
             chapter, call = waiting
-            limits = tuple(dict.fromkeys(call.limits + act.limits))
-            took, outcome = call.duration_ms, call.outcome if act.outcome == "ok" else act.outcome
-            act = act._replace(
-                seqs=call.seqs + act.seqs, at=call.at, duration_ms=took, limits=limits,
-                outcome=outcome,
-            )  # fmt: skip
+            act = _join_patch(call, act)
             chapter.group[chapter.group.index(call)] = act
         else:
             chapter.add(act)
         if act.outcome in ("ok", "unknown", "open"):
-            known = self.changed.get(path)
-            first = kind if known is None else known.kind
-            self.changed[path] = Changed(
-                path,
-                "delete" if kind == "delete" else first,
-                _add(known and known.added, act.added, known is None),
-                _add(known and known.removed, act.removed, known is None),
-                (*(known.seqs if known else ()), entry.seq),
-            )
+            self._note_change(path, say(entry.fields.get("kind")), act, entry.seq)
 
-    def _take_words(self, chapter: _Chapter, entry: Entry) -> None:
-        fields = entry.fields
-        text, kind = read_text(fields.get("text")), "answer" if entry.kind == "turn" else "asked"
-        tokens = fields.get("tokens")
-        limits = list_limits(fields)
-        if entry.kind == "turn" and not text and not limits:
-            return  # Tokens alone: what a transcript filled in.
-        used = sum(number for number in tokens.values() if type(number) is int) if isinstance(
-            tokens, dict) else 0  # fmt: skip
-        title = "answered" if kind == "answer" else "was asked"
-        title = f"{title} · {used:,} tokens" if used else title
-        chapter.put(
-            Part(kind, title, text, "ok", entry.at, None, tuple(limits), (entry.seq,), (), ())
+    def _note_change(self, path: str, kind: str, act: Act, seq: int) -> None:
+        """Add a patch to what is known of its file: created or modified at first, deleted at
+        last."""
+        known = self.changed.get(path)
+        if known is None:
+            self.changed[path] = Changed(path, kind, act.added, act.removed, (seq,))
+            return
+        self.changed[path] = Changed(
+            path,
+            kind="delete" if kind == "delete" else known.kind,
+            added=_add(known.added, act.added),
+            removed=_add(known.removed, act.removed),
+            seqs=(*known.seqs, seq),
         )
 
+    def _take_words(self, chapter: _Chapter, entry: Entry) -> None:
+        """Put what was asked of the agent, or what it answered, with the tokens that took."""
+        text = read_text(entry.fields.get("text"))
+        limits = tuple(list_limits(entry.fields))
+        is_answer = entry.kind == "turn"
+        if is_answer and not text and not limits:
+            return  # tokens alone: what a transcript filled in
+        tokens = entry.fields.get("tokens")
+        numbers = tokens.values() if isinstance(tokens, dict) else ()
+        used = sum(number for number in numbers if type(number) is int)
+        title = "answered" if is_answer else "was asked"
+        if used:
+            title += f" · {used:,} tokens"
+        kind = "answer" if is_answer else "asked"
+        chapter.put(Part(kind, title, text, at=entry.at, limits=limits, seqs=(entry.seq,)))
+
     def _take_note(self, chapter: _Chapter, entry: Entry) -> None:
+        """Put any other event as a sentence; what judges, or is left undone, is also kept apart."""
         fields = entry.fields
         stage = say(fields.get("to") or "")
         if stage.startswith("subagent:") and chapter.kind == "subagent" and not chapter.entry:
-            agent = cut(entry.agent or "", 40)
-            chapter.title = f"subagent {cut(stage.removeprefix('subagent:'), 40)} ({agent})"
-        text = _name_event(entry)
+            agent = cut(entry.agent or "", _AGENT_LENGTH)
+            name = cut(stage.removeprefix("subagent:"), _AGENT_LENGTH)
+            chapter.title = f"subagent {name} ({agent})"
+        text = name_event(entry)
         if not text:
             return
         text = shorten_paths(text, self._root)
-        outcome = read_outcome(entry)
         if entry.kind in ("approval", "gate_decision"):
             self.judged.append(Fact(text, (entry.seq,)))
         if fields.get("reason") == "unseen_change":
             self.left.append(Fact(text, (entry.seq,)))
-        limits = tuple(list_limits(fields))
-        chapter.put(Part("note", text, "", outcome, entry.at, None, limits, (entry.seq,), (), ()))
+        part = Part(
+            "note",
+            text,
+            outcome=read_outcome(entry),
+            at=entry.at,
+            limits=tuple(list_limits(fields)),
+            seqs=(entry.seq,),
+        )
+        chapter.put(part)
 
-    def list_open(self) -> Iterable[Fact]:
-        """Return the calls that nothing says the end of."""
-        yield from (Fact(f"{VERBS[act.deed]} {act.what}: no end is recorded", act.seqs)
-                    for act in self._open)  # fmt: skip
+    def list_open(self) -> Iterator[Fact]:
+        """Yield the calls that nothing says the end of."""
+        for act in self._open:
+            yield Fact(f"{VERBS[act.deed]} {act.what}: no end is recorded", act.seqs)
 
     def finish(self) -> tuple[Part, ...]:
         """Return the chapters; the first only where something came before the first prompt."""
@@ -290,96 +323,16 @@ class Telling:
         return tuple(part for part in parts if part.kind != "opening" or part.parts)
 
 
-VERBS = {
-    "read": "read", "search": "searched", "edit": "edited", "run": "ran", "test": "ran",
-    "ask": "asked", "plan": "planned:", "fetch": "fetched", "use": "used", "change": "changed",
-    "model": "asked the model",
-}  # fmt: skip
-_MANY = {
-    "read": ("file", "files"), "edit": ("file", "files"), "change": ("file", "files"),
-    "run": ("command", "commands"), "test": ("test run", "test runs"),
-}  # fmt: skip
-
-
-def join_acts(acts: Sequence[Act]) -> Part:
-    """Return a group of deeds of one kind, named by how many there are, or by the one there is.
-
-    The acts are of one deed, in order, at least one. It failed or was denied where any of them did.
-    """
-    deed, first, last = acts[0].deed, acts[0], acts[-1]
-    bad = [act for act in acts if act.outcome in ("failed", "denied")]
-    names = list(dict.fromkeys(act.what for act in acts))
-    verb = VERBS[deed]
-    if len(names) == 1:
-        title = f"{verb} {names[0]}" + (
-            f" ×{len(acts)}" if len(acts) > 1 and deed != "edit" else ""
-        )
-    elif deed in _MANY:
-        title = f"{verb} {count(len(names) if deed != 'run' else len(acts), *_MANY[deed])}"
-    else:
-        title = f"{verb} {len(acts)} times: {', '.join(cut(name, 30) for name in names[:3])}"
-    changes = [(act.added or 0, act.removed or 0) for act in acts if act.added is not None]
-    if changes:
-        title += f" +{sum(one for one, _ in changes)} −{sum(two for _, two in changes)}"
-    if len(acts) == 1 and first.result:
-        title += f": {first.result}"
-    elif bad and len(acts) > 1:
-        title += f", {len(bad)} failed"
-    elif bad:
-        title += f": {first.outcome}"
-    outcome = bad[0].outcome if bad else next(
-        (act.outcome for act in acts if act.outcome == "open"), "ok")  # fmt: skip
-    took = measure(first.at, last.at) if len(acts) > 1 else None
-    took = first.duration_ms if len(acts) == 1 else (took or 0) + (last.duration_ms or 0)
-    limits = tuple(dict.fromkeys(limit for act in acts for limit in act.limits))
-    seqs = tuple(seq for act in acts for seq in act.seqs)
-    return Part(deed, title, "", outcome, first.at, took, limits, seqs, tuple(acts), ())
-
-
-def _name_event(entry: Entry) -> str:
-    """Return what an event was, in words; nothing for one that tells a reader nothing."""
-    fields, about = entry.fields, " ".join(entry.about.split())
-    kind = entry.kind
-    if kind == "session_change":
-        change = say(fields.get("change"))
-        why = f" ({say(fields['reason'])})" if fields.get("reason") else ""
-        return "" if change in _QUIET else f"the session: {change.replace('_', ' ')}{why}"
-    if kind == "reconciled":
-        number = fields.get("contradicted")
-        return f"the {about}" if number else ""
-    if kind == "stage_transition":
-        stage = say(fields.get("to"))
-        return "" if "subagent:" in stage or stage == "main" else f"went on to: {stage}"
-    if kind == "capture_gap":
-        what, why = say(fields.get("what")), say(fields.get("reason")).replace("_", " ")
-        more = f": {say(fields['message'])}" if fields.get("message") else ""
-        return f"changed while no recorded tool ran: {what}" if why == "unseen change" else (
-            f"not recorded: {what} ({why}{more})")  # fmt: skip
-    if kind == "approval":
-        verb = "allowed" if fields.get("decision") == "allow" else "denied"
-        by = say(fields.get("approver") or "somebody")
-        status = (entry.status or "").partition(" ")[2]
-        return f"{verb} by {by} {status} {say(fields.get('reason') or '')}".strip()
-    if kind == "gate_decision":
-        reason = say(fields.get("reason_code")).replace("_", " ")
-        return f"the rule {entry.name} was asked: {entry.status} ({reason})"
-    if kind == "error":
-        told = [say(fields[name]) for name in ("error_code", "message") if fields.get(name)]
-        return f"an error: {': '.join(told)}"
-    words = {
-        "policy_violation": "a limit or rule was broken",
-        "artifact_link": "linked", "commit_link": "in the commit", "resumed": "went on from line",
-        "recovered": "a writer crashed here; bytes skipped:", "withheld": "withheld:",
-        "replayed": "replayed:", "retrieval_response": "looked up",
-        "step_completed": "a step ended:", "step_failed": "a step failed:",
-    }  # fmt: skip
-    if kind in ("exported", "erased"):
-        return kind
-    if kind not in words:
-        return f"{kind.replace('_', ' ')} {about}".strip()
-    name = "" if entry.name == kind or entry.name in about else f"{entry.name} "
-    ended = f" ({entry.status})" if kind.startswith("step_") and entry.status else ""
-    return f"{words[kind]} {name}{about}{ended}".strip()
+def _join_patch(call: Act, patch: Act) -> Act:
+    """Return a call and the patch it made as one deed, at the time and of the length of the
+    call."""
+    return patch._replace(
+        seqs=call.seqs + patch.seqs,
+        at=call.at,
+        duration_ms=call.duration_ms,
+        limits=tuple(dict.fromkeys(call.limits + patch.limits)),
+        outcome=call.outcome if patch.outcome == "ok" else patch.outcome,
+    )
 
 
 def tell_asked(started: Line) -> Asked:
@@ -406,9 +359,11 @@ def tell_asked(started: Line) -> Asked:
 
 
 def _tell_rules(started: Line, lines: Iterable[Line], changed: Iterable[str]) -> Told:
+    """Return which rules were put before the agent, of the first retrieval of a record; `changed`
+    are the paths of files that changed."""
     response: Line = next((line for line in lines if line.get("event") == "retrieval_response"), {})
-    hits = [hit for hit in _list(response.get("hits")) if isinstance(hit, dict)]
-    filtered = [item for item in _list(response.get("filters_applied")) if isinstance(item, dict)]
+    hits = _list_objects(response.get("hits"))
+    filtered = _list_objects(response.get("filters_applied"))
     shown = tuple(say(hit.get("uri")) for hit in hits if hit.get("shown") != "line")
     offered = tuple(say(hit.get("uri")) for hit in hits if hit.get("shown") == "line")
     back = tuple(f"{say(item.get('uri'))} ({say(item.get('rule_id'))})" for item in filtered)
@@ -417,9 +372,11 @@ def _tell_rules(started: Line, lines: Iterable[Line], changed: Iterable[str]) ->
         summary = "no rules: there was no charter, or it is not kept"
         return Told(summary, shown, offered, back, bearing)
     summary = f"{count(len(shown), 'rule')} in front of the agent"
-    summary += f", {len(offered)} on demand" if offered else ""
+    if offered:
+        summary += f", {len(offered)} on demand"
     printed = describe_printed(started.get("printed"))
-    summary = f"{summary}; {printed}" if printed else summary
+    if printed:
+        summary += f"; {printed}"
     return Told(summary, shown, offered, back, bearing)
 
 
@@ -427,18 +384,25 @@ def _list_bearing(hits: Iterable[Line], changed: Sequence[str]) -> Iterator[Bear
     """Yield the rules that a file or the kind of work brought, as far as the record says it. A file
     the request names without its folder is each changed file of that name."""
     for hit in hits:
-        because = [say(one) for one in _list(hit.get("because"))]
-        named = [one.removeprefix("file ").lower() for one in because if one.startswith("file ")]
-        kinds = any(one.startswith("kind ") for one in because)
-        files = [
-            path for path in changed if any(f"/{path.lower()}".endswith(f"/{one}") for one in named)
+        reasons = hit.get("because")
+        because = tuple(map(say, reasons if isinstance(reasons, list) else ()))
+        by_kind = any(reason.startswith("kind ") for reason in because)
+        named = [
+            f"/{reason.removeprefix('file ').lower()}"
+            for reason in because
+            if reason.startswith("file ")
         ]
-        if named or kinds:
-            yield Bearing(say(hit.get("uri")), tuple(because), tuple(files), kinds)
+        if not named and not by_kind:
+            continue
+        files = [
+            path for path in changed if any(f"/{path.lower()}".endswith(name) for name in named)
+        ]
+        yield Bearing(say(hit.get("uri")), because, tuple(files), by_kind)
 
 
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
+def _list_objects(value: object) -> list[Line]:
+    """Return the objects of a list; none where it is no list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _get_text(fields: Line, name: str) -> str | None:
@@ -446,6 +410,6 @@ def _get_text(fields: Line, name: str) -> str | None:
     return None if value is None else say(value)
 
 
-def _add(one: int | None, two: int | None, first: bool) -> int | None:
+def _add(one: int | None, two: int | None) -> int | None:
     """Return a sum of counts; not known where one of them is not."""
-    return two if first else None if one is None or two is None else one + two
+    return None if one is None or two is None else one + two

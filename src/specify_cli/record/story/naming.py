@@ -1,0 +1,199 @@
+"""What groups of deeds and single events are called.  [pure]
+
+    join_acts([act, another]).title    # "edited 2 files +3 −1"
+    name_event(entry)                  # "went on to: review"
+
+Names are those a reader knows: no name of an event type stands in them.
+"""
+
+from __future__ import annotations
+
+from doctrine.light_imports import TYPE_CHECKING
+from doctrine.text import count, say
+from specify_cli.record.reading.timeline import measure
+from specify_cli.record.story.story import Part
+from specify_cli.record.story.words import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from specify_cli.record.reading.timeline import Entry
+    from specify_cli.record.story.words import Act
+
+VERBS = {
+    "read": "read",
+    "search": "searched",
+    "edit": "edited",
+    "run": "ran",
+    "test": "ran",
+    "ask": "asked",
+    "plan": "planned:",
+    "fetch": "fetched",
+    "use": "used",
+    "change": "changed",
+    "model": "asked the model",
+}
+# What deeds are counted as; those of other kinds are listed by name.
+_COUNTED = {
+    "read": ("file", "files"),
+    "edit": ("file", "files"),
+    "change": ("file", "files"),
+    "run": ("command", "commands"),
+    "test": ("test run", "test runs"),
+}
+_MOST_NAMES, _NAME_LENGTH = 3, 30
+# What a session tells of itself, and the line of its calls tell, too.
+_QUIET = ("started", "ended", "instructions_loaded")
+
+
+def join_acts(acts: Sequence[Act]) -> Part:
+    """Return a group of deeds of one kind, named by how many there are, or by the one there is.
+
+    The acts are of one deed, in order, at least one. It failed or was denied where any of them did.
+    """
+    first, last = acts[0], acts[-1]
+    bad = [act for act in acts if act.outcome in ("failed", "denied")]
+    if bad:
+        outcome = bad[0].outcome
+    elif any(act.outcome == "open" for act in acts):
+        outcome = "open"
+    else:
+        outcome = "ok"
+    if len(acts) == 1:
+        took = first.duration_ms
+    else:
+        took = (measure(first.at, last.at) or 0) + (last.duration_ms or 0)
+    return Part(
+        kind=first.deed,
+        title=_name_group(acts) + _count_lines(acts) + _describe_end(acts, bad),
+        outcome=outcome,
+        at=first.at,
+        duration_ms=took,
+        limits=tuple(dict.fromkeys(limit for act in acts for limit in act.limits)),
+        seqs=tuple(seq for act in acts for seq in act.seqs),
+        acts=tuple(acts),
+    )
+
+
+def _name_group(acts: Sequence[Act]) -> str:
+    """Return "read 4 files", "ran pytest ×2", or the names where they are not counted."""
+    deed = acts[0].deed
+    verb = VERBS[deed]
+    names = list(dict.fromkeys(act.what for act in acts))
+    if len(names) == 1:
+        is_repeated = len(acts) > 1 and deed != "edit"
+        return f"{verb} {names[0]} ×{len(acts)}" if is_repeated else f"{verb} {names[0]}"
+    if deed in _COUNTED:
+        # The same command twice is two commands, the same file twice is one.
+        number = len(acts) if deed == "run" else len(names)
+        return f"{verb} {count(number, *_COUNTED[deed])}"
+    listed = ", ".join(cut(name, _NAME_LENGTH) for name in names[:_MOST_NAMES])
+    return f"{verb} {len(acts)} times: {listed}"
+
+
+def _count_lines(acts: Sequence[Act]) -> str:
+    """Return the lines that came and went, " +3 −1"; nothing where no act knows them."""
+    known = [act for act in acts if act.added is not None]
+    if not known:
+        return ""
+    added = sum(act.added or 0 for act in known)
+    removed = sum(act.removed or 0 for act in known)
+    return f" +{added} −{removed}"
+
+
+def _describe_end(acts: Sequence[Act], bad: Sequence[Act]) -> str:
+    """Return how one deed ended, or how many of several failed."""
+    first = acts[0]
+    if len(acts) == 1 and first.result:
+        return f": {first.result}"
+    if not bad:
+        return ""
+    return f", {len(bad)} failed" if len(acts) > 1 else f": {first.outcome}"
+
+
+def name_event(entry: Entry) -> str:
+    """Return what an event was, in words; nothing for one that tells a reader nothing."""
+    kind = entry.kind
+    name_special = _SPECIAL.get(kind)
+    if name_special is not None:
+        return name_special(entry)
+    if kind in ("exported", "erased"):
+        return kind
+    about = " ".join(entry.about.split())
+    if kind not in _WORDS:
+        return f"{kind.replace('_', ' ')} {about}".strip()
+    name = "" if entry.name == kind or entry.name in about else f"{entry.name} "
+    ended = f" ({entry.status})" if kind.startswith("step_") and entry.status else ""
+    return f"{_WORDS[kind]} {name}{about}{ended}".strip()
+
+
+def _name_session_change(entry: Entry) -> str:
+    change, reason = say(entry.fields.get("change")), entry.fields.get("reason")
+    if change in _QUIET:
+        return ""
+    why = f" ({say(reason)})" if reason else ""
+    return f"the session: {change.replace('_', ' ')}{why}"
+
+
+def _name_reconciled(entry: Entry) -> str:
+    """Return what a transcript contradicts; that it agrees tells a reader nothing."""
+    about = " ".join(entry.about.split())
+    return f"the {about}" if entry.fields.get("contradicted") else ""
+
+
+def _name_stage(entry: Entry) -> str:
+    stage = say(entry.fields.get("to"))
+    return "" if "subagent:" in stage or stage == "main" else f"went on to: {stage}"
+
+
+def _name_gap(entry: Entry) -> str:
+    fields = entry.fields
+    what = say(fields.get("what"))
+    reason = say(fields.get("reason")).replace("_", " ")
+    if reason == "unseen change":
+        return f"changed while no recorded tool ran: {what}"
+    more = f": {say(fields['message'])}" if fields.get("message") else ""
+    return f"not recorded: {what} ({reason}{more})"
+
+
+def _name_approval(entry: Entry) -> str:
+    fields = entry.fields
+    verb = "allowed" if fields.get("decision") == "allow" else "denied"
+    by = say(fields.get("approver") or "somebody")
+    # "allow signed": what the approval is worth stands behind the decision.
+    worth = (entry.status or "").partition(" ")[2]
+    return f"{verb} by {by} {worth} {say(fields.get('reason') or '')}".strip()
+
+
+def _name_gate(entry: Entry) -> str:
+    reason = say(entry.fields.get("reason_code")).replace("_", " ")
+    return f"the rule {entry.name} was asked: {entry.status} ({reason})"
+
+
+def _name_error(entry: Entry) -> str:
+    fields = entry.fields
+    words = [say(fields[name]) for name in ("error_code", "message") if fields.get(name)]
+    return f"an error: {': '.join(words)}"
+
+
+_SPECIAL: Mapping[str, Callable[[Entry], str]] = {
+    "session_change": _name_session_change,
+    "reconciled": _name_reconciled,
+    "stage_transition": _name_stage,
+    "capture_gap": _name_gap,
+    "approval": _name_approval,
+    "gate_decision": _name_gate,
+    "error": _name_error,
+}
+_WORDS = {
+    "policy_violation": "a limit or rule was broken",
+    "artifact_link": "linked",
+    "commit_link": "in the commit",
+    "resumed": "went on from line",
+    "recovered": "a writer crashed here; bytes skipped:",
+    "withheld": "withheld:",
+    "replayed": "replayed:",
+    "retrieval_response": "looked up",
+    "step_completed": "a step ended:",
+    "step_failed": "a step failed:",
+}
