@@ -38,6 +38,10 @@ _LABEL = re.compile(
 )
 
 
+# With these begins no title behind the name of a part.
+_GRAMMAR = ("stop_words", "determiners", "boundaries", "leadins", "wh", "aux", "negations")
+
+
 class Read(NamedTuple):
     """What a request says: its readings (more than one action: ambiguous), and what it forbids.
 
@@ -75,8 +79,7 @@ def read_request(request: str, table: RouterTable) -> Read:
         text = " " * tag.end() + text[tag.end() :]
     # 2
     tokens = _scan_unquoted(text, table)
-    content = [t for t in tokens if t.kind in "on" or (t.kind == "w" and t.word[0].isalpha())]
-    if all(t.kind == "w" and t.word in table.words("stop_words") for t in content):
+    if _is_empty(tokens, table):
         return Read(empty=True)
     # 3
     command = _read_command(text, table)
@@ -91,18 +94,30 @@ def read_request(request: str, table: RouterTable) -> Read:
     if tag and tagged:
         label = Reading(tagged, tag[1], "label", tag.start(1), fold(tag[1]), "alias")
     # 6 to 8
-    sentences = [s for s in _split(tokens, ".") if tokens[s[1] - 1].at >= skip]
+    sentences = [pair for pair in _split(tokens, ".") if tokens[pair[1] - 1].at >= skip]
     readings = (
         ((label,) if label else _read_sentences(parsed, sentences, skip))
         or read_statements(parsed, sentences, forbidden)
         or read_statements(parsed, _skip_label(text, tokens, sentences), forbidden)
         or _read_tag(tag, forbidden, table)
     )
+    # 9
     programs = table.words("program_verbs")
     if all(reading.action == "none" or reading.lemma in programs for reading in readings):
         readings = _read_scope(text, parsed) or readings
-    words = (t.word for i, t in enumerate(tokens) if i not in parsed.negated)
+    words = (token.word for i, token in enumerate(tokens) if i not in parsed.negated)
     return Read(readings, forbidden, tuple(word for word in words if word.isalnum()))
+
+
+def _is_empty(tokens: list[Token], table: RouterTable) -> bool:
+    """Return whether a text says nothing: no word, name or number but stop words."""
+    content = [
+        token
+        for token in tokens
+        if token.kind in "on" or (token.kind == "w" and token.word[0].isalpha())
+    ]
+    stop_words = table.words("stop_words")
+    return all(token.kind == "w" and token.word in stop_words for token in content)
 
 
 def _make_plain(request: str) -> str:
@@ -117,8 +132,10 @@ def _make_plain(request: str) -> str:
 def _scan_unquoted(text: str, table: RouterTable) -> list[Token]:
     """Return the tokens of a text; where all of it stands in quotes, those between them."""
     tokens = scan_tokens(text, table)
-    quoted = len(tokens) == 1 and tokens[0].kind == "o" and text[0] in "\"'`“«"
-    return scan_tokens(text[1:-1], table) if quoted and len(text) > 2 else tokens
+    is_opaque = len(tokens) == 1 and tokens[0].kind == "o"
+    if is_opaque and len(text) > 2 and text[0] in "\"'`“«":
+        return scan_tokens(text[1:-1], table)
+    return tokens
 
 
 def _find_forbidden(parsed: Clauses) -> frozenset[str]:
@@ -132,9 +149,11 @@ def _read_tag(
     tag: re.Match[str] | None, forbidden: frozenset[str], table: RouterTable
 ) -> tuple[Reading, ...]:
     """Return the reading of a tag such as "[BUG]" before a title that says nothing else."""
-    name = fold(tag[1]) if tag else ""
+    if tag is None:
+        return ()
+    name = fold(tag[1])
     action = table.actions("prefixes").get(name, "")
-    if not tag or not action or action in forbidden or name in table.words("neutral_labels"):
+    if not action or action in forbidden or name in table.words("neutral_labels"):
         return ()
     return (Reading(action, tag[1], "label", tag.start(1), name, "signal"),)
 
@@ -142,11 +161,13 @@ def _read_tag(
 def _split(
     tokens: list[Token], kinds: str, start: int = 0, end: int | None = None
 ) -> list[tuple[int, int]]:
-    """Return where each sentence (kinds ".") or clause (kinds ",") begins and ends."""
+    """Return where each sentence (kinds ".") or clause (kinds ",") begins and ends, as (first,
+    behind the last) positions."""
     end = len(tokens) if end is None else end
     cuts = [i for i in range(start, end) if tokens[i].kind in kinds]
-    pairs = zip([start, *(cut + 1 for cut in cuts)], [*cuts, end], strict=True)
-    return [(first, last) for first, last in pairs if last > first]
+    begins = [start, *(cut + 1 for cut in cuts)]
+    ends = [*cuts, end]
+    return [(first, last) for first, last in zip(begins, ends, strict=True) if last > first]
 
 
 def _read_command(text: str, table: RouterTable) -> Reading | None:
@@ -155,36 +176,46 @@ def _read_command(text: str, table: RouterTable) -> Reading | None:
     if not command:
         return None
     name = fold(command[1])
+    known = table.actions("commands")
+    # "/kitty-review": the last part of a name of several counts.
+    action = known.get(name) or known.get(name.split("-")[-1]) or _find_alias(name, table)
+    if not action:
+        return None
+    return Reading(action, command[0].strip(), "slash command", 0, name, "alias")
+
+
+def _find_alias(name: str, table: RouterTable) -> str:
+    """Return the action whose alias a verb is; the empty text for any other word."""
     verb = table.verbs.get(name)
-    alias = verb.action if verb and verb.weight == "alias" else ""
-    action = (
-        table.actions("commands").get(name)
-        or table.actions("commands").get(name.split("-")[-1])
-        or alias
-    )
-    return (
-        Reading(action, command[0].strip(), "slash command", 0, name, "alias") if action else None
-    )
+    return verb.action if verb and verb.weight == "alias" else ""
 
 
 def _read_label(text: str, parsed: Clauses) -> tuple[Reading | None, int]:
     """Return the reading of a label before a colon, and where the text begins after a label that
-    says nothing."""
+    says nothing.
+
+    "fix: …" has the type of a conventional commit, "KeyError: …" is an error somebody saw, and
+    "Review: …" a verb or noun of the table. "Note: …" says nothing.
+    """
     label, table = _LABEL.match(text), parsed.table
     if not label:
         return None, 0
-    name, rule = fold(label[1]), "conventional-commit type"
-    if name in table.words("neutral_labels") and name not in table.actions("prefixes"):
+    name = fold(label[1])
+    prefixes = table.actions("prefixes")
+    if name in table.words("neutral_labels") and name not in prefixes:
         return None, label.end()
-    action = table.actions("prefixes").get(name, "")
+    rule = "label"
     if label[1].endswith(("Error", "Exception")) and label[1][0].isupper():
-        action, rule = "implement", "label"
+        action = "implement"
+    elif name in prefixes:
+        action, rule = prefixes[name], "conventional-commit type"
+    elif name in table.verbs and table.verbs[name].weight == "alias":
+        action = table.verbs[name].action
+    else:
+        action = table.actions("nouns").get(name, "")
     if not action:
-        verb, rule = table.verbs.get(name), "label"
-        action = (
-            verb.action if verb and verb.weight == "alias" else table.actions("nouns").get(name, "")
-        )
-    return (Reading(action, label[1], rule, label.start(1), name, "alias") if action else None), 0
+        return None, 0
+    return Reading(action, label[1], rule, label.start(1), name, "alias"), 0
 
 
 def _skip_label(
@@ -194,8 +225,10 @@ def _skip_label(
     label = _LABEL.match(text)
     if not label or not sentences:
         return []
-    behind = [i for i in range(*sentences[0]) if tokens[i].at >= label.end()]
-    return [(behind[0], sentences[0][1])] if behind else []
+    start, end = sentences[0]
+    while start < end and tokens[start].at < label.end():
+        start += 1
+    return [(start, end)] if start < end else []
 
 
 def _read_scope(text: str, parsed: Clauses) -> tuple[Reading, ...]:
@@ -205,24 +238,31 @@ def _read_scope(text: str, parsed: Clauses) -> tuple[Reading, ...]:
     greeting or a word of the table is none, and what follows begins with neither a word of grammar
     nor a negation, and is no question.
     """
-    label, tokens, table = _LABEL.match(text), parsed.tokens, parsed.table
+    label = _LABEL.match(text)
     if not label or label[1] == label[1].capitalize() or text.rstrip().endswith("?"):
         return ()
     name = fold(label[1])
-    known = name in table.verbs or name in table.foreign or table.actions("nouns").get(name)
-    behind = [i for i, token in enumerate(tokens) if token.at >= label.end()]
-    while behind and parsed.is_adverb(behind[0]):
-        behind.pop(0)
-    first = behind[0] if len(behind) > 1 else -1
-    grammar = ("stop_words", "determiners", "boundaries", "leadins", "wh", "aux", "negations")
-    if known or first < 0 or parsed.is_in(first, *grammar) or first in parsed.negated:
+    if _is_word_of(parsed.table, name):
         return ()
-    if name in table.words("neutral_labels") or parsed.word(first) in SUBJECTS:
+    count = len(parsed.tokens)
+    [(first, end)] = _skip_label(text, parsed.tokens, [(0, count)]) or [(count, count)]
+    while first < end and parsed.is_adverb(first):
+        first += 1
+    if end - first < 2 or first in parsed.negated:
+        return ()
+    if parsed.is_in(first, *_GRAMMAR) or parsed.word(first) in SUBJECTS:
         return ()
     verb = parsed.find_verb(first)
     if verb and verb.action == "none" and parsed.is_in(first + 1, "determiners"):
         return ()  # "git: push the branch": a title has no article
     return (Reading("implement", label[1], "name of a part", label.start(1), name, "signal"),)
+
+
+def _is_word_of(table: RouterTable, name: str) -> bool:
+    """Return whether the table knows a word, so that it is hardly the name of a part."""
+    if name in table.verbs or name in table.foreign:
+        return True
+    return name in table.actions("nouns") or name in table.words("neutral_labels")
 
 
 def _read_sentences(
@@ -231,7 +271,8 @@ def _read_sentences(
     """Return the readings of the first sentence that leads with something; a question waits for a
     later order.
 
-    Introductory clauses ("when I log in, …") are passed over: what follows them is what is asked.
+    `skip` is where the text begins behind a label that says nothing, in characters. Introductory
+    clauses ("when I log in, …") are passed over: what follows them is what is asked.
     """
     tokens = parsed.tokens
     asked: Reading | None = None
@@ -244,11 +285,9 @@ def _read_sentences(
         for first, last in _split(tokens, ",", start, end):
             if _goes_on(parsed, start, first, end):
                 continue
-            if (
-                parsed.is_in(first, "subordinators")
-                and last < end
-                and not (question and parsed.is_in(first, "wh_aux"))
-            ):
+            # "When I log in, …" introduces; "when is it due, …?" asks.
+            introduces = parsed.is_in(first, "subordinators") and last < end
+            if introduces and not (question and parsed.is_in(first, "wh_aux")):
                 continue
             lead = parsed.read_clause(first, last, question)
             if lead and lead[0].rule.startswith("question") and lead[0].action != "review":
