@@ -1,5 +1,8 @@
 """Charter and policy files to values.  [pure]
 
+    parse_charter_markdown("# Shop\n\n## Testing\n\nRun pytest.").sections[0].title   # "Testing"
+    parse_policy({"rules": [{"id": "r1", "match": {"tag": "draft"}, "action": "deny"}]})
+
 Two charter forms are read. `charter.md` is prose: each `##` section is one artifact, what stands
 before the first is the preamble. `charter.yaml` (schema_version 2.0.0) lists directives and the
 doctrine selected or activated. Neither is ever rewritten here.
@@ -41,34 +44,47 @@ _NOT_PROSE = (
 
 
 def parse_charter_markdown(text: str) -> Charter:
-    """Return the sections of a charter written as prose."""
+    """Return the sections of a charter written as prose.
+
+    What stands before the first section is the section `preamble`, with the charter's own heading
+    as its title. A heading without text below it makes no section.
+    """
     lines = text.replace("\r\n", "\n").split("\n")
     headings = headings_of(lines)
     # A charter that uses only top-level headings means them as its sections.
-    level = 2 if any(depth == 2 for _, depth, _ in headings) else 1 if len(headings) > 1 else 2
+    has_second = any(depth == 2 for _, depth, _ in headings)
+    level = 1 if len(headings) > 1 and not has_second else 2
     starts = [(line, title) for line, depth, title in headings if depth == level]
     names = _Slugs()
     sections: list[Artifact] = []
     first = starts[0][0] if starts else len(lines)
-    title, preamble = PREAMBLE.capitalize(), lines[:first]
-    for line, depth, heading in headings:
-        if depth == 1 and line < first and not "".join(preamble[:line]).strip():
-            title, preamble = heading or title, preamble[line + 1 :]
-            break
+    title, preamble = _split_title(lines[:first], headings)
     if "".join(preamble).strip():
         sections.append(_make_section(names.take(PREAMBLE), title, "\n".join(preamble)))
-    for position, (line, heading) in enumerate(starts):
-        end = starts[position + 1][0] if position + 1 < len(starts) else len(lines)
+    ends = [*(line for line, _ in starts[1:]), len(lines)]
+    for (line, heading), end in zip(starts, ends, strict=False):
         body = "\n".join(lines[line + 1 : end])
         if body.strip():
             sections.append(_make_section(names.take(heading), heading or "Untitled", body))
     return Charter(tuple(sections))
 
 
+def _split_title(
+    preamble: list[str], headings: list[tuple[int, int, str]]
+) -> tuple[str, list[str]]:
+    """Return the charter's own heading, where nothing but blank lines stands before it, and the
+    lines behind it; else a title of ours and all lines."""
+    for line, depth, heading in headings:
+        if depth == 1 and line < len(preamble) and not "".join(preamble[:line]).strip():
+            return heading or PREAMBLE.capitalize(), preamble[line + 1 :]
+    return PREAMBLE.capitalize(), preamble
+
+
 def parse_charter_document(document: object) -> Charter:
     """Return the same model from a parsed charter.yaml.
 
-    Raises CharterError.
+    Texts and directives are sections; lists of doctrine say what is in force. Raises CharterError
+    with the path of keys to what cannot be understood.
     """
     if not isinstance(document, dict):
         raise CharterError((), "expected a mapping", "start the file with `schema_version: 2.0.0`")
@@ -77,33 +93,10 @@ def parse_charter_document(document: object) -> Charter:
         reason = f"schema_version {version!r} is not known here"
         raise CharterError(("schema_version",), reason, "write it as schema_version: 2.0.0")
     names = _Slugs()
-    sections: list[Artifact] = []
-    for key, value in document.items():
-        if (
-            isinstance(value, str)
-            and key not in _NOT_PROSE
-            and not key.startswith(_LISTS)
-            and value.strip()
-        ):
-            title = key.replace("_", " ").replace("-", " ").capitalize()
-            sections.append(_make_section(names.take(title), title, value))
     remarks: list[Remark] = []
-    sections += _read_directives(document, names, remarks)
-    activated: dict[str, tuple[str, ...]] = {}
-    selected: dict[str, tuple[str, ...]] = {}
-    for path, block in _split_blocks(document):
-        for key, value in block.items():
-            for prefix, kinds in (("activated_", activated), ("selected_", selected)):
-                # An absent list (or a null one) restricts nothing; an empty one leaves nothing in
-                # force.
-                if key.startswith(prefix) and value is not None:
-                    kind = _make_singular(key.removeprefix(prefix))
-                    if kind in kinds:
-                        what = f"{key} stands in more than one place; the ids of all of them count"
-                        remarks.append(Remark((*path, key), what, "keep one list"))
-                    kinds[kind] = tuple(
-                        dict.fromkeys((*kinds.get(kind, ()), *_read_ids(value, (*path, key))))
-                    )
+    sections = [*_read_texts(document, names), *_read_directives(document, names, remarks)]
+    activated = _read_lists(document, "activated_", remarks)
+    selected = _read_lists(document, "selected_", remarks)
     if selected:
         lines = [f"- {kind}: {', '.join(ids) or 'none'}" for kind, ids in sorted(selected.items())]
         body = "The charter draws on this doctrine:\n" + "\n".join(lines)
@@ -111,19 +104,54 @@ def parse_charter_document(document: object) -> Charter:
     return Charter(tuple(sections), activated, selected, tuple(remarks))
 
 
+def _read_texts(document: Mapping[str, object], names: _Slugs) -> Iterable[Artifact]:
+    """Yield a section for each key that holds prose."""
+    for key, value in document.items():
+        if not isinstance(value, str) or not value.strip():
+            continue
+        if key not in _NOT_PROSE and not key.startswith(_LISTS):
+            title = key.replace("_", " ").replace("-", " ").capitalize()
+            yield _make_section(names.take(title), title, value)
+
+
+def _read_lists(
+    document: Mapping[str, object], prefix: str, remarks: list[Remark]
+) -> dict[str, tuple[str, ...]]:
+    """Return the ids of each list whose key begins so, by the kind of doctrine it lists.
+
+    An absent list (or a null one) restricts nothing; an empty one leaves nothing in force. A list
+    that stands in several places is joined, and remarked on.
+    """
+    kinds: dict[str, tuple[str, ...]] = {}
+    for path, block in _split_blocks(document):
+        for key, value in block.items():
+            if not key.startswith(prefix) or value is None:
+                continue
+            kind = _make_singular(key.removeprefix(prefix))
+            if kind in kinds:
+                what = f"{key} stands in more than one place; the ids of all of them count"
+                remarks.append(Remark((*path, key), what, "keep one list"))
+            ids = (*kinds.get(kind, ()), *_read_ids(value, (*path, key)))
+            kinds[kind] = tuple(dict.fromkeys(ids))
+    return kinds
+
+
 def join_charters(first: Charter, second: Charter) -> Charter:
-    """Return both forms of one project as one charter; section names stay unique."""
+    """Return both forms of one project as one charter; section names stay unique.
+
+    Where both list doctrine of one kind, the list of `second` counts.
+    """
     names = _Slugs()
-    sections = tuple(
-        section._replace(uri=_make_uri(slug), id=slug)
-        for section in (*first.sections, *second.sections)
-        for slug in (names.take(section.id),)
+    sections: list[Artifact] = []
+    for section in (*first.sections, *second.sections):
+        slug = names.take(section.id)
+        sections.append(section._replace(uri=_make_uri(slug), id=slug))
+    return Charter(
+        tuple(sections),
+        activated={**first.activated, **second.activated},
+        selected={**first.selected, **second.selected},
+        remarks=(*first.remarks, *second.remarks),
     )
-    activated, selected = (
-        {**first.activated, **second.activated},
-        {**first.selected, **second.selected},
-    )
-    return Charter(sections, activated, selected, (*first.remarks, *second.remarks))
 
 
 def parse_policy(document: object) -> Policy:
@@ -169,6 +197,7 @@ class _Slugs:
         self.taken: set[str] = set()
 
     def take(self, title: str) -> str:
+        """Return a name for a title, with a number where others have it already."""
         folded = unicodedata.normalize("NFKC", title).casefold()
         slug = base = _GAP.sub("-", folded).strip("-")[:64].strip("-") or "section"
         number = 1
@@ -180,14 +209,15 @@ class _Slugs:
 
 
 def headings_of(lines: list[str]) -> list[tuple[int, int, str]]:
-    """(line index, level, text) of every heading of one or two `#`, fenced code passed over."""
+    """Return (line index, level, text) of every heading of one or two `#`; fenced code has none."""
     headings: list[tuple[int, int, str]] = []
     fence = ""
     for number, line in enumerate(lines):
         opened = _FENCE.match(line)
         if fence:
             # A fence closes with at least as many of the same characters and nothing after them.
-            if opened and opened.group(1).startswith(fence) and not line.strip().strip(fence[0]):
+            is_bare = not line.strip().strip(fence[0])
+            if opened and is_bare and opened.group(1).startswith(fence):
                 fence = ""
         elif opened:
             fence = opened.group(1)
@@ -238,7 +268,7 @@ def _make_singular(word: str) -> str:
 def _split_blocks(
     document: Mapping[str, object],
 ) -> Iterable[tuple[tuple[str, ...], Mapping[str, object]]]:
-    """Return the places where lists of doctrine may stand."""
+    """Yield the places where lists of doctrine may stand, each with the keys that lead there."""
     yield (), document
     governance = document.get("governance")
     if governance is None:
@@ -258,12 +288,13 @@ def _split_blocks(
 
 
 def _read_ids(value: object, path: tuple[str | int, ...]) -> tuple[str, ...]:
+    """Return the ids of a list, whose items are ids or mappings with one, each once."""
     if not isinstance(value, list):
         raise CharterError(path, f"`{path[-1]}` is not a list", "write it as a list; [] means none")
     ids: list[str] = []
     for position, item in enumerate(value):
         named = (item.get("id") or item.get("name")) if isinstance(item, dict) else item
-        if not isinstance(named, (str, int)) or isinstance(named, bool):
+        if not _is_name(named):
             raise CharterError((*path, position), "not an id", "write the id of the artifact")
         ids.append(str(named))
     return tuple(dict.fromkeys(ids))
@@ -272,6 +303,11 @@ def _read_ids(value: object, path: tuple[str | int, ...]) -> tuple[str, ...]:
 def _read_directives(
     document: Mapping[str, object], names: _Slugs, remarks: list[Remark]
 ) -> list[Artifact]:
+    """Return the directives that the charter states itself, each as a section.
+
+    They stand in a list, or in a list within a mapping. Two of one id are both shown, and remarked
+    on.
+    """
     block = document.get("directives")
     path: tuple[str | int, ...] = ("directives",)
     if isinstance(block, dict):
@@ -292,22 +328,28 @@ def _read_directives(
             for key, value in entry.items()
             if isinstance(value, (str, int))
         }
-        if texts["id"] in seen:
-            what = f"a directive {texts['id']!r} stands above already; both are shown"
+        identifier = texts["id"]
+        if identifier in seen:
+            what = f"a directive {identifier!r} stands above already; both are shown"
             remarks.append(Remark((*path, position), what, "join the two, or give one another id"))
-        seen.add(texts["id"])
-        title = texts.get("title") or texts["id"]
-        lines = [texts.get("description", title)]
+        seen.add(identifier)
+        title = texts.get("title") or identifier
+        body = texts.get("description", title)
         if texts.get("severity"):
-            lines.append(f"Severity: {texts['severity']}.")
-        name = names.take(f"directive {texts['id']}")
-        sections.append(
-            _make_section(name, f"{texts['id']}: {title}", "\n".join(lines), ("directive",))
-        )
+            body += f"\nSeverity: {texts['severity']}."
+        name = names.take(f"directive {identifier}")
+        sections.append(_make_section(name, f"{identifier}: {title}", body, ("directive",)))
     return sections
 
 
+def _is_name(value: object) -> bool:
+    """Return whether a value of YAML can be an id: a text or a number."""
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
+
+
 def _read_rule(entry: object, path: tuple[str | int, ...]) -> PolicyRule:
+    """Return one rule of a policy. Raises CharterError for a key, value or pattern that is not
+    understood."""
     example = "write it as {id, match: {uri|kind|tag}, action: allow|deny|redact, reason}"
     if not isinstance(entry, dict):
         raise CharterError(path, "a rule that is not a mapping", example)
@@ -315,25 +357,13 @@ def _read_rule(entry: object, path: tuple[str | int, ...]) -> PolicyRule:
         if key not in _RULE_KEYS:
             raise CharterError((*path, key), f"{key!r} is not part of a rule", example)
     identifier = entry.get("id")
-    if (
-        not isinstance(identifier, (str, int))
-        or isinstance(identifier, bool)
-        or not str(identifier).strip()
-    ):
+    if not _is_name(identifier) or not str(identifier).strip():
         raise CharterError(path, "a rule without an id", "add `id:` to it")
     action = _ACTIONS.get(str(entry.get("action")))
     if action is None:
         reason = f"the action {entry.get('action')!r} of rule {identifier} is not known"
         raise CharterError((*path, "action"), reason, "use allow, deny or redact")
-    match = entry.get("match")
-    if not isinstance(match, dict) or not match:
-        raise CharterError(
-            (*path, "match"), f"rule {identifier} matches nothing", "name a uri, kind or tag"
-        )
-    for key in match:
-        if key not in _MATCH_KEYS:
-            reason = f"rule {identifier} matches by {key!r}"
-            raise CharterError((*path, "match", key), reason, "match by uri, kind or tag")
+    match = _read_match(entry.get("match"), identifier, path)
     text = entry.get("reason")
     if text is not None and not isinstance(text, (str, int)):
         raise CharterError(
@@ -349,9 +379,25 @@ def _read_rule(entry: object, path: tuple[str | int, ...]) -> PolicyRule:
     )
 
 
+def _read_match(
+    match: object, identifier: object, path: tuple[str | int, ...]
+) -> Mapping[str, object]:
+    """Return what a rule matches by: at least one of uri, kind and tag, and nothing else."""
+    if not isinstance(match, dict) or not match:
+        raise CharterError(
+            (*path, "match"), f"rule {identifier} matches nothing", "name a uri, kind or tag"
+        )
+    for key in match:
+        if key not in _MATCH_KEYS:
+            reason = f"rule {identifier} matches by {key!r}"
+            raise CharterError((*path, "match", key), reason, "match by uri, kind or tag")
+    return match
+
+
 def _read_patterns(
     match: Mapping[str, object], key: str, path: tuple[str | int, ...]
 ) -> tuple[str, ...]:
+    """Return the patterns of one key, given as one or as a list; none where it is not there."""
     if key not in match:
         return ()
     value = match[key]
