@@ -476,3 +476,25 @@ def test_an_index_of_each_form_names_its_files(tmp_path: Path, form: str) -> Non
 
     assert (index.total, index.paths) == (4, [b"a.py", b"new.py", b"sub/b.py", b"sub/deep/c.py"])
     assert (below.total, below.paths) == (4, [b"b.py", b"deep/c.py"])
+
+
+@pytest.mark.parametrize("other", [False, True], ids=["at once", "after another call"])
+def test_what_a_session_changes_behind_a_closed_inner_record_is_of_the_outer_one(
+    agent: Agent, cli: Cli, other: bool
+) -> None:
+    begun = agent.begin("Bash", {"command": 'spec-kitty do "review WP03" --json'})
+    answer = cli("do", "review WP03", "--json", env=agent.env).out
+    agent.end(begun, {"stdout": answer})
+    agent.shell("echo x > inner.py")
+    closing = agent.begin("Bash", {"command": "spec-kitty profile-invocation complete; echo x > closing.py"})
+    cli("profile-invocation", "complete", json.loads(answer)["invocation_id"], env=agent.env)
+    (agent.root / "closing.py").write_text("x\n")
+    agent.end(closing)
+    if other:
+        agent.shell("true")
+    agent.shell("echo x > after.py")
+    agent.shell("echo x > later.py")
+    agent.stop()
+
+    assert agent.seen() == [("create", "after.py"), ("create", "later.py")]
+    assert agent.unseen() == []

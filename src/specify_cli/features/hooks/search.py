@@ -123,7 +123,7 @@ def find_recorder(at: Site, call: HookInput) -> Recorder:
     began = call.started_invocation
     place = None if began is None else open_place(began)
     if place is not None:
-        above = _find_above(root, harness, session, subagent, place)
+        above = find_above(root, harness, session, subagent, place)
         _take_over(root, harness, session, subagent, place)
         if above is not None:
             _finish(at, open_recorder(above), call)
@@ -255,10 +255,11 @@ def _find_by_record(root: str, harness: str, session: str, agent: str | None) ->
     return [Binding(ids[0], "only-open")] if len(ids) == 1 else []
 
 
-def _find_above(
+def find_above(
     root: str, harness: str, session: str, subagent: str | None, new: Place
 ) -> Place | None:
-    """Return the open record that holds the begin of the `do` that began another."""
+    """Return the open record a session worked on before another, which holds the begin of its
+    `do`."""
     own = binding_of(root, harness, session, subagent)
     for binding in filter(None, (own, *list_bindings(root, harness, session, None))):
         if binding.invocation_id != new.invocation_id and is_record_open(root, binding):

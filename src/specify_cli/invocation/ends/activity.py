@@ -150,7 +150,13 @@ def read_others(root: str, invocation_id: str, since: int, now: int) -> Iterator
         except (OSError, InvocationError):
             continue
         if record is not None:
-            yield read_activity(fields_of(record), now)
+            lines = [*fields_of(record)]
+            if record.completed is not None:
+                from specify_cli.storage.queries import annex_events  # loads what verifies
+
+                # the call that closed it ended behind its last line
+                lines += annex_events(root, place.invocation_id)
+            yield read_activity(lines, now)
 
 
 def read_moment(value: object) -> int | None:

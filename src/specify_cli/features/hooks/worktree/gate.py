@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.site import Site
     from specify_cli.features.hooks.payload.values import HookInput
     from specify_cli.invocation.recorder import Recorder
+    from specify_cli.storage.store import Place
 
 _AT_WORK_SECONDS = 15 * 60
 
@@ -34,9 +35,7 @@ def look_beside(at: Site, call: HookInput) -> None:
         return
     if event.event != "tool_call":
         if kind != TELLS:
-            from specify_cli.features.hooks.worktree.look import look  # as below
-
-            look(at, place, call.session_id, is_behind=not _has_others(at.root))
+            _look(at, place, call, is_behind=not _has_others(at.root))
         return
     path = find_path(event.payload.get("args")) if kind == TELLS else None
     if path is not None:
@@ -53,11 +52,32 @@ def look_beside(at: Site, call: HookInput) -> None:
         except OSError:
             return
         path = None if moved else path[len(at.root) + 1 :]
-    # most calls that edit a file end above
+    begun = str(event.payload.get("call_id")), kind
+    _look(at, place, call, begun=begun, only=path)
+
+
+def _look(
+    at: Site,
+    place: Place,
+    call: HookInput,
+    *,
+    begun: tuple[str, str] | None = None,
+    only: str | None = None,
+    is_behind: bool = False,
+) -> None:
+    """Look for the record a call is bound to; for the one it was bound to before, where that is
+    closed."""
+    # most calls that edit a file need none of this
     from specify_cli.features.hooks.worktree.look import look
 
-    begun = str(event.payload.get("call_id")), kind
-    look(at, place, call.session_id, call=begun, only=path)
+    session = str(call.session_id)
+    if look(at, place, session, call=begun, only=only, is_behind=is_behind):
+        return
+    from specify_cli.features.hooks.search import find_above  # once behind each record
+
+    above = find_above(at.root, at.harness, session, call.subagent, place)
+    if above is not None:
+        look(at, above, session, call=begun, is_behind=is_behind)
 
 
 def _has_others(root: str) -> bool:

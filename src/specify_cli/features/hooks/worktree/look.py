@@ -41,24 +41,27 @@ def look(
     only: str | None = None,
     is_behind: bool = False,
     recorder: Recorder | None = None,
-) -> None:
-    """Look at a work tree, and record on a record what its calls changed and what nobody tells.
+) -> bool:
+    """Look at a work tree, and record on a record what its calls changed and what nobody tells;
+    False where that record is closed.
 
     `call` is the one that begins, with its kind (`judge_call`). With `only`, one file is looked
     at; with `is_behind`, a tree of many files is not. Raises what a write raises.
     """
     now = time.time_ns()
     top, key = find_worktree(at.root), digest_key(at.git_dir)
-    if top is None or key is None or not _is_open(at.root, place):
-        return
+    if not _is_open(at.root, place):
+        return False
+    if top is None or key is None:
+        return True
     try:
         locked = durable.folder(at.root, layout.TREE, create=True, wait=_WAIT_SECONDS)
     except InvocationError:
-        return  # another hook looks: this call is not seen to begin, and claims nothing
+        return True  # another hook looks: this call is not seen to begin, and claims nothing
     with locked as fd:
         index = read_index(at.root, top)
         if is_behind and index.total > MAX_BEHIND:
-            return
+            return True
         is_small = index.total <= MAX_FILES
         known = read_known(fd, place.invocation_id, key.secret)
         moved = None
@@ -89,6 +92,7 @@ def look(
         if call is not None:
             known.calls[call[0]] = call[1]
         write_known(fd, place.invocation_id, key.secret, known)
+    return True
 
 
 def _is_open(root: str, place: Place) -> bool:
