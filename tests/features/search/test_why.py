@@ -11,8 +11,9 @@ import pytest
 from line_histories import History
 from specify_cli.features.programs.run import open_invocation
 from specify_cli.features.search.database import SearchIndex
-from specify_cli.features.search.why import explain_file
+from specify_cli.features.search.why import explain_file, find_checks
 from specify_cli.project.config import load_project
+from specify_cli.record.reading.timeline import make_timeline
 from support import FULL, Cli, valid
 
 # `make stress` plays 1,000.
@@ -201,3 +202,14 @@ def test_a_file_whose_name_is_not_utf8_is_explained(project: Path, cli: Cli) -> 
     explained = cli("why", name, "--json")
 
     assert explained.code == 0 and explained.json()["unknown"] == 1
+
+
+def test_a_test_run_in_the_command_that_changed_a_line_came_after_it() -> None:
+    call = {"event": "tool_call", "call_id": "c", "tool": "Bash", "seq": 1}
+    call["args"] = {"head": '{"command":"sed -i s/a/b/ a.py && pytest -q"}'}
+    patch = {"event": "patch_apply", "path": "a.py", "kind": "modify", "witness": "tree", "call_id": "c", "seq": 2}
+    result = {"event": "tool_result", "call_id": "c", "status": "ok", "seq": 3}
+
+    (check,) = find_checks(make_timeline([call, patch, result]), 2, ())
+
+    assert (check.seq, check.shows, check.changed_since) == (1, "passed", False)

@@ -19,7 +19,7 @@ from specify_cli.errors import CallerError
 from specify_cli.features.search.blame import Edit, attribute
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import Project
-from specify_cli.record.reading.checks import judge_check, name_change, read_commands
+from specify_cli.record.reading.checks import Runs, name_change, read_commands
 from specify_cli.record.reading.patch_lines import digest_line, read_lines_member
 from specify_cli.record.reading.printed import describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline
@@ -205,10 +205,16 @@ def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
 
 def find_checks(entries: Sequence[Entry], seq: int, commands: Sequence[str]) -> Iterator[Check]:
     """Yield the test runs after a line of the record; `commands` are the charter's."""
-    later = [entry for entry in entries if entry.seq > seq]
-    last_change = max((entry.seq for entry in later if _is_change(entry, commands)), default=-1)
-    for entry in later:
-        if (shows := judge_check(entry, commands)) is not None:
+    runs, made, last_change = Runs(commands), seq, -1
+    judged: list[tuple[Entry, str]] = []
+    for entry in entries:
+        if (shows := runs.judge(entry)) is not None:
+            judged.append((entry, shows))
+        made = runs.place(entry) if entry.seq == seq else made
+        if _is_change(entry, commands):
+            last_change = max(last_change, runs.place(entry))
+    for entry, shows in judged:
+        if entry.seq > made:
             yield Check(
                 entry.seq, entry.about or entry.name, entry.status, shows, entry.seq <= last_change
             )

@@ -224,15 +224,45 @@ def judge_command(
 
 
 def name_change(command: str, commands: Sequence[str] = ()) -> str:
-    """Return the part of a command line that changes files after its last test run; "" where none
-    does.
+    """Return what changes files in a command line after its last test run: the file it redirects
+    into, or the command; "" where none does.
 
     A redirection into a file counts, and so do programs known to write, unless all they name lies
     in a temporary folder. `commands` are the charter's test commands.
     """
     parts = _split(command)
     tested = max((at for at in range(len(parts)) if _is_test(parts[at], commands)), default=-1)
-    return next((part.text for part in reversed(parts[tested + 1 :]) if _changes_files(part)), "")
+    changing = (part for part in reversed(parts[tested + 1 :]) if _changes_files(part))
+    return next((part.redirected_to or part.text for part in changing), "")
+
+
+class Runs:
+    """The test runs of a record, to tell a change that came before one from a later change."""
+
+    def __init__(self, commands: Sequence[str]) -> None:
+        self._commands = commands
+        self._begun: dict[str, int] = {}
+
+    def judge(self, entry: Entry) -> str | None:
+        """Return what an entry shows of the tests, as `judge_check`, and keep it where nothing
+        behind its test run writes files."""
+        shows = judge_check(entry, self._commands)
+        if shows is not None:
+            parts = _split(entry.about or entry.name)
+            place = _find_test(parts, self._commands) or 0
+            if all(
+                _READERS.fullmatch(part.first) and not _changes_files(part)
+                for part in parts[place + 1 :]
+            ):
+                self._begun[str(entry.fields.get("call_id"))] = entry.seq
+        return shows
+
+    def place(self, entry: Entry) -> int:
+        """Return the line behind which a change stands: before the test run of its own command,
+        where only the work tree shows it in that."""
+        own = self._begun.get(str(entry.fields.get("call_id")))
+        is_own = own is not None and entry.fields.get("witness") == "tree"
+        return own - 1 if own is not None and is_own else entry.seq
 
 
 def _cut_word(match: re.Match[str]) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
-from specify_cli.record.reading.checks import FAILED, NOT_KNOWN, PASSED, judge_check, name_change
+from specify_cli.record.reading.checks import FAILED, NOT_KNOWN, PASSED, Runs, name_change
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.record import is_stand_in
 
@@ -79,17 +79,17 @@ def judge_tests(lines: Sequence[Mapping[str, object]], commands: Sequence[str] =
     """
     shown = _Shown(make_timeline(lines), commands)
     withheld = any(map(is_stand_in, lines))
-    if not shown.changes and not withheld:
+    last = shown.find_last()
+    if last is None and not withheld:
         return CheckState("no change")
-    last = shown.changes[-1].seq if shown.changes else -1
-    later = [check for check in shown.checks if check.seq > last]
-    if withheld or (shown.calls and not shown.told):
+    if last is None or withheld or (shown.calls and not shown.told):
         return CheckState(NOT_KNOWN)
+    later = [check for check in shown.checks if check.seq > last.place]
     if not later:
-        return CheckState("not run", "", (last,))
+        return CheckState("not run", "", (last.seq,))
     check = later[-1]
     state = check.shows if check.shows in (PASSED, FAILED, NOT_KNOWN) else "not run"
-    return CheckState(state, _cut(check.entry.about), (last, check.seq))
+    return CheckState(state, _cut(check.entry.about), (last.seq, check.seq))
 
 
 def judge_end(events: Sequence[Mapping[str, object]]) -> str:
@@ -125,10 +125,14 @@ class _Check(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """Something that changed a file: a patch, a command, or what was seen changed between tools."""
+    """Something that changed a file: a patch, a command, or what was seen changed between tools.
+
+    `place` is the line it came behind, which is before a test run of the same command.
+    """
 
     seq: int
     name: str
+    place: int
 
 
 class _Shown:
@@ -136,7 +140,7 @@ class _Shown:
     anew."""
 
     def __init__(self, entries: Iterable[Entry], commands: Sequence[str]) -> None:
-        self._commands = commands
+        self._commands, self._runs = commands, Runs(commands)
         self.edits: list[Entry] = []
         self.changes: list[_Change] = []
         self.checks: list[_Check] = []
@@ -151,21 +155,28 @@ class _Shown:
                 self._take_call(entry)
             elif entry.kind == "patch_apply" and not entry.bad:
                 self.edits.append(entry)
-                self.changes.append(_Change(entry.seq, entry.about))
+                self._add_change(entry, entry.about)
             elif entry.kind == "artifact_link":
                 self.links.append(entry)
             if entry.fields.get("reason") == "unseen_change":
                 self.gaps.append(entry)
-                self.changes.append(_Change(entry.seq, say(entry.fields.get("what"))))
+                self._add_change(entry, say(entry.fields.get("what")))
+
+    def find_last(self) -> _Change | None:
+        """Return the last change; None where nothing was changed."""
+        return max(self.changes, key=lambda change: change.place, default=None)
+
+    def _add_change(self, entry: Entry, name: str) -> None:
+        self.changes.append(_Change(entry.seq, name, self._runs.place(entry)))
 
     def _take_call(self, entry: Entry) -> None:
         self.calls, self.told = True, self.told or bool(entry.about)
-        shows = judge_check(entry, self._commands)
+        shows = self._runs.judge(entry)
         if shows is not None:
             self.checks.append(_Check(entry, shows))
         change = "" if entry.status == "denied" else name_change(entry.about, self._commands)
         if change:
-            self.changes.append(_Change(entry.seq, _cut(change)))
+            self._add_change(entry, _cut(change))
         if entry.fields.get("side_effect") != "none" and entry.about:
             self.newest[entry.name, entry.about] = entry
 
@@ -182,10 +193,10 @@ def _iter_remarks(shown: _Shown) -> Iterator[Remark]:
 
 
 def _compare_checks(shown: _Shown) -> Iterator[Remark]:
-    changes, checks = shown.changes, shown.checks
-    if not any(change for change in changes if change.seq not in {gap.seq for gap in shown.gaps}):
+    changes, checks, last = shown.changes, shown.checks, shown.find_last()
+    unseen = {gap.seq for gap in shown.gaps}
+    if last is None or all(change.seq in unseen for change in changes):
         return
-    last = changes[-1]
     if not checks:
         if shown.calls and not shown.told:
             yield Remark(
@@ -202,7 +213,7 @@ def _compare_checks(shown: _Shown) -> Iterator[Remark]:
         return
     check = checks[-1]
     # A command that changes files behind its own test run is as late as that run.
-    if check.seq <= last.seq:
+    if check.seq <= last.place:
         text = (
             f"the last test run ({check.describe()}) came before the last change "
             f"({_name([last.name])})"
@@ -213,7 +224,7 @@ def _compare_checks(shown: _Shown) -> Iterator[Remark]:
         text = f"no test run is recorded that ended well; the last was {check.describe()}"
         yield Remark("NEVER_GREEN", text, (check.seq,))
     elif green is not check:
-        since = [change for change in changes if change.seq > green.seq]
+        since = [change for change in changes if change.place > green.seq]
         if since:
             named = _name(dict.fromkeys(change.name for change in since))
             text = f"changed after the last test run that ended well ({green.describe()}): {named}"

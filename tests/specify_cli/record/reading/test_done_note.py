@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from specify_cli.record.reading.done_note import note_done
+from specify_cli.record.reading.done_note import judge_tests, note_done
 
 Line = dict[str, Any]
 
@@ -65,6 +65,37 @@ GAP = [{"event": "capture_gap", "reason": "unseen_change", "what": "c.py"}]
 )
 def test_what_stands_out_is_named_at_its_lines(groups: tuple[list[Line], ...], expected: list[Any]) -> None:
     assert note(*groups) == expected
+
+
+def seen(path: str, command: str) -> list[Line]:
+    """A change of a file that the work tree shows in the call of a command."""
+    return [{**edited(path)[0], "witness": "tree", "call_id": command}]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("pytest -q", []),
+        ("sed -i s/a/b/ a.py && pytest -q", []),
+        ("pytest -q && git diff | head", []),
+        ("pytest -q; python fix.py", ["EDITED_AFTER_CHECK"]),
+    ],
+)
+def test_what_a_test_run_itself_wrote_and_what_was_changed_before_it_came_not_after_it(
+    command: str, expected: list[str]
+) -> None:
+    call, result = ran(command)
+    output = {"output": {"preview": "4 passed in 0.1s"}}
+    lines = closed([call], seen("a.pyc", command), [result | output])
+
+    assert [remark.code for remark in note_done(lines)] == expected
+    assert judge_tests(lines).state == ("not run" if expected else "passed")
+
+
+def test_a_change_by_a_redirection_is_named_by_its_file() -> None:
+    (remark,) = note_done(closed(ran("sleep 1; echo late >> src/late.txt")))
+
+    assert remark.text == "no test run is recorded; the last of 1 change is of src/late.txt"
 
 
 @pytest.mark.parametrize("outcome", ["failed", "abandoned"])
