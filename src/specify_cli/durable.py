@@ -111,8 +111,8 @@ def open_folder(root: str, parts: Sequence[str], *, create: bool = False) -> int
             if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
                 raise StoredDataError(
                     "UNSAFE_PATH",
-                    f"{path} is a symbolic link or not a folder; the trail is never followed "
-                    "through one",
+                    f"{path} is a symbolic link or not a folder; spec-kitty follows no link below "
+                    "a project's folder",
                     f"remove {path} (or move what it points to in its place), then try again",
                 ) from error
             raise

@@ -144,6 +144,28 @@ def test_a_claude_file_that_links_to_the_other_one_is_no_dead_end(cli: Cli, proj
     assert (project / "AGENTS.md").read_text() == "## Style\n- Use tabs.\n" and (project / "CLAUDE.md").is_symlink()
 
 
+def test_skills_that_are_a_link_to_those_of_another_place_are_written_there_once(cli: Cli, project: Path) -> None:
+    (project / ".agents/skills").mkdir(parents=True)
+    (project / ".claude").mkdir()
+    (project / ".claude/skills").symlink_to("../.agents/skills")
+    skill = project / ".agents/skills/spec-kitty/SKILL.md"
+
+    assert cli("setup", "--yes", "--skip", "hooks").code == 0 and skill.is_file()
+    assert ".claude/skills" not in cli("skills", "status").out
+    assert cli("skills", "uninstall").code == 0 and not skill.exists() and (project / ".claude/skills").is_symlink()
+
+
+def test_skills_behind_a_link_to_elsewhere_are_refused_and_the_sentence_says_so(
+    cli: Cli, project: Path, tmp_path: Path
+) -> None:
+    (project / ".claude").mkdir()
+    (project / ".claude/skills").symlink_to(tmp_path)
+
+    refused = cli("skills", "install")
+
+    assert refused.code == 1 and "spec-kitty follows no link below a project's folder" in refused.err
+
+
 def test_skills_that_setup_wrote_are_no_sign_of_a_harness(
     cli: Cli, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

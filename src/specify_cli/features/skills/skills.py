@@ -125,6 +125,8 @@ def look_at_skills(root: str) -> tuple[SkillFile, ...]:
     StoredDataError."""
     files = []
     for path, source, _ in FILES:
+        if _is_elsewhere(root, path):
+            continue
         content, there = shipped(source), _read(root, path)
         state: State = "absent" if there is None else "unchanged" if there == content else "edited"
         files.append(SkillFile(path, state, content, there))
@@ -190,6 +192,13 @@ def _read(root: str, path: str) -> str | None:
         return durable.read_below(root, path).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return None
+
+
+def _is_elsewhere(root: str, path: str) -> bool:
+    """Return whether links make a place the same as another of ours, as many projects have it with
+    `.claude/skills`: what is written there is here."""
+    real, top = os.path.realpath(f"{root}/{path}"), os.path.realpath(root)
+    return real in {f"{top}/{other}" for other, _, _ in FILES if other != path}
 
 
 def _read_block_file(root: str, path: str) -> str | None:
