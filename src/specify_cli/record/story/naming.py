@@ -92,8 +92,13 @@ def _name_group(acts: Sequence[Act]) -> str:
 
 
 def _count_lines(acts: Sequence[Act]) -> str:
-    """Return the lines that came and went, " +3 −1"; nothing where no act knows them."""
-    known = [act for act in acts if act.added is not None]
+    """Return the lines that came and went, " +3 −1"; nothing where no act knows them.
+
+    A deed that failed left no lines.
+    """
+    known = [
+        act for act in acts if act.added is not None and act.outcome not in ("failed", "denied")
+    ]
     if not known:
         return ""
     added = sum(act.added or 0 for act in known)

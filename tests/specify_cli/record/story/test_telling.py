@@ -211,6 +211,20 @@ def test_changed_files_add_up_and_a_failed_patch_changes_nothing() -> None:
     assert [file[:4] for file in story.changed] == [("a.py", "create", 3, 1), ("c.py", "delete", None, None)]
 
 
+def test_lines_of_an_edit_that_failed_are_not_counted() -> None:
+    lines = []
+    for seq, (name, status) in enumerate([("a.py", "ok"), ("b.py", "error"), ("c.py", "error")]):
+        lines += call(4 * seq, "Edit", {"file_path": f"{ROOT}/{name}"}, status=status)
+        patch = {"path": name, "call_id": f"c{4 * seq}", "ok": status == "ok", "lines": "+a-b"}
+        lines.append(line(4 * seq + 2, "patch_apply", **patch))
+
+    (chapter,) = tell_story(lines).done
+    (last,) = tell_story(lines[-3:]).done
+
+    assert titles(chapter.parts) == ["edited 3 files +1 −1, 2 failed"]
+    assert titles(last.parts) == ["edited c.py: failed"]
+
+
 def test_lines_that_say_nonsense_are_told_without_an_error() -> None:
     nonsense: list[Any] = [None, 7, [], {}, "\x1b[2J\u202e", {"head": 7, "tail": [], "size": "x"}]
     events = [
