@@ -8,9 +8,12 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from specify_cli.cli.terminal.story import render_changes
+from specify_cli.record.reading.patch_lines import digest_line
 from support import Cli, valid
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 \u202egnp.exe\u2066 </textarea><script>alert(1)</script> \x9b2J \x00\r" + "y" * 200
@@ -62,6 +65,24 @@ def test_full_shows_texts_and_outputs_whole_and_diff_the_changes_alone(cli: Cli,
 
     assert short.count("y" * 200) < full.count("y" * 200)
     assert diff.startswith("modify a.py\n@@ -1 +1 @@\n-") and "+x\n" in diff and "what was done" not in diff
+
+
+def test_a_diff_marks_what_came_and_says_what_failed_and_what_was_not_kept() -> None:
+    after = {"head": "one\ntwo\n", "size": 8}
+    came = f"={digest_line('one')}+{digest_line('two')}"
+    bodies: list[dict[str, Any]] = [
+        {"path": "a", "kind": "create", "after": after},
+        {"path": "b", "kind": "modify", "after": after, "lines": came},
+        {"path": "c", "kind": "modify", "diff": {"head": "@@\n-x\n+y\n"}, "ok": False},
+        {"path": "d", "kind": "modify", "after": {"sha256": "0" * 64, "size": 8}},
+    ]
+
+    assert list(render_changes([{"event": "patch_apply", **body} for body in bodies])) == [
+        "create a", "+one", "+two", "",
+        "modify b", " one", "+two", "",
+        "modify c: failed, so nothing of this was changed", "@@", "-x", "+y", "",
+        "modify d", "its text was not kept",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("env", "paged"), [({}, True), ({"PAGER": ""}, False), ({"PAGER": "/nowhere/at/all"}, False)])

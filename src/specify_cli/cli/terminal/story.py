@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from specify_cli.cli.terminal.output import one_line, paint
+from specify_cli.record.reading.patch_lines import ADDED, digest_line, read_lines_member
 from specify_cli.record.story.story import Part, Story
 from specify_cli.record.story.summary import ToldLine
 from specify_cli.record.story.words import read_printed, read_text
@@ -51,17 +52,36 @@ def render_changes(lines: Sequence[Mapping[str, object]]) -> Iterator[str]:
         if line.get("event") != "patch_apply":
             continue
         none = False
-        yield paint(f"{line.get('kind')} {one_line(line.get('path'))}", "head")
-        name = next((name for name in ("diff", "after") if name in line), "")
-        text = read_text(line.get(name)) if name else "its text was not kept"
-        mark = "+" if name == "after" else ""
-        # The path stands above; what a diff says of it before its first hunk may be another's.
-        hunks = text.find("@@") if text.startswith("--- ") else 0
-        for row in text[max(hunks, 0) :].split("\n"):
-            style = "added" if (mark or row[:1]) == "+" else "failed" if row[:1] == "-" else None
+        failed = ": failed, so nothing of this was changed" if line.get("ok") is False else ""
+        yield paint(f"{line.get('kind')} {one_line(line.get('path'))}{failed}", "head")
+        for mark, row in _read_rows(line):
+            style = {"+": "added", "-": "failed"}.get((mark or row)[:1])
             yield paint(f"{mark}{row}", style)
     if none:
         yield "no change of a file is recorded"
+
+
+def _read_rows(line: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield the rows of a change, each with the mark before it, and a blank one behind a text.
+
+    Of a file whose text afterwards alone is kept, rows that did not come with the change have none.
+    """
+    text, name = read_text(line.get("diff")), "diff"
+    if not text:
+        text, name = read_text(line.get("after")), "after"
+    if not text:
+        yield "", "its text was not kept"
+    elif name == "diff":
+        # The path stands above; what a diff says of it before its first hunk may be another's.
+        hunks = text.find("@@") if text.startswith("--- ") else 0
+        yield from (("", row) for row in text[max(hunks, 0) :].split("\n"))
+    else:
+        hunk_lines = [one for hunk in read_lines_member(line.get("lines")) for one in hunk]
+        came = {one.digest for one in hunk_lines if one.mark == ADDED}
+        is_new = line.get("kind") == "create"
+        for row in text.removesuffix("\n").split("\n"):
+            yield "+" if is_new or digest_line(row) in came else " ", row
+        yield "", ""
 
 
 def _render_part(
