@@ -70,7 +70,8 @@ def test_a_run_that_died_is_looked_at_and_resumed(cli: Cli, agent: Path, home: P
     assert "begins at:  two (1)" in plan.out and plan.code == 0
     assert (done.code, done.json()) == (0, {"invocation_id": run, "resumed": True})
     assert (agent / "effects.txt").read_text() == "sent\n"
-    assert "two (1)  PASS" in cli("invocations", "state", run).out
+    told = cli("invocations", "state", run).out
+    assert "two (1)  PASS" in told and "token" not in told  # no model call told any
     assert cli("invocations", "verify", run).code == 0
     assert cli("resume", run, "--program", "agent:main", "--json").error()["error_code"] == "ALREADY_COMPLETED"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_text
 from specify_cli.errors import CallerError, InvocationError
@@ -123,7 +124,10 @@ def _render_state(run_state: ExecutionState) -> Iterator[str]:
     for step, ordinal in run_state.failed_steps:
         yield f"  {one_line(step)} ({ordinal})  failed"
     yield f"open calls: {', '.join(map(one_line, run_state.open_calls)) or 'none'}"
-    yield f"spent:      {usage.steps} steps, {usage.tool_calls} tool calls, {usage.tokens} tokens"
+    spent = [count(usage.steps, "step"), count(usage.tool_calls, "tool call")]
+    if usage.tokens:  # those of an agent's turns stand in lists
+        spent.append(f"{count(usage.tokens, 'token')} of model calls")
+    yield f"spent:      {', '.join(spent)}"
     yield f"state:      {run_state.state_hash}"
 
 
