@@ -265,6 +265,17 @@ def test_each_package_of_a_repository_is_tested_in_its_own_folder(tmp_path: Path
     )
 
 
+def test_a_crate_for_another_language_is_tested_in_that(tmp_path: Path) -> None:
+    crate = {"Cargo.toml": '[lib]\ncrate-type = ["cdylib", "staticlib"]\n', **{f"{n}.rs": "" for n in "abcd"}}
+    node = {"package.json": '{"scripts": {"test": "vitest"}}', **{f"{n}.ts": "" for n in "abc"}}
+    own = {"java": {"mvnw": ""}, "js": node, "rb": {f"{n}.rb": "" for n in "abc"}, "rs": {}}
+    made = {f"{top}/{name}": text for top, files in own.items() for name, text in (files | crate).items()}
+
+    found = survey(plant(tmp_path, made))
+
+    assert [package.test for package in found.packages] == ["./mvnw -q verify", "npm test", "", "cargo test"]
+
+
 def test_a_command_that_tests_all_stands_for_those_of_the_packages(tmp_path: Path) -> None:
     found = survey(plant(tmp_path, {**MONOREPO, "Makefile": "test:\n\ttrue\n"}))
 

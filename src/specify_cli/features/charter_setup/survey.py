@@ -30,6 +30,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}\Z")
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 _TARGET = re.compile(r"^([A-Za-z0-9][\w.-]*)[^\S\n]*:(?![=:])", re.M)
 _RECIPE = re.compile(r"^@?([A-Za-z0-9][\w-]*)(?:[^\S\n][^\n:]*)?:(?!=)", re.M)
+# Files that build a package of a language whose code may be few files, or lie deep.
+_OTHER = re.compile(r"mvnw|pom\.xml|dune-project|CMakeLists\.txt|.*\.(?:rockspec|cabal|gemspec)")
 # Purposes in the order in which a change meets them.
 PURPOSES = ("build", "format", "lint", "types", "one test", "test", "docs")
 with open(os.path.join(os.path.dirname(__file__), "survey.json"), encoding="utf-8") as _file:
@@ -230,7 +232,12 @@ def _find_steps(
     ]
     for name, language, lines in _KNOWN["files"]:
         if repository.has(name) and not any(step.language == language for step in by_language):
-            by_language += [Step(purpose, line, language) for purpose, line in lines.items()]
+            lent = language == "rust" and _is_lent(repository, languages)
+            by_language += [
+                Step(purpose, line, language)
+                for purpose, line in lines.items()
+                if not (lent and purpose in ("test", "one test"))
+            ]
     if repository.has("Gemfile") and "spec" in repository.folders:
         by_language += [
             Step("one test", "bundle exec rspec PATH:LINE", "ruby"),
@@ -245,6 +252,15 @@ def _find_steps(
         key=lambda step: (PURPOSES.index(step.purpose), order.get(step.language, len(order)))
     )
     return tuple(dict.fromkeys(steps))
+
+
+def _is_lent(repository: Repository, languages: Names) -> bool:
+    """Return whether a crate is built for programs of another language alone, which is seen here:
+    those test it."""
+    kinds = _get_table(_read_toml(repository, "Cargo.toml"), "lib").get("crate-type")
+    named = set(map(str, kinds)) if isinstance(kinds, list) else set()
+    is_seen = languages != ("rust",) or any(map(_OTHER.fullmatch, repository.names("")))
+    return bool(named) and named <= {"cdylib", "staticlib"} and is_seen
 
 
 def _read_targets(repository: Repository) -> Iterator[Step]:
