@@ -100,6 +100,22 @@ def test_a_file_that_claude_codes_subagent_wrote_is_a_create_where_the_answer_sa
     ]
 
 
+def test_an_edit_that_claude_code_shows_with_blanks_has_its_tabs() -> None:
+    """Its hunks show a line's first tabs as two blanks each."""
+    before = "func f() {\n\ta := 1\n\n\tif a {\n\t\tb()\n\t}\n}\n"
+    edit = {"file_path": "/w/a.go", "old_string": "\t\tb()\n", "new_string": "\t\tc() // \tc\n\t\tb()\n"}
+    shown = [" ", "   if a {", "+    c() // \tc", "     b()", "   }", " }", "\\ No newline at end of file"]
+    hunk = {"oldStart": 3, "oldLines": 5, "newStart": 3, "newLines": 6, "lines": shown}
+    result = {"oldString": edit["old_string"], "newString": edit["new_string"], "originalFile": before}
+
+    (told,) = patches_of("claude-code", "Edit", edit, {**result, "structuredPatch": [hunk]})
+    (bare,) = patches_of("claude-code", "Edit", edit, {"structuredPatch": [hunk]})
+
+    rows = ["", "\tif a {", "\t\tc() // \tc", "\t\tb()", "\t}", "}", " No newline at end of file"]
+    assert told["diff"].split("\n")[3:-1] == [line[:1] + row for line, row in zip(shown, rows, strict=True)]
+    assert bare["diff"].split("\n")[3:-1] == shown
+
+
 def test_an_edited_notebook_has_the_texts_before_and_after() -> None:
     result = {"notebook_path": "/p/n.ipynb", "original_file": "{}\n", "updated_file": '{"cells": []}\n'}
     args = {"notebook_path": "/p/n.ipynb", "new_source": "x"}

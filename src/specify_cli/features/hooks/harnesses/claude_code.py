@@ -70,11 +70,12 @@ class ClaudeCode(Dialect):
         created = result.get("type") == "create" or (
             isinstance(output, str) and output.startswith(_CREATED)
         )
+        edited = _replace(before, result) if written is None else written
         return compose_change(
             created=created or (before is None and written is not None),
             before=before if name in result else None,
             after=match_whole(result, "updated_file") if written is None else written,
-            diff=_spell_diff(result.get("structuredPatch"), find_path(args))
+            diff=_spell_diff(result.get("structuredPatch"), find_path(args), before, edited)
             or (spell_pieces(args) if not result else None),
         )
 
@@ -123,10 +124,22 @@ class ClaudeCode(Dialect):
         return turn
 
 
-def _spell_diff(hunks: object, path: str | None) -> str | None:
-    """Return a unified diff of the hunks in a result; None unless every one has its form."""
+def _replace(before: object, result: Payload) -> str | None:
+    """Return a file's text behind an edit; None where the result does not hold all of it."""
+    old, new = match_whole(result, "oldString"), match_whole(result, "newString")
+    if not isinstance(before, str) or not old or new is None:
+        return None
+    return before.replace(old, new, -1 if result.get("replaceAll") is True else 1)
+
+
+def _spell_diff(hunks: object, path: str | None, before: object, after: str | None) -> str | None:
+    """Return a unified diff of the hunks in a result; None unless every one has its form.
+
+    Hunks show the tabs a line begins with as blanks: what the texts hold takes their place.
+    """
     if not isinstance(hunks, list) or not hunks or path is None:
         return None
+    old, new = (text.split("\n") if isinstance(text, str) else [] for text in (before, after))
     lines = [f"--- {path}", f"+++ {path}"]
     for hunk in hunks:
         body = hunk.get("lines") if isinstance(hunk, dict) else None
@@ -136,7 +149,14 @@ def _spell_diff(hunks: object, path: str | None) -> str | None:
         if not all(type(place) is int and 0 <= place <= MAX_INTEGER for place in places):
             return None
         lines.append("@@ -{},{} +{},{} @@".format(*places))
-        lines += body
+        at, to = places[0] - 1, places[2] - 1
+        for line in body:
+            mark = line[:1]
+            text, place = (new, to) if mark == "+" else (old, at)
+            held = text[place] if 0 <= place < len(text) else ""
+            lines.append(mark + held if held.lstrip() == line[1:].lstrip() else line)
+            at += mark in (" ", "-")
+            to += mark in (" ", "+")
     return "\n".join(lines) + "\n"
 
 
