@@ -194,6 +194,22 @@ def test_a_file_of_many_patches_is_known_to_its_first_line(cli: Cli, project: Pa
     assert cli("why", "a.py", "--json").json()["unknown"] == 0
 
 
+@pytest.mark.parametrize("text", ["café\n", "a\nb\n", "\n", "}\n}\n", "def b():\n    return 2\n"])
+def test_a_short_file_that_is_as_an_invocation_made_it_is_known(cli: Cli, project: Path, text: str) -> None:
+    with open_invocation(project, "fix it") as run:
+        run.patch("a.py", "create", after=text)
+        run.patch("b.py", "create", after="def b():\n    return 2\n")
+        run.patch("b.py", "modify", diff="@@\n def b():\n-    return 2\n+    return 20\n")
+    for name in ("a.py", "c.py"):
+        (project / name).write_text(text)
+    (project / "b.py").write_text("def b():\n    return 20\n")
+
+    assert set(told_of(cli, "a.py")) == set(told_of(cli, "b.py")) == {run.invocation_id}
+    assert set(told_of(cli, "c.py")) == {None}  # nobody knows what else says so little
+    (project / "a.py").write_text(f"{text}x\n")
+    assert set(told_of(cli, "a.py")) == {None}
+
+
 @pytest.mark.usefixtures("changed")
 def test_a_file_whose_name_is_not_utf8_is_explained(project: Path, cli: Cli) -> None:
     name = os.fsdecode(b"caf\xe9.py")

@@ -93,10 +93,13 @@ class _View:
     patch.
 
     Of each line it has the digest, how many words it holds, and the file's line behind it, -1 for
-    one that is gone. Only edits before `until` can have left it.
+    one that is gone. Only edits before `until` can have left it; `is_whole` where it is all of the
+    file.
     """
 
-    def __init__(self, lines: Iterable[tuple[str, int, int]], until: Order) -> None:
+    def __init__(
+        self, lines: Iterable[tuple[str, int, int]], until: Order, *, is_whole: bool
+    ) -> None:
         self.lines = list(lines)
         self.digests = [digest for digest, _, _ in self.lines]
         self.words = [words for _, words, _ in self.lines]
@@ -105,7 +108,7 @@ class _View:
         self.places: dict[str, list[int]] = defaultdict(list)
         for place, digest in enumerate(self.digests):
             self.places[digest].append(place)
-        self.is_file = until == _NOW
+        self.is_file, self.is_whole = until == _NOW, is_whole
 
 
 _NOW = ("~", 0)  # after every time of RFC 3339
@@ -133,7 +136,7 @@ def find_writers(
     claims: list[list[_Claim]] = [[] for _ in lines]
     ordered = sorted(edits, key=lambda edit: edit.order)
     hunks = [(edit, _find_hunks(edit)) for edit in reversed(ordered)]
-    views = [_View(whole, _NOW)]
+    views = [_View(whole, _NOW, is_whole=True)]
     for number in range(_MAX_VIEWS):
         if number == len(views):
             break
@@ -209,6 +212,9 @@ def _claim_lines(
             run, shift = range(first, last + 1), at - start
             used.update((place, place + shift) for place in run)
             score = sum(view.words[place + shift] >= _ENOUGH for place in run)
+            is_all = named and len(run) == len(view.digests)
+            # A file that is as one patch made it, however short, is from that.
+            is_made = is_all and view.is_whole and _makes_all(hunk, len(run))
             for place, sure in _find_new(hunk, run, shift, view):
                 digest = after[place].digest
                 alone = (
@@ -224,12 +230,20 @@ def _claim_lines(
                     # else
                     continue
                 near = len(run) == len(after) or _is_near(after, view.places, place + shift)
-                if score >= _ENOUGH or (
-                    named and ((alone and near) or (score > 1 and len(run) == len(view.digests)))
-                ):
+                is_told = score >= _ENOUGH or (is_all and score > 1)
+                if is_told or is_made or (named and alone and near):
                     claims[view.at[place + shift]].append(_Claim(score, hunk.edit, sure))
-            if score >= _ENOUGH:
+            if score >= _ENOUGH or (is_all and score > 1):
                 yield _undo(hunk, first, last, shift, view)
+
+
+def _makes_all(hunk: _Hunk, length: int) -> bool:
+    """Return whether a hunk of this many lines is all that its edit did, and all of it came."""
+    return (
+        len(hunk.edit.hunks) == 1
+        and len(hunk.lines) == length
+        and all(line.mark == ADDED for line in hunk.lines)
+    )
 
 
 def _find_new(hunk: _Hunk, run: Sequence[int], shift: int, view: _View) -> list[tuple[int, bool]]:
@@ -315,7 +329,9 @@ def _undo(hunk: _Hunk, first: int, last: int, shift: int, view: _View) -> _View:
                 lines.append((digest, 0 if digest in _BARE else _ENOUGH, came.pop(digest, -1)))
         elif mark == KEPT and first <= number <= last:
             lines.append((digest, *view.lines[number + shift][1:]))
-    return _View([*lines, *view.lines[end : end + _AROUND]], hunk.edit.order)
+    is_whole = view.is_whole and begin == 0 and end == len(view.lines)
+    lines += view.lines[end : end + _AROUND]
+    return _View(lines, hunk.edit.order, is_whole=is_whole)
 
 
 def _find_removals(edits: Sequence[Edit]) -> Removals:
