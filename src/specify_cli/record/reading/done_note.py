@@ -142,7 +142,9 @@ class _Shown:
     def __init__(self, entries: Iterable[Entry], commands: Sequence[str]) -> None:
         self._commands, self._runs = commands, Runs(commands)
         self.edits: list[Entry] = []
-        self.changes: list[_Change] = []
+        # Each change by its line.
+        self.changes: dict[int, _Change] = {}
+        self._writers: dict[str, int] = {}
         self.checks: list[_Check] = []
         self.links: list[Entry] = []
         self.gaps: list[Entry] = []
@@ -155,6 +157,8 @@ class _Shown:
                 self._take_call(entry)
             elif entry.kind == "patch_apply" and not entry.bad:
                 self.edits.append(entry)
+                # The files that a command was seen to change stand for what its words say of it.
+                self.changes.pop(self._writers.pop(say(entry.fields.get("call_id")), -1), None)
                 self._add_change(entry, entry.about)
             elif entry.kind == "artifact_link":
                 self.links.append(entry)
@@ -164,10 +168,10 @@ class _Shown:
 
     def find_last(self) -> _Change | None:
         """Return the last change; None where nothing was changed."""
-        return max(self.changes, key=lambda change: change.place, default=None)
+        return max(self.changes.values(), key=lambda change: change.place, default=None)
 
     def _add_change(self, entry: Entry, name: str) -> None:
-        self.changes.append(_Change(entry.seq, name, self._runs.place(entry)))
+        self.changes[entry.seq] = _Change(entry.seq, name, self._runs.place(entry))
 
     def _take_call(self, entry: Entry) -> None:
         self.calls, self.told = True, self.told or bool(entry.about)
@@ -177,6 +181,7 @@ class _Shown:
         change = "" if entry.status == "denied" else name_change(entry.about, self._commands)
         if change:
             self._add_change(entry, _cut(change))
+            self._writers[say(entry.fields.get("call_id"))] = entry.seq
         if entry.fields.get("side_effect") != "none" and entry.about:
             self.newest[entry.name, entry.about] = entry
 
@@ -193,7 +198,7 @@ def _iter_remarks(shown: _Shown) -> Iterator[Remark]:
 
 
 def _compare_checks(shown: _Shown) -> Iterator[Remark]:
-    changes, checks, last = shown.changes, shown.checks, shown.find_last()
+    changes, checks, last = list(shown.changes.values()), shown.checks, shown.find_last()
     unseen = {gap.seq for gap in shown.gaps}
     if last is None or all(change.seq in unseen for change in changes):
         return

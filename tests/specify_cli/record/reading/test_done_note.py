@@ -98,6 +98,15 @@ def test_a_change_by_a_redirection_is_named_by_its_file() -> None:
     assert remark.text == "no test run is recorded; the last of 1 change is of src/late.txt"
 
 
+def test_a_file_that_a_command_was_seen_to_change_is_one_change() -> None:
+    command = "rm old.py; mv a.py b.py"
+    call, result = ran(command)
+    moved = [line for path in ("a.py", "b.py", "old.py") for line in seen(path, command)]
+    (remark,) = note_done(closed(edited("c.py"), [call], moved, [result]))
+
+    assert remark.text == "no test run is recorded; the last of 4 changes is of old.py"
+
+
 @pytest.mark.parametrize("outcome", ["failed", "abandoned"])
 def test_work_that_was_not_closed_as_done_gets_no_note(outcome: str) -> None:
     assert note(edited("a.py"), outcome=outcome) == []
