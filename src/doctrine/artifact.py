@@ -54,6 +54,10 @@ _NOT_PROSE = frozenset(
 )
 
 
+# What is read of a rule, however it is spelt.
+RULE_KEYS = (*sorted(_NOT_PROSE), "applies_to", "always")
+
+
 class Applies(NamedTuple):
     """When a rule applies: any of its kinds of work, files and words, in its actions and languages.
 

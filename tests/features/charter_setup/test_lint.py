@@ -83,6 +83,18 @@ CASES: dict[str, tuple[dict[str, str], str, str, int | None]] = {
         DIRECTIVE,
         3,
     ),
+    "a rule with a key that is misspelt": (
+        {DIRECTIVE: "title: Mine\napply_to:\n  words: [lamp]\nbody: Light them.\n"},
+        "KEY_UNREAD",
+        DIRECTIVE,
+        2,
+    ),
+    "a rule that says itself that it binds": (
+        {DIRECTIVE: "title: Mine\nbinding: true\nbody: Light them.\n"},
+        "KEY_UNREAD",
+        DIRECTIVE,
+        2,
+    ),
     "a directive id twice": (
         {CHARTER_YAML: "directives:\n- {id: D-1, title: a}\n- {id: D-1, title: b}\n"},
         "SAID_TWICE",

@@ -12,7 +12,6 @@ import pytest
 
 from specify_cli import durable
 from specify_cli.cli.main import main
-from specify_cli.features.charter_setup.linting.findings import CODES
 from specify_cli.project.languages import detect_facts
 from specify_cli.routing.registry import ProfileRegistry, shipped_table
 from specify_cli.routing.router import RouterDecision, route
@@ -470,14 +469,6 @@ def test_hostile_names_do_not_reach_the_terminal(cli: Cli, chartered: Path) -> N
     plant(chartered, {".kittify/doctrine/directives/\x1b[31m.yaml": "id: [\n"})
 
     assert "\x1b" not in cli("charter", "lint").out
-
-
-def test_the_findings_of_the_docs_are_the_codes() -> None:
-    text = (DOCS / "charter.md").read_text(encoding="utf-8")
-
-    for heading, severity in (("\nErrors:\n\n", "error"), ("\nAdvice:\n\n", "advice")):
-        listed = text.partition(heading)[2].partition("\n\n")[0].splitlines()
-        assert [f"- `{code}`: {means}" for code, (graded, means) in CODES.items() if graded == severity] == listed
 
 
 def test_the_examples_of_the_docs_are_sound(cli: Cli, project: Path) -> None:

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from specify_cli.cli.tables.assemble import read_errors, read_findings, read_rooms
+from specify_cli.cli.tables.points import load
 from specify_cli.record.event_models import described_row, event_schema, line_row
 from specify_cli.record.event_table import EVENTS
 
@@ -174,6 +175,11 @@ def write_tables(docs: Path) -> None:
             if graded == severity
         ]
         _replace_block(docs / "verify.md", severity, rows)
+    for room in read_rooms():
+        for fill in room.feature.fills:
+            if fill.point == "page_rows":
+                path = docs / room.feature.page.removeprefix("docs/")
+                _replace_block(path, fill.name, load(f"{room.package}.{fill.run}")())
 
 
 def _replace_block(path: Path, name: str, rows: Iterable[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specify_cli.cli.tables.params import BLOCK, SHOW
-from specify_cli.room import Command, Feature, flag, option
+from specify_cli.room import Command, Feature, Fill, flag, option
 
 FEATURE = Feature(
     name="charter_setup",
@@ -71,5 +71,6 @@ FEATURE = Feature(
             rank=120,
         ),
     ),
+    fills=(Fill("page_rows", "linting.findings:list_rows", "lint"),),
     shapes="shapes",
 )

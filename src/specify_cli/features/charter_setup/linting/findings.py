@@ -39,6 +39,7 @@ _ADVICE = {
         "A rule or section is marked to be shown whole always; the message says its tokens."
     ),
     "APPLIES_UNREAD": "`applies_to` of a rule holds something that nothing reads.",
+    "KEY_UNREAD": "A rule has a key that nothing reads, and that is nearly one that is read.",
     "SAID_TWICE": "A directive id or a list stands in charter.yaml twice; both are used.",
     "POLICY_EMPTY": "policy.yaml is there and has no rules, so it withholds nothing.",
     "ALL_DENIED": (
@@ -60,6 +61,14 @@ CODES: Mapping[str, tuple[Literal["error", "advice"], str]] = {
     **{code: (ERROR, text) for code, text in _ERRORS.items()},
     **{code: (ADVICE, text) for code, text in _ADVICE.items()},
 }
+
+
+def list_rows() -> list[str]:
+    """Return the codes as docs/charter.md lists them."""
+    rows: list[str] = []
+    for heading, texts in (("Errors:", _ERRORS), ("Advice:", _ADVICE)):
+        rows += [heading, "", *(f"- `{code}`: {text}" for code, text in texts.items()), ""]
+    return rows[:-1]
 
 
 class Finding(NamedTuple):

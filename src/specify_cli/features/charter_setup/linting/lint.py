@@ -28,7 +28,7 @@ from charter.parse import headings_of
 from charter.retrieval import deciding, matches
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import SUFFIXES, AgentProfileRepository
-from doctrine.artifact import KINDS, WORK_KINDS, Applies, Artifact
+from doctrine.artifact import KINDS, RULE_KEYS, WORK_KINDS, Applies, Artifact
 from doctrine.graph import parse_edges
 from doctrine.load import (
     GRAPH_FILE,
@@ -430,17 +430,30 @@ def _check_references(rules: _Rules) -> Findings:
             problem = f"{kind!r} is no kind that doctrine ships with"
             yield finding("UNKNOWN_KIND", path, line, problem, repair)
     for artifact in inputs.artifacts:
-        yield from _check_applies(rules, artifact)
+        yield from _check_keys(rules, artifact)
     for path in GRAPH_PATHS:
         if path in rules.files:
             yield from _check_graph(rules, path)
 
 
-def _check_applies(rules: _Rules, artifact: Artifact) -> Findings:
-    """What of `applies_to` nothing reads: another member, or a kind of work there is none of."""
+_BINDS = "`always: true` shows a rule whole; a pack binds by the list `binding` of its pack.yaml"
+
+
+def _check_keys(rules: _Rules, artifact: Artifact) -> Findings:
+    """What of a rule nothing reads: a misspelt key, another member of `applies_to`, or a kind of
+    work there is none of."""
     document = _read_yaml(artifact.path, rules.files)
-    applies = document.get("applies_to") if isinstance(document, dict) else None
-    lines = rules.read_lines(artifact.path) if isinstance(applies, dict) else {}
+    if not isinstance(document, dict):
+        return
+    lines = rules.read_lines(artifact.path)
+    for key in map(str, document):
+        # Doctrine in the field has keys of its own, so only near misses are named.
+        near = difflib.get_close_matches(key, RULE_KEYS, 1, 0.75)
+        if key not in RULE_KEYS and (near or key == "binding"):
+            repair = f"did you mean {near[0]}?" if near else _BINDS
+            problem, line = f"nothing reads {key}", lines.get((key,), 1)
+            yield finding("KEY_UNREAD", artifact.path, line, problem, repair)
+    applies = document.get("applies_to")
     for key in applies if isinstance(applies, dict) else ():
         if key not in Applies._fields:
             repair = suggest(str(key), Applies._fields, f"known are {', '.join(Applies._fields)}")
