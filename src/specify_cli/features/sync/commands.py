@@ -288,7 +288,7 @@ def _describe_offer(offer: Offer) -> str:
     for event in offer.events:
         lines += ["", *_render_event(event)]
     lines += _describe_records(offer)
-    lines += ["", f"what stays here at this level: {', '.join(stays) or 'nothing of the table'}"]
+    lines += ["", f"what stays here at this level: {', '.join(stays) or 'no member of an event'}"]
     return "\n".join(lines) + "\n"
 
 
