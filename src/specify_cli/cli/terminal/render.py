@@ -50,17 +50,13 @@ def render_findings(findings: Iterable[Finding]) -> Iterator[str]:
     for code, items in groups.items():
         for item in items[:_LISTED]:
             seq = "" if item.seq is None else f" seq {item.seq}"
-            message = f"{one_line(item.file)}{seq} byte {item.offset}: {one_line(item.message)}"
-            yield (
-                f"{item.severity}: "
-                f"{paint(code, 'failed' if item.severity == 'error' else 'head')} {message}"
-            )
+            place = f"{one_line(item.file)}{seq} byte {item.offset}"
+            named = paint(code, "failed" if item.severity == "error" else "head")
+            yield f"{item.severity}: {named} {place}: {one_line(item.message)}"
             yield f"  next: {item.repair}"
-        if len(items) > _LISTED:
-            yield (
-                f"  and {len(items) - _LISTED} more of {code} ({len(items)} in all); --json "
-                "lists them"
-            )
+        more = len(items) - _LISTED
+        if more > 0:
+            yield f"  and {more} more of {code} ({len(items)} in all); --json lists them"
 
 
 _LISTED = 5
@@ -83,30 +79,47 @@ def ledger(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int)
     """
     from rich.cells import cell_len, set_cell_size  # `show` and others have no columns
 
-    used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
-    while (
-        len(used) > 2 and sum(columns[place].least for place in used) + 2 * (len(used) - 1) > width
-    ):
-        del used[-2]
-    table = [
-        [columns[place].heading for place in used],
-        *([one_line(row[place]) for place in used] for row in rows),
-    ]
-    widths = [max(cell_len(row[place]) for row in table) for place in range(len(used))]
-    least = [min(columns[place].least, size) for place, size in zip(used, widths, strict=True)]
-    room = width - 2 * (len(used) - 1) - columns[used[-1]].least
-    while sum(widths[:-1]) > room and widths[:-1] != least[:-1]:
-        widths[max(range(len(used) - 1), key=lambda place: widths[place] - least[place])] -= 1
-    widths[-1] = width - 2 * (len(used) - 1) - sum(widths[:-1])
+    used = _choose_columns(columns, rows, width)
+    table = [[columns[place].heading for place in used]]
+    table += [[one_line(row[place]) for place in used] for row in rows]
+    widest = [max(map(cell_len, cells)) for cells in zip(*table, strict=True)]
+    widths = _fit_widths(widest, [columns[place].least for place in used], width)
 
     def cut(cell: str, size: int) -> str:
-        return (
-            set_cell_size(cell, size)
-            if cell_len(cell) <= size
-            else set_cell_size(cell, size - 1) + "…"
-        )
+        if cell_len(cell) <= size:
+            return set_cell_size(cell, size)
+        return set_cell_size(cell, size - 1) + "…"
 
     return [[cut(cell, size) for cell, size in zip(row, widths, strict=True)] for row in table]
+
+
+def _choose_columns(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
+) -> list[int]:
+    """Return the places of the columns in which something stands, as many as have room for their
+    least; the first and the last always have."""
+    used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    while len(used) > 2 and _add_gaps(columns[place].least for place in used) > width:
+        del used[-2]
+    return used
+
+
+def _add_gaps(widths: Iterable[int]) -> int:
+    """Return how wide columns are together, with two blanks between them."""
+    sizes = list(widths)
+    return sum(sizes) + 2 * (len(sizes) - 1)
+
+
+def _fit_widths(widest: Sequence[int], least: Sequence[int], width: int) -> list[int]:
+    """Return the width of each column: its widest cell, cut where that is too much; the last one
+    takes what is left."""
+    widths, smallest = list(widest), list(map(min, least, widest))
+    before_last = range(len(widths) - 1)
+    while _add_gaps([*widths[:-1], least[-1]]) > width and widths[:-1] != smallest[:-1]:
+        longest = max(before_last, key=lambda place: widths[place] - smallest[place])
+        widths[longest] -= 1
+    widths[-1] = width - _add_gaps([*widths[:-1], 0])
+    return widths
 
 
 def shown_width() -> int:
@@ -122,10 +135,9 @@ def local_time(moment: str | None) -> str:
     except (ValueError, OverflowError, OSError):
         return one_line(moment or "", 16)
     now = datetime.now()
-    today = there.date() == now.date()
-    return there.strftime(
-        "%H:%M" if today else "%m-%d %H:%M" if there.year == now.year else "%Y-%m-%d"
-    )
+    if there.date() == now.date():
+        return there.strftime("%H:%M")
+    return there.strftime("%m-%d %H:%M" if there.year == now.year else "%Y-%m-%d")
 
 
 def invocation_page(
@@ -139,11 +151,8 @@ def invocation_page(
     """
     entries = make_timeline(_read_events(value))
     outcome = str(value.get("outcome") or value.get("status"))
-    head = (value.get("profile_id"), value.get("action"))
-    yield paint(
-        f"{' · '.join(one_line(part) for part in head if part is not None)} · {one_line(outcome)}",
-        "head",
-    )
+    head = (value.get("profile_id"), value.get("action"), outcome)
+    yield paint(" · ".join(one_line(part) for part in head if part is not None), "head")
     yield f"request:  {one_line(value.get('request') or story.asked.missing, 400)}"
     yield f"outcome:  {_describe_end(value, entries)}"
     yield f"asked by: {_describe_caller(value)} at {local_time(_text(value.get('started_at')))}"
@@ -151,11 +160,8 @@ def invocation_page(
         yield f"part of:  {one_line(story.asked.work)}"
     if value.get("parent_invocation_id"):
         yield f"parent:   {value['parent_invocation_id']}"
-    yield (
-        "record:   "
-        f"{value['invocation_id']}"
-        f"{'' if value.get('sealed') else '  (unsealed, from an older writer)'}"
-    )
+    writer = "" if value.get("sealed") else "  (unsealed, from an older writer)"
+    yield f"record:   {value['invocation_id']}{writer}"
     decided = next(iter(_read_events(value)), {}).get("decisions")
     if decided is not None:
         yield f"decided:  {one_line(decided, 400)}  (for this clone, before it)"
@@ -187,12 +193,15 @@ def invocation_page(
 
 def _render_counted(findings: Sequence[Mapping[str, object]]) -> Iterator[str]:
     """Yield findings that say the same as one line with their number."""
-    yield from ("", "findings") if findings else ()
+    if not findings:
+        return
+    yield from ("", "findings")
     counts = Counter(
         (item["severity"], item["code"], one_line(item["message"])) for item in findings
     )
     for (severity, code, message), number in counts.items():
-        yield f"  {severity}: {code}{f' ×{number}' if number > 1 else ''} {message}"
+        times = f" ×{number}" if number > 1 else ""
+        yield f"  {severity}: {code}{times} {message}"
 
 
 def _read_events(value: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
@@ -212,15 +221,19 @@ def _text(value: object) -> str | None:
 def _describe_end(value: Mapping[str, object], entries: Sequence[Entry]) -> str:
     """Return how the invocation ended and what it took; of an open one when it was last heard
     of."""
-    calls = Counter(entry.bad for entry in entries if entry.kind == "tool_call")
-    bad = f" ({calls[True]} failed or denied)" if calls[True] else ""
-    parts = [count(calls.total(), "call") + bad] if calls else []
+    started, completed = _text(value.get("started_at")), _text(value.get("completed_at"))
     if value.get("completed_at") is None:
         last = next((entry.at for entry in reversed(entries) if entry.at), None)
-        return " · ".join([f"open, last event {local_time(last)}" if last else "open", *parts])
-    took = describe_span(measure(_text(value.get("started_at")), _text(value.get("completed_at"))))
-    ended = f"{one_line(value.get('outcome'))} at {local_time(_text(value.get('completed_at')))}"
-    return " · ".join([f"{ended}, after {took}" if took else ended, *parts])
+        end = f"open, last event {local_time(last)}" if last else "open"
+    else:
+        took = describe_span(measure(started, completed))
+        end = f"{one_line(value.get('outcome'))} at {local_time(completed)}"
+        end += f", after {took}" if took else ""
+    calls = Counter(entry.bad for entry in entries if entry.kind == "tool_call")
+    if not calls:
+        return end
+    bad = f" ({calls[True]} failed or denied)" if calls[True] else ""
+    return f"{end} · {count(calls.total(), 'call')}{bad}"
 
 
 def _render_timeline(entries: Sequence[Entry]) -> Iterator[str]:
@@ -239,20 +252,17 @@ def _render_entry(entry: Entry) -> str:
     """Return one entry on one line: its line's number, time, name, how it ended, how long it took,
     what it is about."""
     status = entry.status or ""
-    agent = f"[{one_line(entry.agent, 20)}]" if entry.agent else ""
+    if entry.bad and status:
+        status = paint(f"✗ {status}", "failed")
     by = entry.fields.get("by")
-    by = (
-        f"(by {one_line(by.get('session_id') or by.get('actor_id'), 40)})"
-        if isinstance(by, dict)
-        else ""
-    )
+    writer = (by.get("session_id") or by.get("actor_id")) if isinstance(by, dict) else None
     parts = (
         one_line(entry.name, 24),
-        paint(f"✗ {status}", "failed") if entry.bad and status else status,
+        status,
         describe_span(entry.duration_ms),
-        agent,
+        f"[{one_line(entry.agent, 20)}]" if entry.agent else "",
         one_line(entry.about, 100),
-        by,
+        f"(by {one_line(writer, 40)})" if isinstance(by, dict) else "",
     )
     return f"{entry.seq:>4}  {local_clock(entry.at)}  {'  '.join(filter(None, parts))}".rstrip()
 
@@ -278,54 +288,56 @@ def _say_bearing(hit: Mapping[str, object]) -> str:
     return f" ({', '.join(named)})" if named else ""
 
 
-def _render_context(context: object, *, sealed: bool, explain: bool) -> list[str]:
+def _render_context(context: object, *, sealed: bool, explain: bool) -> Iterator[str]:
+    """Yield which rules stood in front of the agent, and what the policy took away.
+
+    With `explain` each rule has its rank, score and what it was found by; else the first few are
+    named.
+    """
     if not isinstance(context, dict):
-        return []
+        return
     if context.get("hash") is None:
-        why = (
-            "the invocation was begun with the trail off"
-            if sealed
-            else "the older writer did not keep it"
-        )
-        return [f"context   not kept: {why}"]
+        trail_was_off = "the invocation was begun with the trail off"
+        why = trail_was_off if sealed else "the older writer did not keep it"
+        yield f"context   not kept: {why}"
+        return
     if not context.get("available"):
-        return [f"context   none ({context.get('error') or 'no charter'})"]
+        yield f"context   none ({context.get('error') or 'no charter'})"
+        return
     hits = _filter_objects(context.get("hits"))
     # Records before the scorer of version 3 showed each rule whole.
     hits.sort(key=lambda hit: hit.get("shown") == "line")
     offered = sum(hit.get("shown") == "line" for hit in hits)
     named = f"{count(len(hits) - offered, 'rule')} in front of the agent"
-    lines = [
-        f"context   {named}{f', {offered} on demand' if offered else ''}, "
-        f"{_name_digest(context['hash'], cut=not explain)}"
-    ]
-    said = describe_printed(context.get("printed"))
-    lines += [f"  {said}"] if said else []
-    if not explain:
-        lines += [f"  {one_line(hit.get('uri'))}{_say_bearing(hit)}" for hit in hits[:_RULES]]
-        lines += (
-            [f"  and {len(hits) - _RULES} more; --explain shows all, with scores"]
-            if len(hits) > _RULES
-            else []
-        )
-    for hit in hits if explain else []:
-        scores = hit.get("explain")
-        why = (
-            ", ".join(f"{key} {value}" for key, value in scores.items())
-            if isinstance(scores, dict)
-            else ""
-        )
-        rank, score = one_line(hit.get("rank"), 80), one_line(hit.get("score"), 80)
-        because = hit.get("because")
-        said = f"; {', '.join(map(str, because))}" if isinstance(because, list) and because else ""
-        shown = f"  {one_line(hit['shown'], 10)}" if "shown" in hit else ""
-        lines.append(
-            f"  {rank:>3}  {score}{shown}  {one_line(hit.get('uri'))}  ({one_line(why + said)})"
-        )
+    if offered:
+        named += f", {offered} on demand"
+    yield f"context   {named}, {_name_digest(context['hash'], cut=not explain)}"
+    printed = describe_printed(context.get("printed"))
+    if printed:
+        yield f"  {printed}"
+    if explain:
+        yield from map(_explain_hit, hits)
+    else:
+        for hit in hits[:_RULES]:
+            yield f"  {one_line(hit.get('uri'))}{_say_bearing(hit)}"
+        if len(hits) > _RULES:
+            yield f"  and {len(hits) - _RULES} more; --explain shows all, with scores"
     for item in _filter_objects(context.get("filters_applied")):
         action, rule, uri = (one_line(item.get(key)) for key in ("action", "rule_id", "uri"))
-        lines.append(f"  {action} by rule {rule}: {uri}")
-    return lines
+        yield f"  {action} by rule {rule}: {uri}"
+
+
+def _explain_hit(hit: Mapping[str, object]) -> str:
+    """Return a rule with its rank, its score, the parts of that, and what it was found by."""
+    rank, score = one_line(hit.get("rank"), 80), one_line(hit.get("score"), 80)
+    shown = f"  {one_line(hit['shown'], 10)}" if "shown" in hit else ""
+    scores, because = hit.get("explain"), hit.get("because")
+    why = ""
+    if isinstance(scores, dict):
+        why = ", ".join(f"{key} {value}" for key, value in scores.items())
+    if isinstance(because, list) and because:
+        why += f"; {', '.join(map(str, because))}"
+    return f"  {rank:>3}  {score}{shown}  {one_line(hit.get('uri'))}  ({one_line(why)})"
 
 
 _RULES = 6
@@ -337,6 +349,7 @@ def _filter_objects(value: object) -> list[dict[str, object]]:
 
 
 def _render_evidence(evidence: object) -> list[str]:
+    """Return what shows that the work was done: a file, artifacts, commits; a line each."""
     if not isinstance(evidence, dict) or not any(evidence.values()):
         return []
     lines = ["", "evidence"]
@@ -356,7 +369,9 @@ def _name_digest(digest: object, *, cut: bool = False) -> str:
     """Return a digest with the name its width tells; records of older writers keep 16 digits of
     theirs."""
     text = one_line(digest, 80)
-    return f"SHA-256 {text[:16] + '…' if cut else text}" if len(text) == 64 else f"hash {text}"
+    if len(text) != 64:
+        return f"hash {text}"
+    return f"SHA-256 {text[:16]}…" if cut else f"SHA-256 {text}"
 
 
 def _render_note(note: object) -> list[str]:
