@@ -137,7 +137,7 @@ def build_charter_context(
     if isinstance(profile, str):
         profile = _find_profile(root, profile, parse_cache)
     inputs = load_inputs(root, parse_cache, settings=settings)
-    # What a pack holds only its author can mend: `charter lint` names it.
+    # What a pack holds only its author can fix: `charter lint` names it.
     own = (file for file in files_of(inputs) if not split_path(file.path)[0])
     exposed = () if secrets is None else exposures((*own, *beside), secrets, parse_cache)
     if cache is None:

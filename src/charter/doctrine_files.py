@@ -334,5 +334,5 @@ def find_place(
 
 
 def suggest_repair(path: str) -> str:
-    """Return how a file that cannot be used is mended."""
-    return f"mend {path}; `spec-kitty charter lint` checks it"
+    """Return how a file that cannot be used is fixed."""
+    return f"fix {path}; `spec-kitty charter lint` checks it"

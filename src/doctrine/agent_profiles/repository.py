@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PROJECT_FOLDERS = (".kittify/doctrine/agent_profiles", ".kittify/profiles")
 SUFFIXES = (".agent.yaml", ".agent.yml")
 SHIPPED_PREFIX = "agent_profiles/shipped/"
-_MEND = "mend the file, or remove it to go without this profile"
+_FIX = "fix the file, or remove it to go without this profile"
 
 
 class AgentProfileRepository:
@@ -113,7 +113,7 @@ class AgentProfileRepository:
             try:
                 profile = parse_profile(cache.parse(file), digest=file.digest, origin=origin)
             except YamlError as error:
-                self._problems.append(Problem(file.path, error.line, error.reason, _MEND))
+                self._problems.append(Problem(file.path, error.line, error.reason, _FIX))
                 continue
             except ProfileError as error:
                 self._problems.append(_describe_problem(file, error, cache))

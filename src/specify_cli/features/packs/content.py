@@ -26,7 +26,7 @@ from doctrine.yaml_reader import YamlError, read_yaml
 from specify_cli.errors import CallerError
 from specify_cli.record.seal import canonical
 
-_AUTHOR = "mend the pack, or ask its author"
+_AUTHOR = "fix the pack, or ask its author"
 _NOT_STATED = "not stated"
 
 

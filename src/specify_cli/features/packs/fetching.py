@@ -108,7 +108,7 @@ def _not_found(why: str) -> CallerError:
 def _read_folder(folder: str) -> Iterator[tuple[str, bytes]]:
     files, problems = read_folder(folder, "", _SUFFIXES)
     for problem in problems:
-        raise CallerError("PACK_INVALID", problem.describe(), "mend the pack, or ask its author")
+        raise CallerError("PACK_INVALID", problem.describe(), "fix the pack, or ask its author")
     yield from ((file.path, file.data) for file in files)
     known = {file.path for file in files}
     for parent, folders, names in os.walk(folder):
@@ -196,7 +196,7 @@ def _read_commit(folder: str, commit: str, below: str) -> Iterator[tuple[str, by
             blobs.append((path, blob.decode()))
         else:
             why = f"{path}: expected a plain file of at most {MAX_BYTES} bytes"
-            raise CallerError("PACK_INVALID", why, "mend the pack, or ask its author")
+            raise CallerError("PACK_INVALID", why, "fix the pack, or ask its author")
     given = "".join(f"{blob}\n" for _, blob in blobs[: MAX_FILES + 1]).encode()
     data, at = read_git(folder, "cat-file", "--batch", given=given) or b"", 0
     for path, _ in blobs[: MAX_FILES + 1]:

@@ -43,7 +43,7 @@ def resume(values: Values) -> int:
         return 0 if plan.resumable else 1
     program = load_program(str(name))
     look = f"spec-kitty invocations show {invocation_id}"
-    # the program's own error is on the record, and its author's to mend
+    # the program's own error is on the record, and its author's to fix
     with _explain_failure(name, f"; {invocation_id} was closed", look):
         done = resuming.resume(
             shell.here(),

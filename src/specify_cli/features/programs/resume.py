@@ -363,7 +363,7 @@ def _open(
 def _read_intact(project: Project, place: Place) -> Record:
     """Return a record that verifies.
 
-    Raises StoredDataError RECORD_DAMAGED. A torn tail is the next append's to mend.
+    Raises StoredDataError RECORD_DAMAGED. A torn tail is the next append's to fix.
     """
     _require_sound(place, verify_place(project, place))
     return require_started(read_record(project.root, place), place)
