@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import pytest
 from absent_rooms import ABSENT, OF_THE_WHOLE, asks_in_import, asks_in_text, read_text_of
 from postgres import Server, serving_postgres
 from specify_cli.cli.terminal import person
+from specify_cli.libraries.archive.withholding import Search
 from support import CHARTER, FULL, Cli, Ran, git, run_main, run_process
 
 # How long an example takes, or a hundred, says more of the machine than of the code. `make test` tries the same
@@ -28,6 +30,8 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("tests")
 
 MEMORY, ENOUGH = "/dev/shm", 4 << 30
+# Garbage is looked for less often: whole trees of syntax and of JSON are made and dropped here, and few of them circle.
+gc.set_threshold(50_000, 20, 50)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -71,6 +75,23 @@ def pytest_unconfigure() -> None:
 def _no_harness_above(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the tests run below an agent's harness: what asks for a person in this process finds none above it."""
     monkeypatch.setattr(person, "read_ancestors", lambda: iter(()))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _equal_objects_are_judged_once() -> Iterator[None]:
+    """Remember what a search says of an object under the same rules: what is shipped leaves with every safe export."""
+    judge = Search.judge_object
+    known: dict[tuple[bytes, str], str | None] = {}
+
+    def judge_once(search: Search, data: bytes) -> str | None:
+        key = (hashlib.sha256(data).digest(), search._rules.digest)
+        if key not in known:
+            known[key] = judge(search, data)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Search, "judge_object", judge_once)
+        yield
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 from specify_cli.cli.tables.assemble import Room, read_rooms
@@ -95,12 +96,14 @@ def make_environment(folder: Path) -> Path:
     return environment / "bin/python"
 
 
-def run_tests(gone: list[str], absence: dict[str, list[str]], folder: Path, size: str) -> list[str]:
+def run_tests(absence: dict[str, list[str]], folder: Path, size: str) -> list[str]:
     """Return the names of the checks that fail in a copy without these rooms; their output goes to this process's."""
-    python = str(make_environment(folder))
     environment = {**os.environ, "SPEC_KITTY_WITHOUT": json.dumps(absence)}
     tools = Path(sys.executable).parent
-    checks = {"lint": [str(tools / "ruff"), "check", "-q", "src"], "names": [python, "-c", NAMES, *gone]}
+    checks = {"lint": [str(tools / "ruff"), "check", "-q", "src"]}
+    if size != "names":
+        python = str(make_environment(folder))
+        checks["names"] = [python, "-c", NAMES]
     if size == "whole":
         checks["types"] = [python, "-m", "mypy", "src"]
         checks["tests"] = [python, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal"]
@@ -113,6 +116,50 @@ def run_tests(gone: list[str], absence: dict[str, list[str]], folder: Path, size
     ]
 
 
+def check_names(absences: dict[str, dict[str, list[str]]]) -> list[str]:
+    """Return the folders of which a module cannot be imported or a name of an absent room is left.
+
+    The packages of others take most of the time: one process imports them once, with this checkout, which it forgets
+    before it begins a process of its own for each folder.
+    """
+    asked = [sys.executable, "-c", LOADED, NAMES]
+    done = subprocess.run(asked, input=json.dumps(absences), stdout=subprocess.PIPE, text=True, check=True)
+    return list(json.loads(done.stdout))
+
+
+LOADED = """
+import gc, importlib, json, os, pkgutil, sys, traceback
+import specify_cli, charter, doctrine
+ours = (specify_cli, charter, doctrine)
+sources = {os.path.dirname(os.path.dirname(package.__file__)) for package in ours}
+for module in pkgutil.walk_packages(specify_cli.__path__, "specify_cli."):
+    importlib.import_module(module.name)
+names = [package.__name__ for package in ours]
+for name in [name for name in sys.modules if name.partition(".")[0] in names]:
+    del sys.modules[name]
+gc.freeze()
+failed = []
+for folder, absence in json.load(sys.stdin).items():
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            sys.path[:] = [f"{folder}/src", *(path for path in sys.path if path not in sources)]
+            importlib.invalidate_caches()
+            os.environ["SPEC_KITTY_WITHOUT"] = json.dumps(absence)
+            os.chdir(folder)
+            exec(sys.argv[1])
+            assert specify_cli.__file__.startswith(folder), specify_cli.__file__
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    if os.waitpid(child, 0)[1]:
+        failed.append(folder)
+print(json.dumps(failed))
+"""
 # Imports everything that is left, and looks for a room's commands and schemas in what the command line says of itself.
 NAMES = """
 import importlib, json, os, pkgutil, sys
@@ -143,18 +190,26 @@ def main() -> int:
     options = parser.parse_args()
     rooms = read_rooms()
     names = options.rooms or [room.feature.name for room in rooms if room.feature.name != "core"]
-    failures = {}
-    for name in names:
-        gone = find_dependents(rooms, name)
-        with tempfile.TemporaryDirectory(prefix="rooms-") as folder:
+    failures: dict[str, list[str]] = {}
+    with ExitStack() as stack:
+        absences = {}
+        for name in names:
+            gone = find_dependents(rooms, name)
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rooms-"))
             copy_without(gone, Path(folder), *(("src", "pyproject.toml") if options.size == "names" else ()))
             print(f"=== without {', '.join(gone)}", flush=True)
-            failed = run_tests(gone, describe_absence(rooms, gone), Path(folder), options.size)
-        if failed:
-            failures[name] = failed
+            absence = describe_absence(rooms, gone)
+            failures[name] = run_tests(absence, Path(folder), options.size)
+            if options.size == "names":
+                absences[folder] = (name, absence)
+            else:
+                stack.close()
+        for folder in check_names({folder: absence for folder, (_, absence) in absences.items()}) if absences else ():
+            failures[absences[folder][0]].append("names")
     for name, failed in failures.items():
-        print(f"without {name}: {', '.join(failed)} failed")
-    return 1 if failures else 0
+        if failed:
+            print(f"without {name}: {', '.join(failed)} failed")
+    return 1 if any(failures.values()) else 0
 
 
 if __name__ == "__main__":

@@ -25,11 +25,11 @@ def choose_by_turns(names: list[str], number: int) -> list[str]:
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize("name", NAMES if FULL else choose_by_turns(NAMES, 3))
-def test_nothing_else_breaks_without_a_room(name: str) -> None:
+@pytest.mark.parametrize("names", [[name] for name in NAMES] if FULL else [choose_by_turns(NAMES, 3)], ids=",".join)
+def test_nothing_else_breaks_without_a_room(names: list[str]) -> None:
     size = [] if FULL else ["--names"]
     done = subprocess.run(
-        [sys.executable, "tests/rooms.py", *size, name], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "tests/rooms.py", *size, *names], cwd=ROOT, capture_output=True, text=True, check=False
     )
 
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
