@@ -96,6 +96,15 @@ def dask_cluster(workers: int, env: dict[str, str] | None = None) -> Iterator[Cl
 
 
 @contextlib.contextmanager
+def leaving_no_client(cluster: Cluster) -> Iterator[Cluster]:
+    """Lend a cluster of several modules to one of them, and collect what its clients left."""
+    try:
+        yield cluster
+    finally:
+        gc.collect()
+
+
+@contextlib.contextmanager
 def worker_alone(cluster: Cluster) -> Iterator[None]:
     """Give a cluster a worker that nobody starts again."""
     from distributed import Client

@@ -33,11 +33,11 @@ def test_the_room_of_the_page_works_and_goes_without_a_trace(chartered: Path, ho
     python = str(prefix / "bin/python")
 
     def pip(*argv: str) -> None:
-        command = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check", "-q", *argv]
+        command = [python, "-m", "pip", "--disable-pip-version-check", "-q", *argv]
         subprocess.run(command, check=True, capture_output=True)
 
     def run(*argv: str) -> str:
-        program = "import sys; from specify_cli.cli.main import main; sys.exit(main())"
+        program = "from specify_cli.cli.main import script; script()"
         done = subprocess.run(
             [python, "-c", program, *argv], cwd=chartered, env=environment(home), capture_output=True, text=True
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -25,12 +24,6 @@ from specify_cli.libraries.work.sharing import HERE, Engine, parse_scheduler, sh
 from support import wait_until
 
 pytestmark = lets_dask_leave_sockets
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with dask_cluster(2) as started:
-        yield started
 
 
 def lose(item: int, why: str) -> int:

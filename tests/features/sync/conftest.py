@@ -10,6 +10,7 @@ import pytest
 from collecting import Collector, serving
 from delivering import enable
 from postgres import Server
+from specify_cli.features.sync import consent
 from support import FULL, Cli, git
 
 
@@ -22,6 +23,19 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return str(tmp_path / "served/events.db")
     server: Server = request.getfixturevalue("postgres")
     return server.make_schema(tmp_path.name[-40:])
+
+
+@pytest.fixture(autouse=True)
+def _listeners_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remember during a test who listens at an endpoint: asking reads every socket of the machine, at each push."""
+    look_up, known = consent.listener_of, dict[str, int]()
+
+    def look_up_once(endpoint: str) -> int | None:
+        if endpoint not in known and (owner := look_up(endpoint)) is not None:
+            known[endpoint] = owner
+        return known.get(endpoint)
+
+    monkeypatch.setattr(consent, "listener_of", look_up_once)
 
 
 @pytest.fixture

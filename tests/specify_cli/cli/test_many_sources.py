@@ -7,13 +7,12 @@ import multiprocessing
 import os
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clusters import Cluster, dask_cluster, lets_dask_leave_sockets
+from clusters import Cluster, lets_dask_leave_sockets
 from doctrine.agent_profiles.profile import AgentProfile, parse_profile
 from specify_cli.features.archives.many import archive_each
 from specify_cli.libraries.work.sources import Source
@@ -26,12 +25,6 @@ from support import Cli, Ran, valid
 
 pytestmark = lets_dask_leave_sockets
 REQUESTS = ("implement WP01", "review the release", "fix the failing login test")
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with dask_cluster(2) as started:
-        yield started
 
 
 @pytest.fixture

@@ -32,7 +32,8 @@ def prefix(tmp_path: Path) -> Path:
 @pytest.fixture
 def pip(prefix: Path) -> Callable[..., None]:
     def run(*argv: str) -> None:
-        pip = [sys.executable, "-m", "pip", "--python", str(prefix / "bin/python"), "--disable-pip-version-check", "-q"]
+        # The environment sees the pip of this checkout's: with `--python` that would be started twice.
+        pip = [str(prefix / "bin/python"), "-m", "pip", "--disable-pip-version-check", "-q"]
         subprocess.run([*pip, *argv], check=True, capture_output=True)
 
     return run
@@ -51,7 +52,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(prefix: Path, chartered: Path, home: Path) -> Iterator[Run]:
     def run_one(*argv: str, cwd: Path = chartered, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-        program = "import sys; from specify_cli.cli.main import main; sys.exit(main())"
+        program = "from specify_cli.cli.main import script; script()"
         return subprocess.run(
             [str(prefix / "bin/python"), "-c", program, *argv],
             cwd=cwd,
