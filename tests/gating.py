@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import sys
@@ -45,6 +46,15 @@ class Shop:
         git(self.root, "switch", "-qc", "topic")
         self.executor = ProfileInvocationExecutor(self.root)
         self.number = 0
+
+    def move(self, folder: Path, other: Path) -> Shop:
+        """Return this shop as it is in a copy of the folder that it was made in."""
+        moved = copy.copy(self)
+        moved.root, moved.home, moved.key = (
+            other / path.relative_to(folder) for path in (self.root, self.home, self.key)
+        )
+        moved.executor = ProfileInvocationExecutor(moved.root)
+        return moved
 
     def set_rules(self, rules: str) -> None:
         self.write(".kittify/gate.yaml", f"version: 1\nrules:\n{rules}\n" if rules else "version: 1\n")
