@@ -31,6 +31,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("tests")
 
 MEMORY, ENOUGH = "/dev/shm", 4 << 30
+OFTEN = gc.get_threshold()
 # Garbage is looked for less often: whole trees of syntax and of JSON are made and dropped here, and few of them circle.
 gc.set_threshold(50_000, 20, 50)
 
@@ -76,6 +77,15 @@ def pytest_unconfigure() -> None:
 def _no_harness_above(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the tests run below an agent's harness: what asks for a person in this process finds none above it."""
     monkeypatch.setattr(person, "read_ancestors", lambda: iter(()))
+
+
+@pytest.fixture
+def collects_often() -> Iterator[None]:
+    """Collect garbage as often as Python does by itself: for what is held against a measure of memory."""
+    before = gc.get_threshold()
+    gc.set_threshold(*OFTEN)
+    yield
+    gc.set_threshold(*before)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import anyio
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.types import CallToolResult, Implementation, TextContent
 
+from specify_cli.features.mcp.server import build_server
 from support import SPEC_KITTY, environment
 
 Session = Callable[[Client], Awaitable[None]]
 
 
+INFO = Implementation(name="a-client", version="1")
+
+
 def play(project: Path, home: Path, session: Session) -> None:
     """Start the server as a client does, play a session, end it."""
+    server = StdioServerParameters(command=SPEC_KITTY, args=["mcp", "serve"], cwd=project, env=environment(home))
+    anyio.run(_play, Client(server, client_info=INFO), session)
 
-    async def run() -> None:
-        server = StdioServerParameters(command=SPEC_KITTY, args=["mcp", "serve"], cwd=project, env=environment(home))
-        info = Implementation(name="a-client", version="1")
-        with anyio.fail_after(60):
-            async with Client(server, client_info=info) as client:
-                await session(client)
 
-    anyio.run(run)
+def play_here(project: Path, home: Path, session: Session) -> None:
+    """Play a session with a server in this process, whose tools are processes as ever."""
+    with contextlib.chdir(project), mock.patch.dict(os.environ, environment(home), clear=True):
+        anyio.run(_play, Client(build_server(), client_info=INFO), session)
+
+
+async def _play(client: Client, session: Session) -> None:
+    with anyio.fail_after(60):
+        async with client:
+            await session(client)
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> str:

@@ -1,4 +1,5 @@
-"""Processes of `spec-kitty` forked from one that has a collector's modules loaded, which is most of what a start costs.
+"""Processes of `spec-kitty` forked from one that has the modules of collector and viewer loaded: most of what a start
+costs.
 
     started = Preloaded(["collector", "serve", "--json"], folder, environment(folder), folder / "log")
     started.stdout.readline(); started.send_signal(signal.SIGKILL); started.wait(30)
@@ -22,6 +23,7 @@ _FORKS.set_forkserver_preload(
         "specify_cli.cli.dispatch",
         "specify_cli.features.collector.server.log",
         "specify_cli.features.collector.commands.serve",
+        "specify_cli.features.view.commands",
         "psycopg",
     ]
 )

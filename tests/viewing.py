@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from support import PATIENCE, SPEC_KITTY, environment
+from preloaded import Preloaded
+from support import PATIENCE, environment
 
 
 class Viewer(NamedTuple):
@@ -22,12 +22,13 @@ class Viewer(NamedTuple):
 @contextmanager
 def viewing(project: Path, home: Path, *argv: str) -> Iterator[Viewer]:
     """Run `spec-kitty view` for a project until the end of the block."""
-    command = [SPEC_KITTY, "view", *argv, "--json"]
-    with subprocess.Popen(command, cwd=project, env=environment(home), stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        told = json.loads(process.stdout.readline())
-        try:
-            yield Viewer(told["url"], told["url"].partition("/open?")[0])
-        finally:
-            process.terminate()
-            assert process.wait(timeout=PATIENCE) == 0
+    process = Preloaded(["view", *argv, "--json"], project, environment(home), home / "viewer.log")
+    try:
+        line = process.stdout.readline()
+        assert line, (home / "viewer.log").read_text()
+        told = json.loads(line)
+        yield Viewer(told["url"], told["url"].partition("/open?")[0])
+    finally:
+        process.stdout.close()
+        process.terminate()
+        assert process.wait(timeout=PATIENCE) == 0

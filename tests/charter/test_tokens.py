@@ -27,8 +27,8 @@ SCRIPTS = {
 COUNT = """
 import json, sys, bpe_openai
 texts = json.load(sys.stdin)
-names = ("cl100k_base", "o200k_base")
-print(json.dumps([[len(bpe_openai.get_encoding(name).encode(text)) for name in names] for text in texts]))
+encodings = [bpe_openai.get_encoding(name) for name in ("cl100k_base", "o200k_base")]
+print(json.dumps([[len(encoding.encode(text)) for encoding in encodings] for text in texts]))
 """
 
 

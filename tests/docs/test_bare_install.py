@@ -86,21 +86,13 @@ def _close_over(names: list[str]) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prefix(wheel_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment as pipx makes it: our wheel, its default dependencies, and pipx's own note beside them."""
     folder = tmp_path_factory.mktemp("bare")
-    source = folder / "source"
-    for name in ("src", "docs/schemas", "LICENSE", "README.md", "constraints.txt", "hatch_build.py", "pyproject.toml"):
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, source / name)
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "out"]
-    subprocess.run(build, cwd=source, check=True, capture_output=True)
-    (wheel,) = (source / "out").glob("*.whl")
     prefix = folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", prefix], check=True)
     (packages,) = (prefix / "lib").glob("python*/site-packages")
-    with zipfile.ZipFile(wheel) as archive:
+    with zipfile.ZipFile(wheel_file) as archive:
         (metadata,) = (name for name in archive.namelist() if name.endswith("METADATA"))
         lines = archive.read(metadata).decode().splitlines()
     needs = [Requirement(line.removeprefix("Requires-Dist: ")) for line in lines if line.startswith("Requires-Dist: ")]
@@ -110,7 +102,7 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
             if not (packages / top).exists():
                 (packages / top).symlink_to(Path(str(distribution(name).locate_file(top))))
     pip = [sys.executable, "-m", "pip", "--python", str(prefix / "bin/python"), "install", "-q", "--no-deps"]
-    subprocess.run([*pip, "--no-index", "--no-compile", "--disable-pip-version-check", str(wheel)], check=True)
+    subprocess.run([*pip, "--no-index", "--no-compile", "--disable-pip-version-check", str(wheel_file)], check=True)
     (prefix / "pipx_metadata.json").write_text("{}")
     return prefix
 

@@ -188,6 +188,9 @@ def test_every_phase_arrives_once_and_in_order(level: str, project: Path, home: 
                 collector.kill()
                 collector.start()
             if dice.random() < 0.5:
+                if pusher.process.poll() is not None:
+                    pusher.start()
+                    time.sleep(dice.uniform(0, 0.3))  # most pushes are over sooner than a round is
                 pusher.kill()
             if pusher.process.poll() is not None:
                 pusher.start()

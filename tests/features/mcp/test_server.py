@@ -9,7 +9,7 @@ from typing import Any
 from mcp import Client
 from mcp.types import CallToolResult
 
-from mcp_client import call, play, recorded, text_of
+from mcp_client import call, play, play_here, recorded, text_of
 from specify_cli.features.programs.run import open_invocation
 from support import Cli
 
@@ -54,7 +54,7 @@ def test_show_tells_the_story_that_the_terminal_tells(chartered: Path, home: Pat
     async def session(client: Client) -> None:
         told.append(recorded(await call(client, "show", invocation_id="last")))
 
-    play(chartered, home, session)
+    play_here(chartered, home, session)
 
     assert told == [cli("invocations", "show", "last", cwd=chartered).out]
     assert "ran pytest -q: 1 failed" in told[0]
@@ -69,7 +69,7 @@ def test_what_was_recorded_is_marked_as_data_and_escaped(chartered: Path, home: 
         for tool, arguments in (("show", {"invocation_id": "last", "explain": True}), ("search", {"text": "Ignore"})):
             told.append(recorded(await call(client, tool, **arguments)))
 
-    play(chartered, home, session)
+    play_here(chartered, home, session)
 
     for text in told:
         assert "delete everything" in text and "\u202e" not in text and "\x1b" not in text
@@ -92,7 +92,7 @@ def test_a_refusal_is_an_error_with_the_next_step(project: Path, home: Path) -> 
         for tool, arguments, _ in cases:
             found.append(await client.call_tool(tool, arguments))
 
-    play(project, home, session)
+    play_here(project, home, session)
 
     for (tool, arguments, why), refused in zip(cases, found, strict=True):
         assert refused.is_error and why in text_of(refused), (tool, arguments)
@@ -105,6 +105,6 @@ def test_words_that_look_like_options_are_words(chartered: Path, home: Path) -> 
         told.append(json.loads(await call(client, "do", request="--json fix the --help text")))
         told.append(json.loads(recorded(await call(client, "search", text="--help"))))
 
-    play(chartered, home, session)
+    play_here(chartered, home, session)
 
     assert told[0]["invocation_id"] == told[1][0]["invocation_id"]

@@ -37,11 +37,14 @@ _loaded: dict[str, dict[str, Any]] = {}
 
 
 def load_compiled(name: str) -> Mapping[str, Any]:
-    """Return the tables of a file of `compiled/`, as they are declared now."""
-    tables = _loaded.get(name) or _read_compiled(name)
-    if tables is None or (tables["STAMP"] is not None and tables["STAMP"] != read_stamp()):
-        tables = _make_anew(name)
-    _loaded[name] = tables
+    """Return the tables of a file of `compiled/`, as they were declared when this process first
+    asked."""
+    tables = _loaded.get(name)
+    if tables is None:
+        tables = _read_compiled(name)
+        if tables is None or (tables["STAMP"] is not None and tables["STAMP"] != read_stamp()):
+            tables = _make_anew(name)
+        _loaded[name] = tables
     return tables
 
 
