@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import hashlib
 import os
@@ -24,7 +25,7 @@ from support import CHARTER, FULL, Cli, Ran, git, run_main, run_process
 hypothesis.settings.register_profile(
     "tests",
     deadline=None,
-    max_examples=100 if FULL else 30,
+    max_examples=100 if FULL else 16,
     derandomize=not FULL,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
@@ -50,9 +51,13 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return True if is_test and asks_in_import(collection_path) else None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests that run a command of a room which was taken out of the tree, or compare the help of one it "
-    "extended."""
+    """Have `make stress` ask each property many examples; skip tests that run a command of a room which was taken out
+    of the tree, or compare the help of one it extended."""
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.stress)
     for item in items if ABSENT else ():
         name = getattr(item, "originalname", item.name)
         extended = any(f"[{command.replace(' ', '-')}]" in item.name for command in ABSENT["extended"])
@@ -67,10 +72,8 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
 
-
-def pytest_unconfigure() -> None:
-    """Let what was kept be collected at the end, when packages count what they leak."""
-    gc.unfreeze()
+    # At the very end packages count what they leak.
+    atexit.register(gc.unfreeze)
 
 
 @pytest.fixture(autouse=True)

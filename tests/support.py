@@ -93,6 +93,11 @@ if os.geteuid() == 0:
 """
 
 
+def draws(number: int) -> int:
+    """Return how many examples a property is asked: these under `make stress`, else a fifth, the same at each run."""
+    return number if FULL else max(8, number // 5)
+
+
 def wait_until(holds: Callable[[], T], describe: Callable[[], str] = lambda: "it never came") -> T:
     """Ask again and again until the answer is true, and return that answer; what never holds is an error."""
     end = time.monotonic() + PATIENCE

@@ -29,6 +29,7 @@ from charter.tokens import estimate_tokens
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import AgentProfileRepository
 from doctrine.load import ParseCache, shipped_artifacts, shipped_bundle
+from support import draws
 
 CHARTER = b"""# Shop
 
@@ -835,7 +836,7 @@ def test_of_rules_that_score_alike_the_one_a_profile_refers_to_comes_first() -> 
     assert ["doctrine://tactic/first", "doctrine://tactic/second"] == found[0] == found[1][::-1]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=draws(40), deadline=None)
 @given(st.text(max_size=200), st.sampled_from(ACTIONS), st.text(st.characters(codec="utf-8"), max_size=400))
 def test_any_request_and_charter_give_a_text_within_the_budget(request: str, action: str, charter: str) -> None:
     result = _assemble({CHARTER_MARKDOWN: charter.encode()}, request=request, action=action)

@@ -24,7 +24,7 @@ from specify_cli.storage.queries import Filters, list_invocations
 from support import FULL, REPORT, SPEC_KITTY, environment
 from victims import drain, fork
 
-SCALE = 1 if FULL else 50
+SCALE = 1 if FULL else 80
 
 
 def _checked(root: Path) -> dict[str, str]:
@@ -42,7 +42,7 @@ def _checked(root: Path) -> dict[str, str]:
 
 
 def test_many_writers_through_the_api_lose_nothing(chartered: Path) -> None:
-    writers, each = (64, 50) if FULL else (16, 2)
+    writers, each = (64, 50) if FULL else (8, 2)
 
     def work(pipe: int) -> None:
         opened = ProfileInvocationExecutor(chartered)
@@ -78,7 +78,7 @@ def test_many_writers_through_the_command_line_lose_nothing(chartered: Path, hom
 
 
 def test_of_racing_completes_exactly_one_wins(chartered: Path) -> None:
-    racers, rounds = 32, max(1, 50 // SCALE)
+    racers, rounds = (32, 50) if FULL else (12, 1)
     opened = ProfileInvocationExecutor(chartered)
     began = time.perf_counter()
     for _ in range(rounds):
@@ -166,7 +166,7 @@ def test_concurrent_invocations_leave_the_context_state_alone(chartered: Path) -
         payload = ProfileInvocationExecutor(chartered).invoke("implement WP03")
         os.write(pipe, f"{payload.governance_context_hash}\n".encode())
 
-    writers = 64 if FULL else 16
+    writers = 64 if FULL else 8
     children = [fork(work) for _ in range(writers)]
     hashes = [line for _, reading in children for line in drain(reading)]
 

@@ -26,7 +26,7 @@ from specify_cli.libraries.archive import archive as portable
 from specify_cli.libraries.archive.unpacking import _iter_members
 from specify_cli.record import layout
 from specify_cli.record.seal import digest_of
-from support import CHARTER, Cli, accept, git
+from support import CHARTER, Cli, accept, draws, git
 
 SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
 
@@ -644,7 +644,7 @@ def test_an_archive_of_every_length_is_read_back(tmp_path: Path, blocks: int) ->
 
 
 @given(st.lists(st.integers(0, 50_000), max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=draws(60), deadline=None)
 def test_an_archive_of_any_files_is_read_back_and_one_with_more_zeros_is_refused(sizes: list[int]) -> None:
     files = {f"{layout.OBJECTS}/{number:02x}/{'0' * 62}": b"x" * size for number, size in enumerate(sizes)}
     files[portable.MANIFEST] = b"{}\n"

@@ -60,7 +60,7 @@ from specify_cli.libraries.wire.contract import canonical
 from specify_cli.record.seal import erase_members, open_line, seal_line
 from specify_cli.trail.log.leaves import LEAF_BYTES
 from specify_cli.trail.log.notes import encode
-from support import run_together
+from support import draws, run_together
 
 # Every engine is held to these claims, in `make stress` as well.
 pytestmark = pytest.mark.stress
@@ -527,7 +527,7 @@ def test_many_threads_store_each_key_once(storage: Storage) -> None:
         max_size=25,
     )
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=draws(40), deadline=None)
 def test_engines_give_the_same_verdicts_rows_and_totals(arrivals: list[tuple[int, bool, str, str, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         memory, disk = MemoryStorage(), open_file(f"{folder}/events.db")

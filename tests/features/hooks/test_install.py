@@ -27,7 +27,7 @@ from specify_cli.features.hooks.settings.harnesses import (
     without_hooks,
 )
 from specify_cli.features.hooks.settings.install import Change, SettingsPlace, install, standing, uninstall
-from support import FULL, OBEY_FILE_MODES
+from support import FULL, OBEY_FILE_MODES, draws
 
 CLAUDE, GEMINI, CURSOR = HARNESSES["claude-code"], HARNESSES["gemini"], HARNESSES["cursor"]
 OPENCODE = HARNESSES["opencode"]
@@ -547,7 +547,7 @@ json_values = st.recursive(
 hook_events = st.dictionaries(st.sampled_from(["PreToolUse", "preToolUse", "Stop"]), st.lists(json_values, max_size=2))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=draws(60), deadline=None)
 @given(
     st.dictionaries(st.text(), json_values, max_size=3),
     st.none() | hook_events,

@@ -23,6 +23,7 @@ from specify_cli.libraries.wire.contract import (
     compose,
 )
 from specify_cli.libraries.wire.validation import faults, pointer
+from support import draws
 
 PROJECT = "3b0b2ef2-6f2a-4d7a-9a53-7a7c1d2f8a10"
 ID = "01JD4Q3S0000000000000000A1"
@@ -232,7 +233,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=draws(300), deadline=None)
 def test_any_json_value_is_answered_with_faults(value: object) -> None:
     assert faults(value)
 
@@ -246,7 +247,7 @@ PATHS = [
 
 
 @given(st.sampled_from(PATHS), JSON, st.sampled_from(PHASES))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=draws(300), deadline=None)
 def test_any_json_value_in_any_members_place_is_answered(path: str, value: object, phase: str) -> None:
     held = event(phase)
     try:

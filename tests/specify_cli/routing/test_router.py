@@ -22,6 +22,7 @@ from specify_cli.routing.router import (
     route,
 )
 from specify_cli.routing.table import PhraseIndex
+from support import draws
 
 HERE = Path(__file__).parent
 TABLE = shipped_table()
@@ -393,7 +394,7 @@ _WORDS = st.sampled_from(_VOCABULARY.split(" "))
 _TEXTS = st.one_of(st.text(max_size=80), st.lists(_WORDS, max_size=14).map(" ".join))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=draws(300), deadline=None)
 @given(_TEXTS)
 @example("don't")
 @example("-")
@@ -407,7 +408,7 @@ def test_any_text_gives_an_answer_and_the_same_one_in_any_order_of_profiles(text
     assert route(text, EIGHT, TABLE, NO_FACTS) == route(text, EIGHT[::-1], TABLE, NO_FACTS)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=draws(200), deadline=None)
 @given(_TEXTS)
 def test_every_candidate_routes_to_itself_when_it_is_named_outright(text: str) -> None:
     answer = route(text, EIGHT, TABLE, NO_FACTS)
@@ -420,7 +421,7 @@ def test_every_candidate_routes_to_itself_when_it_is_named_outright(text: str) -
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=draws(200), deadline=None)
 @given(_TEXTS)
 def test_a_profile_of_an_unrelated_role_does_not_change_the_answer(text: str) -> None:
     other = profile("zz-oracle", "ORACLE")
@@ -428,7 +429,7 @@ def test_a_profile_of_an_unrelated_role_does_not_change_the_answer(text: str) ->
     assert outcome(route(text, EIGHT, TABLE, NO_FACTS)) == outcome(route(text, [*EIGHT, other], TABLE, NO_FACTS))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=draws(100), deadline=None)
 @given(_TEXTS)
 def test_surrounding_blanks_do_not_change_the_answer(text: str) -> None:
     assert outcome(route(text, EIGHT, TABLE, NO_FACTS)) == outcome(

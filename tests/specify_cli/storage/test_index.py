@@ -17,6 +17,7 @@ from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.storage import index as index_module
 from specify_cli.storage.index import Index, Key
+from support import draws
 
 BASE = 1_732_093_200_000
 
@@ -212,7 +213,7 @@ def test_an_index_that_cannot_be_written_is_left_alone(tmp_path: Path) -> None:
 # --- lookup
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=draws(40), deadline=None)
 @given(st.sets(st.integers(0, 3_000), min_size=1, max_size=60), st.integers(1, 26), st.data())
 def test_bisection_finds_what_a_scan_finds(
     tmp_path_factory: pytest.TempPathFactory, numbers: set[int], length: int, data: st.DataObject
@@ -307,7 +308,7 @@ def test_rows_appended_in_order_are_confirmed_and_not_written_again(
 ACTIONS = ["write", "write late", "copy", "delete", "publish", "twice", "harm", "forget", "list", "list"]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=draws(25), deadline=None)
 @given(st.lists(st.sampled_from(ACTIONS), min_size=3, max_size=9), st.randoms(use_true_random=False))
 def test_whatever_happens_to_the_folders_a_list_is_what_they_hold(
     tmp_path_factory: pytest.TempPathFactory, actions: list[str], chance: random.Random
