@@ -129,6 +129,7 @@ def check_names(absences: dict[str, dict[str, list[str]]]) -> list[str]:
 
 LOADED = """
 import gc, importlib, json, os, pkgutil, sys, traceback
+gc.set_threshold(200_000, 20, 20)
 import specify_cli, charter, doctrine
 ours = (specify_cli, charter, doctrine)
 sources = {os.path.dirname(os.path.dirname(package.__file__)) for package in ours}

@@ -47,13 +47,13 @@ NEEDS = {
 # Runs many command lines in processes forked from one that has loaded every module of ours that needs no extra.
 DRIVER = """
 import contextlib, gc, importlib, json, os, pkgutil, sys
+gc.set_threshold(200_000, 20, 20)  # as the script does
 import specify_cli
 from specify_cli.cli.main import main
 for module in pkgutil.walk_packages(specify_cli.__path__, "specify_cli.", onerror=lambda name: None):
     with contextlib.suppress(Exception):
         importlib.import_module(module.name)
 gc.freeze()
-gc.set_threshold(200_000, 20, 20)  # as the script does
 for line in sys.stdin:
     argv, folder, env = json.loads(line)
     (reading, writing), child = os.pipe(), os.fork()

@@ -122,7 +122,7 @@ def test_many_processes_append_to_one_record_and_none_is_lost_doubled_or_out_of_
 
 def test_many_hook_processes_lose_nothing(chartered: Path, home: Path) -> None:
     """200 hooks of one session at once, each delivered twice: every event once, one chain."""
-    processes = 200 if FULL else 20
+    processes = 200 if FULL else 10
     begun = {**environment(home), "CLAUDE_CODE_SESSION_ID": "s1"}
     argv = [SPEC_KITTY, "do", "implement WP03", "--json"]
     answer = subprocess.run(argv, cwd=chartered, env=begun, capture_output=True, check=True).stdout

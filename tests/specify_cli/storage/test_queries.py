@@ -192,5 +192,5 @@ def test_verify_holds_one_line_at_a_time() -> None:
         tracemalloc.stop()
         return peak
 
-    small, large = lines(100), lines(5_000)
+    small, large = lines(100), lines(2_500)
     assert large < small + 200_000

@@ -160,6 +160,7 @@ def peak(data: bytes) -> int:
     return most
 
 
+@pytest.mark.usefixtures("collects_often")
 def test_a_long_record_takes_no_memory_of_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
     # What is kept of an ordinary record, made small, so that a long one need not be longer.
     monkeypatch.setattr(views, "_KEPT", 1 << 16)
