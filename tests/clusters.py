@@ -84,7 +84,15 @@ def dask_cluster(workers: int, env: dict[str, str] | None = None) -> Iterator[Cl
     command = [sys.executable, str(script), str(workers)]
     # By default a part may see four workers die; with one, whatever is on its way when a worker dies is blamed first.
     tries = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
-    surroundings = {**os.environ, **tries, **(env or {}), "PYTHONPATH": path}
+    # What a cluster watches of itself many times a second, whether it works or waits.
+    watching = {
+        "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+        "DASK_DISTRIBUTED__WORKER__MEMORY__MONITOR_INTERVAL": "10s",
+        "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "10s",
+        "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "10s",
+        "DASK_DISTRIBUTED__ADMIN__TICK__LIMIT": "60s",
+    }
+    surroundings = {**os.environ, **tries, **watching, **(env or {}), "PYTHONPATH": path}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=surroundings, text=True) as ran:
         assert ran.stdin is not None and ran.stdout is not None
         try:
@@ -93,15 +101,6 @@ def dask_cluster(workers: int, env: dict[str, str] | None = None) -> Iterator[Cl
             ran.stdin.close()
             ran.wait(30)
             gc.collect()  # what Dask's clients left, while the tests that let it pass are running
-
-
-@contextlib.contextmanager
-def leaving_no_client(cluster: Cluster) -> Iterator[Cluster]:
-    """Lend a cluster of several modules to one of them, and collect what its clients left."""
-    try:
-        yield cluster
-    finally:
-        gc.collect()
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ import hypothesis
 import pytest
 
 from absent_rooms import ABSENT, OF_THE_WHOLE, asks_in_import, asks_in_text, read_text_of
-from clusters import Cluster, dask_cluster, leaving_no_client
+from clusters import Cluster, dask_cluster
 from postgres import Server, serving_postgres
 from specify_cli.cli.terminal import person
 from specify_cli.libraries.archive.withholding import Search
@@ -173,18 +173,11 @@ def records(project: Path) -> Callable[[], list[Path]]:
     return found
 
 
-@pytest.fixture(scope="session")
-def lent_cluster() -> Iterator[Cluster]:
-    """A Dask cluster of two workers."""
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A Dask cluster of two workers, for a module whose tests let Dask leave sockets."""
     with dask_cluster(2) as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def cluster(lent_cluster: Cluster) -> Iterator[Cluster]:
-    """The cluster of the whole suite, for a module whose tests let Dask leave sockets."""
-    with leaving_no_client(lent_cluster):
-        yield lent_cluster
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from clusters import Cluster, leaving_no_client, lets_dask_leave_sockets
+from clusters import dask_cluster, lets_dask_leave_sockets
 from collecting import Collector, add_token, serving
 from delivering import ENV, enable, endpoint, lines_of, project_of, push, run
 from envelopes import OTHER_PROJECT, TOKEN
@@ -48,7 +48,7 @@ def ask_both(cli: Cli, twin: Path, database: str, *argv: str) -> tuple[Ran, Ran]
 
 
 def test_replay_backtest_and_archives_say_over_the_store_what_they_say_over_the_project(
-    cli: Cli, enabled: Path, twin: Path, database: str, tmp_path: Path, lent_cluster: Cluster
+    cli: Cli, enabled: Path, twin: Path, database: str, tmp_path: Path
 ) -> None:
     for request in ("implement WP01", "review the release", "fix the parser"):
         first = run(cli, request)
@@ -67,7 +67,7 @@ def test_replay_backtest_and_archives_say_over_the_store_what_they_say_over_the_
         cli("invocations", "export", "--archives", str(into), "--safe", "--json", "--source", source)
         for into, source in zip(archives, (str(twin.parent), database), strict=True)
     ]
-    with leaving_no_client(lent_cluster) as cluster:
+    with dask_cluster(2) as cluster:
         far = cli(*replay, "--source", database, "--engine", cluster.url)
 
     assert replayed[0].out == replayed[1].out == far.out and replayed[0].code == replayed[1].code == 0
