@@ -10,12 +10,14 @@ sees) is asked of the installed program.
 
 from __future__ import annotations
 
+import io
 import multiprocessing
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import IO
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
@@ -29,14 +31,15 @@ _FORKS.set_forkserver_preload(
 )
 
 
-def _become(argv: Sequence[str], folder: Path, env: Mapping[str, str], out: Connection, log: Path) -> None:
+def _become(argv: Sequence[str], folder: Path, env: Mapping[str, str], out: Connection | None, log: Path) -> None:
     """Be the program: its arguments, folder, environment and streams."""
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(env)
-    os.dup2(out.fileno(), 1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY) if out is None else out.fileno(), 1)
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
-    out.close()
+    if out is not None:
+        out.close()
     sys.argv = ["spec-kitty", *argv]
     from specify_cli.cli.main import script
 
@@ -44,14 +47,18 @@ def _become(argv: Sequence[str], folder: Path, env: Mapping[str, str], out: Conn
 
 
 class Preloaded:
-    """Such a process, with the members of `subprocess.Popen` that tests use."""
+    """Such a process, with the members of `subprocess.Popen` that tests use; what it prints is lost if it is not
+    `heard`."""
 
-    def __init__(self, argv: Sequence[str], folder: Path, env: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self, argv: Sequence[str], folder: Path, env: Mapping[str, str], log: Path, *, heard: bool = True
+    ) -> None:
         reading, writing = _FORKS.Pipe(duplex=False)
-        self._process = _FORKS.Process(target=_become, args=(argv, folder, dict(env), writing, log), daemon=True)
+        given = (argv, folder, dict(env), writing if heard else None, log)
+        self._process = _FORKS.Process(target=_become, args=given, daemon=True)
         self._process.start()
         writing.close()
-        self.stdout = os.fdopen(os.dup(reading.fileno()), "rb")
+        self.stdout: IO[bytes] = os.fdopen(os.dup(reading.fileno()), "rb") if heard else io.BytesIO()
         reading.close()
         self.pid = self._process.pid or 0
 

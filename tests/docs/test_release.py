@@ -16,24 +16,23 @@ SKIPPED = (".git", ".venv*", "dist", "build", "node_modules", "__pycache__", ".h
            "compiled.json", "build.txt")  # fmt: skip
 
 
-def build(folder: Path, kind: str, out: Path) -> Path:
-    """Build the sdist or wheel of a source tree as a build front end does, and return its file."""
-    argv = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(out)]
+def build(folder: Path, out: Path, *kinds: str) -> list[Path]:
+    """Build the sdist or wheel of a source tree as a build front end does, and return their files, the sdist last."""
+    chosen = [word for kind in kinds for word in ("-t", kind)]
+    argv = [sys.executable, "-m", "hatchling", "build", *chosen, "-d", str(out)]
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    (path,) = out.iterdir()
-    return path
+    return sorted(out.iterdir(), key=lambda path: path.suffix != ".whl")
 
 
 def test_the_wheel_of_the_sdist_equals_the_wheel_of_the_checkout(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
     shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(*SKIPPED))
-    sdist = build(checkout, "sdist", tmp_path / "sdist")
+    ours, sdist = build(checkout, tmp_path / "ours", "sdist", "wheel")
     with tarfile.open(sdist) as archive:
         unpack(archive, tmp_path / "unpacked")
     (unpacked,) = (tmp_path / "unpacked").iterdir()
-    ours = build(checkout, "wheel", tmp_path / "ours")
-    theirs = build(unpacked, "wheel", tmp_path / "theirs")
+    [theirs] = build(unpacked, tmp_path / "theirs", "wheel")
 
     assert ours.name == theirs.name
     assert ours.read_bytes() == theirs.read_bytes()

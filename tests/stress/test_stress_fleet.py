@@ -128,7 +128,7 @@ def test_a_fleet_loses_and_doubles_nothing_while_everything_is_killed(tmp_path: 
         ports = [free_port() for _ in range(COLLECTORS)]
         env = environment(home)
         serve = [SPEC_KITTY, "collector", "serve", "--db", address, "--listen"]
-        collectors = [Victim([*serve, f"127.0.0.1:{port}"], tmp_path, env) for port in ports]
+        collectors = [Victim([*serve, f"127.0.0.1:{port}"], tmp_path, env, preloaded=not FULL) for port in ports]
         senders = [_start_sender(tmp_path, number, ports, env) for number in range(SENDERS)]
         for victim in (*collectors, *senders):
             stack.callback(victim.kill)
@@ -144,7 +144,7 @@ def test_a_fleet_loses_and_doubles_nothing_while_everything_is_killed(tmp_path: 
             if dice.random() < KILLS:
                 dice.choice(killable).kill()
             for number, victim in enumerate((*collectors, *senders)):
-                finished = number >= COLLECTORS and victim.process.returncode == 0
+                finished = number >= COLLECTORS and victim.process.poll() == 0
                 if victim.process.poll() is not None and not finished:
                     victim.start()
             kills = [sum(victim.kills for victim in victims) for victims in (collectors, senders)]

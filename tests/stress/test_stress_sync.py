@@ -161,7 +161,7 @@ def test_every_phase_arrives_once_and_in_order(level: str, project: Path, home: 
     assert cli("init").code == 0
     port = free_port()
     env = {**environment(home), "SPEC_KITTY_SYNC_TOKEN": TOKEN}
-    collector = Victim(serve_command(tmp_path, listen=f"127.0.0.1:{port}"), tmp_path, env)
+    collector = Victim(serve_command(tmp_path, listen=f"127.0.0.1:{port}"), tmp_path, env, preloaded=not FULL)
     began = time.monotonic()
     with Chaos(port, seed).serving() as chaos:
         url = f"http://127.0.0.1:{chaos.port}/v1/events"
