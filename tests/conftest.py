@@ -76,6 +76,13 @@ def pytest_collection_finish() -> None:
     atexit.register(gc.unfreeze)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Look for garbage once over all that is there: pytest does five times, for what raises when it is collected."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _no_harness_above(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the tests run below an agent's harness: what asks for a person in this process finds none above it."""

@@ -16,7 +16,7 @@ import pytest
 from specify_cli.cli.tables.command_table import find_command, parse_plain
 from specify_cli.features.hooks.settings.harnesses import HARNESSES
 from specify_cli.features.skills.skills import FILES, shipped
-from support import SPEC_KITTY, Cli, environment, run_together, valid
+from support import FULL, SPEC_KITTY, Cli, environment, run_together, valid
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/hooks"
 DOCS = Path(__file__).parents[3] / "docs"
@@ -501,10 +501,11 @@ def test_the_page_names_every_harness_its_file_and_its_source() -> None:
         assert harness.form == "plugin" or all(f"`{event}`" in page for event in harness.events)
 
 
+@pytest.mark.stress
 def test_installs_at_the_same_moment_all_give_the_bytes_back(cli: Cli, process: Cli, project: Path) -> None:
     """What one remembers of its file no other forgets."""
     names = [name for name, harness in HARNESSES.items() if harness.form != "plugin"]
-    for _ in range(3):
+    for _ in range(3 if FULL else 1):
         done = run_together(lambda name: process("hooks", "install", "--harness", name).code, names)
         assert done == [0] * len(names)
         for name in names:

@@ -75,7 +75,7 @@ def test_an_import_that_was_killed_and_run_again(
     words = ("import", "sessions", "--harness", harness)
     cli(*words)
     whole = read_all(chartered)
-    for step in itertools.count(1, 1 if FULL else 23):
+    for step in itertools.count(1, 1 if FULL else 41):
         places.restore()
         was_killed = _kill_at(step, lambda: cli(*words))
         done, report = cli(*words), cli("invocations", "verify", "--all", "--json").json()
@@ -112,7 +112,7 @@ def test_the_end_of_a_turn_that_was_killed_and_told_again(
 
     stop()
     whole = read()
-    for step in itertools.count(1):
+    for step in itertools.count(1, 1 if FULL else 2):
         places.restore()
         was_killed = _kill_at(step, stop)
         stop()
