@@ -22,7 +22,8 @@ import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-# Loaded before: parts of the standard library that choose their form by the system when they are loaded.
+# Loaded before: parts of the standard library that choose their form by the system when they are loaded. What uses
+# asyncio or filelock loads these before as well.
 for _name in [
     "shutil",
     "tempfile",
@@ -32,9 +33,7 @@ for _name in [
     "json",
     "random",
     "zoneinfo",
-    "filelock",
     "sqlite3",
-    "asyncio",
     "pathlib",
 ]:
     importlib.import_module(_name)

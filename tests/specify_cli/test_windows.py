@@ -26,13 +26,15 @@ sys.argv = ["spec-kitty", *sys.argv[2:]]
 """
 
 
-def run_child(program: str, cwd: Path, home: Path, *argv: str, stdin: bytes = b"", tried: bool = True) -> Ran:
-    """Run a program in a process that takes itself for one on Windows."""
+def run_child(
+    program: str, cwd: Path, home: Path, *argv: str, stdin: bytes = b"", tried: bool = True, loaded: str = "os"
+) -> Ran:
+    """Run a program in a process that takes itself for one on Windows, with modules that it `loaded` before."""
     own = {"USERPROFILE": "C:" + str(home).replace("/", "\\"), "USERNAME": "ada"}
     own |= {"SPEC_KITTY_TRY_WINDOWS": "1"} if tried else {}
     plain = {name: value for name, value in environment(home).items() if name not in ("HOME", "USER", "LOGNAME")}
     done = subprocess.run(
-        [sys.executable, "-c", BEGIN + program, json.dumps(own), *argv],
+        [sys.executable, "-c", f"import {loaded}\n{BEGIN}{program}", json.dumps(own), *argv],
         cwd=cwd,
         env=plain,
         input=stdin,
@@ -194,7 +196,8 @@ def test_packs_approvals_programs_and_sync_do_their_ordinary_work_as_on_windows(
     receiver = Receiver()
     lines = [line.split("|") for line in STEPS.format(url=receiver.url).splitlines()]
     with receiver.serving():
-        ran = run_child(PROGRAM + PLAY, chartered, home, json.dumps([[words, ""] for words in lines]))
+        steps = json.dumps([[words, ""] for words in lines])
+        ran = run_child(PROGRAM + PLAY, chartered, home, steps, loaded="asyncio, filelock")
     assert ran.code == 0, ran.err
     said = json.loads(ran.out)
     failed = [(words, got) for words, got in zip(lines, said, strict=True) if got[0] or "Traceback" in got[2]]
