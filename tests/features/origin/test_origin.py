@@ -126,7 +126,17 @@ def test_one_line_of_a_file_leads_to_its_commit_and_writer(cli: Cli, branch: str
 
     (part,) = value["files"][0]["stretches"]
     assert (part["first"], part["last"], part["invocation_ids"]) == (2, 2, [branch])
-    assert value["commits"][1]["sha"] == part["commit"]
+    assert [commit["sha"] for commit in value["commits"]] == [part["commit"]]
+
+
+def test_a_file_names_the_commits_its_lines_came_in_and_no_other(cli: Cli, branch: str, project: Path) -> None:
+    (project / "other.py").write_text("x = 1\n")
+    git(project, "add", "other.py")
+    git(project, "commit", "-qm", "Another file")
+
+    subjects = [commit["subject"] for commit in cli("origin", "src/login.py", "--json").json()["commits"]]
+
+    assert subjects == ["=By hand", "Fold case", "start"] and branch
 
 
 def test_a_csv_names_every_stretch_and_no_cell_is_a_formula(cli: Cli, branch: str) -> None:

@@ -73,13 +73,16 @@ def read_changes(top: str, given: str) -> ChangeRange:
         raise CallerError(
             "INVALID_VALUE", f"{name} is not in the last commit", f"spec-kitty why {name}"
         )
-    if line is None:
-        return changes
     file = changes.files[0]
-    if not 1 <= line <= len(file.lines):
+    if line is not None and not 1 <= line <= len(file.lines):
         raise CallerError(
             "INVALID_VALUE",
             f"{name} has {len(file.lines)} lines in the last commit, and no line {line}",
             f"spec-kitty origin {name}",
         )
-    return changes._replace(files=(file._replace(changed=(line - 1,)),))
+    if line is not None:
+        file = file._replace(changed=(line - 1,))
+    # Of all commits there ever were, those that these lines came in.
+    came = {file.commits.get(at) for at in file.changed}
+    commits = tuple(commit for commit in changes.commits if commit.sha in came)
+    return changes._replace(files=(file,), commits=commits)
