@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from line_histories import History
+from specify_cli.errors import CallerError
 from specify_cli.features.origin.git_range import read_range
 from specify_cli.features.origin.origin import trace_range
 from specify_cli.features.origin.report import Origin
@@ -137,6 +138,14 @@ def test_a_file_names_the_commits_its_lines_came_in_and_no_other(cli: Cli, branc
     subjects = [commit["subject"] for commit in cli("origin", "src/login.py", "--json").json()["commits"]]
 
     assert subjects == ["=By hand", "Fold case", "start"] and branch
+
+
+@pytest.mark.usefixtures("branch")
+def test_the_oldest_commit_of_a_shallow_clone_is_not_taken_for_all_that_is_there(project: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{project}", "shallow")
+
+    with pytest.raises(CallerError, match="is not here: this clone is shallow"):
+        read_range(str(tmp_path / "shallow"), "HEAD")
 
 
 def test_a_csv_names_every_stretch_and_no_cell_is_a_formula(cli: Cli, branch: str) -> None:

@@ -150,6 +150,12 @@ def _resolve(top: str, range_text: str) -> tuple[str, str, str]:
     if not dots:
         head = find_commit(top, left)
         parent = read_git(top, "rev-parse", "--verify", "-q", f"{head}^")
+        if parent is None and b"\nparent " in _ask(top, "cat-file", "commit", head):
+            raise CallerError(
+                "INVALID_VALUE",
+                f"the commit before {head[:12]} is not here: this clone is shallow",
+                "git fetch --deepen=1",
+            )
         if parent is None:
             return _EMPTY_TREE, head, ""
         return parent.decode().strip(), head, parent.decode().strip()
