@@ -64,6 +64,15 @@ def test_a_branch_that_weakens_the_rules_is_judged_by_the_old_ones_and_told_so(t
     assert "gate.yaml: tests: fail becomes off" in shop.gate("--format", "markdown").out
 
 
+def test_what_is_weaker_is_told_of_the_file_that_says_it(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  weakened: fail", trail="private")
+    shop.write(".kittify/config.yaml", "trail: ref\n")
+    shop.commit()
+
+    (finding,) = shop.judge()["findings"]
+    assert (finding["path"], finding["message"].count("config: trail: ref")) == (".kittify/config.yaml", 1)
+
+
 @pytest.mark.parametrize(
     ("output", "status", "code"),
     [

@@ -307,20 +307,23 @@ def _find_weakening(branch: _Branch) -> Weakening:
     paths = [file.path for file in changes.files if file.path.startswith(below)]
     names = {path.removeprefix(below) for path in paths}
     head = _Reader(top, changes.head, prefix)
-    rules: list[str] = []
+    rules: list[tuple[str | None, str]] = []
     if "gate.yaml" in names:
         try:
-            rules += list_weaker(base.gate, parse_gate(head.get(GATE, MAX_GATE)))
+            weaker = list_weaker(base.gate, parse_gate(head.get(GATE, MAX_GATE)))
+            rules += [(GATE, text) for text in weaker]
         except StoredDataError as error:
-            rules.append(f"the branch's file cannot be used: {error.message}")
+            rules.append((GATE, f"the branch's file cannot be used: {error.message}"))
     if "config.yaml" in names:
         stated = _parse_config(head.get(layout.CONFIG)).stated
-        rules += [f"config: {text}" for text in resolve_protections(stated, base.config.stated)[1]]
-        rules += [f"config: {text}" for text in list_narrowed(stated, base.config.stated)]
-    rules += _find_lost_hooks(top, changes)
-    rules += _find_respelled(changes.paths, prefix)
+        changed = resolve_protections(stated, base.config.stated)[1]
+        changed += list_narrowed(stated, base.config.stated)
+        rules += [(layout.CONFIG, f"config: {text}") for text in changed]
+    rules += [(None, text) for text in _find_lost_hooks(top, changes)]
+    rules += [(None, text) for text in _find_respelled(changes.paths, prefix)]
     if any(name.startswith("packs") for name in names):
-        rules += _find_lost_packs(_Reader(top, base.tip, prefix), head, names)
+        lost = _find_lost_packs(_Reader(top, base.tip, prefix), head, names)
+        rules += [(None, text) for text in lost]
     if not any(name.startswith(_DECIDING) for name in names):
         return Weakening(tuple(rules))
     return Weakening(tuple(rules), *_ask_again(branch))

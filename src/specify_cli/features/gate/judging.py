@@ -32,10 +32,10 @@ class Secret(NamedTuple):
 
 
 class Weakening(NamedTuple):
-    """What the branch changes of the rules: gate rules that are weaker, past decisions that would
-    be allowed now, and why not every one could be asked."""
+    """What the branch changes of the rules: what is weaker, each with its file where that is one;
+    past decisions that would be allowed now, and why not every one could be asked."""
 
-    rules: tuple[str, ...] = ()
+    rules: tuple[tuple[str | None, str], ...] = ()
     allowed: tuple[str, ...] = ()
     not_asked: tuple[str, ...] = ()
 
@@ -343,9 +343,8 @@ def _judge_secrets(finder: _Finder) -> Findings:
 def _judge_weakening(finder: _Finder) -> Findings:
     """No rule became weaker: of the gate, and of what past invocations were denied."""
     rule, found = finder.rules.weakened, finder.evidence.weakening
-    place = (".kittify/gate.yaml", None, None, None)
-    for text in found.rules:
-        yield from _make("RULES_WEAKENED", rule, text, place, text)
+    for path, text in found.rules:
+        yield from _make("RULES_WEAKENED", rule, text, (path, None, None, None), text)
     for code, texts in (
         ("DENY_BECAME_ALLOW", found.allowed), ("WEAKENING_NOT_KNOWN", found.not_asked),
     ):  # fmt: skip
