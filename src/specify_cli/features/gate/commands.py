@@ -8,7 +8,7 @@ from doctrine.git import DEFAULT_BASES, read_git
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import plain, write_json, write_lines, write_text
 from specify_cli.durable import read_clock
-from specify_cli.errors import CallerError
+from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.gate.evidence import GateRange, judge_project
 from specify_cli.features.gate.formats import make_junit, make_sarif
 from specify_cli.features.gate.installing import install_files
@@ -26,6 +26,7 @@ from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import is_invocation_id
 from specify_cli.record.seal import canonical
 from specify_cli.room import Values
+from specify_cli.storage.index import Index
 
 _EXITS = {"pass": 0, "fail": 1, "damaged": 3}
 
@@ -91,13 +92,17 @@ def waive(values: Values) -> int:
         top = find_top(project)
         commit, prefix = find_commit(top, str(values["head"])), find_prefix(project.root, top)
         blob = read_git(top, "rev-parse", "--verify", "-q", f"{commit}:{prefix}{subject}")
-        if blob is None:
-            raise CallerError(
-                "INVALID_VALUE",
-                f"{subject} is no invocation's id and no file of {commit[:10]}",
-                "spec-kitty gate --json shows the `subject` of each finding",
-            )
-        subject = f"{prefix}{subject}@{blob.decode().strip()}"
+        if blob is not None:
+            subject = f"{prefix}{subject}@{blob.decode().strip()}"
+        else:
+            try:
+                subject = Index(project.root).resolve(subject).invocation_id
+            except InvocationError as error:
+                raise CallerError(
+                    "INVALID_VALUE",
+                    f"{subject} is no invocation's id and no file of {commit[:10]}",
+                    "spec-kitty gate --json shows the `subject` of each finding",
+                ) from error
     waiver = Waiver(rule, subject, str(values["reason"]), str(values["until"]))
     path = write_waiver(project, waiver, str(values["key"]))
     if values["json"]:
