@@ -133,6 +133,23 @@ def test_a_page_checks_itself_and_shows_the_work(browser: Browser, page: Path) -
             browser.picture(Path(PICTURES) / f"page-{name}.png", width=width, height=height, dark=dark)
 
 
+def test_files_beyond_the_eighth_are_counted_and_no_line_is_new_that_may_have_been_there(
+    browser: Browser, project: Path, cli: Cli, tmp_path: Path
+) -> None:
+    out = tmp_path / "run.html"
+    with open_invocation(project, "change ten files") as run:
+        for number in range(10):
+            run.patch(f"src/file{number}.py", "create" if number else "modify", after="one\ntwo\n")
+    assert cli("invocations", "export", run.invocation_id, "--html", str(out)).code == 0
+
+    assert check(browser, out)[0] == "checked" and "src/file7.py and 2 more" in browser.text()
+    browser.value("document.querySelectorAll('#page details').forEach((part) => { part.open = true; })")
+    browser.value("new Promise((done) => setTimeout(done, 0))")
+    texts = "[...document.querySelectorAll('pre.diff')].map((part) => part.textContent)"
+    diffs = json.loads(browser.value(f"JSON.stringify({texts})"))
+    assert " one\n two\n" in diffs and "+one\n+two\n" in diffs
+
+
 def test_a_changed_byte_turns_the_page_red_at_its_line(browser: Browser, page: Path, tmp_path: Path) -> None:
     data = page.read_bytes()
     begin = data.index(b'<textarea id="lines" hidden="">') + 31

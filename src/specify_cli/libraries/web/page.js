@@ -239,7 +239,9 @@ function printedOf(value, objects) {
 function diffOf(fields, objects) {
   const diff = textOf(fields.diff, objects);
   if (diff) return diff.split("\n").filter((line) => !/^(---|\+\+\+) /.test(line));
-  const sides = [["-", fields.before], ["+", fields.after]].map(([sign, value]) => [sign, textOf(value, objects)]);
+  // Of a changed file whose text afterwards alone is kept, no line is said to be new.
+  const came = fields.kind === "create" || fields.before !== undefined ? "+" : " ";
+  const sides = [["-", fields.before], [came, fields.after]].map(([sign, value]) => [sign, textOf(value, objects)]);
   return sides.flatMap(([sign, value]) => (value ? value.replace(/\n$/, "").split("\n").map((line) => sign + line) : []));
 }
 
@@ -363,6 +365,21 @@ function coloured(value) {
     }
   }
   return box;
+}
+
+function namesOf(names) {
+  return names.slice(0, 8).join(", ") + (names.length > 8 ? ` and ${names.length - 8} more` : "");
+}
+
+function leavesOf(proofs) {
+  // The lines that are leaves of one state of one log are named together.
+  const kinds = new Map();
+  for (const { kind, origin, size, signed } of proofs) {
+    const said = `of ${origin}, ${size} leaves, ${signed === true ? "signed by the key in this page"
+      : signed === null ? "signature not checked by this browser" : "SIGNATURE WRONG"}`;
+    kinds.set(said, [...(kinds.get(said) ?? []), kind]);
+  }
+  return [...kinds].map(([said, own]) => `${own.join(", ")}: ${own.length > 1 ? "leaves" : "leaf"} ${said}`).join("; ");
 }
 
 function showDiff(lines) {
@@ -821,12 +838,11 @@ function show(lines, annexes, objects, images, said, proofs, story) {
       ["went to", `${text(started.profile_id ?? "")} · ${text(started.action ?? "")}`],
       ["why", story?.asked.why || started.match_reason],
       ["calls", story && `${story.calls}${story.failed ? `, ${story.failed} failed or denied` : ""}`],
-      ["changed", story && (story.changed.length ? story.changed.map((one) => one.path).slice(0, 8).join(", ") : "no file that a line tells of")],
+      ["changed", story && (story.changed.length ? namesOf(story.changed.map((one) => one.path)) : "no file that a line tells of")],
       ["tests after the last change", story && (TESTED[story.tests] ?? story.tests)],
       ["record", started.invocation_id],
       ["last seal", lines[lines.length - 1]?.fields["~"]],
-      ["log", proofs.map((proof) => `${proof.kind}: leaf of ${proof.origin}, ${proof.size} leaves, ${
-        proof.signed === true ? "signed by the key in this page" : proof.signed === null ? "signature not checked by this browser" : "SIGNATURE WRONG"}`).join("\n")],
+      ["log", leavesOf(proofs)],
     ]));
   if (story) {
     const facts = (title, items) => (items.length ? [make("h2", {}, title), make("ul", {}, ...items.map((fact) =>

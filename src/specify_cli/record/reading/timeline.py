@@ -185,7 +185,11 @@ def _begin(number: int, fields: Mapping[str, object], within: int | None) -> Ent
 def _end(entry: Entry, number: int, fields: Mapping[str, object]) -> Entry:
     duration = fields.get("duration_ms")
     if type(duration) is not int:
-        duration = measure(entry.at, moment_of(fields))
+        # A transcript told the end later: it says itself when that was.
+        begun, ended = entry.at, moment_of(fields)
+        if isinstance(claimed := fields.get("claimed_at"), str):
+            begun, ended = say(entry.fields.get("claimed_at") or begun), claimed
+        duration = measure(begun, ended)
     status = _read_status(say(fields.get("event")), fields)
     return entry._replace(
         end_seq=_get_seq(fields, number),

@@ -23,6 +23,15 @@ def test_a_call_and_its_result_are_one_entry_with_the_time_between() -> None:
     assert (entry.status, entry.duration_ms, entry.bad) == ("error", 3000, True)
 
 
+def test_an_end_that_a_transcript_told_later_was_when_the_transcript_says() -> None:
+    told = {"witness": "transcript", "claimed_at": "2026-11-22T10:00:02.500Z"}
+    begun = line(4, "tool_call", 1, call_id="a", tool="Edit")
+    whole = line(6, "tool_call", 30, call_id="b", tool="Edit", **{**told, "claimed_at": "2026-11-22T10:00:02.000Z"})
+    ends = [line(at, "tool_result", 30, call_id=name, status="denied", **told) for at, name in ((5, "a"), (7, "b"))]
+
+    assert [entry.duration_ms for entry in make_timeline([begun, ends[0], whole, ends[1]])] == [1500, 500]
+
+
 def test_a_result_that_names_no_step_ends_the_call_that_does() -> None:
     (step, call) = make_timeline(
         [
