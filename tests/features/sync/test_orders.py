@@ -244,12 +244,16 @@ def test_a_token_that_only_sends_erases_nothing(cli: Cli, chartered: Path, tmp_p
         push(cli)
         cli("forget", "--subject", NAME, "--yes")
         done = cli("sync", "push", "--json", env=ENV)
+        again = cli("sync", "push", "--json", env=ENV)
     (log,) = chartered.rglob("propagation-errors.jsonl")
     with sqlite3.connect(database) as connection:
         bodies = "".join(body for (body,) in connection.execute("SELECT body FROM event"))
 
     assert (done.code, done.json()["orders"]["refused"]) == (1, 1)
     assert "not for erase" in log.read_text() and one in log.read_text()
+    # The order stays refused until somebody has it tried again, as the record without the name does.
+    assert (again.code, cli("sync", "status", "--json", env=ENV).json()["refused"]) == (1, 2)
+    assert "the endpoint refused 2 of what was sent to it" in cli("doctor", env=ENV).out
     assert NAME in bodies
 
 

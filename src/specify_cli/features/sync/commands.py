@@ -211,10 +211,9 @@ def _describe_push(done: Pushed) -> str:
     line += "" if done.witness is None else f"\nlog: {done.witness}"
     if done.orders is not None and done.orders.delivered + done.orders.refused:
         orders = done.orders
-        line += (
-            f"\nerasures and holds: {orders.delivered} delivered, {orders.refused} refused, of "
-            f"{orders.unpurged} something may be left in the collector's tables until the next push"
-        )
+        line += f"\nerasures and holds: {orders.delivered} delivered, {orders.refused} refused"
+        if orders.unpurged:
+            line += f"; of {orders.unpurged} the collector may hold something until the next push"
     if done.records is None:
         return line
     records = done.records

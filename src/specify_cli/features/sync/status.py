@@ -9,7 +9,6 @@ from contextlib import closing
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from doctrine.text import count
 from specify_cli.errors import InvocationError
 from specify_cli.features.sync import consent as consents
 from specify_cli.features.sync.sending.outbox import Counts, Members, Outbox, envelope, look_at
@@ -213,7 +212,7 @@ def check_delivery(project: Project, _: str | None) -> Iterator[Finding]:
         yield Finding("SYNC_TOKEN", WARNING, place, what, repair)
     if now.refused:
         what = (
-            f"the endpoint refused {count(now.refused, 'envelope')}; "
+            f"the endpoint refused {now.refused} of what was sent to it; "
             f"{now.propagation_errors} says why"
         )
         yield Finding("SYNC_REFUSED", ERROR, folder, what, "spec-kitty sync retry")
