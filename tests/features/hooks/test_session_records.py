@@ -164,6 +164,24 @@ def test_a_do_begins_its_own_record_and_gives_the_session_back(chartered: Path, 
     assert (asked[-1]["outcome"], asked[-1]["closed_by"]) == ("done", "agent")
 
 
+def test_a_session_that_came_to_its_end_is_done_though_the_record_it_asked_for_was_left_open(
+    chartered: Path, cli: Cli, tell: Tell
+) -> None:
+    cli("hooks", "install", "--harness", "claude-code", "--open")
+    tell("UserPromptSubmit", prompt="fix the login test")
+    tell("PreToolUse", **call(1, "spec-kitty do 'fix the login test' --json"))
+    begun = cli("do", "fix the login test", "--json", env=ENV)
+    tell("PostToolUse", **call(1, "spec-kitty do 'fix the login test' --json"), tool_response={"stdout": begun.out})
+    tell("PreToolUse", **call(2))
+    tell("PostToolUse", **call(2), tool_response="a.py")
+    tell("Stop", last_assistant_message="It works.", turn_id="1")
+    tell("SessionEnd", reason="other")
+
+    own, asked = read_records(chartered)
+    assert (own[-1]["event"], own[-1]["outcome"]) == ("completed", "done")
+    assert "completed" not in {line["event"] for line in asked}
+
+
 def test_what_an_agent_asked_for_stays_open_when_its_session_ends_and_is_swept_a_day_later(
     chartered: Path, cli: Cli, tell: Tell
 ) -> None:

@@ -31,6 +31,8 @@ from specify_cli.storage.publishing import prepare
 from specify_cli.storage.store import FileRecordStore
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from specify_cli.features.hooks.payload.site import Site
     from specify_cli.features.hooks.payload.values import HookInput
 
@@ -115,6 +117,7 @@ def end_records(at: Site, session: str) -> None:
     """Close what hooks began for a session that is over; what its agent began stays open, and the
     next `do` says so."""
     index, store = Index(at.root), FileRecordStore(at.root)
+    left: list[Mapping[str, object]] = []
     for binding in list_bindings(at.root, at.harness, session, None):
         try:
             record = read_file(store.hold(index.resolve(binding.invocation_id)))
@@ -124,10 +127,12 @@ def end_records(at: Site, session: str) -> None:
             continue
         if record.started.get("opened_by") != "hook":
             remember_left_open(at.root, binding, at.harness, session)
+            left = [*fields_of(record), *left]
             continue
         ProfileInvocationExecutor(at.root, home=at.home).complete(
             binding.invocation_id,
-            outcome=judge_end(fields_of(record)),
+            # What the session told last may stand on what it began in this one and left open.
+            outcome=judge_end([*fields_of(record), *left]),
             closed_by="hook",
             caller=_name_caller(at, session),
         )
