@@ -174,7 +174,8 @@ def read_packs(root: str, *, profiles: bool) -> tuple[tuple[SourceFile, ...], tu
                 continue
             reason = _compare(found.get(path), pack.files.get(path))
             if reason:
-                problems.append(Problem(f"{pack.folder}/{path}", None, reason, _VERIFY))
+                repair = f"git checkout brings it back; else `spec-kitty packs update {pack.id}`"
+                problems.append(Problem(f"{pack.folder}/{path}", None, reason, repair))
             else:
                 files.append(found[path])
     return tuple(files), tuple(problems)

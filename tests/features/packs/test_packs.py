@@ -203,6 +203,7 @@ def test_a_file_that_changed_after_pinning_is_not_used(house: House, name: str) 
     assert "agent.yaml" in name or "A file of a pack is not as it was pinned: rules may be missing here." in text
     verified = house.run("packs", "verify")
     assert verified.code == 1 and name in verified.out
+    assert "packs update house-rules" in verified.out and "; spec-kitty packs verify" not in verified.out
     assert house.run("doctor").code == 1
 
 
