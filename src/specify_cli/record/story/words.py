@@ -56,6 +56,11 @@ _PRINTED_KEYS = (
 # A file in the grammar of patches that models write.
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)
 _COUNT = re.compile(r"\b([1-9]\d*) (failed|failing|failures?|errors?)\b")
+# What Gemini CLI and Copilot write around an output themselves.
+_WRAPPED = re.compile(
+    r"</?\w+>|Output: \(empty\)|Exit Code: \d+|Process Group PGID: \d+"
+    r"|<shellId: \d+ completed with exit code \d+>"
+)
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _HOME = re.compile(r"(?<![\w.])/(?:home|Users)/[^/\s\"']+(?=/)")
 
@@ -289,5 +294,5 @@ def _unescape(text: str) -> str:
 
 
 def _find_last_line(output: str) -> str:
-    lines = [line.strip() for line in _COLOURS.sub("", output).splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+    lines = map(str.strip, reversed(_COLOURS.sub("", output).splitlines()))
+    return next((line for line in lines if line and not _WRAPPED.fullmatch(line)), "")

@@ -211,6 +211,17 @@ def test_changed_files_add_up_and_a_failed_patch_changes_nothing() -> None:
     assert [file[:4] for file in story.changed] == [("a.py", "create", 3, 1), ("c.py", "delete", None, None)]
 
 
+def test_a_failed_command_is_told_by_its_own_last_words() -> None:
+    around = "<untrusted_context>\nOutput: {}\nExit Code: 3\nProcess Group PGID: 41\n</untrusted_context>"
+    outputs = [around.format("no such host"), around.format("(empty)"), "gone\n<shellId: 2 completed with exit code 3>"]
+    lines = [part for at, text in enumerate(outputs) for part in (
+        *call(4 * at, "Bash", {"command": f"run {at}"}, text, status="error"), line(4 * at + 2, "commit_anchor"),
+    )]  # fmt: skip
+
+    told = [act.result for part in tell_story(lines).done[0].parts for act in part.acts if act.deed == "run"]
+    assert told == ["Output: no such host", "", "gone"]
+
+
 def test_lines_of_an_edit_that_failed_are_not_counted() -> None:
     lines = []
     for seq, (name, status) in enumerate([("a.py", "ok"), ("b.py", "error"), ("c.py", "error")]):
