@@ -4,7 +4,7 @@ generalist. [pure]
 `choose_profile(pool, evidence, facts, table, role)` returns the winners and how every profile of
 the pool stands. The criteria and their order are normative in docs/router.md.
 
-Each profile gets a row of numbers, one for each of `_CRITERIA`, and rows are compared as tuples:
+Each profile gets a row of numbers, one for each of `CRITERIA`, and rows are compared as tuples:
 the first criterion that differs decides, and its name goes into the reason. So no number ever
 outweighs one before it, and a person can tell from the reason which line of a profile to change.
 
@@ -34,7 +34,7 @@ _FILE = re.compile(r"(?<![\w./*-])[\w./*-]{0,200}\.[a-zA-Z]\w{0,9}\b")
 # language.
 _SHORT_LANGUAGES = {"go": r"(?<=\w )Go\b", "c": r"(?<=\w )C(?![\w+#'])", "r": r"(?<=\w )R\b(?!')"}
 _ORDINARY_PRIORITY = 50
-_CRITERIA = (
+CRITERIA = (
     "specialization",
     "project profile",
     "specialization",
@@ -254,7 +254,7 @@ def _drop_replaced(
 def _rate_standing(
     s: _Standing, table: RouterTable, role: str, lemma: str, own: bool
 ) -> tuple[int, ...]:
-    """Return what a profile counts by each of `_CRITERIA`; `own` where the project has profiles."""
+    """Return what a profile counts by each of `CRITERIA`; `own` where the project has profiles."""
     p = s.profile
     home, general = int(p.origin != "shipped"), _rate_generality(p, table)
     touched = (s.request > 0) - (s.request < 0)
@@ -297,7 +297,7 @@ def choose_profile(
         "the only profile" if len(pool) == 1 else "project profile" if len(remaining) == 1 else ""
     )
     if second and len(winners) == 1:
-        decided = next(name for name, a, b in zip(_CRITERIA, best, second, strict=True) if a != b)
+        decided = next(name for name, a, b in zip(CRITERIA, best, second, strict=True) if a != b)
     generalists = [(score[4:], s) for score, s in keyed if _rate_generality(s.profile, table) == 2]
     if len(winners) > 1 and best[0] <= 0 and generalists:
         # Specialists the request does not speak of tie: the work belongs to the role's generalist.

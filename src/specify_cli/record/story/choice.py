@@ -10,6 +10,10 @@ _PLAIN = {
     "was chosen by specialization": "was chosen because this is its speciality",
     "was chosen by language": "was chosen because it knows the language",
     "was chosen by project language": "was chosen because it knows the project's language",
+    "was chosen by project profile": "was chosen because it is the project's own",
+    "was chosen by the only profile": "was chosen because it is the only one that can do this",
+    "was chosen by its own verb": "was chosen because this verb is its own",
+    "was chosen by first role": "was chosen because this is its first role",
     "was chosen by its role": "was chosen because its role is to do this",
     "(leading verb)": "(its main verb)",
 }

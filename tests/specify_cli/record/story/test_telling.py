@@ -9,6 +9,7 @@ from specify_cli.record.story.choice import explain_choice
 from specify_cli.record.story.story import Part
 from specify_cli.record.story.summary import pair_calls, summarize_story, tell_lines
 from specify_cli.record.story.telling import tell_story
+from specify_cli.routing.choice import CRITERIA
 
 ROOT = "/home/me/project"
 
@@ -279,6 +280,11 @@ def test_the_routers_words_become_english() -> None:
     assert explain_choice(told) == (
         "'review' asks to review (its main verb); critic-cato was chosen because no other profile is made for this."
     )
+
+
+def test_no_reason_of_the_router_stays_in_its_own_words() -> None:
+    for reason in {*CRITERIA, "the only profile"}:
+        assert explain_choice(f"p was chosen by {reason}; language python.").startswith("p was chosen because "), reason
 
 
 def test_a_rule_bears_on_what_the_record_says_it_was_found_by_and_on_nothing_else() -> None:
