@@ -322,7 +322,7 @@ def test_hooks_that_a_setting_switches_off_are_named(
     assert "HOOKS_OFF" in {item["code"] for item in cli("doctor", "--json").json()["findings"]}
 
 
-@pytest.mark.parametrize("left", [None, "{}"])
+@pytest.mark.parametrize("left", [None, "{}", "{broken"])
 def test_hooks_that_were_taken_out_by_hand_are_named(
     cli: Cli, repository_with_files: Path, home: Path, left: str | None
 ) -> None:

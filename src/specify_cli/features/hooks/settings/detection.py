@@ -137,8 +137,12 @@ def describe_off(name: str, root: str, home: str | None) -> str | None:
                     f"{_SWITCH} is set in "
                     f"{path if place.scope == 'project' else f'{place.root}/{path}'}"
                 )
-    if opens_by_itself(root, name) and {standing(place).state for place in places} <= _GONE:
-        return "the hooks that were installed are in no settings file any more"
+    found = [standing(place) for place in places] if opens_by_itself(root, name) else []
+    if found and {one.state for one in found} <= _GONE | {"invalid"}:
+        return next(
+            (str(one.problem) for one in found if one.state == "invalid"),
+            "the hooks that were installed are in no settings file any more",
+        )
     return None
 
 
