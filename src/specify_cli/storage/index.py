@@ -140,7 +140,11 @@ class Index:
                 finally:
                     os.close(fd)
         except (OSError, InvocationError) as error:
-            self.problems.append(f"{layout.INDEX}: {error}")
+            self._note_unwritten(layout.INDEX, error)
+
+    def _note_unwritten(self, path: str, error: OSError | InvocationError) -> None:
+        reason = error.strerror if isinstance(error, OSError) else error
+        self.problems.append(f"{path}: {reason}; it stays as it was: lists are whole, but slower")
 
     def _lock_folder(self, wait: float) -> durable.folder:
         """Return the folder of the index under the lock that every writer of index and stamp
@@ -384,7 +388,7 @@ class Index:
             pass  # nothing was ever recorded here
         except (OSError, InvocationError) as error:
             # Derived files: a project that cannot be written to is listed from its names each time.
-            self.problems.append(f"{layout.INDEX}: {error}")
+            self._note_unwritten(layout.INDEX, error)
         return keys
 
     def _confirm(self) -> bool:
@@ -426,7 +430,7 @@ class Index:
                     return False
                 self._write_stamp(folder_fd, listed, data)
         except (OSError, InvocationError) as error:
-            self.problems.append(f"{layout.INDEX_STAMP}: {error}")
+            self._note_unwritten(layout.INDEX_STAMP, error)
         return True
 
     def _list(self) -> _Listed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -378,3 +379,18 @@ def test_index_and_stamp_are_written_under_one_lock(tmp_path: Path, monkeypatch:
 
     assert any("locked" in problem for problem in other.problems)
     assert _newest(tmp_path) == ([key], 0)
+
+
+def test_an_index_that_cannot_be_written_is_said_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = _record(tmp_path, 1)
+    index = Index(str(tmp_path))
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", ".tmp-8df5f10e5ffa403d")
+
+    monkeypatch.setattr(Index, "_rewrite", refuse)
+
+    assert list(index.newest()) == [key]
+    assert index.problems == [
+        ".kittify/events/invocation-index.jsonl: Read-only file system; it stays as it was: lists are whole, but slower"
+    ]
