@@ -70,9 +70,12 @@ def test_full_shows_texts_and_outputs_whole_and_diff_the_changes_alone(cli: Cli,
 def test_a_diff_marks_what_came_and_says_what_failed_and_what_was_not_kept() -> None:
     after = {"head": "one\ntwo\n", "size": 8}
     came = f"={digest_line('one')}+{digest_line('two')}"
+    twice = "".join(mark + digest_line(text) for mark, text in ("={", "=}", "+{", "+}"))
     bodies: list[dict[str, Any]] = [
         {"path": "a", "kind": "create", "after": after},
         {"path": "b", "kind": "modify", "after": after, "lines": came},
+        {"path": "b", "kind": "modify", "after": {"head": "{\n}\n{\n}\nend"}, "lines": twice},
+        {"path": "b", "kind": "modify", "after": {"head": "two\none\ntw", "tail": "x"}, "lines": came},
         {"path": "c", "kind": "modify", "diff": {"head": "@@\n-x\n+y\n"}, "ok": False},
         {"path": "d", "kind": "modify", "after": {"sha256": "0" * 64, "size": 8}},
     ]
@@ -80,6 +83,8 @@ def test_a_diff_marks_what_came_and_says_what_failed_and_what_was_not_kept() -> 
     assert list(render_changes([{"event": "patch_apply", **body} for body in bodies])) == [
         "create a", "+one", "+two", "",
         "modify b", " one", "+two", "",
+        "modify b", " {", " }", "+{", "+}", " end", "",
+        "modify b", " two", " one", " tw", " […]", " x", "",
         "modify c: failed, so nothing of this was changed", "@@", "-x", "+y", "",
         "modify d", "its text was not kept",
     ]  # fmt: skip

@@ -6,7 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from specify_cli.cli.terminal.output import one_line, paint
-from specify_cli.record.reading.patch_lines import ADDED, digest_line, read_lines_member
+from specify_cli.record.reading.patch_lines import (
+    ADDED,
+    REMOVED,
+    digest_line,
+    read_lines_member,
+)
 from specify_cli.record.story.story import Part, Story
 from specify_cli.record.story.summary import ToldLine
 from specify_cli.record.story.words import read_printed, read_text
@@ -76,12 +81,28 @@ def _read_rows(line: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         hunks = text.find("@@") if text.startswith("--- ") else 0
         yield from (("", row) for row in text[max(hunks, 0) :].split("\n"))
     else:
-        hunk_lines = [one for hunk in read_lines_member(line.get("lines")) for one in hunk]
-        came = {one.digest for one in hunk_lines if one.mark == ADDED}
+        rows = text.removesuffix("\n").split("\n")
         is_new = line.get("kind") == "create"
-        for row in text.removesuffix("\n").split("\n"):
-            yield "+" if is_new or digest_line(row) in came else " ", row
+        yield from zip("+" * len(rows) if is_new else _mark_rows(rows, line), rows, strict=True)
         yield "", ""
+
+
+def _mark_rows(rows: Sequence[str], line: Mapping[str, object]) -> list[str]:
+    """Return the mark of each row of a text after a change: what came, where its hunks stand."""
+    marks, at = [" "] * len(rows), 0
+    digests = list(map(digest_line, rows))
+    end = rows.index("[…]") - 1 if "[…]" in rows else len(rows)  # the row before it may be cut, too
+    for hunk in read_lines_member(line.get("lines")):
+        after = [one for one in hunk if one.mark != REMOVED]
+        wanted = [one.digest for one in after]
+        for place in range(at, end):
+            until = min(end, place + len(wanted))
+            if digests[place:until] == wanted[: until - place]:
+                came = (one.mark for one in after[: until - place])
+                marks[place:until] = ["+" if mark == ADDED else " " for mark in came]
+                at = until
+                break
+    return marks
 
 
 def _render_part(
