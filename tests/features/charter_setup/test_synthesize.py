@@ -259,6 +259,9 @@ def test_each_package_of_a_repository_is_tested_in_its_own_folder(tmp_path: Path
     for line in ("cd services/api && go test ./...", "cd services/mail && pytest -q", "cd services/web && npm test"):
         assert f"`{line}`" in testing
     assert "No command that runs the tests is known" not in testing
+    bare = survey(plant(tmp_path / "bare", {path: text for path, text in MONOREPO.items() if "/" in path}))
+    guide = planned(bare, proposals(bare))[BUILD_GUIDE].decode()
+    assert "`go test ./...`" in guide and "No build or test command was found" not in guide
     assert "- `services/ads/` (PHP): no command that runs its tests was found" in made[BUILD_GUIDE]
     assert {"go", "python", "typescript", "php"} >= set(
         read_back(planned(found, proposals(found))).profiles[0].languages

@@ -331,7 +331,10 @@ def _render_build_guide(survey: Survey, answers: Answers, steps: Sequence[Step])
     commands = [f"{step.purpose.capitalize()}: {_mark_code(step.line)}" for step in steps]
     if answers.test_command:
         commands.append(f"All tests: {_mark_code(answers.test_command)}")
-    parts += [_render_list(commands), _IN_ORDER, _RED_BEFORE] if commands else [_LOOK_FOR_COMMANDS]
+    if commands:
+        parts += [_render_list(commands), _IN_ORDER, _RED_BEFORE]
+    elif not any(package.test for package in survey.packages):
+        parts.append(_LOOK_FOR_COMMANDS)
     if survey.ci:
         named = _join_words(f"`{path}`" for path in survey.ci)
         parts.append(
