@@ -230,6 +230,19 @@ def test_doctor_erases_what_is_due_only_where_the_config_says_so(cli: Cli, tmp_p
 
 
 @pytest.mark.usefixtures("later")
+def test_a_rule_that_cannot_be_used_is_named_by_doctor_and_its_repair_works(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    plant(root)
+    state(root, {"after": "1d"}, cli=cli)
+    told = cli("doctor", "--json", cwd=root).json()["findings"]
+
+    assert [item["code"] for item in told if "retention" in item["message"]] == ["CONFIG_INVALID"]
+    assert '{"after": "1d"}' in str(told) and "then spec-kitty config accept" in str(told)
+    state(root, {"name": "duty", "keep": "all", "at_least": 180}, cli=cli)
+    assert cli("retention", "plan", cwd=root).code == 0
+    assert "CONFIG_INVALID" not in cli("doctor", cwd=root).out
+
+
 def test_the_report_says_which_duty_is_met_by_the_rules_in_force(cli: Cli, tmp_path: Path) -> None:
     root = tmp_path / "p"
     one, _ = plant(root)

@@ -1,17 +1,32 @@
-"""What `doctor --sweep` does where the config says so: erase what is due."""
+"""What `doctor` says of rules that cannot be used, and what `doctor --sweep` does where the config
+says so: erase what is due."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 from doctrine.load import ParseCache
 from specify_cli.durable import read_clock
+from specify_cli.errors import CallerError
 from specify_cli.features.forget import erasing
 from specify_cli.features.forget.orders import Order
 from specify_cli.features.retention.due import Survey, survey
+from specify_cli.features.retention.rules import read_rules
+from specify_cli.project.checks import Finding
 from specify_cli.project.config import Project
+from specify_cli.record import layout
+from specify_cli.record.findings import ERROR
 
 ON_SWEEP = "retention_on_sweep"
+
+
+def check_rules(project: Project, _: str | None) -> Iterator[Finding]:
+    """Yield why the rules in force cannot be used: then nothing is kept or erased by any."""
+    try:
+        read_rules(project.config.retention)
+    except CallerError as error:
+        yield Finding(error.code, ERROR, layout.CONFIG, error.message, error.suggestion)
 
 
 def erase_due(project: Project, cache: ParseCache, home: str | None) -> None:

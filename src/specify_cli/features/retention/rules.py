@@ -76,7 +76,7 @@ def read_rules(stated: Iterable[str]) -> tuple[Rule, ...]:
 
 
 def _read_rule(item: dict[str, Any]) -> Rule:
-    where = f"retention rule {item.get('name')}"
+    where = f"retention rule {item.get('name') or json.dumps(item)}"
     if not item.keys() <= _KEYS:
         raise _wrong(where, f"members among {', '.join(sorted(_KEYS))}")
     keep = item.get("keep")
@@ -107,7 +107,9 @@ def _read_days(item: dict[str, Any], key: str, where: str) -> int | None:
 
 def _wrong(where: str, expected: str) -> CallerError:
     return CallerError(
-        "CONFIG_INVALID", f"{where}: expected {expected}", "correct .kittify/config.yaml"
+        "CONFIG_INVALID",
+        f"{where}: expected {expected}",
+        "correct .kittify/config.yaml, then spec-kitty config accept",
     )
 
 
