@@ -42,18 +42,16 @@ def look(
     is_behind: bool = False,
     recorder: Recorder | None = None,
 ) -> bool:
-    """Look at a work tree, and record on a record what its calls changed and what nobody tells;
-    False where that record is closed.
+    """Look at a work tree, and record what its calls changed and what nobody tells; False where
+    the record is closed, or nothing can be known.
 
     `call` is the one that begins, with its kind (`judge_call`). With `only`, one file is looked
     at; with `is_behind`, a tree of many files is not. Raises what a write raises.
     """
     now = time.time_ns()
     top, key = find_worktree(at.root), digest_key(at.git_dir)
-    if not _is_open(at.root, place):
+    if top is None or key is None or not _is_open(at.root, place):
         return False
-    if top is None or key is None:
-        return True
     try:
         locked = durable.folder(at.root, layout.TREE, create=True, wait=_WAIT_SECONDS)
     except InvocationError:
