@@ -237,15 +237,18 @@ def name_change(command: str, commands: Sequence[str] = ()) -> str:
 
 
 class Runs:
-    """The test runs of a record, to tell a change that came before one from a later change."""
+    """The test runs of a record, to tell a change that came before one from a later change.
+
+    Places are those of entries in a timeline: annexes all begin with one number.
+    """
 
     def __init__(self, commands: Sequence[str]) -> None:
         self._commands = commands
         self._begun: dict[str, int] = {}
 
-    def judge(self, entry: Entry) -> str | None:
-        """Return what an entry shows of the tests, as `judge_check`, and keep it where nothing
-        behind its test run writes files."""
+    def judge(self, entry: Entry, at: int) -> str | None:
+        """Return what an entry shows of the tests, as `judge_check`, and keep its place where
+        nothing behind its test run writes files."""
         shows = judge_check(entry, self._commands)
         if shows is not None:
             parts = _split(entry.about or entry.name)
@@ -254,15 +257,15 @@ class Runs:
                 _READERS.fullmatch(part.first) and not _changes_files(part)
                 for part in parts[place + 1 :]
             ):
-                self._begun[str(entry.fields.get("call_id"))] = entry.seq
+                self._begun[str(entry.fields.get("call_id"))] = at
         return shows
 
-    def place(self, entry: Entry) -> int:
-        """Return the line behind which a change stands: before the test run of its own command,
+    def place(self, entry: Entry, at: int) -> int:
+        """Return the place behind which a change stands: before the test run of its own command,
         where only the work tree shows it in that."""
         own = self._begun.get(str(entry.fields.get("call_id")))
         is_own = own is not None and entry.fields.get("witness") == "tree"
-        return own - 1 if own is not None and is_own else entry.seq
+        return own - 1 if own is not None and is_own else at
 
 
 def _cut_word(match: re.Match[str]) -> str:

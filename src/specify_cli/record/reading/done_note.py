@@ -84,7 +84,7 @@ def judge_tests(lines: Sequence[Mapping[str, object]], commands: Sequence[str] =
         return CheckState("no change")
     if last is None or withheld or (shown.calls and not shown.told):
         return CheckState(NOT_KNOWN)
-    later = [check for check in shown.checks if check.seq > last.place]
+    later = [check for check in shown.checks if check.place > last.place]
     if not later:
         return CheckState("not run", "", (last.seq,))
     check = later[-1]
@@ -111,10 +111,11 @@ def judge_end(events: Sequence[Mapping[str, object]]) -> str:
 
 
 class _Check(NamedTuple):
-    """A test run, and what it shows."""
+    """A test run, what it shows, and its place among the entries."""
 
     entry: Entry
     shows: str
+    place: int
 
     @property
     def seq(self) -> int:
@@ -127,7 +128,7 @@ class _Check(NamedTuple):
 class _Change(NamedTuple):
     """Something that changed a file: a patch, a command, or what was seen changed between tools.
 
-    `place` is the line it came behind, which is before a test run of the same command.
+    `place` is the entry it came behind, which is before a test run of the same command.
     """
 
     seq: int
@@ -142,8 +143,8 @@ class _Shown:
     def __init__(self, entries: Iterable[Entry], commands: Sequence[str]) -> None:
         self._commands, self._runs = commands, Runs(commands)
         self.edits: list[Entry] = []
-        # Each change by its line.
-        self.changes: dict[int, _Change] = {}
+        self._changes: list[_Change | None] = []
+        # Where the change stands that a command's words tell of.
         self._writers: dict[str, int] = {}
         self.checks: list[_Check] = []
         self.links: list[Entry] = []
@@ -152,36 +153,39 @@ class _Shown:
         self.newest: dict[tuple[str, str], Entry] = {}
         # Whether there were calls, and whether any of them shows its command line.
         self.calls = self.told = False
-        for entry in entries:
+        for at, entry in enumerate(entries):
             if entry.kind == "tool_call":
-                self._take_call(entry)
+                self._take_call(entry, at)
             elif entry.kind == "patch_apply" and not entry.bad:
                 self.edits.append(entry)
                 # The files that a command was seen to change stand for what its words say of it.
-                self.changes.pop(self._writers.pop(say(entry.fields.get("call_id")), -1), None)
-                self._add_change(entry, entry.about)
+                told = self._writers.pop(say(entry.fields.get("call_id")), None)
+                if told is not None:
+                    self._changes[told] = None
+                self._add_change(entry, entry.about, at)
             elif entry.kind == "artifact_link":
                 self.links.append(entry)
             if entry.fields.get("reason") == "unseen_change":
                 self.gaps.append(entry)
-                self._add_change(entry, say(entry.fields.get("what")))
+                self._add_change(entry, say(entry.fields.get("what")), at)
+        self.changes = [change for change in self._changes if change is not None]
 
     def find_last(self) -> _Change | None:
         """Return the last change; None where nothing was changed."""
-        return max(self.changes.values(), key=lambda change: change.place, default=None)
+        return max(self.changes, key=lambda change: change.place, default=None)
 
-    def _add_change(self, entry: Entry, name: str) -> None:
-        self.changes[entry.seq] = _Change(entry.seq, name, self._runs.place(entry))
+    def _add_change(self, entry: Entry, name: str, at: int) -> None:
+        self._changes.append(_Change(entry.seq, name, self._runs.place(entry, at)))
 
-    def _take_call(self, entry: Entry) -> None:
+    def _take_call(self, entry: Entry, at: int) -> None:
         self.calls, self.told = True, self.told or bool(entry.about)
-        shows = self._runs.judge(entry)
+        shows = self._runs.judge(entry, at)
         if shows is not None:
-            self.checks.append(_Check(entry, shows))
+            self.checks.append(_Check(entry, shows, at))
         change = "" if entry.status == "denied" else name_change(entry.about, self._commands)
         if change:
-            self._add_change(entry, _cut(change))
-            self._writers[say(entry.fields.get("call_id"))] = entry.seq
+            self._writers[say(entry.fields.get("call_id"))] = len(self._changes)
+            self._add_change(entry, _cut(change), at)
         if entry.fields.get("side_effect") != "none" and entry.about:
             self.newest[entry.name, entry.about] = entry
 
@@ -198,7 +202,7 @@ def _iter_remarks(shown: _Shown) -> Iterator[Remark]:
 
 
 def _compare_checks(shown: _Shown) -> Iterator[Remark]:
-    changes, checks, last = list(shown.changes.values()), shown.checks, shown.find_last()
+    changes, checks, last = shown.changes, shown.checks, shown.find_last()
     unseen = {gap.seq for gap in shown.gaps}
     if last is None or all(change.seq in unseen for change in changes):
         return
@@ -218,7 +222,7 @@ def _compare_checks(shown: _Shown) -> Iterator[Remark]:
         return
     check = checks[-1]
     # A command that changes files behind its own test run is as late as that run.
-    if check.seq <= last.place:
+    if check.place <= last.place:
         text = (
             f"the last test run ({check.describe()}) came before the last change "
             f"({_name([last.name])})"
@@ -229,7 +233,7 @@ def _compare_checks(shown: _Shown) -> Iterator[Remark]:
         text = f"no test run is recorded that ended well; the last was {check.describe()}"
         yield Remark("NEVER_GREEN", text, (check.seq,))
     elif green is not check:
-        since = [change for change in changes if change.place > green.seq]
+        since = [change for change in changes if change.place > green.place]
         if since:
             named = _name(dict.fromkeys(change.name for change in since))
             text = f"changed after the last test run that ended well ({green.describe()}): {named}"

@@ -107,6 +107,15 @@ def test_a_file_that_a_command_was_seen_to_change_is_one_change() -> None:
     assert remark.text == "no test run is recorded; the last of 4 changes is of old.py"
 
 
+def test_lines_of_annexes_which_share_a_number_are_told_apart() -> None:
+    annexes = [line | {"seq": 3} for line in (*edited("b.py"), *edited("c.py"), *ran("pytest -q"))]
+    lines = [*closed(edited("a.py")), *annexes]
+    (remark,) = note_done([*closed(edited("a.py")), *annexes[:2]])
+
+    assert remark.text == "no test run is recorded; the last of 3 changes is of c.py"
+    assert (judge_tests(lines).state, note_done(lines)) == ("passed", ())
+
+
 @pytest.mark.parametrize("outcome", ["failed", "abandoned"])
 def test_work_that_was_not_closed_as_done_gets_no_note(outcome: str) -> None:
     assert note(edited("a.py"), outcome=outcome) == []
