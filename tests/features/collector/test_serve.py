@@ -32,7 +32,7 @@ from envelopes import OTHER_PROJECT, PROJECT, TOKEN, completed, id_of, started
 from postgres import Server
 from specify_cli.libraries.web.server import bind
 from specify_cli.libraries.wire.contract import CONTENT_TYPE
-from support import PATIENCE, Cli, environment, run_together
+from support import PATIENCE, Cli, environment, run_together, wait_until
 
 SECRET = "whsec_" + base64.b64encode(b"a signing secret of the tests").decode()
 
@@ -607,12 +607,13 @@ def test_many_hostile_bodies_at_once_take_little_memory_and_give_it_back(tmp_pat
         collector.post([started(1)])
         before = read_memory(collector.process.pid, "VmRSS")
         answers = run_together(collector.post, [HOSTILE_BODIES[kind]] * 16)
-        most, after = (read_memory(collector.process.pid, name) for name in ("VmHWM", "VmRSS"))
+        # The last connections may be closed behind their answers.
+        wait_until(lambda: read_memory(collector.process.pid, "VmRSS") - before <= 100)
+        most = read_memory(collector.process.pid, "VmHWM")
         alive = collector.post([started(2)]).status
 
     assert {answer.status for answer in answers} == {400} and alive == 200
     assert most - before <= 200, f"{most - before} MB"
-    assert after - before <= 100, f"{after - before} MB stay"
 
 
 def test_a_large_batch_of_honest_events_is_taken(collector: Collector) -> None:

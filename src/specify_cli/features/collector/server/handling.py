@@ -4,6 +4,7 @@ answered."""
 from __future__ import annotations
 
 import base64
+import ctypes
 import json
 import logging
 import math
@@ -31,6 +32,7 @@ from specify_cli.features.collector.witness import Witness
 T = TypeVar("T")
 MAX_BODY = 8 * 1024 * 1024
 BODY_SECONDS = 30.0
+_LARGE = 1024 * 1024
 LOG = logging.getLogger("specify_cli.features.collector.")
 _REALM = 'realm="spec-kitty collector"'
 
@@ -105,6 +107,7 @@ async def take_body(setting: Setting, request: Request, take: Callable[[bytes], 
     once and no more."""
     async with setting.bodies:
         body = await read_body(setting, request)
+        is_large = len(body) > _LARGE
         try:
             return await anyio.to_thread.run_sync(take, body, limiter=setting.parsing)
         except Refused as refusal:
@@ -112,6 +115,20 @@ async def take_body(setting: Setting, request: Request, take: Callable[[bytes], 
             raise refusal.with_traceback(None) from None
         finally:
             del body
+            if is_large:
+                _give_back_memory()
+
+
+def _give_back_memory() -> None:
+    """Let the C library give the system what was freed, where it can (malloc_trim(3) of glibc).
+
+    By itself it keeps up to the size of the bodies that were held at once, or nothing, as chance
+    has it.
+    """
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError, TypeError):
+        pass
 
 
 async def read_body(setting: Setting, request: Request) -> bytes:
