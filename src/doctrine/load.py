@@ -399,6 +399,13 @@ def secrets_in(file: SourceFile, finder: SecretFinder, cache: ParseCache) -> lis
 # --- the parse cache
 
 
+@lru_cache(maxsize=256)
+def _parse_once(data: bytes, max_bytes: int) -> Any:
+    """Return the plain value of some YAML, which nobody changes: a server and a backtest come by
+    the same bytes again and again."""
+    return read_yaml(data, name="", max_bytes=max_bytes)
+
+
 class ParseCache:
     """Parsed YAML by the digest of its bytes, in one file; without a path nothing is kept.
 
@@ -430,10 +437,10 @@ class ParseCache:
             raise YamlError(source.path, line, reason)
         self._fresh = True
         try:
-            value = read_yaml(source.data, name=source.path, max_bytes=max_bytes)
+            value = _parse_once(source.data, max_bytes)
         except YamlError as error:
             self._errors[digest] = (error.line, error.reason)
-            raise
+            raise YamlError(source.path, error.line, error.reason) from error
         known[digest] = value
         return value
 

@@ -184,8 +184,8 @@ def with_hooks(text: str, harness: Harness) -> str:
     style = style_of(text, root)
     if harness.form == "flat" and root.find("version") is None:
         text = insert(text, root, "version", 1, style, comments=harness.comments)
-    for event, element in build_elements(harness).items():
         root = _read_root(text, harness)
+    for event, element in build_elements(harness).items():
         outer = _find_member(text, root, harness.outer, "object")
         array = None if outer is None else _find_member(text, outer, event, "array")
         if array is not None and any(child.node.value == element for child in array.children):
@@ -196,6 +196,7 @@ def with_hooks(text: str, harness: Harness) -> str:
         if array is not None:
             missing = array, None, element
         text = insert(text, *missing, style, comments=harness.comments)
+        root = _read_root(text, harness)  # places behind the new text moved
     return text
 
 
