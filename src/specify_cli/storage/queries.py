@@ -104,27 +104,27 @@ class Filters(NamedTuple):
     def accept(self, row: Row) -> bool:
         """Return whether a row is wanted, but for its times: the list compares these by the id
         alone."""
-        return (
-            (self.replays or row.run_kind == "live")
-            and (self.profile is None or row.profile_id == self.profile)
-            and (self.action is None or row.action == self.action)
-            and (self.status is None or row.status == self.status)
-            and (self.outcome is None or (row.outcome or row.status) == self.outcome)
-            and (self.actor is None or row.actor_id == self.actor)
-            and (self.mission is None or fits_mission(row.mission, self.mission))
-            and (
-                self.work_package is None
-                or self.work_package.upper() in (row.work_package or "").split(",")
-            )
-            and (
-                self.session is None
-                or ((row.session or {}).get("session_id") or "").startswith(self.session)
-            )
-            and (
-                self.parent is None
-                or (row.parent_invocation_id or "").startswith(self.parent.upper())
-            )
+        if not self.replays and row.run_kind != "live":
+            return False
+        whole = (
+            (self.profile, row.profile_id),
+            (self.action, row.action),
+            (self.status, row.status),
+            (self.outcome, row.outcome or row.status),
+            (self.actor, row.actor_id),
         )
+        if any(asked not in (None, found) for asked, found in whole):
+            return False
+        session = (row.session or {}).get("session_id") or ""
+        parent = row.parent_invocation_id or ""
+        if not session.startswith(self.session or ""):
+            return False
+        if not parent.startswith((self.parent or "").upper()):
+            return False
+        if self.mission is not None and not fits_mission(row.mission, self.mission):
+            return False
+        packages = (row.work_package or "").split(",")
+        return self.work_package is None or self.work_package.upper() in packages
 
 
 def fits_mission(mission: str | None, asked: str) -> bool:
@@ -254,20 +254,8 @@ def parse_moment(text: str, now: float | None = None, option: str = "--since") -
     """
 
     here = datetime.fromtimestamp(time.time() if now is None else now).astimezone()
-    ago = re.fullmatch(r"([0-9]{1,6}) ?([mhdw])(?:in)?(?: ago)?", text)
     try:
-        if ago is not None:
-            return int(
-                (here - timedelta(minutes=int(ago[1]) * _MINUTES[ago[2]])).timestamp() * 1000
-            )
-        if text in ("today", "yesterday"):
-            midnight = here.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
-            return int(
-                (midnight - timedelta(days=text == "yesterday")).astimezone().timestamp() * 1000
-            )
-        full = {4: f"{text}-01-01", 7: f"{text}-01"}.get(len(text), text)
-        moment = datetime.fromisoformat(full)
-        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+        return int(_find_moment(text, here).timestamp() * 1000)
     except (ValueError, OverflowError) as error:
         raise CallerError(
             "INVALID_VALUE",
@@ -275,6 +263,20 @@ def parse_moment(text: str, now: float | None = None, option: str = "--since") -
             f"2h, found {text!r}",
             f"for example {option} yesterday",
         ) from error
+
+
+def _find_moment(text: str, here: datetime) -> datetime:
+    """Return the moment that a text names, seen from `here`. Raises ValueError, OverflowError."""
+    ago = re.fullmatch(r"([0-9]{1,6}) ?([mhdw])(?:in)?(?: ago)?", text)
+    if ago is not None:
+        return here - timedelta(minutes=int(ago[1]) * _MINUTES[ago[2]])
+    if text in ("today", "yesterday"):
+        midnight = here.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+        # The zone is found anew: the day before can have had another offset.
+        return (midnight - timedelta(days=text == "yesterday")).astimezone()
+    full = {4: f"{text}-01-01", 7: f"{text}-01"}.get(len(text), text)
+    moment = datetime.fromisoformat(full)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 _MINUTES = {"m": 1, "h": 60, "d": 1440, "w": 10080}
@@ -291,6 +293,7 @@ def read_row(root: str, place: Place) -> Row | None:
 
 
 def _read_its_ends(root: str, place: Place) -> Record | None:
+    """Return a record as its first and last lines tell it, or all where these do not."""
     if place.profile_id is None:
         return _read_older(root, place)
     fd = open_place(root, place)
@@ -377,8 +380,15 @@ def _fold_ends(head: bytes, tail: bytes) -> Record | None:
 
 
 def _make_row(record: Record, place: Place) -> Row:
+    """Return the row of a record; older writers name the actor and its model in the line itself."""
     started, completed = record.started, record.completed or {}
-    actor, session = started.get("actor"), started.get("session")
+    session, actor = started.get("session"), started.get("actor")
+    if not isinstance(actor, dict):
+        actor = {"actor_id": actor, "model": started.get("model_id")}
+    if isinstance(session, dict):
+        session = {key: say(value) for key, value in session.items()}
+    else:
+        session = None
 
     def text(values: Mapping[str, object], key: str) -> str | None:
         value = values.get(key)
@@ -397,13 +407,9 @@ def _make_row(record: Record, place: Place) -> Row:
         request=text(started, "request_text"),
         mode_of_work=text(started, "mode_of_work"),
         parent_invocation_id=text(started, "parent_invocation_id"),
-        actor_id=text(actor if isinstance(actor, dict) else {"actor_id": actor}, "actor_id"),
-        model=text(
-            actor if isinstance(actor, dict) else {"model": started.get("model_id")}, "model"
-        ),
-        session={key: say(value) for key, value in session.items()}
-        if isinstance(session, dict)
-        else None,
+        actor_id=text(actor, "actor_id"),
+        model=text(actor, "model"),
+        session=session,
         path=place.path,
         mission=text(started, "mission"),
         work_package=text(started, "work_package"),
@@ -457,9 +463,6 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     lines_of: dict[str, list[Mapping[str, object]]] = {name: [] for name in _SHOWN_APART}
     for line in lines:
         lines_of.get(str(line.get("event")), []).append(line)
-    request, response = (
-        next(iter(lines_of[name]), {}) for name in ("retrieval_request", "retrieval_response")
-    )
 
     def describe(at: int) -> dict[str, object]:
         # A line of an older writer has no number of its own: its place in the file is one.
@@ -469,18 +472,7 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     used = sum_usage(lines, read_prices())
     return {
         **row._replace(spent=add_up(used)).as_value(),
-        "context": {
-            "hash": started.get("governance_context_hash"),
-            "available": bool(
-                started.get("governance_context_available", started.get("governance_context_hash"))
-            ),
-            "snapshot": started.get("snapshot"),
-            "query": request.get("query"),
-            "hits": response.get("hits", []),
-            "filters_applied": response.get("filters_applied", []),
-            "error": response.get("error"),
-            "printed": started.get("printed"),
-        },
+        "context": _describe_context(started, lines_of),
         "evidence": {
             "evidence_ref": completed.get("evidence_ref"),
             "evidence_name": completed.get("evidence_name"),
@@ -503,6 +495,26 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     }
 
 
+def _describe_context(
+    started: Mapping[str, object], lines_of: Mapping[str, list[Mapping[str, object]]]
+) -> dict[str, object]:
+    """Return where a context came from: what was asked of the corpus, what came back, and what of
+    it was printed. `lines_of` are lines by their event; the first retrieval is the context's."""
+    request: Mapping[str, object] = next(iter(lines_of["retrieval_request"]), {})
+    response: Mapping[str, object] = next(iter(lines_of["retrieval_response"]), {})
+    digest = started.get("governance_context_hash")
+    return {
+        "hash": digest,
+        "available": bool(started.get("governance_context_available", digest)),
+        "snapshot": started.get("snapshot"),
+        "query": request.get("query"),
+        "hits": response.get("hits", []),
+        "filters_applied": response.get("filters_applied", []),
+        "error": response.get("error"),
+        "printed": started.get("printed"),
+    }
+
+
 _SHOWN_APART = ("retrieval_request", "retrieval_response", "artifact_link", "commit_link")
 
 
@@ -516,10 +528,8 @@ def events_from(
     for at, raw in lines_in_force(FileRecordStore(project.root).hold(place), offset):
         line = open_line(raw)
         if line.fields is not None:
-            yield (
-                {**line.fields, **({} if line.seal is None else {"~": line.seal})},
-                at + len(raw) + 1,
-            )
+            seal = {} if line.seal is None else {"~": line.seal}
+            yield {**line.fields, **seal}, at + len(raw) + 1
 
 
 # --- verify
