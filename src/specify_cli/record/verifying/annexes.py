@@ -1,6 +1,6 @@
 """Is each annex of a record whole, and of this record (docs/format.md §13).  [pure]
 
-report = add_annexes(verify_record(lines, …), invocation_id, [(file, data)])
+    report = add_annexes(verify_record(lines, …), invocation_id, [(file, data)])
 
 An annex is a file of one sealed line that says something of a closed record: a late link, an
 export, an erasure. Its `prev` is the seal of the record's last line, so it belongs to this record
@@ -51,28 +51,33 @@ def add_annexes(
     finding and counts for nothing else.
     """
     closing = report.tip if report.status == "closed" else None
-    findings, named, seals = list(report.findings), list(report.objects), list(report.trail.annexes)
-    erasures: list[tuple[str, Mapping[str, object]]] = []
+    findings = list(report.findings)
+    named = list(report.objects)
+    seals = list(report.trail.annexes)
     erased = list(report.erased)
+    orders: list[tuple[str, Mapping[str, object]]] = []
     told_once = report.trail.told_once
     for file, data in annexes:
+        seal = seal_at_end(data)
+        seals += [] if seal is None else [seal]
         line = open_line(data[:-1]) if any(mark in data for mark in _READ) else None
         fields = {} if line is None or line.fields is None else line.fields
-        orders = fields.get("event") in ORDERS
+        is_order = fields.get("event") in ORDERS
         # What is ordered of an open record hangs on its start.
-        on_start = orders and fields.get("prev") == report.trail.started
+        on_start = is_order and fields.get("prev") == report.trail.started
         tip = report.trail.started if on_start else closing
         wrong, objects = verify_annex(data, file=file, invocation_id=invocation_id, tip=tip)
         findings += wrong
         named += objects
-        seals += filter(None, [seal_at_end(data)])
-        if not wrong:
-            told_once += count_told_once(fields)
-        if orders and not wrong:
-            erasures.append((file, {**fields, "~": seal_at_end(data)}))
-        elif line is not None and line.digest is not None and line.seal is not None and not wrong:
+        if wrong:
+            continue
+        told_once += count_told_once(fields)
+        if is_order:
+            orders.append((file, {**fields, "~": seal}))
+        elif line is not None and line.digest is not None and line.seal is not None:
             # It keeps the seal that the log holds, whatever it says: an erasure has to name it.
-            members, seq = erased_members(fields), integer_at(fields, "seq", 0) or 0
+            members = erased_members(fields)
+            seq = integer_at(fields, "seq", 0) or 0
             at = str(fields.get("at"))
             erased.append(ErasedLine(seq, line.seal, line.digest, members, at, file))
             findings.append(finding("ERASURE_UNPROVEN", file, seq, 0, ", ".join(members)))
@@ -82,7 +87,7 @@ def add_annexes(
         findings=tuple(findings), objects=tuple(named), trail=trail, erased=tuple(erased)
     )
     known = None if holds is None else lambda seal: seal in shown or holds(seal)
-    return judge_erasures(report, erasures, known) if erasures else report
+    return judge_erasures(report, orders, known) if orders else report
 
 
 def count_told_once(fields: Mapping[str, object]) -> int:
@@ -120,14 +125,13 @@ def verify_annex(
         "v": VERSIONS,
     }
     for key, allowed in expected.items():
-        if fields.get(key) not in allowed:
-            required = (
-                "a closed record"
-                if key == "prev" and tip is None
-                else " or ".join(sorted(map(str, allowed)))
-            )
-            detail = f"{key}: expected {required}, found {say(fields.get(key))}"
-            return (finding("ANNEX_MISMATCH", file, seq, 0, detail),), ()
+        if fields.get(key) in allowed:
+            continue
+        required = " or ".join(sorted(map(str, allowed)))
+        if key == "prev" and tip is None:
+            required = "a closed record"
+        detail = f"{key}: expected {required}, found {say(fields.get(key))}"
+        return (finding("ANNEX_MISMATCH", file, seq, 0, detail),), ()
     if seq is None or re.fullmatch(TIME_PATTERN, str(fields.get("at"))) is None:
         return (finding("ANNEX_MISMATCH", file, seq, 0, "expected a seq and a time"),), ()
     return (), tuple(named_objects(fields, seq, 0))
