@@ -249,6 +249,18 @@ def test_a_waiver_for_a_file_ends_with_its_content(tmp_path: Path) -> None:
     assert first == [] and shop.codes() == ["APPROVAL_NOT_KNOWN"]
 
 
+def test_a_waiver_that_names_what_no_finding_of_its_rule_is_about_is_told(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  allowed: {{level: fail, profiles: [critic-cato]}}\n{KEYS}")
+    invocation_id = shop.work(path="src/pay.py")
+    waive(shop, "allowed", "src/pay.py")
+    value = shop.judge()
+
+    (told,) = value["refused_waivers"]
+    assert value["verdict"] == "fail" and "src/pay.py" in told and invocation_id in told
+    waive(shop, "allowed", invocation_id)
+    assert shop.judge()["refused_waivers"] == []
+
+
 def test_a_secret_and_a_record_without_a_trail_and_an_unseen_change_are_found(tmp_path: Path) -> None:
     shop = Shop(tmp_path, "  secrets: fail\n  trail: fail\n  unseen: fail")
     invocation_id = shop.begin()

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from specify_cli import durable
 from specify_cli.errors import CallerError
+from specify_cli.features.gate.findings import GateFinding
 from specify_cli.features.gate.judging import Judged, WaiverUsed, settle
 from specify_cli.features.origin.git_range import read_blobs
 from specify_cli.features.origin.report import ChangeRange
@@ -95,6 +96,7 @@ def apply_waivers(
     """
     used: list[WaiverUsed] = []
     refused: list[str] = []
+    idle: list[Waiver] = []
     findings = list(judged.findings)
     for waiver in waivers:
         places = [
@@ -105,6 +107,8 @@ def apply_waivers(
             and item.waived_by is None
         ]
         if not places:
+            named = {(item.rule, item.subject) for item in findings}
+            idle += [waiver] * ((waiver.rule, waiver.subject) not in named)
             continue
         fault, by = _judge_waiver(waiver, signers, today)
         if fault is None and waiver.rule == "approval" and _has_asked(judged, waiver.subject, by):
@@ -115,11 +119,20 @@ def apply_waivers(
         for at in places:
             findings[at] = findings[at]._replace(waived_by=by)
         used.append(WaiverUsed(waiver.rule, by, waiver.reason, waiver.until, len(places)))
+    refused += (said for waiver in idle for said in _say_missed(waiver, findings))
     return settle(
         judged._replace(
             findings=tuple(findings), waivers=tuple(used), refused_waivers=tuple(refused)
         )
     )
+
+
+def _say_missed(waiver: Waiver, findings: Sequence[GateFinding]) -> Iterator[str]:
+    """Yield what to waive instead, where findings of the rule are open and this one names none."""
+    left = {f.subject for f in findings if f.rule == waiver.rule and f.waived_by is None}
+    if left:
+        said = f"no finding of the rule is about it, but about {', '.join(sorted(left))}"
+        yield f"{waiver.rule} for {waiver.subject}: {said}"
 
 
 def _judge_waiver(waiver: Waiver, signers: Signers | None, today: str) -> tuple[str | None, str]:
