@@ -122,6 +122,11 @@ class Archive:
         """Return whether what has this name is in here."""
         return self._find("record", make_key("record", name)) is not None
 
+    def measure(self, digest: str) -> int | None:
+        """Return how many bytes an object has when unpacked; None where it is not in here."""
+        entry = self._find("object", make_key("object", digest))
+        return None if entry is None else entry[2]
+
     def list_keys(self, table: str) -> list[str]:
         """Return the names of records and of annexes, or the digests of the objects, in order.
 

@@ -622,3 +622,15 @@ def test_a_link_in_place_of_an_archive_is_not_followed(months: Path, home: Path,
     listed = cli("invocations", "list", "--limit", "100", "--json")
 
     assert 4 == len(listed.json()) and "2026-09.cold" in listed.err
+
+
+def test_retention_counts_what_archives_hold_as_it_was_before(cli: Cli, months: Path, home: Path) -> None:
+    rule = {"name": "outputs", "keep": ["tool_output"], "at_most": 1}
+    path = months / ".kittify/config.yaml"
+    path.write_text(f"{path.read_text()}retention: {json.dumps([rule])}\n")
+    accept(months)
+    loose = cli("retention", "status", "--idle", "--json").json()
+    pack_all(months, home)
+
+    assert cli("retention", "status", "--idle", "--json").json() == loose
+    assert loose["bytes"] > 1_000_000 and loose["objects"] > 15

@@ -14,7 +14,7 @@ from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
 from specify_cli.features.forget import erasing
 from specify_cli.features.forget.commands import show_and_erase
-from specify_cli.features.forget.finding import Copy, list_roots
+from specify_cli.features.forget.finding import list_roots, read_copy
 from specify_cli.features.forget.orders import find_holds
 from specify_cli.features.retention.checks import name_order
 from specify_cli.features.retention.due import (
@@ -32,7 +32,7 @@ from specify_cli.record import layout
 from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.room import Values
 from specify_cli.storage.checking import annex_files
-from specify_cli.storage.cold import ENDING
+from specify_cli.storage.cold import open_each
 
 _LINES_SHOWN = 12
 
@@ -107,20 +107,19 @@ def _list_objects(project: Project) -> list[str]:
     for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
         for top, _, files in os.walk(f"{project.root}/{folder}"):
             names += [f"{top[-2:]}{name}" for name in files if len(name) == 62]
+    names += [name for archive in open_each(project.root) for name in archive.list_keys("object")]
     return sorted(set(names))
 
 
 def _measure_records(found: Survey) -> int:
-    paths = {_locate(copy) for files in found.copies.values() for copy in files}
-    states = {(state.st_dev, state.st_ino): state.st_size for state in map(os.stat, paths)}
-    return sum(states.values())
-
-
-def _locate(copy: Copy) -> str:
-    """Return the file that holds a copy: its own, or the archive of its month."""
-    if layout.is_cold(copy.place.folder):
-        return f"{copy.root}/{layout.cold_folder(copy.place.invocation_id)}{ENDING}"
-    return f"{copy.root}/{copy.place.path}"
+    """Return the bytes of all records; of one file with two names once."""
+    sizes: dict[object, int] = {}
+    for copy in (copy for files in found.copies.values() for copy in files):
+        path = f"{copy.root}/{copy.place.path}"
+        state = os.stat(path) if os.path.lexists(path) else None
+        key = (copy.root, copy.place) if state is None else (state.st_dev, state.st_ino)
+        sizes[key] = len(read_copy(copy)) if state is None else state.st_size
+    return sum(sizes.values())
 
 
 def show_plan(values: Values) -> int:

@@ -44,6 +44,7 @@ from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.record.record import fold, split_lines
 from specify_cli.record.seal import erase_members, open_line
 from specify_cli.storage.checking import strays
+from specify_cli.storage.cold import open_each
 
 # How far behind or past the newest record a clock is believed, in milliseconds.
 _SKEW, _IDLE = 600_000, 90 * 24 * 3600 * 1000
@@ -210,12 +211,13 @@ def measure(project: Project, plan: Plan) -> int:
 
 
 def measure_objects(project: Project, objects: Iterable[str]) -> int:
-    """Return how many bytes some objects take here."""
+    """Return how many bytes some objects have here; one in an archive counts as it was."""
+    archives = list(open_each(project.root))
     freed = 0
     for digest in objects:
-        for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
-            try:
-                freed += os.stat(f"{project.root}/{layout.object_path(digest, folder)}").st_size
-            except FileNotFoundError:
-                continue
+        places = (layout.object_path(digest, at) for at in (layout.OBJECTS, layout.LOCAL_OBJECTS))
+        loose = [f"{project.root}/{place}" for place in places]
+        sizes = [os.stat(path).st_size for path in loose if os.path.lexists(path)]
+        packed = (archive.measure(digest) for archive in archives)
+        freed += sum(sizes) if sizes else max(filter(None, packed), default=0)
     return freed
