@@ -468,13 +468,14 @@ def judge_set(
     are walked once and not kept.
     """
     verdicts = dict.fromkeys(VERDICTS, 0)
-    sound = opened = told_once = erased = left = 0
+    sound = opened = told_once = erased = left = withheld = 0
     findings: list[Finding] = []
     for report in reports:
         verdicts[report.verdict] += 1
         told_once += report.trail.told_once
         erased += report.values_erased
-        left += len(report.erased)
+        left += sum(bool(line.digest) for line in report.erased)
+        withheld += sum(not line.digest for line in report.erased)
         opened += report.status == "open"
         sound += report.proven == SEALS_AND_CHAIN
         findings += report.findings
@@ -503,6 +504,9 @@ def judge_set(
         not_proven = (*not_proven, say_told_once(told_once))
     if left:
         said = f"what is left of {count(left, 'line')} with erased values: annexes say it"
+        not_proven = (*not_proven, said)
+    if withheld:
+        said = f"what stands in {count(withheld, 'line')} that a safe export left out"
         not_proven = (*not_proven, said)
     if not records:
         not_proven = (_NEVER_ANY,)

@@ -263,6 +263,32 @@ def test_a_safe_export_holds_nothing_redaction_would_change_whatever_the_mode_wa
     assert any(line.get("error_code") == "PLAIN" for line in kept)
 
 
+def test_what_a_safe_export_left_out_is_neither_erased_nor_damage(
+    cli: Cli, chartered: Path, elsewhere: Path
+) -> None:
+    with open_invocation(chartered, "implement it", capture={"llm": "full"}) as opened:
+        opened.model_call("m", "a full prompt", "a full answer")
+    assert cli("invocations", "export", opened.invocation_id, "--safe", "-o", "safe.tar").code == 0
+    verified = cli("invocations", "verify", str(chartered / "safe.tar"), "--json", cwd=elsewhere)
+    assert cli("invocations", "import", str(chartered / "safe.tar"), cwd=elsewhere).code == 0
+    state = cli("invocations", "state", "last", cwd=elsewhere)
+
+    assert "what stands in 1 line that a safe export left out" in verified.json()["not_proven"]
+    assert "erased" not in str(verified.json()["not_proven"])
+    assert state.code == 1 and state.err.startswith("WITHHELD: ") and "its owner" in state.err
+
+
+def test_a_tar_file_that_is_no_whole_export_is_told_as_one(cli: Cli, chartered: Path, tmp_path: Path) -> None:
+    cli("do", "fix the login test")
+    assert cli("invocations", "export", "last", "-o", "whole.tar").code == 0
+    data = (chartered / "whole.tar").read_bytes()
+    cut_at = data.index(b"/objects/") // 512 * 512 + 600
+    for name, content, why in (("noise.tar", b"\x01noise\n" * 400, ""), ("cut.tar", data[:cut_at], "cut short")):
+        (tmp_path / name).write_bytes(content)
+        said = cli("invocations", "verify", str(tmp_path / name))
+        assert said.code == 1 and "EXPORT_INVALID" in said.err and why in said.err
+
+
 def _name(root: Path) -> str:
     (path,) = (root / layout.RECORDS).glob("*.jsonl")
     return path.name

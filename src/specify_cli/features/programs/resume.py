@@ -374,7 +374,10 @@ def _require_sound(place: Place, report: RecordReport) -> None:
     RECORD_DAMAGED."""
     for item in report.findings:
         harmed = item.severity == "error" and item.code in OF_THE_LINES and item.code != "TORN_TAIL"
-        if harmed or item.code == "WITHHELD":
+        if item.code == "WITHHELD":
+            why = f"{place.path} does not tell its state: at {item.place} {item.message}"
+            raise StoredDataError("WITHHELD", why, "ask its owner for an export without --safe")
+        if harmed:
             raise StoredDataError(
                 "RECORD_DAMAGED",
                 f"{place.path}: {item.code} at {item.place}: {item.message}",

@@ -183,7 +183,9 @@ def _iter_members(path: str) -> Iterator[tuple[str, Iterator[bytes]]]:
                     or not member.isreg()
                     or not 0 <= member.size <= min(left, MAX_MEMBER)
                 ):
-                    raise _invalid(path, f"member {name!r} has no place in an export")
+                    short = member.isreg() and left < member.size <= MAX_MEMBER
+                    why = f"member {name!r} has no place in an export"
+                    raise _invalid(path, "it is cut short" if short else why)
                 if make_header(name, member.size) != block:
                     raise _invalid(path, f"member {name!r} has a header no export has")
                 if (before is None) != (name == MANIFEST) or (
