@@ -257,7 +257,7 @@ class Index:
                 f"stands at {text} of the list"
                 if ordinal
                 else f"has the id {sought}{'…' * (len(sought) < 26)}",
-                listed=ordinal is not None,
+                "" if ordinal else sought,
             )
         if len({place.invocation_id for place in places}) > 1:
             raise CallerError(
@@ -280,28 +280,33 @@ class Index:
             )
         return own[0] if len(places) > 1 else places[0]
 
-    def _describe_missing(self, what: str, *, listed: bool = False) -> CallerError:
+    def _describe_missing(self, what: str, sought: str) -> CallerError:
         """Return the error that no record is what was asked for, and where one may have gone.
 
-        `listed` says that it was asked for by its place in the list, which can be empty.
+        Without a `sought` id it was asked for by its place in the list, which can be empty.
         """
-        from specify_cli.storage.worktrees import find_left_behind  # for an id that is not here
+        import shlex  # for an id that is not here
+
+        from specify_cli.storage.worktrees import find_above, find_left_behind
 
         left = (
             "spec-kitty invocations reindex, which takes in the records that removed "
             "worktrees left; then "
         )
         behind = find_left_behind(self.root)
-        if listed and not behind and next(self.newest(), None) is None:
+        if not sought and not behind and next(self.newest(), None) is None:
             return CallerError(
                 "INVOCATION_NOT_FOUND",
                 f"there is no record yet in {self.root}",
                 'spec-kitty do "…" begins one',
             )
+        above = find_above(self.root, sought) if len(sought) > 5 else None
         return CallerError(
             "INVOCATION_NOT_FOUND",
-            f"no record {what} in {self.root}",
-            f"{left if behind else ''}spec-kitty invocations list",
+            f"no record {what} in {self.root}" + (f", but one in {above}" if above else ""),
+            f"cd {shlex.quote(above)}, and there the same command"
+            if above
+            else f"{left if behind else ''}spec-kitty invocations list",
         )
 
     def _find_listed(self, number: int) -> Iterator[Key]:

@@ -272,3 +272,17 @@ def find_unkept(root: str) -> tuple[int, str]:
 def shared_directory(home: str) -> str:
     """Return the git directory that a folder of second names lies in."""
     return home.rpartition("/kittify/worktrees/")[0]
+
+
+def find_above(root: str, sought: str) -> str | None:
+    """Return the project around this one whose records have an id with these letters: whoever
+    changed into a repository inside it asks here for what is there."""
+    here, above = "", os.path.realpath(root)
+    while above != here:
+        here, above = above, os.path.dirname(above)
+        try:
+            if any(sought in name for name in os.listdir(f"{above}/{layout.RECORDS}")):
+                return above
+        except OSError:
+            continue
+    return None

@@ -263,9 +263,7 @@ def test_a_safe_export_holds_nothing_redaction_would_change_whatever_the_mode_wa
     assert any(line.get("error_code") == "PLAIN" for line in kept)
 
 
-def test_what_a_safe_export_left_out_is_neither_erased_nor_damage(
-    cli: Cli, chartered: Path, elsewhere: Path
-) -> None:
+def test_what_a_safe_export_left_out_is_neither_erased_nor_damage(cli: Cli, chartered: Path, elsewhere: Path) -> None:
     with open_invocation(chartered, "implement it", capture={"llm": "full"}) as opened:
         opened.model_call("m", "a full prompt", "a full answer")
     assert cli("invocations", "export", opened.invocation_id, "--safe", "-o", "safe.tar").code == 0

@@ -18,7 +18,7 @@ from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.storage import index as index_module
 from specify_cli.storage.index import Index, Key
-from support import draws
+from support import Cli, draws, git
 
 BASE = 1_732_093_200_000
 
@@ -394,3 +394,16 @@ def test_an_index_that_cannot_be_written_is_said_in_words(tmp_path: Path, monkey
     assert index.problems == [
         ".kittify/events/invocation-index.jsonl: Read-only file system; it stays as it was: lists are whole, but slower"
     ]
+
+
+def test_an_id_of_the_project_around_this_one_is_told_with_its_place(cli: Cli, project: Path) -> None:
+    cli("do", "fix the login test")
+    (run,) = (row["invocation_id"] for row in cli("invocations", "list", "--json").json())
+    inner = project / "vendor" / "part"
+    inner.mkdir(parents=True)
+    git(inner, "init", "-q")
+    refused = cli("profile-invocation", "complete", run, cwd=inner)
+
+    assert refused.code == 1 and f"but one in {project}" in refused.err
+    assert f"next: cd {project}, and there the same command" in refused.err
+    assert "but one in" not in cli("invocations", "show", "01JD4Q3S0000000000000000A1", cwd=inner).err
