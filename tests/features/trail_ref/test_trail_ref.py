@@ -85,7 +85,11 @@ def test_nothing_is_pushed_unless_a_person_accepted_it(tmp_path: Path) -> None:
     refused = team.run(team.shop.root, "trail", "push", "--json")
 
     assert (refused.code, refused.error()["error_code"]) == (1, "TRAIL_NOT_ACCEPTED")
+    assert refused.error()["suggestion"].startswith("set `trail: ref`")
     assert git(team.remote, "for-each-ref", "refs/kittify") == ""
+    config = team.shop.root / ".kittify/config.yaml"
+    config.write_text("trail: ref\n")
+    assert "set and not accepted here" in team.run(team.shop.root, "trail", "push", "--json").error()["suggestion"]
 
 
 def test_pushing_again_adds_nothing_and_fetching_again_doubles_nothing(team: Team) -> None:

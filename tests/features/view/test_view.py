@@ -12,8 +12,11 @@ import httpx
 import pytest
 
 from specify_cli.features.programs.run import open_invocation
+from specify_cli.features.view.content import show_run
+from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.libraries.timeline.run import read_run
 from specify_cli.libraries.web.pictures import draw_days, draw_parts, draw_waterfall
+from specify_cli.project.config import load_project
 from support import Cli
 from viewing import Viewer, viewing
 
@@ -209,3 +212,17 @@ def test_pictures_of_nothing_and_of_too_much() -> None:
     assert "and 250 more" in drawn and drawn.count("<rect") == 150 and "<script" not in drawn
     assert "None began" in draw_days({}, date(2026, 11, 22)) and "Nothing to show" in draw_parts([], "t")
     assert "50 %" in draw_parts([("a", {"share": 1})], "t", 2)
+
+
+def test_the_header_gives_the_duration_that_show_gives(cli: Cli, chartered: Path, home: Path) -> None:
+    """What came after the close is no part of it."""
+    at = 1_789_430_400_000_000_000
+    executor = ProfileInvocationExecutor(chartered, home=str(home), clock=lambda: at)
+    run = executor.invoke("fix the login test").invocation_id
+    at += 5_000_000_000
+    executor.complete(run)
+    assert cli("hold", "add", run, "--reason", "case 12").code == 0
+    page = show_run(load_project(str(chartered), str(home))[0], run)
+
+    assert "after 5.0 s" in cli("invocations", "show", run).out
+    assert "UTC · 5.0 s</p>" in page

@@ -83,11 +83,14 @@ def push_trail(project: Project, remote: str) -> Pushed:
     """
     in_branch = project.config.trail == COMMITTED_SEALED
     if project.config.trail != "ref" and not in_branch:
+        is_set = project.config.stated.trail == "ref"
         raise CallerError(
             "TRAIL_NOT_ACCEPTED",
             f"trail is {project.config.trail}: records leave in a git ref only with `trail: ref`, "
             "and sealed in a branch with `trail: committed` and `capture.sealed`",
-            "set `trail: ref` in .kittify/config.yaml, then spec-kitty config accept",
+            "a person runs spec-kitty config accept: `trail: ref` is set and not accepted here"
+            if is_set
+            else "set `trail: ref` in .kittify/config.yaml, then spec-kitty config accept",
         )
     top = require_worktree(project.root, _WHY)
     known = _list_branch(project) if in_branch else fetch_ref(top, remote)
