@@ -176,3 +176,18 @@ def test_a_module_beside_the_program_takes_the_place_of_no_installed_one(cli: Cl
 
     assert done.code == 0, done.err
     assert "the folder came first" not in done.err + rules.err
+
+
+@pytest.mark.usefixtures("chartered")
+def test_a_call_whose_end_came_behind_the_close_is_not_called_open(cli: Cli) -> None:
+    """An agent closes its record by a call of a tool, whose end comes afterwards."""
+    cli("do", "fix the login test")
+    call = '{"tool": "Bash", "call_id": "closing", "args": {"command": "spec-kitty profile-invocation complete"}}'
+    argv = ("profile-invocation", "record", "--invocation-id", "last", "--event", "tool_call", "--json-payload", call)
+    assert cli(*argv).code == 0
+    before = cli("invocations", "state", "last").out
+    cli("profile-invocation", "complete", "last")
+    after = cli("invocations", "state", "last").out
+
+    assert "open calls: closing" in before
+    assert "no end told before the close: closing" in after and "open calls" not in after

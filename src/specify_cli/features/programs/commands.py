@@ -123,7 +123,9 @@ def _render_state(run_state: ExecutionState) -> Iterator[str]:
         yield f"  {one_line(end.step)} ({end.ordinal})  {end.decision}"
     for step, ordinal in run_state.failed_steps:
         yield f"  {one_line(step)} ({ordinal})  failed"
-    yield f"open calls: {', '.join(map(one_line, run_state.open_calls)) or 'none'}"
+    calls = ", ".join(map(one_line, run_state.open_calls))
+    ended = run_state.status == "closed" and calls
+    yield f"no end told before the close: {calls}" if ended else f"open calls: {calls or 'none'}"
     spent = [count(usage.steps, "step"), count(usage.tool_calls, "tool call")]
     if usage.tokens:  # those of an agent's turns stand in lists
         spent.append(f"{count(usage.tokens, 'token')} of model calls")
