@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -285,6 +286,21 @@ def test_a_tar_file_that_is_no_whole_export_is_told_as_one(cli: Cli, chartered: 
         (tmp_path / name).write_bytes(content)
         said = cli("invocations", "verify", str(tmp_path / name))
         assert said.code == 1 and "EXPORT_INVALID" in said.err and why in said.err
+
+
+def test_an_error_in_one_of_many_is_not_hidden_by_a_level_that_another_does_not_reach(
+    cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    cli("do", "fix the login test")
+    cli("profile-invocation", "complete", "last")
+    assert cli("invocations", "export", "--archives", str(tmp_path / "many")).code == 0
+    shutil.copytree(chartered, tmp_path / "many" / "bad", symlinks=True)
+    damaged = tmp_path / "many" / "bad" / layout.RECORDS / _name(chartered)
+    damaged.write_bytes(damaged.read_bytes().replace(b"login test", b"login text"))
+    ran = cli("invocations", "verify", "--source", str(tmp_path / "many"), "--require", "linked")
+
+    assert ran.code == 3 and "NOT INTACT" in ran.out
+    assert ".tar: the level linked is required, and intact is reached" in ran.err
 
 
 def _name(root: Path) -> str:

@@ -44,7 +44,7 @@ def write_page(values: Values) -> int:
     if values["json"]:
         write_json(result.as_value())
     else:
-        alike = f"{count(len(parted.alike), 'group')} alike, then {len(parted.one)} and "
-        alike += str(len(parted.two))
+        alike = f"{count(len(parted.alike), 'group')} alike, then {len(parted.one)} in the first "
+        alike += f"run and {len(parted.two)} in the second"
         write_text(f"{one_line(output)}: {one_line(result.message)}; {alike}")
     return shell.judge_exit(result.match, values)

@@ -62,11 +62,12 @@ def verify(values: Values) -> int:
     return _judge_exit(judged, required)
 
 
-def _judge_exit(judged: SetReport, required: str | None) -> int:
+def _judge_exit(judged: SetReport, required: str | None, source: str = "") -> int:
     if judged.count(ERROR):
         return 3
     if required is not None and LEVELS.index(judged.level) < LEVELS.index(required):
-        write_note(f"the level {required} is required, and {judged.level} is reached")
+        what = f"the level {required} is required, and {judged.level} is reached"
+        write_note(f"{one_line(source)}: {what}" if source else what)
         return 4
     return 0
 
@@ -113,11 +114,13 @@ def _verify_sources(values: Values, trust: Trust) -> int:
             verified = [Verified(name, report) for name, report in found]
         else:
             verified = list(verify_sources(list_sources(values, ""), trust, engine))
-    code, told = 0, []
+    codes, told = set(), []
     for one in verified:
         report = None if one.report is None else {**one.report.as_value(), "reports": []}
         told.append({"source": one.source, "failure": one.failure, "report": report})
-        code = max(code, 1 if one.report is None else _judge_exit(one.report, required))
+        codes.add(1 if one.report is None else _judge_exit(one.report, required, one.source))
+    # An error of one is not hidden by a level that another does not reach.
+    code = next((code for code in (3, 4, 1) if code in codes), 0)
     if values["json"]:
         write_json(told)
         return code
