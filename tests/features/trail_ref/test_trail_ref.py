@@ -185,3 +185,17 @@ def test_records_of_a_folder_of_projects_are_brought_in(team: Team, tmp_path: Pa
     fetched = team.run(clone, "trail", "fetch", "--source", str(other), "--json")
 
     assert fetched.json()["records"] == [writer]
+
+
+def test_a_record_that_was_pushed_again_is_one_record_of_two_archives(team: Team) -> None:
+    writer = team.shop.work()
+    team.run(team.shop.root, "trail", "push")
+    assert team.run(team.shop.root, "hold", "add", writer, "--reason", "case 12").code == 0
+    pushed = team.run(team.shop.root, "trail", "push")
+    clone = team.clone("clone")
+    came = team.run(clone, "trail", "fetch")
+    again = team.run(clone, "trail", "fetch")
+
+    assert "1 record added, 2 archives in all" in pushed.out
+    assert "1 record came, 0 were here already" in came.out
+    assert "0 records came, 1 were here already" in again.out

@@ -207,12 +207,12 @@ def _take_in(
 ) -> TakenIn:
     records: list[str] = []
     refused: list[str] = []
-    present = 0
+    present: set[str] = set()
     index = Index(project.root)
     for name, blob in sorted(found.files.items()):
         here = bool(index.lookup(name[8:34]))
         if here and before.get(name) == blob:
-            present += 1
+            present.add(name[8:34])
             continue
         try:
             data = read(blob)
@@ -224,8 +224,10 @@ def _take_in(
             refused.append(f"{name}: {error}")
             continue
         records += new
-        present += not new
-    return TakenIn(tuple(records), present, tuple(refused), found.lost, found.rewritten)
+        present.add(name[8:34])
+    return TakenIn(
+        tuple(records), len(present - set(records)), tuple(refused), found.lost, found.rewritten
+    )
 
 
 def _import(project: Project, data: bytes) -> tuple[str, ...]:

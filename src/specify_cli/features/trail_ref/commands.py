@@ -25,7 +25,7 @@ def push(values: Values) -> int:
     if values["json"]:
         write_json(done)
     else:
-        added = f"{count(len(done.added), 'record')} added, {done.files} in all"
+        added = f"{count(len(done.added), 'record')} added, {count(done.files, 'archive')} in all"
         write_lines([added, *(f"left out: {one_line(text)}" for text in done.left_out)])
     return 1 if done.left_out else 0
 
