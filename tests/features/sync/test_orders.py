@@ -107,6 +107,7 @@ def test_what_is_erased_here_is_erased_there_and_never_comes_back(
     cli("sync", "push", "--json", env=ENV, cwd=clone)
 
     assert held and first["orders"] is None
+    assert b"erased or not kept" in pages[0] and b"not shared" not in pages[0]
     assert done["orders"] == {"delivered": 1, "refused": 0, "unpurged": 0, "why": None}
     assert again["orders"] == {"delivered": 0, "refused": 0, "unpurged": 0, "why": None}
     assert left == list_holding(database) == []

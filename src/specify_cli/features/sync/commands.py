@@ -220,7 +220,7 @@ def _describe_push(done: Pushed) -> str:
     return (
         f"{line}\nwhole records: {records.records} delivered, {records.refused} refused, "
         f"{done.left.records or 0} left;"
-        f" {count(records.objects, 'object')}; {records.leaves} leaves of the log"
+        f" {count(records.objects, 'object')}; {count(records.leaves, 'leaf', 'leaves')} of the log"
     )
 
 
