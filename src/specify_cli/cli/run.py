@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from doctrine import os
 from specify_cli.cli.tables.command_table import Command, choose_run
 from specify_cli.cli.tables.points import is_own, load
@@ -94,6 +96,10 @@ def _access_failed(error: OSError) -> EnvironmentFault:
     """Return the error for what the file system refuses on the reading side, naming what it
     refused."""
     what = "a file or folder" if error.filename is None else os.fsdecode(error.filename)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        from specify_cli.durable import write_failed  # for a disk that is full
+
+        return write_failed(what, error)
     return EnvironmentFault(
         "ACCESS_FAILED",
         f"cannot read or write {what}: {error.strerror or error}",

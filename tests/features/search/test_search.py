@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -209,3 +210,25 @@ def test_the_text_that_a_patch_gives_a_file_is_searched(cli: Cli) -> None:
 
     for word in ("uniquewordalpha", "größe"):
         assert [run] == [hit["invocation_id"] for hit in cli("invocations", "search", word, "--json").json()]
+
+
+@pytest.mark.parametrize("pages", [1, 16, 17, 0])
+def test_a_disk_that_takes_no_index_costs_time_and_hides_nothing(
+    cli: Cli, project: Path, worked: tuple[str, str], monkeypatch: pytest.MonkeyPatch, pages: int
+) -> None:
+    """The disk is full at once, full a few pages later, and no file can be opened at all."""
+    found = find(cli, "login")
+    path = index_file(project)
+    path.unlink()
+    if not pages:
+        path.mkdir()
+    connect: Any = sqlite3.connect
+
+    def connect_small(place: str, **given: Any) -> sqlite3.Connection:
+        base: sqlite3.Connection = connect(place, **given)
+        if pages and place != ":memory:":
+            base.execute(f"PRAGMA max_page_count = {pages}")
+        return base
+
+    monkeypatch.setattr(sqlite3, "connect", connect_small)
+    assert worked and found and find(cli, "login") == found

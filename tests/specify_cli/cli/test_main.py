@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import json
 import re
 import sys
@@ -36,6 +37,8 @@ def _command(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> Command:
         (CallerError("EMPTY_REQUEST", "nothing there", "say something"), "EMPTY_REQUEST", 1),
         (KeyboardInterrupt(), "INTERRUPTED", 130),
         (ValueError("a defect"), "INTERNAL", 1),
+        (OSError(errno.ENOSPC, "No space left on device"), "WRITE_FAILED", 1),
+        (OSError(errno.EACCES, "Permission denied"), "ACCESS_FAILED", 1),
     ],
 )
 def test_an_error_is_a_message_and_an_exit_code(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, write_json, write_text
 from specify_cli.features.report.commands import gather_runs, name_unread
 from specify_cli.features.report.page import make_page
@@ -17,5 +18,5 @@ def write_page(values: Values) -> int:
     if values["json"]:
         write_json(told)
     else:
-        write_text(f"{one_line(output)}: {len(told.report.runs)} runs, {len(page)} bytes")
+        write_text(f"{one_line(output)}: {count(len(told.report.runs), 'run')}, {len(page)} bytes")
     return name_unread(told)

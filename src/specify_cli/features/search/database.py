@@ -52,6 +52,10 @@ _VERSION = 5
 _BATCH_BYTES = 32 * 1024 * 1024
 _STEP = 1000
 _BUSY_MILLIS = 10_000
+# What SQLite says where the disk is full or takes no write.
+_NO_WRITE = (
+    sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN
+)  # fmt: skip
 # A larger record is not searched: a branch can bring a file of any size.
 MAX_RECORD = 256 * 1024 * 1024
 # In how many patches a line may stand to say something of one.
@@ -151,15 +155,12 @@ class SearchIndex:
     def _open(self) -> None:
         """Open the index; one that is damaged or of another version is begun anew."""
         if self._path != ":memory:":
-            try:
+            with suppress(OSError):
                 os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-            except OSError:
-                # a git directory that cannot be written: the search costs more, no less is found
-                self._path = ":memory:"
         try:
             self._connect()
             whole = self._path == ":memory:" or self._is_whole()
-        except sqlite3.DatabaseError:
+        except (sqlite3.DatabaseError, OSError):
             whole = False
         if not whole:
             self.forget()
@@ -210,10 +211,15 @@ class SearchIndex:
             self._base.close()
         for rows in (self._taken, self._lines, self._words, self._marks, self._patched):
             rows.clear()
-        for ending in ("", "-journal", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                os.unlink(self._path + ending)
-        self._connect()
+        try:
+            for ending in ("", "-journal", "-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    os.unlink(self._path + ending)
+            self._connect()
+        except (sqlite3.OperationalError, OSError):
+            # nothing can be written there: the search costs more, no less is found
+            self._path = ":memory:"
+            self._connect()
 
     # --- keeping it right
 
@@ -229,6 +235,8 @@ class SearchIndex:
                     "another search is building the index",
                     "run the command again in a moment",
                 ) from error
+            if error.sqlite_errorcode & 0xFF in _NO_WRITE:
+                self._path = ":memory:"
             self.forget()
             self._update(progress)
 
