@@ -85,6 +85,8 @@ def test_a_refusal_is_an_error_with_the_next_step(project: Path, home: Path) -> 
         ("why", {"file": "--help"}, "INVALID_VALUE"),
         ("search", {"text": "x", "since": "--help"}, "INVALID_VALUE"),
         ("do", {}, "request"),
+        ("search", {"query": "login"}, "expected `text`"),
+        ("do", {"request": "banana"}, "words.\nnext: "),
     ]
     found: list[CallToolResult] = []
 

@@ -109,7 +109,11 @@ async def search(
     limit: Annotated[int, Field(ge=1, le=100)] = 20,
 ) -> str:
     """Find lines in all records, newest first: by words, file, tool, rule and time."""
-    options = _options(path=path, tool=tool, rule=rule, since=since, limit=limit)
+    given = _options(path=path, tool=tool, rule=rule, since=since)
+    if not text and not given:
+        # A member that the tool does not have is dropped: every record would be the answer.
+        raise ToolError("search: expected `text`, `path`, `tool`, `rule` or `since`, found none")
+    options = [*given, *_options(limit=limit)]
     return _mark(
         await _run(ctx, "invocations", "search", *options, "--", *([text] if text else []))
     )
@@ -184,8 +188,8 @@ def _read_error(text: str) -> str:
     try:
         error_value = json.loads(text)
         return (
-            f"{error_value['error_code']}: {error_value['message']}; next: "
-            f"{error_value['suggestion']}"
+            f"{error_value['error_code']}: {error_value['message']}\n"
+            f"next: {error_value['suggestion']}"
         )
     except (ValueError, KeyError, TypeError):
         return text.strip()[:2000]
