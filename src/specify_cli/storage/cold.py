@@ -112,9 +112,9 @@ class Archive:
 
     def get(self, table: str, key: str) -> bytes:
         """Return what the archive names. Raises as `read` does, COLD_DAMAGED too where it is not in
-        here."""
+        here, and where an object has other bytes than its name says."""
         data = self.read(table, key)
-        if data is None:
+        if data is None or (table == "object" and sha256(data).hexdigest() != key):
             raise self._describe_damage(f"it names {key} and does not hold it")
         return data
 

@@ -6,17 +6,19 @@ import hashlib
 import json
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from specify_cli import durable
-from specify_cli.errors import EnvironmentFault
+from specify_cli.errors import EnvironmentFault, StoredDataError
 from specify_cli.features.cold import packing
 from specify_cli.features.cold.packing import pack_months, survey, unpack_month
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
+from specify_cli.storage.cold import Archive
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore
 from support import CHARTER, Cli, accept, add_worktree, git, valid
@@ -172,6 +174,7 @@ def test_commands_say_what_lies_where(months: Path, cli: Cli) -> None:
     status = cli("cold", "status", "--json").json()
     packed = cli("cold", "pack", "2026-09", "--json").json()
     again = cli("cold", "pack", "2026-09")
+    open_one = cli("cold", "pack", "2026-10").out + cli("cold", "pack", "2026-10").out
     refused = cli("cold", "pack", "2031-01", "--json")
     unpacked = cli("cold", "unpack", "2026-09", "--json").json()
 
@@ -179,7 +182,7 @@ def test_commands_say_what_lies_where(months: Path, cli: Cli) -> None:
     for row in status:
         valid(row, "cold-month")
     assert 12 == valid(packed[0], "cold-packed")["records"]
-    assert "nothing was moved" in again.out
+    assert "nothing was moved" in again.out and "moved 0 records" not in open_one
     assert (1, "COLD_REFUSED") == (refused.code, refused.error()["error_code"])
     assert 12 == valid(unpacked[0], "cold-unpacked")["records"]
 
@@ -592,6 +595,27 @@ def test_an_archive_that_was_cut_or_hides_a_name_is_named_and_not_taken_apart(
         assert at > 0 and 4 == len(listed.json()) and "is not a whole archive" in listed.err
         assert ["COLD_DAMAGED"] * 2 == [ran.error()["error_code"] for ran in refused]
         assert changed == path.read_bytes()
+
+
+def test_an_archive_with_a_damaged_object_is_not_taken_apart(months: Path, home: Path, cli: Cli) -> None:
+    """Else its last copy goes, and the answer is that all lies loose."""
+    pack_all(months, home)
+    path = months / layout.COLD / "2026-09.cold"
+    whole = path.read_bytes()
+    archive = packing.open_month(str(months), "2026-09")
+    assert archive is not None
+    largest = max(archive.list_keys("object"), key=lambda key: archive.measure(key) or 0)
+    place, data = archive._find("object", bytes.fromhex(largest)), archive.get("object", largest)
+    assert place is not None
+    for at in range(place[0] + place[1] // 2, place[0] + place[1]):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with suppress(StoredDataError):
+            if Archive(str(path), os.open(path, os.O_RDONLY)).read("object", largest) != data:
+                break  # it unpacks, to other bytes
+    refused = cli("cold", "unpack", "2026-09", "--json")
+
+    assert refused.error()["error_code"] == "COLD_DAMAGED" and largest in refused.error()["message"]
+    assert path.exists()
 
 
 def test_an_archive_of_another_project_does_not_pass_for_this_ones(

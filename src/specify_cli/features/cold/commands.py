@@ -59,7 +59,8 @@ def unpack(values: Values) -> int:
         write_json([{"month": month, "records": number} for month, number in counts.items()])
         return 0
     write_lines(
-        [f"{month}: {count(number, 'record')} lie loose" for month, number in counts.items()]
+        f"{month}: {count(number, 'record lies', 'records lie')} loose"
+        for month, number in counts.items()
     )
     return 0
 
@@ -95,7 +96,8 @@ def _say_month(month: Month) -> str:
             f"{count(month.packed, 'record')} in its archive, {month.packed_bytes:,} bytes"
         )
     if month.loose:
-        parts.append(f"{count(len(month.loose), 'record')} loose, {month.loose_bytes:,} bytes")
+        loose = count(len(month.loose), "record")
+        parts.append(f"{loose} loose, {month.loose_bytes:,} bytes without objects")
     if month.annexed:
         parts.append(f"annexes of {count(len(month.annexed), 'record')} beside it")
     return f"{month.month}  {'; '.join(parts)}{'' if month.is_over else '; not over yet'}"
@@ -103,8 +105,8 @@ def _say_month(month: Month) -> str:
 
 def _say_packed(one: Packed) -> list[str]:
     moved = f"{count(one.records, 'record')} and {count(one.objects, 'object')}"
-    sizes = f"{one.before:,} bytes; its archive has {one.after:,}" if one.before else "nothing"
+    sizes = f"{one.before:,} bytes; its archive has {one.after:,}"
     return [
-        f"{one.month}: moved {moved}, {sizes}",
+        f"{one.month}: moved {moved}, {sizes}" if one.before else f"{one.month}: moved nothing",
         *(f"  stays {one_line(why)}" for why in one.stay),
     ]

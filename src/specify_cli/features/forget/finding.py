@@ -329,7 +329,7 @@ def _find_objects(project: Project, needles: tuple[bytes, ...]) -> Iterator[str]
                     yield name
         for archive in open_each(root):
             for digest in archive.list_keys("object"):
-                if holds_any(archive.get("object", digest), needles):
+                if holds_any(archive.read("object", digest) or b"", needles):
                     yield digest
 
 
