@@ -78,7 +78,7 @@ def make_agent_trace(
     return {
         "version": SPEC,
         "id": str(uuid.uuid5(uuid.NAMESPACE_URL, f"inv://{run.invocation_id}")),
-        "timestamp": (_EPOCH + timedelta(microseconds=run.end // 1000))
+        "timestamp": (_EPOCH + timedelta(microseconds=run.ended // 1000))
         .isoformat()
         .replace("+00:00", "Z"),
         **({} if revision is None else {"vcs": {"type": "git", "revision": revision}}),

@@ -107,7 +107,7 @@ def _make_spans(run: Run) -> Iterator[Json]:
         "name": name,
         "kind": _INTERNAL,
         "startTimeUnixNano": str(run.begin),
-        "endTimeUnixNano": str(run.end),
+        "endTimeUnixNano": str(run.ended),
         "attributes": _list_attributes(attributes),
         "events": events.get(root, []),
         "status": {"code": _ERROR, "message": say(run.completed["outcome"])} if failed else {},

@@ -54,7 +54,7 @@ def _make_events(run: Run, pid: int) -> Iterator[Json]:
     yield {
         **_at(pid, 0, run.begin),
         "ph": "X",
-        "dur": (run.end - run.begin) / 1000,
+        "dur": (run.ended - run.begin) / 1000,
         "name": request[:200],
         "cat": "run",
         "args": _tell(run.started) | _tell(run.completed),

@@ -20,7 +20,6 @@ from specify_cli.libraries.web.markup import build_environment
 from specify_cli.libraries.web.pictures import draw_overview, draw_waterfall, say_span
 from specify_cli.project.config import Project
 from specify_cli.record import layout
-from specify_cli.record.reading.timeline import measure
 from specify_cli.record.reading.usage import describe_usage
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import (
@@ -97,14 +96,9 @@ def show_run(project: Project, invocation_id: str, root: str = "") -> str:
     return _PAGES.get_template("run.html").render(
         root=root, value=value, waterfall=draw_waterfall(run), not_seen=run.not_seen,
         findings=value["findings"], used=list(map(describe_usage, usage)),
-        took=_say_time(run, value), state=read_state(project, str(value["invocation_id"])),
+        took=say_span(run.ended - run.begin),
+        state=read_state(project, str(value["invocation_id"])),
     )  # fmt: skip
-
-
-def _say_time(run: Run, value: Mapping[str, object]) -> str:
-    """Return how long a run took; of an open one, how long it is until its last line."""
-    took = measure(str(value["started_at"]), str(value["completed_at"]))
-    return say_span(run.end - run.begin if took is None else took * 1_000_000)
 
 
 def show_comparison(project: Project, one: str, two: str, root: str = "") -> str:

@@ -61,6 +61,13 @@ class Run(NamedTuple):
         return max((span.end for span in self.spans), default=0)
 
     @property
+    def ended(self) -> int:
+        """Return the nanosecond of its close, which annexes come behind; of an open run the
+        latest."""
+        closed = _read_nanos(moment_of(self.completed)) if self.completed else None
+        return self.end if closed is None else max(self.begin, closed)
+
+    @property
     def model(self) -> str | None:
         """Return the model that worked: what the last turn said, else what the caller said of
         itself."""
@@ -97,16 +104,17 @@ def read_run(
         started,
         completed,
         tip,
-        _place(everything),
+        _place(everything, _read_nanos(moment_of(completed)) if completed else None),
         tuple(list_unseen(started, everything)),
         withheld,
     )
 
 
-def _place(lines: list[Mapping[str, object]]) -> tuple[Span, ...]:
-    """Place each entry in time; one without a readable time comes with the one before it."""
+def _place(lines: list[Mapping[str, object]], closed: int | None) -> tuple[Span, ...]:
+    """Place each entry in time; one without a readable time comes with the one before it. What
+    never ended lasts until the run was `closed`."""
     moments = [moment for line in lines if (moment := _read_nanos(moment_of(line))) is not None]
-    last = max(moments, default=0)
+    last = max(moments, default=0) if closed is None else closed
     now = min(moments, default=0)
     spans = []
     for entry in make_timeline(lines):
