@@ -249,4 +249,12 @@ def _verify_file(project: Project, target: str, anchors: list[str]) -> RecordRep
         raise CallerError(
             "INVOCATION_NOT_FOUND", f"there is no file {target}", "spec-kitty invocations list"
         )
+    if not target.endswith(".jsonl") and os.path.isfile(target):
+        with open(target, "rb") as file:
+            if file.read(1) not in (b"{", b""):
+                raise CallerError(
+                    "INVALID_VALUE",
+                    f"{target} is neither a record nor an export, so there is nothing to verify",
+                    "a page that checks itself opens in a browser; invocations list names records",
+                )
     return verify_path(target, anchors)

@@ -85,17 +85,13 @@ def _verify_target(
     if place is not None and required not in (None, "intact"):
         judged, report = verify_in_trail(project, place, trust, anchors, engine)
         return judged, [report]
-    if place is None and (is_export(target) or _is_tar(target)):
+    if place is None and is_export(target):
         examined = verify_export(target, trust, anchors)
     else:
         report = verify_one(project, target, anchors)
         root = os.getcwd() if report.file == target else project.root
         examined = Examined([check_approvals(report, root, trust.signers)])
     return judge_reports(examined, trust.signers, anchored=bool(anchors)), examined.reports
-
-
-def _is_tar(target: str) -> bool:
-    return target.endswith(".tar") and os.path.isfile(target)
 
 
 def _verify_sources(values: Values, trust: Trust) -> int:
