@@ -296,7 +296,8 @@ def test_an_erasure_in_spite_of_a_hold_is_found(cli: Cli, tmp_path: Path) -> Non
     plan = finding.make_plan(load(root), Query(texts=(NAME,)))
     cli("hold", "add", one, "--reason", "case 1", cwd=root)
     project = load(root)
-    erasing.carry_out(project, erasing.begin(project, plan, Order("mallory", "no reason"), time.time_ns() // 1_000_000))
+    order, now = Order("mallory", "no reason"), time.time_ns() // 1_000_000
+    erasing.carry_out(project, erasing._begin(project, plan, order, now, os.urandom))  # as no command does
 
     assert "HELD_ERASED" in codes(verify(root))
 
@@ -539,3 +540,22 @@ def test_a_line_that_lost_a_member_before_loses_the_hash_of_its_state_too(cli: C
     assert checkpoint["erased"]["members"] == ["label", "state_hash"]
     assert "ERASURE_UNPROVEN" not in verified.out
     assert verified.code == 0
+
+
+def test_a_hold_that_comes_while_an_erasure_begins_is_kept(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the record was erased while it was held, and is not intact for ever."""
+    root = tmp_path / "p"
+    one, _ = plant(root)
+    begin = erasing.begin
+
+    def begin_late(*given: Any) -> erasing.Journal:
+        assert cli("hold", "add", one, "--reason", "case 12", cwd=root).code == 0
+        return begin(*given)
+
+    monkeypatch.setattr(erasing, "begin", begin_late)
+    refused = cli("forget", "--subject", NAME, "--reason", "asked", "--yes", "--json", cwd=root)
+
+    assert refused.error()["error_code"] == "HELD"
+    assert cli("invocations", "verify", "--all", "--json", cwd=root).json()["verdict"] == "intact"

@@ -24,7 +24,6 @@ from specify_cli.features.forget import erasing, finding
 from specify_cli.features.forget.orders import (
     Order,
     compose_order,
-    find_holds,
     read_orders,
     read_place,
 )
@@ -136,16 +135,8 @@ def show_and_erase(
     wanted = bool(plan.records or plan.objects or plan.files)
     is_meant = bool(plan.held) or not wanted or bool(values["yes"])
     is_meant = is_meant or shell.asks_yes("Erase this for good?", as_json=as_json)
-    # While a person was asked, another can have held it.
-    ids = [one.invocation_id for one in plan.records]
-    plan = plan._replace(held=plan.held or tuple(find_holds(finding.list_roots(project), ids)))
     if plan.held:
-        erasing.note_refusal(project, plan.held, order, read_clock(time.time_ns))
-        raise CallerError(
-            "HELD",
-            f"nothing was erased: {', '.join(plan.held)} is held",
-            "spec-kitty hold list; a person can release it: spec-kitty hold release ID",
-        )
+        raise erasing.refuse_held(project, plan.held, order, read_clock(time.time_ns))
     if not is_meant:
         if as_json:
             write_json(result)
@@ -228,21 +219,23 @@ def release_hold(values: Values) -> int:
 def _order_each(values: Values, event: str) -> int:
     project, _ = load_project(shell.here(), shell.home())
     require_person(shell.caller().actor, "a hold", f"spec-kitty hold {event}")
-    order, now = _read_order(project, values), read_clock(time.time_ns)
+    order = _read_order(project, values)
     if values["reason"] is None:
         raise CallerError("USAGE", "--reason is missing", 'spec-kitty hold add ID --reason "…"')
     index, records = Index(project.root), FileRecordStore(project.root, project.config.trail)
     rows: list[dict[str, object]] = []
     roots = finding.list_roots(project)
     for place in _list_places(project, index, values):
-        hold = find_hold(read_orders(roots, place.invocation_id))
-        if (hold is None) == (event == "released"):
-            continue
-        content: dict[str, object] = {"event": event}
-        if hold is not None:
-            content["hold"] = hold["~"]
-        line = compose_order(place, read_place(project, place), content, order, now)
-        write_annex(project, records, place.invocation_id, new_ulid(now, os.urandom(10)), line)
+        with erasing.lock(project):
+            now = read_clock(time.time_ns)
+            hold = find_hold(read_orders(roots, place.invocation_id))
+            if (hold is None) == (event == "released"):
+                continue
+            content: dict[str, object] = {"event": event}
+            if hold is not None:
+                content["hold"] = hold["~"]
+            line = compose_order(place, read_place(project, place), content, order, now)
+            write_annex(project, records, place.invocation_id, new_ulid(now, os.urandom(10)), line)
         seal = str(hold["~"]) if hold is not None else line[-67:-3].decode()
         rows.append(_describe_hold(place.invocation_id, seal, order, rfc3339(now), event == "held"))
     _print_holds(rows, values)

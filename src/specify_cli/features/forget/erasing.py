@@ -14,13 +14,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
 from hashlib import sha256
 from typing import Any
 
 from doctrine import os
 from doctrine.git import find_worktree, own_git_directory
 from specify_cli import durable
-from specify_cli.errors import StoredDataError
+from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.features.forget.finding import (
     DERIVED,
     PASSING,
@@ -31,7 +32,7 @@ from specify_cli.features.forget.finding import (
     pair_passed,
     take_out,
 )
-from specify_cli.features.forget.orders import Order, compose_order
+from specify_cli.features.forget.orders import Order, compose_order, find_holds
 from specify_cli.libraries.archive.sealing import FOLDER as SEALED
 from specify_cli.libraries.archive.sealing import Keys
 from specify_cli.project.config import Project
@@ -59,11 +60,46 @@ def begin(
     now: int,
     entropy: Callable[[int], bytes] = os.urandom,
 ) -> Journal:
-    """Make the journal of an erasure durable and return it. Raises as compose_order does.
+    """Make the journal of an erasure durable and return it. Raises CallerError HELD, and as
+    compose_order does.
 
     Months in archives that it touches are laid on disk again first.
     """
     plan = take_out(project, plan)
+    ids = [one.invocation_id for one in plan.records]
+    with lock(project):
+        # Since the plan was made, and while a person was asked, another can have held it.
+        held = tuple(find_holds(list_roots(project), ids))
+        if not held:
+            return _begin(project, plan, order, now, entropy)
+    raise refuse_held(project, held, order, now)
+
+
+def refuse_held(project: Project, held: Sequence[str], order: Order, now: int) -> CallerError:
+    """Keep that somebody tried to erase what is held, which doctor names; return HELD."""
+    line = json.dumps({"at": rfc3339(now), "by": order.by, "held": list(held)}) + "\n"
+    with lock(project) as fd:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | durable.REGULAR
+        file = os.open(REFUSED, flags, durable.PRIVATE, dir_fd=fd)
+        try:
+            durable.append(file, line.encode(), sync=True)
+        finally:
+            os.close(file)
+    return CallerError(
+        "HELD",
+        f"nothing was erased: {', '.join(held)} is held",
+        "spec-kitty hold list; a person can release it: spec-kitty hold release ID",
+    )
+
+
+def lock(project: Project) -> AbstractContextManager[int]:
+    """Return what keeps erasures and holds of a project apart while one of them is made."""
+    return durable.folder(project.root, FOLDER, create=True, wait=durable.LOCK_WAIT_SECONDS)
+
+
+def _begin(
+    project: Project, plan: Plan, order: Order, now: int, entropy: Callable[[int], bytes]
+) -> Journal:
     name = new_ulid(now, entropy(10))
     journal: Journal = {
         "v": _VERSION,
@@ -156,18 +192,6 @@ def _erase_all(
     return b"".join(out) + data[end : data.rfind(b"\n") + 1]
 
 
-def note_refusal(project: Project, held: Sequence[str], order: Order, now: int) -> None:
-    """Keep that somebody tried to erase what is held; doctor names it."""
-    line = json.dumps({"at": rfc3339(now), "by": order.by, "held": list(held)}) + "\n"
-    with durable.folder(project.root, FOLDER, create=True, wait=durable.LOCK_WAIT_SECONDS) as fd:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | durable.REGULAR
-        file = os.open(REFUSED, flags, durable.PRIVATE, dir_fd=fd)
-        try:
-            durable.append(file, line.encode(), sync=True)
-        finally:
-            os.close(file)
-
-
 def list_journals(project: Project) -> list[Journal]:
     """Return the erasures that were begun here and not finished. Raises StoredDataError."""
     root, folder = _find_journals(project)
@@ -194,7 +218,7 @@ def list_journals(project: Project) -> list[Journal]:
 
 def carry_out(project: Project, journal: Journal) -> str:
     """Do what a journal says, from wherever it was left; return the certificate's path."""
-    with durable.folder(project.root, FOLDER, create=True, wait=durable.LOCK_WAIT_SECONDS):
+    with lock(project):
         store = FileRecordStore(project.root, project.config.trail)
         for record in journal["records"]:
             _write_annex(project, store, record)
