@@ -26,6 +26,7 @@ _LACKING = read_cell(
     "missing wrong incorrect unexpected invalid useless unnecessary redundant superfluous unused"
 )
 _ONTO = read_cell("on to in as up")
+_MOVED = read_cell("into onto from")
 _PART_OF = read_cell("to on of from in")
 # A subject and its predicate are at most so many words apart.
 _PREDICATE = 7
@@ -95,7 +96,9 @@ class Clauses(RequestText):
         is_statement = self.is_in(after, "finite")
         if is_statement and self.word(after + 1) not in _NEEDED:
             return None
-        if self.word(i) in _LACKING and last > i:  # "missing validation on the form"
+        # "missing validation on the form", "nothing runs the triage"
+        does_nothing = self.word(i) == "nothing" and self.word(i + 1).endswith("s")
+        if (self.word(i) in _LACKING or does_nothing) and last > i:
             return self.make_reading(i, "what is amiss", "implement", weight="signal"), after
         action = self.name_action(last)
         if not action:
@@ -154,10 +157,14 @@ class Clauses(RequestText):
         return verb is not None and verb.weight == "own" and not self.continues(i + 2, end)
 
     def _ends_in_action(self, i: int, end: int) -> bool:
-        """Return whether the phrase at `i` goes by its last word: "test plan review"."""
-        last = self.find_head(i, end)[0]
+        """Return whether the phrase at `i` goes by its last word: "test plan review", "group mapper
+        fixes"."""
+        last, after = self.find_head(i, end)
+        if self.word(after) in _MOVED:  # "Move the security review into CI"
+            return False
         action = self.name_action(last) if last > i else ""
-        if action not in ("review", "analyze"):
+        is_work = last > i + 1 and self.is_in(last, "work_nouns") and self.word(last)[-1] == "s"
+        if action not in ("review", "analyze") and not is_work:
             return False
         phrase = self.find_phrase("phrases", i, end)
         return phrase is None or phrase[0].action != action
@@ -308,7 +315,8 @@ class Clauses(RequestText):
     def _ask_object(self, verb: Verb, i: int, end: int) -> Verb:
         """Return the verb with the action its object gives it: to write a spec is to specify."""
         table = self.table
-        if verb.lemma in table.words("tracker_verbs") and self._is_tracked(i, end):
+        tracks = verb.lemma.removesuffix(" up") in table.words("tracker_verbs")
+        if tracks and self._is_tracked(i, end):
             return verb._replace(action="curate")
         last, after = self.find_head(i, end)
         # A verb such as *make* says nothing by itself: the last word of its object counts alone.

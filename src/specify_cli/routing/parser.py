@@ -36,6 +36,8 @@ _TAGS = re.compile(r"\[([^\]\n]{1,40})\]\s*(?:\[[^\]\n]{1,40}\]\s*)*(?=\w)")
 _LABEL = re.compile(
     r"\s*([^\W\d_][\w-]{0,30})(?: #?[0-9]{1,9})?(\([^)\n]{0,60}\))?(!)?\s?:(?=\s|\Z)"
 )
+# "lib/db, net/http: …" and "Org reader: …"
+_PART = re.compile(r"([\w.-]{1,40}/[\w./, -]{1,60}|[\w.]{1,30} ([a-zA-Z]{3,15})) ?:\s")
 
 
 # With these begins no title behind the name of a part.
@@ -98,13 +100,13 @@ def read_request(request: str, table: RouterTable) -> Read:
     readings = (
         ((label,) if label else _read_sentences(parsed, sentences, skip))
         or read_statements(parsed, sentences, forbidden)
-        or read_statements(parsed, _skip_label(text, tokens, sentences), forbidden)
+        or read_statements(parsed, _skip_label(tokens, sentences, _LABEL.match(text)), forbidden)
         or _read_tag(tag, forbidden, table)
     )
     # 9
     programs = table.words("program_verbs")
     if all(reading.action == "none" or reading.lemma in programs for reading in readings):
-        readings = _read_scope(text, parsed) or readings
+        readings = _read_scope(text, tag, parsed) or readings
     words = (token.word for i, token in enumerate(tokens) if i not in parsed.negated)
     return Read(readings, forbidden, tuple(word for word in words if word.isalnum()))
 
@@ -219,10 +221,9 @@ def _read_label(text: str, parsed: Clauses) -> tuple[Reading | None, int]:
 
 
 def _skip_label(
-    text: str, tokens: list[Token], sentences: list[tuple[int, int]]
+    tokens: list[Token], sentences: list[tuple[int, int]], label: re.Match[str] | None
 ) -> list[tuple[int, int]]:
-    """Return the first sentence without the label before its colon; none where it has no label."""
-    label = _LABEL.match(text)
+    """Return the first sentence without the label before it; none where it has no label."""
     if not label or not sentences:
         return []
     start, end = sentences[0]
@@ -231,25 +232,38 @@ def _skip_label(
     return [(start, end)] if start < end else []
 
 
-def _read_scope(text: str, parsed: Clauses) -> tuple[Reading, ...]:
-    """Return the reading of a title behind the name of a part: "fileserver: browse template icons".
+def _find_part(text: str, table: RouterTable) -> re.Match[str] | None:
+    """Return the label before a colon that is a path or ends in a part: "lib/db", "Org reader"."""
+    part = _PART.match(text)
+    named = part and (part[2] is None or fold(part[2]) in table.words("buildables"))
+    return part if named else None
+
+
+def _read_scope(text: str, tag: re.Match[str] | None, parsed: Clauses) -> tuple[Reading, ...]:
+    """Return the reading of a title behind the name of a part: "fileserver: browse template
+    icons", "[vim] Consider the width", "Org reader: don't parse lists".
 
     A part is written small or with capitals inside ("FSCollector"); a name such as "Alice", a
     greeting or a word of the table is none, and what follows begins with neither a word of grammar
-    nor a negation, and is no question.
+    nor a negation, and is no question. Behind a path or a part a negation tells what it shall not
+    do.
     """
-    label = _LABEL.match(text)
-    if not label or label[1] == label[1].capitalize() or text.rstrip().endswith("?"):
+    part = _find_part(text, parsed.table)
+    label = part or tag or _LABEL.match(text)
+    if not label or text.rstrip().endswith("?"):
         return ()
     name = fold(label[1])
-    if _is_word_of(parsed.table, name):
+    if not part and (label[1] == label[1].capitalize() or _is_word_of(parsed.table, name)):
         return ()
     count = len(parsed.tokens)
-    [(first, end)] = _skip_label(text, parsed.tokens, [(0, count)]) or [(count, count)]
+    [(first, end)] = _skip_label(parsed.tokens, [(0, count)], label) or [(count, count)]
     while first < end and parsed.is_adverb(first):
         first += 1
-    if end - first < 2 or first in parsed.negated:
+    forbids = first in parsed.negated
+    if end - first < 2 or (forbids and not part):
         return ()
+    if forbids:
+        first += 1
     if parsed.is_in(first, *_GRAMMAR) or parsed.word(first) in SUBJECTS:
         return ()
     verb = parsed.find_verb(first)

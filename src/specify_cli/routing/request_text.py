@@ -136,7 +136,15 @@ class RequestText:
 
     def continues(self, i: int, end: int) -> bool:
         """Return whether a word stands at `i` that continues a noun phrase."""
-        return i < end and bool(self.word(i)) and not self.is_in(i, "boundaries", "determiners")
+        return (
+            i < end and bool(self.word(i)) and not self._is_outside(i, "boundaries", "determiners")
+        )
+
+    def _is_outside(self, i: int, *cells: str) -> bool:
+        """Return whether the word at `i` ends a noun phrase, since it stands in one of these cells;
+        "in" of "in-app design" does not."""
+        glued = len(self.word(i)) > 1 and any(token.glued for token in self.tokens[i + 1 : i + 2])
+        return self.is_in(i, *cells) and not glued
 
     def marks_object(self, i: int, end: int) -> bool:
         """Return whether an object begins at `i`, so that the word before it is a verb."""
@@ -172,6 +180,8 @@ class RequestText:
             describes = self._is_stated(i) or self.is_in(i - 1, "strict_aux")
             gerund = self.is_in(i, "gerund_negators")
             marked.update(range(i, start))
+            if describes:
+                self.described.update(range(i, start))
             i = start
             while i < count and not self._ends_negation(i, gerund):
                 marked.add(i)
@@ -232,7 +242,8 @@ class RequestText:
             i += 1
         last = -1
         while i < end and self.tokens[i].kind in "won":
-            if self.is_in(i, "boundaries", "finite", "determiners") and not self.tokens[i].glued:
+            ends = self._is_outside(i, "boundaries", "finite", "determiners")
+            if ends and not self.tokens[i].glued:
                 break
             last = i if self.word(i) and not self.word(i).endswith("lly") else last
             i += 1

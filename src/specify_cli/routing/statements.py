@@ -30,6 +30,7 @@ _UNABLE = read_cell("can't cannot couldn't won't")
 # What a rule is called in `match_reason`.
 _FAILS, _DOES = "what the subject fails to do", "what the subject does"
 _COMPARED = read_cell("higher lower larger bigger smaller longer shorter better faster")
+_CONCERNS = read_cell("to of for with in")
 _CIRCUMSTANCES = read_cell("when while if before after although though despite instead")
 
 
@@ -125,12 +126,23 @@ def _find_ceased(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
     has_article = parsed.is_in(at + 1, "determiners")
     is_order = has_article or names_somebody or parsed.is_in(at, "no_defects")
     is_title = not verb and not is_order and end - at > 3
+    # "Don't copy the fonts if the user has other ones"
+    has_condition = any(parsed.word(j) in ("if", "unless") for j in range(at + 2, end))
+    is_conditional = has_condition and verb and verb.action == "implement"
     # "Never return null"
     behaviour = parsed.table.words("forbidden_behaviour")
     is_behaviour = not behaviour.isdisjoint(list_lemmas(parsed.word(at)))
-    if is_gerund or is_title or is_behaviour:
+    if is_gerund or is_title or is_behaviour or is_conditional:
         lemma = verb.lemma if verb else parsed.word(at)
         yield parsed.make_reading(start, "what the software must not do", "implement", lemma)
+
+
+def _find_faults(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
+    """Yield what a sentence says its subject fails to do, where a noun stands for other work:
+    "can't load timeline at /about" plans nothing."""
+    signals = list(_find_signals(parsed, start, end))
+    if signals and all(reading.action == "plan" for reading in signals):
+        yield from _find_defects(parsed, start, end)
 
 
 def _find_signals(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
@@ -184,7 +196,8 @@ def _judge_statement(parsed: Clauses, i: int, start: int, end: int) -> str:
     """Return the rule by which the word at `i` says a fault of its subject, or the empty text."""
     subject = _find_subject(parsed, i, start)
     cannot = parsed.word(i) in ("can't", "cannot") and parsed.word(subject) in SUBJECTS
-    goes_on = subject > start and parsed.word(subject) == "but"  # "names it but does not link it"
+    # "names it but does not link it"
+    goes_on = subject > start and parsed.word(subject) in ("but", "and")
     if not (cannot or goes_on or parsed.is_subject(subject, end)):
         return ""
     if _says_failure(parsed, i, end):
@@ -315,11 +328,44 @@ def _find_mentions(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
         verb = parsed.find_verb(i)
         if not verb or verb.weight != "alias":
             continue
-        # "To plan" is a verb where "the plan" is a noun.
-        if parsed.word(i - 1) == "to" or not parsed.is_in(i, "homographs"):
+        # "To plan" is a verb where "the plan" and "reviews" are nouns.
+        word = verb.lemma if parsed.word(i) == verb.lemma + "s" else parsed.word(i)
+        if parsed.word(i - 1) == "to" or word not in parsed.table.words("homographs"):
             yield parsed.make_reading(
                 i, "verb in the request", verb.action, verb.lemma, verb.weight
             )
 
 
-_KINDS = (_find_needs, _find_ceased, _find_signals, _find_defects, _find_wishes, _find_mentions)
+def _find_work(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
+    """Yield the work a title names by its last word: "translation base & assets update"."""
+    if parsed.is_in(start, "determiners") or parsed.word(start) in SUBJECTS:
+        return  # "The update", "I asked support": no title
+    last = max((i for i in range(start, end) if parsed.word(i)), default=start)
+    head, after = parsed.find_head(start, end)
+    # "Version bump to 1.8"
+    places = (last, head) if parsed.word(after) in _CONCERNS else (last,)
+    for i in places:
+        if i > start and parsed.is_in(i, "work_nouns") and i not in parsed.negated:
+            yield parsed.make_reading(i, "work the title names", "implement", weight="signal")
+            return
+
+
+def _find_doubts(parsed: Clauses, start: int, end: int) -> Iterator[Reading]:
+    """Yield a question worded as a statement: "memory usage is a little high?" asks."""
+    asks = end < len(parsed.tokens) and parsed.tokens[end].word == "?"
+    says = any(parsed.is_in(i, "strict_aux") for i in range(start, end))
+    if asks and says and end - start > 3 and not parsed.find_anywhere("idle_questions", start, end):
+        yield parsed.make_reading(start, "question", "analyze")
+
+
+_KINDS = (
+    _find_needs,
+    _find_ceased,
+    _find_faults,
+    _find_signals,
+    _find_defects,
+    _find_wishes,
+    _find_work,
+    _find_mentions,
+    _find_doubts,
+)
