@@ -32,6 +32,7 @@ _KEYS = tuple(
     """
     apikey appkey accesskey secretkey privatekey authkey encryptionkey signingkey masterkey
     accountkey sharedkey servicekey subscriptionkey storagekey deploykey licensekey keydata
+    recoverycode backupcode
     """.split()  # noqa: SIM905
 )
 _PASSWORDS = tuple(
@@ -70,7 +71,7 @@ _PASSES = tuple(
     dbpass databasepass ftppass sftppass smtppass imappass mailpass emailpass adminpass rootpass
     sshpass redispass mysqlpass postgrespass pgpass mongopass ldappass proxypass httppass authpass
     loginpass apppass svcpass servicepass apipass vpnpass wifipass mqpass requirepass bindpass
-    sudopass keystorepass truststorepass
+    sudopass rootpw keystorepass truststorepass
     """.split()  # noqa: SIM905
 )
 _IN_NAMES = frozenset(("password", "passwd", "passphrase", "pwd"))
@@ -148,6 +149,8 @@ def kind_of_name(name: str) -> str:
     words = [word for word in (part.lower().rstrip("0123456789") for part in parts) if word]
     if not words:
         return ""
+    if words[-1] == "value" and len(words) > 2:  # plain-text-password-value
+        del words[-1]
     last = words[-1]
     pair = "".join(words[-2:])
     if pair in ("sessionid", "sessid") or last in _SESSIONS:

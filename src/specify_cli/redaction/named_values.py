@@ -43,21 +43,25 @@ _ASSIGNED = (
     r"|%3[aAdD](?:%20|\+)?|\\{0,4}(?:075|x3[dD])|&(?:#61|#x3[dD]|equals);"
     # What stands for a variable that is not set, and the body of a block
     r"|\)(?:\s?(?:\?[?:]|\|\||or)|\.\w{1,20}\((?:\|_?\|)?|\s?\{)(?=\s?[\"'`])"
-    r"|::(?=\s)|[:：](?:\*\*)?|->|→|>"
+    r"|::(?=\s)|[:：](?:\*\*)?|->|→|>(?!\s{0,40}<[vV]alue>)"
     r"|(?<=\s)(?:(?!value)[\w:-]{1,32}=\\*[\"'][^\"'<>\n]{0,80}\\*[\"']\s?){1,3}>"
-    r"|</\w{1,16}>\s{0,40}<(?:string|value|data|td|dd)>"
+    r"|</\w{1,16}>\s{0,40}<(?:string|value|data|td|dd)>|>\s{0,40}<[vV]alue>"
     r"|\(|(?:--\w[\w-]{1,24}(?:[ =]\S{1,40})?\s){0,3}?--(?:value|secret-string|data)[ =]|,?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?\w{0,12}[vV]alue\\*[\"']?\s{0,4}[:=]"
     r"|,|\|\||\?\?|or(?=\s)|[|│┃]|(?:(?:for|of)\s\S{1,40}\s)?(?:is|was|to|equals|ist|lautet|est?|[èé])(?=\s)|[是为為は])"
-    rf"[ \t]{{0,16}}(?:\r?\n[ \t]{{0,16}})?{_YAML}(?:<!\[CDATA\[)?"
+    rf"[ \t]{{0,16}}(?:\r?\n[ \t]{{0,16}})?{_YAML}(?:<(?:!\[CDATA\[|(?:b|code|strong|tt)>))?"
     r"(?:string\(\d{1,6}\)\s|[\w.:]{0,40}\((?:\w{1,16}\s?=\s?|\s{0,40})(?=[\"']))?(?:[rbufNLR@$]{1,2}(?=[\"']))?"
     r"(?:\{\{\s?(?=[\"']))?[“„«「『‘]?(?P<quote>\\*(?:\"{3}|'{3}|[\"'`])|%2[27])?"
 )
+# What a word of a sentence is made of: letters of any alphabet, which no set of ranges says as fast.
+_SPOKEN = r"[^\x00-\x27*+,/:-?\[-^`{-\x7f]"
 # Signs that prove little: a blank, a dash, a bracket, the words of a sentence, the next line. The
 # value must look drawn.
 _LOOSE = (
     r"(?:\\*[\"'`]|\*\*){0,2}(?:[ \t]\((?:was )?|[ \t][-–—→][ \t]"
-    r"|(?:[ \t](?!(?:ids?|hash|digest|sha\d*|commit|name|type|version|file)\b)[\w.@()-]{1,24}){1,8}"
-    r"(?:(?<=is)|(?<=to)|(?<=from)|(?<=be)|\*{0,2}[:=])\s{1,5}(?:>\s)?"
+    r"|,?(?:[ \t](?!(?:ids?|hash|digest|sha\d*|commit|name|type|version|file)\b)"
+    rf"{_SPOKEN}{{1,24}}){{1,8}}"
+    r"(?:(?<=is|to|be)|(?<=from)|(?<=plaintext)|(?<=\b(?:est|ist))|(?<= (?:es))|(?<= [èé])|(?<=lautet)"
+    r"|\*{0,2}[:=])\s{1,5}(?:>\s)?"
     r"|[ \t]{1,40}(?:(?:REG_SZ|\w{0,8}String)[ \t]{1,8})?|(?P<below>\r?\n[> \t]{0,8}))"
     r"[“„«「『‘]?(?P<quote>\\*[\"'`])?(?P<value>[^\s“”»」』’\"'`<>\\|,;)]{8,256}+)(?P<alone>[ \t]?\r?(?:\n|$))?"
 )
@@ -127,9 +131,10 @@ def _is_lead(rest: str, head: str) -> bool:
         or (rest[0] in ' "' and any(one in head for one in _OPENERS))
         or "alue" in rest
         or (sign == ")" and ('"' in rest or "'" in rest))
-        or (rest[0] in " \t\r\n\"'`*" and _holds_drawn(rest))
+        or (rest[0] in " \t\r\n\"'`*," and _holds_drawn(rest))
         or (rest[0] in "\"'" and ("name" in head or "Key: " in head))
         or (rest[0] in " \t" and ">" in rest)
+        or head.endswith(_AS)
     )
 
 
@@ -286,6 +291,8 @@ def _find_loose(
     if match is None:
         if text[start - 1 : start] in ("'", '"'):
             match = compiled(_REVERSED).search(text, max(0, start - 320), start)
+        elif text.endswith(_AS, 0, start):
+            match = compiled(_USED_AS).search(text, max(0, start - 140), start)
     elif (
         not match["quote"]
         and match["alone"] is None
@@ -305,6 +312,11 @@ _REVERSED = (
     r"(?:(?i:value)[\"']?\s{0,4}[:=]\s{0,4}|\()[\"'](?P<value>[^\"'\n]{6,256})[\"'][^\"'\n]{0,24}"
     r"[\"']?(?i:name|\w{0,3}key)[\"']?\s{0,4}[:=]\s{0,4}[\"']\Z"
 )
+
+
+# "Try it with … as the password"
+_AS = (" as the ", " as a ", " as my ")
+_USED_AS = r"(?<=\s)[\"'`]?(?P<value>[^\s\"'`]{8,128}+)[\"'`]? as (?:the|a|my) \Z"
 
 
 def _is_verb(sep: str) -> bool:
@@ -396,7 +408,7 @@ def _find_bare(
     return begin, _find_rest(text, finish) if finish == run.end() else finish
 
 
-_SPACED = r"(?P<close>)(?P<sep>[ \t]{1,4}(?:\\\r?\n[ \t]{0,16})?)(?P<quote>\\*[\"'])?"
+_SPACED = r"(?P<close>)(?P<sep>[ \t]{1,4}(?:\\\r?\n[ \t]{0,16}|@(?=\"))?)(?P<quote>\\*[\"'])?"
 _SETTERS = r"(?:#define|set -gx|set -x|setx|ENV|ARG|SetEnv|setenv|g set|\((?:setq|def|define|defvar|defconst)) \Z"
 # A field of a form, as it is sent: the name of the part, its other headers, an empty line.
 _FORM_FIELD = (
