@@ -217,6 +217,7 @@ def test_an_imported_record_says_so_wherever_it_is_shown(
     codes = [item["code"] for item in cli("invocations", "verify", invocation_id, "--json").json()["findings"]]
     assert codes == ["TIMES_CLAIMED"]
     assert "import" in cli("invocations", "list").out
+    assert "made of a transcript, which keeps no rules" in cli("replay", invocation_id).err
 
 
 @pytest.mark.parametrize("harness", ["gemini"])

@@ -196,11 +196,11 @@ def _require_snapshot(past: SortedRecord, missing: Mapping[str, Reached]) -> str
     missing."""
     named = past.started.get("snapshot")
     if not isinstance(named, str):
-        why = (
-            "its trail was off"
-            if past.started.get("tombstone") is True
-            else "it was written before snapshots were"
-        )
+        why = "it was written before snapshots were"
+        if past.started.get("tombstone") is True:
+            why = "its trail was off"
+        elif "imported" in past.started:
+            why = "it was made of a transcript, which keeps no rules"
         raise refusal("missing_policy_snapshot", f"{past.invocation_id} names no snapshot: {why}")
     hidden = next((fields for fields in past.withheld if fields.get("seq") == 1), None)
     if hidden is not None:

@@ -97,10 +97,11 @@ def judge_end(events: Sequence[Mapping[str, object]]) -> str:
 
     `done` where the agent came to the end of its turn, `failed` at an error, else `abandoned`.
 
-    `events` are the fields of its lines. A turn of a subagent ends nothing.
+    `events` are the fields of its lines. A turn of a subagent ends nothing, and an end that nobody
+    told is no work.
     """
     for line in reversed(events):
-        event = line.get("event")
+        event = None if line.get("inferred") else line.get("event")
         if event == "turn" and "agent" not in line:
             return "done"
         if event == "error" and line.get("severity", "error") == "error":

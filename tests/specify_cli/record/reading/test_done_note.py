@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from specify_cli.record.reading.done_note import judge_tests, note_done
+from specify_cli.record.reading.done_note import judge_end, judge_tests, note_done
 
 Line = dict[str, Any]
 
@@ -146,3 +146,12 @@ def test_a_file_whose_path_says_pytest_is_no_test_run() -> None:
     read = ran("r1", tool="Read", args={"head": path})
 
     assert note(edited("a.py"), read) == [("NO_CHECK", (1,))]
+
+
+def test_an_end_that_nobody_told_does_not_undo_the_end_of_a_turn() -> None:
+    call = {"event": "tool_call", "call_id": "1"}
+    turn = {"event": "turn", "text": "All of it is done."}
+    guessed = {"event": "tool_result", "call_id": "1", "status": "unknown", "inferred": True}
+
+    assert judge_end([call, turn, guessed]) == "done"
+    assert judge_end([turn, call, guessed]) == "abandoned"
