@@ -283,6 +283,7 @@ def test_only_allowed_profiles_and_harnesses_write_a_guarded_file(tmp_path: Path
 
     messages = [item["message"] for item in shop.judge()["findings"]]
     assert len(messages) == 2 and "builder-bea" in messages[1] and "claude-code" in messages[0]
+    assert all("src/pay/a.py, " in message for message in messages)
 
 
 def test_a_policy_that_allows_what_it_denied_is_found_by_past_decisions(tmp_path: Path) -> None:

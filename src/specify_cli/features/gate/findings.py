@@ -104,7 +104,7 @@ KINDS: dict[str, Kind] = {
     ),
     "NOT_ALLOWED": Kind(
         "allowed",
-        "this repository lets others write this file",
+        "this repository lets others write these files",
         "Have an allowed harness, model or profile do it.",
     ),
     "CUSTOM_RULE": Kind(

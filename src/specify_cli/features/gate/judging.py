@@ -18,6 +18,8 @@ from specify_cli.features.origin.writers import Writer
 Findings = Iterator[GateFinding]
 # A place in a range: path, first and last line, invocation.
 _Place = tuple[str | None, int | None, int | None, str | None]
+# How many files a finding of an invocation names.
+_SHOWN = 3
 _NOWHERE: _Place = (None, None, None, None)
 # From nothing to all: a claim is what a transcript, or a record without seals, says.
 PROOFS = ("damaged", "claimed", "sealed", "linked", "logged", "witnessed")
@@ -356,13 +358,17 @@ def _judge_allowed(finder: _Finder) -> Findings:
     """Only allowed harnesses, models and profiles wrote a file."""
     for rule in finder.rules.allowed:
         for writer in finder.list_writers(rule):
+            wrote = dict.fromkeys(filter(rule.covers, finder.paths[writer.invocation_id]))
+            more = f" and {len(wrote) - _SHOWN} more" if len(wrote) > _SHOWN else ""
+            files = ", ".join(list(wrote)[:_SHOWN]) + more
             for what, allowed, own in (
                 ("harness", rule.harnesses, writer.harness),
                 ("model", rule.models, writer.model),
                 ("profile", rule.profiles, writer.profile_id),
             ):
                 if allowed and own not in allowed:
-                    said = f"{what} {own or 'unknown'}, where {', '.join(allowed)} may"
+                    may = f"{what} {own or 'unknown'}, where {', '.join(allowed)} may"
+                    said = f"{files}, {may}"
                     yield from _find_of("NOT_ALLOWED", rule, writer.invocation_id, said)
 
 
