@@ -297,7 +297,7 @@ def test_an_erasure_in_spite_of_a_hold_is_found(cli: Cli, tmp_path: Path) -> Non
     cli("hold", "add", one, "--reason", "case 1", cwd=root)
     project = load(root)
     order, now = Order("mallory", "no reason"), time.time_ns() // 1_000_000
-    erasing.carry_out(project, erasing._begin(project, plan, order, now, os.urandom))  # as no command does
+    erasing.carry_out(project, erasing.write_journal(project, plan, order, now))  # as no command does
 
     assert "HELD_ERASED" in codes(verify(root))
 

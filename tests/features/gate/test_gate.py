@@ -13,7 +13,7 @@ import pytest
 
 from gating import ADA, ALL_FAIL, Shop, draw_clean_branch, read_record
 from keys import make_key
-from specify_cli.features.forget.erasing import begin, carry_out
+from specify_cli.features.forget.erasing import begin, carry_out, write_journal
 from specify_cli.features.forget.finding import make_plan
 from specify_cli.features.forget.orders import Order
 from specify_cli.features.forget.targets import Query
@@ -457,7 +457,7 @@ def test_an_erasure_in_spite_of_a_hold_is_damage_and_an_ordered_one_is_none(tmp_
     ordered = shop.gate("--json")
     plan = make_plan(project, query._replace(members=("request_text",)))
     hold = run_main(["hold", "add", invocation_id, "--reason", "case 7"], cwd=shop.root, home=shop.home)
-    carry_out(project, begin(project, plan, Order("mallory", "none"), time.time_ns() // 10**6 + 1))
+    carry_out(project, write_journal(project, plan, Order("mallory", "none"), time.time_ns() // 10**6 + 1))
     shop.commit("forget what is held")
     ran = shop.gate("--json")
 

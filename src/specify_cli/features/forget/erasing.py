@@ -71,7 +71,7 @@ def begin(
         # Since the plan was made, and while a person was asked, another can have held it.
         held = tuple(find_holds(list_roots(project), ids))
         if not held:
-            return _begin(project, plan, order, now, entropy)
+            return write_journal(project, plan, order, now, entropy)
     raise refuse_held(project, held, order, now)
 
 
@@ -97,9 +97,14 @@ def lock(project: Project) -> AbstractContextManager[int]:
     return durable.folder(project.root, FOLDER, create=True, wait=durable.LOCK_WAIT_SECONDS)
 
 
-def _begin(
-    project: Project, plan: Plan, order: Order, now: int, entropy: Callable[[int], bytes]
+def write_journal(
+    project: Project,
+    plan: Plan,
+    order: Order,
+    now: int,
+    entropy: Callable[[int], bytes] = os.urandom,
 ) -> Journal:
+    """Make the journal of an erasure durable and return it, whatever is held."""
     name = new_ulid(now, entropy(10))
     journal: Journal = {
         "v": _VERSION,
