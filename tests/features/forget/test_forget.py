@@ -559,3 +559,13 @@ def test_a_hold_that_comes_while_an_erasure_begins_is_kept(
 
     assert refused.error()["error_code"] == "HELD"
     assert cli("invocations", "verify", "--all", "--json", cwd=root).json()["verdict"] == "intact"
+
+
+def test_a_hold_that_changes_nothing_says_why(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    one, _ = plant(root)
+    free = cli("hold", "release", one, "--reason", "closed", cwd=root)
+    cli("hold", "add", one, "--reason", "case 1", cwd=root)
+    again = cli("hold", "add", one, "--reason", "case 2", cwd=root)
+
+    assert (free.out, again.out) == ("nothing changed: it was not held\n", "nothing changed: it was held already\n")

@@ -238,7 +238,8 @@ def _order_each(values: Values, event: str) -> int:
             write_annex(project, records, place.invocation_id, new_ulid(now, os.urandom(10)), line)
         seal = str(hold["~"]) if hold is not None else line[-67:-3].decode()
         rows.append(_describe_hold(place.invocation_id, seal, order, rfc3339(now), event == "held"))
-    _print_holds(rows, values)
+    why = "it was held already" if event == "held" else "it was not held"
+    _print_holds(rows, values, f"nothing changed: {why}")
     return 0
 
 
@@ -288,11 +289,11 @@ def list_holds(values: Values) -> int:
             for one in orders
             if one.get("event") == "held"
         ]
-    _print_holds(rows, values)
+    _print_holds(rows, values, "nothing was ever held here")
     return 0
 
 
-def _print_holds(rows: list[dict[str, object]], values: Values) -> None:
+def _print_holds(rows: list[dict[str, object]], values: Values, none: str) -> None:
     if values["json"]:
         write_json(rows)
         return
@@ -302,5 +303,5 @@ def _print_holds(rows: list[dict[str, object]], values: Values) -> None:
             f"{row['ordered_by']}: {row['reason']}"
             for row in rows
         ]
-        or ["nothing was ever held here"]
+        or [none]
     )
