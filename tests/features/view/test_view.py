@@ -219,10 +219,11 @@ def test_the_header_gives_the_duration_that_show_gives(cli: Cli, chartered: Path
     at = 1_789_430_400_000_000_000
     executor = ProfileInvocationExecutor(chartered, home=str(home), clock=lambda: at)
     run = executor.invoke("fix the login test").invocation_id
+    executor.record(run, [("tool_call", {"tool": "Bash", "call_id": "1", "args": {"command": "make"}})])
     at += 5_000_000_000
     executor.complete(run)
     assert cli("hold", "add", run, "--reason", "case 12").code == 0
     page = show_run(load_project(str(chartered), str(home))[0], run)
 
     assert "after 5.0 s" in cli("invocations", "show", run).out
-    assert "UTC · 5.0 s</p>" in page
+    assert "UTC · 5.0 s</p>" in page and "1 entry over 5.0 s" in page

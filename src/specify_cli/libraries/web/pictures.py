@@ -54,7 +54,8 @@ def draw_waterfall(run: Run) -> Markup:
         for span in run.spans
         if span.lasts or (span.entry.bad and span.entry.kind != "completed")
     ]
-    drawn, whole = spans[:_MOST_ROWS], max(1, run.end - run.begin)
+    drawn = spans[:_MOST_ROWS]
+    whole = max(1, max((span.end for span in spans), default=0) - run.begin, run.ended - run.begin)
     if not drawn:
         return Markup('<p class="quiet">Nothing that took time is on the record.</p>')
     room = _WIDTH - _LEFT - 70
