@@ -238,6 +238,9 @@ def test_a_rule_that_cannot_be_used_is_named_by_doctor_and_its_repair_works(cli:
 
     assert [item["code"] for item in told if "retention" in item["message"]] == ["CONFIG_INVALID"]
     assert '{"after": "1d"}' in str(told) and "then spec-kitty config accept" in str(told)
+    state(root, {"name": "duty", "keep": "all", "at_least": 180, "outcome": "faild"}, cli=cli)
+    told = cli("doctor", "--json", cwd=root).json()["findings"]
+    assert "duty, outcome: expected done or failed or abandoned" in str(told)  # else it keeps nothing
     state(root, {"name": "duty", "keep": "all", "at_least": 180}, cli=cli)
     assert cli("retention", "plan", cwd=root).code == 0
     assert "CONFIG_INVALID" not in cli("doctor", cwd=root).out

@@ -21,6 +21,7 @@ from specify_cli.errors import CallerError
 from specify_cli.features.forget.targets import list_erasable, list_governance
 from specify_cli.libraries.words.said import list_said
 from specify_cli.record.findings import LEVELS
+from specify_cli.record.record import OUTCOMES
 
 SIDES = ("prompt", "response", "tool_args", "tool_output")
 # Kinds of content, and those that stand for several of them.
@@ -93,6 +94,8 @@ def _read_rule(item: dict[str, Any]) -> Rule:
         value is None or isinstance(value, str) for value in (outcome, profile)
     ):
         raise _wrong(where, "a name, and outcome and profile as text")
+    if outcome is not None and outcome not in OUTCOMES:
+        raise _wrong(f"{where}, outcome", " or ".join(OUTCOMES))
     if proof is not None and proof not in LEVELS:
         raise _wrong(f"{where}, proof", " or ".join(LEVELS))
     return Rule(name, tuple(map(str, keep)), most, least, outcome, profile, proof)
