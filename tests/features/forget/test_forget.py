@@ -18,6 +18,7 @@ from planting import NAME, plant, record_of
 from specify_cli.features.forget import erasing, finding
 from specify_cli.features.forget.orders import Order
 from specify_cli.features.forget.targets import Query
+from specify_cli.features.programs.run import open_invocation
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.record.seal import open_line, seal_line
 from support import FULL, Cli, accept, git
@@ -569,3 +570,14 @@ def test_a_hold_that_changes_nothing_says_why(cli: Cli, tmp_path: Path) -> None:
     again = cli("hold", "add", one, "--reason", "case 2", cwd=root)
 
     assert (free.out, again.out) == ("nothing changed: it was not held\n", "nothing changed: it was held already\n")
+
+
+def test_a_change_whose_path_was_erased_is_a_file_without_a_name(cli: Cli, chartered: Path) -> None:
+    with open_invocation(chartered, "fix the plan") as run:
+        run.patch("src/plan.py", "modify", before="a\n", after="b\n")
+    assert cli("forget", "--path", "src/plan.py", "--reason", "asked", "--yes").code == 0
+    shown = [cli("invocations", "show", "last", *more).out for more in ((), ("--diff",), ("--explain",))]
+    told = [*shown, cli("invocations", "tail", "last").out, cli("report", "--since", "1d").out]
+
+    assert all("a file whose name is not kept" in page for page in shown[:2])
+    assert not any("null" in page for page in told)

@@ -14,7 +14,7 @@ from specify_cli.record.reading.patch_lines import (
 )
 from specify_cli.record.story.story import Part, Story
 from specify_cli.record.story.summary import ToldLine
-from specify_cli.record.story.words import read_printed, read_text
+from specify_cli.record.story.words import NAMELESS, read_printed, read_text
 
 # Of a text so many characters are shown, and of an output so many lines, where it is not whole.
 _SHOWN = 300
@@ -58,7 +58,7 @@ def render_changes(lines: Sequence[Mapping[str, object]]) -> Iterator[str]:
             continue
         none = False
         failed = ": failed, so nothing of this was changed" if line.get("ok") is False else ""
-        yield paint(f"{line.get('kind')} {one_line(line.get('path'))}{failed}", "head")
+        yield paint(f"{line.get('kind')} {one_line(line.get('path') or NAMELESS)}{failed}", "head")
         for mark, row in _read_rows(line):
             style = {"+": "added", "-": "failed"}.get((mark or row)[:1])
             yield paint(f"{mark}{row}", style)

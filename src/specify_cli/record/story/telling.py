@@ -19,6 +19,7 @@ from specify_cli.record.story.choice import explain_choice
 from specify_cli.record.story.naming import VERBS, join_acts, name_event
 from specify_cli.record.story.story import Asked, Bearing, Changed, Fact, Part, Story, Told
 from specify_cli.record.story.words import (
+    NAMELESS,
     Act,
     cut,
     describe_work,
@@ -241,7 +242,8 @@ class Telling:
 
     def _take_patch(self, chapter: _Chapter, entry: Entry) -> None:
         """Put a patch in the place of the call that made it."""
-        path = say(entry.fields.get("path"))
+        named = entry.fields.get("path")
+        path = NAMELESS if named is None else say(named)
         act = make_act(entry, "edit", path, read_outcome(entry))
         if entry.fields.get("witness") == "tree":
             act = act._replace(deed="change", result="seen in the work tree")
@@ -252,7 +254,7 @@ class Telling:
             chapter.group[chapter.group.index(call)] = act
         else:
             chapter.add(act)
-        if act.outcome in ("ok", "unknown", "open"):
+        if named is not None and act.outcome in ("ok", "unknown", "open"):
             self._note_change(path, say(entry.fields.get("kind")), act, entry.seq)
 
     def _note_change(self, path: str, kind: str, act: Act, seq: int) -> None:

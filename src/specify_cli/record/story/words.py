@@ -53,6 +53,8 @@ _PRINTED_KEYS = (
     "llmContent",
     "text_result_for_llm",
 )
+# What stands in place of the path of a patch whose path was erased.
+NAMELESS = "a file whose name is not kept"
 # A file in the grammar of patches that models write.
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)
 _COUNT = re.compile(r"\b([1-9]\d*) (failed|failing|failures?|errors?)\b")
