@@ -32,6 +32,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from doctrine.git import git_directory
 from specify_cli import durable
 from specify_cli.cli.main import main
+from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import stated_protections
 from specify_cli.project.protection import write_accepted
 
@@ -354,3 +355,15 @@ def paired(ours: Callable[[], float], reference: Callable[[], float], rounds: in
     pairs = [(ours(), reference()) for _ in range(rounds)]
     ratio = statistics.median(one / other for one, other in pairs)
     return Paired(statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs), ratio)
+
+
+def record_run_held_later(cli: Cli, root: Path, home: Path) -> str:
+    """Leave a record of five seconds with a call that has no end, closed long ago and held today; return its id."""
+    at = 1_789_430_400_000_000_000
+    executor = ProfileInvocationExecutor(root, home=str(home), clock=lambda: at)
+    run = executor.invoke("fix the login test").invocation_id
+    executor.record(run, [("tool_call", {"tool": "Bash", "call_id": "1", "args": {"command": "make"}})])
+    at += 5_000_000_000
+    executor.complete(run)
+    assert cli("hold", "add", run, "--reason", "case 12").code == 0
+    return run

@@ -34,10 +34,9 @@ from specify_cli.features.exports.agent_trace import Attributed, make_agent_trac
 from specify_cli.features.exports.otlp import make_otlp
 from specify_cli.features.exports.perfetto import make_perfetto
 from specify_cli.features.programs.run import open_invocation
-from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.libraries.timeline.run import encode_document, read_run
 from specify_cli.record.record import fold
-from support import FULL, Cli, git, valid
+from support import FULL, Cli, git, record_run_held_later, valid
 
 RUNS = 500 if FULL else 40
 KNOWN = {value for name, value in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")}
@@ -394,13 +393,7 @@ def test_a_run_whose_first_line_is_withheld_has_no_trace() -> None:
 
 def test_what_came_behind_the_close_does_not_make_a_run_longer(cli: Cli, project: Path, home: Path) -> None:
     """A hold of weeks later is told, and is no part of how long the run, or a call without an end, took."""
-    at = 1_789_430_400_000_000_000
-    executor = ProfileInvocationExecutor(project, home=str(home), clock=lambda: at)
-    run = executor.invoke("fix the login test").invocation_id
-    executor.record(run, [("tool_call", {"tool": "Bash", "call_id": "1", "args": {"command": "make"}})])
-    at += 5_000_000_000
-    executor.complete(run)
-    assert cli("hold", "add", run, "--reason", "case 12").code == 0
+    run = record_run_held_later(cli, project, home)
     for form in ("otlp", "perfetto", "agent-trace"):
         assert cli("invocations", "export", run, "--format", form, "-o", f"run.{form}").code == 0
     (resource,) = json.loads((project / "run.otlp").read_text())["resourceSpans"]

@@ -13,11 +13,10 @@ import pytest
 
 from specify_cli.features.programs.run import open_invocation
 from specify_cli.features.view.content import show_run
-from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.libraries.timeline.run import read_run
 from specify_cli.libraries.web.pictures import draw_days, draw_parts, draw_waterfall
 from specify_cli.project.config import load_project
-from support import Cli
+from support import Cli, record_run_held_later
 from viewing import Viewer, viewing
 
 HOSTILE = "</textarea></svg><script>boom()</script>\u202e\x1b[31m\" onload='x'"
@@ -216,13 +215,7 @@ def test_pictures_of_nothing_and_of_too_much() -> None:
 
 def test_the_header_gives_the_duration_that_show_gives(cli: Cli, chartered: Path, home: Path) -> None:
     """What came after the close is no part of it."""
-    at = 1_789_430_400_000_000_000
-    executor = ProfileInvocationExecutor(chartered, home=str(home), clock=lambda: at)
-    run = executor.invoke("fix the login test").invocation_id
-    executor.record(run, [("tool_call", {"tool": "Bash", "call_id": "1", "args": {"command": "make"}})])
-    at += 5_000_000_000
-    executor.complete(run)
-    assert cli("hold", "add", run, "--reason", "case 12").code == 0
+    run = record_run_held_later(cli, chartered, home)
     page = show_run(load_project(str(chartered), str(home))[0], run)
 
     assert "after 5.0 s" in cli("invocations", "show", run).out
