@@ -270,5 +270,5 @@ def test_what_nobody_accepted_outside_git_has_no_next_step(cli: Cli, tmp_path: P
     (tmp_path / "plain/.kittify/config.yaml").write_text("trail: committed\n")
     told = cli("doctor", cwd=tmp_path / "plain").out
 
-    assert "CONFIG_WEAKENED" in told
+    assert "CONFIG_WEAKENED .kittify/config.yaml: trail: committed" in told
     assert not any(line.strip() == "next:" for line in told.splitlines())

@@ -159,7 +159,7 @@ def _check_sources(project: Project, cache: ParseCache) -> Iterator[Finding]:
         error = project.config.error
         yield Finding(error.code, ERROR, layout.CONFIG, error.message, error.suggestion)
     for notice in project.notices:
-        code, _, what = notice.partition(": ")
+        code, _, what = notice.replace(f": {layout.CONFIG}: ", ": ", 1).partition(": ")
         yield Finding(code, WARNING, layout.CONFIG, *what.partition("; ")[::2])
     for path in tracked_private(project.root):
         what = (
