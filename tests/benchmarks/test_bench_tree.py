@@ -45,10 +45,10 @@ def test_a_look_at_a_tree_in_which_nothing_moved_costs_less_than_an_interpreter(
 
     measured = benchmark.pedantic(lambda: paired(look, lambda: cpu_of(REFERENCE, project, home), 15), rounds=1)
     say(
-        f"a look at {FILES:,} files / import json,re,hashlib: {measured.ratio:.2f} (at most 0.65) · "
+        f"a look at {FILES:,} files / import json,re,hashlib: {measured.ratio:.2f} (at most 0.68) · "
         f"{measured.ours:.1f} ms / {measured.reference:.1f} ms"
     )
-    assert measured.ratio <= 0.65
+    assert measured.ratio <= 0.68
 
 
 def test_a_hook_that_looks_at_the_tree_costs_little_more_than_one_that_does_not(
