@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from specify_cli.cli.tables.points import read_harnesses
 from specify_cli.cli.terminal.person import name_harness
+from specify_cli.room import Marks
 from support import SPEC_KITTY, Cli, environment
 
 URL = "http://127.0.0.1:9/v1/events"
@@ -73,7 +73,8 @@ def test_programs_are_known_by_their_names_alone() -> None:
     }
 
     others: tuple[list[str], ...] = (["bash"], ["vim", "notes/claude.d/x"], ["/home/claude/bin/run"], [])
-    harnesses = read_harnesses()
+    programs = {"claude-code": "claude", "codex": "codex", "gemini": "gemini"}
+    harnesses = {harness: Marks(programs=(program,)) for harness, program in programs.items()}
 
     assert all(name_harness(argv, harnesses) == harness for harness, many in known.items() for argv in many)
     assert [name_harness(argv, harnesses) for argv in others] == [None] * 4
