@@ -159,8 +159,9 @@ def write_event_rows(docs: Path) -> None:
 
 def write_tables(docs: Path) -> None:
     """Bring the tables of rooms, error codes and findings up to what is declared."""
+    declared = read_rooms()
     rooms = ["| room | what it is for |", "|---|---|"]
-    for feature in (room.feature for room in read_rooms() if room.feature.name != "core"):
+    for feature in (room.feature for room in declared if room.feature.name != "core"):
         needs = f" Needs {', '.join(feature.needs)}." if feature.needs else ""
         page = feature.page.removeprefix("docs/")
         rooms.append(f"| [{feature.name}]({page}) | {feature.about}{needs} |")
@@ -175,7 +176,7 @@ def write_tables(docs: Path) -> None:
             if graded == severity
         ]
         _replace_block(docs / "verify.md", severity, rows)
-    for room in read_rooms():
+    for room in declared:
         for fill in room.feature.fills:
             if fill.point == "page_rows":
                 path = docs / room.feature.page.removeprefix("docs/")

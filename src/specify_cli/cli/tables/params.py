@@ -1,9 +1,11 @@
-"""Params that commands of several rooms share, so that one option has one meaning and one text."""
+"""Params and groups that several rooms share, so that one option has one meaning and one text."""
 
 from __future__ import annotations
 
-from specify_cli.room import argument, flag, option
+from specify_cli.room import Group, argument, flag, option
 
+# Of rooms that bring in what was recorded elsewhere; each can be there without the others.
+IMPORT = Group("import", "Bring in work from before the hooks.", 80, section="Set up")
 JSON = flag("json", "Print the same value as JSON; errors become one JSON object on stderr.")
 STRICT = flag("strict", "Exit with 1 also where nothing differs and not everything was evaluated.")
 REQUEST = argument(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from hashlib import sha256
 from typing import Any
@@ -53,13 +53,7 @@ _VERSION = 1
 Journal = dict[str, Any]
 
 
-def begin(
-    project: Project,
-    plan: Plan,
-    order: Order,
-    now: int,
-    entropy: Callable[[int], bytes] = os.urandom,
-) -> Journal:
+def begin(project: Project, plan: Plan, order: Order, now: int) -> Journal:
     """Make the journal of an erasure durable and return it. Raises CallerError HELD, and as
     compose_order does.
 
@@ -71,7 +65,7 @@ def begin(
         # Since the plan was made, and while a person was asked, another can have held it.
         held = tuple(find_holds(list_roots(project), ids))
         if not held:
-            return write_journal(project, plan, order, now, entropy)
+            return write_journal(project, plan, order, now)
     raise refuse_held(project, held, order, now)
 
 
@@ -97,15 +91,9 @@ def lock(project: Project) -> AbstractContextManager[int]:
     return durable.folder(project.root, FOLDER, create=True, wait=durable.LOCK_WAIT_SECONDS)
 
 
-def write_journal(
-    project: Project,
-    plan: Plan,
-    order: Order,
-    now: int,
-    entropy: Callable[[int], bytes] = os.urandom,
-) -> Journal:
+def write_journal(project: Project, plan: Plan, order: Order, now: int) -> Journal:
     """Make the journal of an erasure durable and return it, whatever is held."""
-    name = new_ulid(now, entropy(10))
+    name = new_ulid(now, os.urandom(10))
     journal: Journal = {
         "v": _VERSION,
         "id": name,
@@ -113,7 +101,7 @@ def write_journal(
         "ordered_by": order.by,
         "reason": order.reason,
         "rule": order.rule,
-        "records": [_compose(one, order, now, entropy, set(plan.named)) for one in plan.records],
+        "records": [_compose(one, order, now, set(plan.named)) for one in plan.records],
         "objects": list(plan.objects),
         "named": list(plan.named),
         "files": list(plan.files),
@@ -144,7 +132,6 @@ def _compose(
     plan: RecordPlan,
     order: Order,
     now: int,
-    entropy: Callable[[int], bytes],
     named: Set[str],
 ) -> dict[str, object]:
     """Return what a journal says of one record: its annex, and what every copy's lines become.
@@ -153,7 +140,7 @@ def _compose(
     """
     first = plan.copies[0]
     data = durable.read_below(first.root, first.place.path)
-    salts = {seal: entropy(16).hex() for seal in plan.lines}
+    salts = {seal: os.urandom(16).hex() for seal in plan.lines}
     rows: list[dict[str, object]] = []
     said = {
         copy.place.name: durable.read_below(copy.root, copy.place.path) for copy in plan.annexes
@@ -166,7 +153,7 @@ def _compose(
     line = compose_order(first.place, data, content, order, now)
     return {
         "invocation_id": plan.invocation_id,
-        "annex": new_ulid(now, entropy(10)),
+        "annex": new_ulid(now, os.urandom(10)),
         "line": line.decode(),
         "paths": [[copy.root, *copy.place] for copy in (*plan.copies, *plan.annexes)],
         "lines": {seal: [list(members), salts[seal]] for seal, (_, members) in plan.lines.items()},

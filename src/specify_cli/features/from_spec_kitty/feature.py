@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from specify_cli.room import Command, Feature, Group, argument
+from specify_cli.cli.tables.params import IMPORT
+from specify_cli.room import Command, Feature, argument
 
 FEATURE = Feature(
     name="from_spec_kitty",
     about="Come from spec-kitty: read its trails, charter, profiles and packs as they are.",
     page="docs/how-to.md",
-    # The room sessions brings it, too: either can be there without the other.
-    groups=(Group("import", "Bring in work from before the hooks.", 80, section="Set up"),),
+    groups=(IMPORT,),
     commands=(
         Command(
             ("import", "spec-kitty"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from specify_cli.room import Command, Feature, Fill, Group, option
+from specify_cli.cli.tables.params import IMPORT
+from specify_cli.room import Command, Feature, Fill, option
 
 # The harnesses with a module of ours in `readers/`.
 OWN = ("claude-code", "codex", "copilot", "gemini", "opencode", "qwen")
@@ -12,7 +13,7 @@ FEATURE = Feature(
     about="Make records of sessions that agents' programs kept.",
     page="docs/hooks.md",
     needs=("hooks",),
-    groups=(Group("import", "Bring in work from before the hooks.", 80, section="Set up"),),
+    groups=(IMPORT,),
     commands=(
         Command(
             ("import", "sessions"),

@@ -263,9 +263,10 @@ class Runs:
     def place(self, entry: Entry, at: int) -> int:
         """Return the place behind which a change stands: before the test run of its own command,
         where only the work tree shows it in that."""
+        if entry.fields.get("witness") != "tree":
+            return at
         own = self._begun.get(str(entry.fields.get("call_id")))
-        is_own = own is not None and entry.fields.get("witness") == "tree"
-        return own - 1 if own is not None and is_own else at
+        return at if own is None else own - 1
 
 
 def _cut_word(match: re.Match[str]) -> str:

@@ -144,8 +144,8 @@ class _Shown:
     def __init__(self, entries: Iterable[Entry], commands: Sequence[str]) -> None:
         self._commands, self._runs = commands, Runs(commands)
         self.edits: list[Entry] = []
-        self._changes: list[_Change | None] = []
-        # Where the change stands that a command's words tell of.
+        # By the entry that tells of them; and which entry is the command of a call.
+        self._changes: dict[int, _Change] = {}
         self._writers: dict[str, int] = {}
         self.checks: list[_Check] = []
         self.links: list[Entry] = []
@@ -160,23 +160,21 @@ class _Shown:
             elif entry.kind == "patch_apply" and not entry.bad:
                 self.edits.append(entry)
                 # The files that a command was seen to change stand for what its words say of it.
-                told = self._writers.pop(say(entry.fields.get("call_id")), None)
-                if told is not None:
-                    self._changes[told] = None
+                self._changes.pop(self._writers.pop(say(entry.fields.get("call_id")), -1), None)
                 self._add_change(entry, entry.about, at)
             elif entry.kind == "artifact_link":
                 self.links.append(entry)
             if entry.fields.get("reason") == "unseen_change":
                 self.gaps.append(entry)
                 self._add_change(entry, say(entry.fields.get("what")), at)
-        self.changes = [change for change in self._changes if change is not None]
+        self.changes = list(self._changes.values())
 
     def find_last(self) -> _Change | None:
         """Return the last change; None where nothing was changed."""
         return max(self.changes, key=lambda change: change.place, default=None)
 
     def _add_change(self, entry: Entry, name: str, at: int) -> None:
-        self._changes.append(_Change(entry.seq, name, self._runs.place(entry, at)))
+        self._changes[at] = _Change(entry.seq, name, self._runs.place(entry, at))
 
     def _take_call(self, entry: Entry, at: int) -> None:
         self.calls, self.told = True, self.told or bool(entry.about)
@@ -185,7 +183,7 @@ class _Shown:
             self.checks.append(_Check(entry, shows, at))
         change = "" if entry.status == "denied" else name_change(entry.about, self._commands)
         if change:
-            self._writers[say(entry.fields.get("call_id"))] = len(self._changes)
+            self._writers[say(entry.fields.get("call_id"))] = at
             self._add_change(entry, _cut(change), at)
         if entry.fields.get("side_effect") != "none" and entry.about:
             self.newest[entry.name, entry.about] = entry

@@ -12,7 +12,7 @@ from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count, say
 from specify_cli.record.reading.timeline import measure
 from specify_cli.record.story.story import Part
-from specify_cli.record.story.words import cut
+from specify_cli.record.story.words import BAD, cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +52,7 @@ def join_acts(acts: Sequence[Act]) -> Part:
     The acts are of one deed, in order, at least one. It failed or was denied where any of them did.
     """
     first, last = acts[0], acts[-1]
-    bad = [act for act in acts if act.outcome in ("failed", "denied")]
+    bad = [act for act in acts if act.outcome in BAD]
     if bad:
         outcome = bad[0].outcome
     elif any(act.outcome == "open" for act in acts):
@@ -96,9 +96,7 @@ def _count_lines(acts: Sequence[Act]) -> str:
 
     A deed that failed left no lines.
     """
-    known = [
-        act for act in acts if act.added is not None and act.outcome not in ("failed", "denied")
-    ]
+    known = [act for act in acts if act.added is not None and act.outcome not in BAD]
     if not known:
         return ""
     added = sum(act.added or 0 for act in known)

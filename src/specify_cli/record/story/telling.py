@@ -19,6 +19,7 @@ from specify_cli.record.story.choice import explain_choice
 from specify_cli.record.story.naming import VERBS, join_acts, name_event
 from specify_cli.record.story.story import Asked, Bearing, Changed, Fact, Part, Story, Told
 from specify_cli.record.story.words import (
+    BAD,
     NAMELESS,
     Act,
     cut,
@@ -228,7 +229,7 @@ class Telling:
         """Put a call into a chapter; one that asks a subagent is a chapter of its own."""
         act = name_call(entry, self._commands, self._root)
         self.calls += 1
-        self.failed += act.outcome in ("failed", "denied")
+        self.failed += act.outcome in BAD
         if act.outcome == "open":
             self._open.append(act)
         if act.deed == "ask":

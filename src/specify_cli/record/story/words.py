@@ -19,6 +19,8 @@ from specify_cli.record.seal import erased_members
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+# How a deed ended badly.
+BAD = ("failed", "denied")
 _LONGEST = 200
 # Members that go with a value they were computed from.
 _DERIVED = ("_hash", "_size", "idempotency_key")
@@ -151,7 +153,7 @@ def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
         result = f"{failed[1]} failed" if failed else shows
         outcome = "failed" if shows == FAILED else outcome
     else:
-        result = _find_last_line(output) if outcome in ("failed", "denied") else ""
+        result = _find_last_line(output) if outcome in BAD else ""
         result = shorten_paths(result, root)
     return make_act(entry, deed, shorten_paths(what, root) or entry.name, outcome, result)
 

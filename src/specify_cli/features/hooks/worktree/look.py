@@ -43,14 +43,16 @@ def look(
     recorder: Recorder | None = None,
 ) -> bool:
     """Look at a work tree, and record what its calls changed and what nobody tells; False where
-    the record is closed, or nothing can be known.
+    the record is closed.
 
     `call` is the one that begins, with its kind (`judge_call`). With `only`, one file is looked
     at; with `is_behind`, a tree of many files is not. Raises what a write raises.
     """
     now = time.time_ns()
     top, key = find_worktree(at.root), digest_key(at.git_dir)
-    if top is None or key is None or not _is_open(at.root, place):
+    if top is None or key is None:
+        return True  # nothing can be known here, for this record or another
+    if not _is_open(at.root, place):
         return False
     try:
         locked = durable.folder(at.root, layout.TREE, create=True, wait=_WAIT_SECONDS)
