@@ -12,7 +12,7 @@ from doctrine.git import find_worktree
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.worktree.known import forget_old, read_known, write_known
+from specify_cli.features.hooks.worktree.known import Known, forget_old, read_known, write_known
 from specify_cli.features.hooks.worktree.listing import find_moved, look_at_file, read_index
 from specify_cli.invocation.events.settings import digest_key
 from specify_cli.record import layout
@@ -64,10 +64,8 @@ def look(
             return True
         is_small = index.total <= MAX_FILES
         known = read_known(fd, place.invocation_id, key.secret)
+        only = _narrow(only, known)
         moved = None
-        # A file that is new may have been moved: then where it was has to be looked at, too.
-        if known is not None and (only not in known.files or not known.files[only].changed):
-            only = None
         if known is not None and only is not None:
             moved = look_at_file(at.root, only, known)
         elif known is not None and (is_small or ends_turn):
@@ -93,6 +91,16 @@ def look(
             known.calls[call[0]] = call[1]
         write_known(fd, place.invocation_id, key.secret, known)
     return True
+
+
+def _narrow(only: str | None, known: Known | None) -> str | None:
+    """Return the one file to look at; None where the whole tree has to be.
+
+    A file that is new may have been moved: then where it was has to be looked at, too.
+    """
+    if known is None or (only in known.files and known.files[only].changed):
+        return only
+    return None
 
 
 def _is_open(root: str, place: Place) -> bool:
