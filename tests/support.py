@@ -33,7 +33,7 @@ from doctrine.git import git_directory
 from specify_cli import durable
 from specify_cli.cli.main import main
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.project.config import stated_protections
+from specify_cli.project.config import read_stated
 from specify_cli.project.protection import write_accepted
 
 T = TypeVar("T")
@@ -321,7 +321,7 @@ def run_together(act: Callable[[T], R], items: Collection[T]) -> list[R]:
 
 def accept(root: Path) -> None:
     """Accept the project's config as a person would with `spec-kitty config accept`."""
-    write_accepted(str(git_directory(str(root))), "", stated_protections(str(root)))
+    write_accepted(str(git_directory(str(root))), "", read_stated(str(root)).stated)
 
 
 def add_worktree(root: Path, path: Path) -> Path:

@@ -204,13 +204,13 @@ def _add_masks(config: Config) -> Config:
     return config._replace(redaction=add_rules(config.redaction, masks)) if masks else config
 
 
-def stated_protections(root: str) -> Protections:
-    """Return what the config of the project at `root` states, accepted or not. Raises
+def read_stated(root: str) -> Config:
+    """Return the config of the project at `root` as it stands there, accepted or not. Raises
     StoredDataError.
 
     It is what `config accept` shows a person before it counts.
     """
-    return _load_config(root, ParseCache(None)).stated
+    return _load_config(root, ParseCache(None))
 
 
 def _resolve_in_force(config: Config, accepted: Protections) -> Config:

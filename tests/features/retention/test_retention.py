@@ -233,12 +233,17 @@ def test_doctor_erases_what_is_due_only_where_the_config_says_so(cli: Cli, tmp_p
 def test_a_rule_that_cannot_be_used_is_named_by_doctor_and_its_repair_works(cli: Cli, tmp_path: Path) -> None:
     root = tmp_path / "p"
     plant(root)
-    state(root, {"after": "1d"}, cli=cli)
+    state(root, {"after": "1d"})
+    refused = cli("config", "accept", "--yes", cwd=root)
+    assert refused.code == 1 and "CONFIG_INVALID" in refused.err and '{"after": "1d"}' in refused.err
+    state(root, *({"name": "one", "keep": kind, "at_most": 9} for kind in ("files", "prompt")))
+    assert "one: expected a name that no other rule has" in cli("config", "accept", "--yes", cwd=root).err
+    state(root, {"after": "1d"})
     told = cli("doctor", "--json", cwd=root).json()["findings"]
 
     assert [item["code"] for item in told if "retention" in item["message"]] == ["CONFIG_INVALID"]
     assert '{"after": "1d"}' in str(told) and "then spec-kitty config accept" in str(told)
-    state(root, {"name": "duty", "keep": "all", "at_least": 180, "outcome": "faild"}, cli=cli)
+    state(root, {"name": "duty", "keep": "all", "at_least": 180, "outcome": "faild"})
     told = cli("doctor", "--json", cwd=root).json()["findings"]
     assert "duty, outcome: expected done or failed or abandoned" in str(told)  # else it keeps nothing
     state(root, {"name": "duty", "keep": "all", "at_least": 180}, cli=cli)

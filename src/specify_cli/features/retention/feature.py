@@ -60,7 +60,7 @@ FEATURE = Feature(
     fills=(
         Fill("checks", "checks:check_rules", rank=630),
         Fill("sweep", "checks:erase_due"),
-        Fill("config_keys", "feature:FEATURE", "retention"),
+        Fill("config_keys", "rules:judge_rules", "retention"),
         Fill("config_keys", "feature:FEATURE", "retention_on_sweep"),
     ),
     shapes="shapes",

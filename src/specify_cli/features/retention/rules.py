@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from specify_cli.errors import CallerError
@@ -72,8 +73,16 @@ class Facts(NamedTuple):
 
 def read_rules(stated: Iterable[str]) -> tuple[Rule, ...]:
     """Return the rules in force, each given as JSON, by name. Raises CallerError CONFIG_INVALID."""
-    rules = [_read_rule(json.loads(text)) for text in stated]
-    return tuple(sorted(rules, key=lambda rule: (rule.name, rule.keep)))
+    rules = sorted(map(_read_rule, map(json.loads, stated)), key=lambda rule: rule.name)
+    for rule, following in pairwise(rules):
+        if rule.name == following.name:
+            raise _wrong(f"retention rule {rule.name}", "a name that no other rule has")
+    return tuple(rules)
+
+
+def judge_rules(stated: Iterable[dict[str, Any]] | None) -> None:
+    """Raise CallerError CONFIG_INVALID where a rule that the config states cannot be used."""
+    read_rules(json.dumps(item, default=str) for item in stated or ())
 
 
 def _read_rule(item: dict[str, Any]) -> Rule:

@@ -10,6 +10,7 @@ from doctrine import os
 from doctrine.git import find_worktree
 from specify_cli import durable
 from specify_cli.cli import shell
+from specify_cli.cli.tables.points import list_fills, load
 from specify_cli.cli.terminal.output import (
     one_line,
     write_json,
@@ -19,7 +20,7 @@ from specify_cli.cli.terminal.output import (
 )
 from specify_cli.cli.terminal.person import is_person, require_person
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
-from specify_cli.project.config import load_project, stated_protections
+from specify_cli.project.config import load_project, read_stated
 from specify_cli.project.protection import (
     DEFAULTS,
     read_accepted,
@@ -153,7 +154,11 @@ def accept(values: Values) -> int:
     as_json = bool(values["json"])
     root = site.passed or site.root
     place = place_below(root, find_worktree(root) or root)
-    stated = stated_protections(root)
+    config = read_stated(root)
+    for fill in list_fills("config_keys"):
+        if fill.name in config.document and callable(judge := load(fill.run)):
+            judge(config.document[fill.name])
+    stated = config.stated
     try:
         accepted = read_accepted(site.git_dir, place) or DEFAULTS
     except StoredDataError as error:
