@@ -8,6 +8,7 @@ habit. Text of a repository is taken over only where it has the form of a name o
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import re
 import tomllib
@@ -30,6 +31,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}\Z")
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 _TARGET = re.compile(r"^([A-Za-z0-9][\w.-]*)[^\S\n]*:(?![=:])", re.M)
 _RECIPE = re.compile(r"^@?([A-Za-z0-9][\w-]*)(?:[^\S\n][^\n:]*)?:(?!=)", re.M)
+_TASK = re.compile(r"^  ([A-Za-z0-9][\w-]*):", re.M)
+_RUNNERS = (
+    ("Makefile", "make", _TARGET),
+    ("justfile", "just", _RECIPE),
+    ("Justfile", "just", _RECIPE),
+    ("Taskfile.yml", "task", _TASK),
+    ("Taskfile.yaml", "task", _TASK),
+)
 # Files that build a package of a language whose code may be few files, or lie deep.
 _OTHER = re.compile(r"mvnw|pom\.xml|dune-project|CMakeLists\.txt|.*\.(?:rockspec|cabal|gemspec)")
 # Purposes in the order in which a change meets them.
@@ -230,19 +239,24 @@ def _find_steps(
         *(Step(*step, "python") for step in _find_python_steps(repository, manifests)),
         *(Step(*step, script) for step in _find_package_steps(repository, manifests)),
     ]
-    for name, language, lines in _KNOWN["files"]:
-        if repository.has(name) and not any(step.language == language for step in by_language):
-            lent = language == "rust" and _is_lent(repository, languages)
-            by_language += [
-                Step(purpose, line, language)
-                for purpose, line in lines.items()
-                if not (lent and purpose in ("test", "one test"))
-            ]
     if repository.has("Gemfile") and "spec" in repository.folders:
         by_language += [
             Step("one test", "bundle exec rspec PATH:LINE", "ruby"),
             Step("test", "bundle exec rspec", "ruby"),
         ]
+    by_language += (Step(*step, "php") for step in _find_composer_steps(repository))
+    given = {(step.language, step.purpose) for step in by_language}
+    for pattern, language, lines, *when in _KNOWN["files"]:
+        names = fnmatch.filter(repository.names(""), pattern)
+        name = pattern if repository.has(pattern) else next(iter(names), None)
+        if name is None or (when and not re.search(when[0], repository.text(name))):
+            continue
+        lent = language == "rust" and _is_lent(repository, languages)
+        for purpose, line in lines.items():
+            tests_alone = lent and purpose in ("test", "one test")
+            if (language, purpose) not in given and not tests_alone:
+                given.add((language, purpose))
+                by_language.append(Step(purpose, line, language))
     # A target of the project's own stands for what it calls, and `lint` calls what checks without
     # running.
     covered = {*general, *(("format", "types") if "lint" in general else ())}
@@ -264,9 +278,8 @@ def _is_lent(repository: Repository, languages: Names) -> bool:
 
 
 def _read_targets(repository: Repository) -> Iterator[Step]:
-    """Yield what the project's Makefile or justfile offers."""
-    just = [(name, "just", _RECIPE) for name in ("justfile", "Justfile")]
-    for name, runner, pattern in [("Makefile", "make", _TARGET), *just]:
+    """Yield what the project's Makefile, justfile, task file or script for its tests offers."""
+    for name, runner, pattern in _RUNNERS:
         offered = set(pattern.findall(repository.text(name)))
         for purpose, targets in _KNOWN["targets"].items():
             target = next((target for target in targets.split() if target in offered), None)
@@ -274,6 +287,9 @@ def _read_targets(repository: Repository) -> Iterator[Step]:
                 yield Step(purpose, f"{runner} {target}")
         if offered:
             return
+    script = repository.find_first("script/test", "scripts/test", "bin/test")
+    if script:
+        yield Step("test", script)
 
 
 def _find_python_steps(repository: Repository, manifests: _Manifests) -> Iterator[tuple[str, str]]:
@@ -356,10 +372,9 @@ def _find_package_steps(repository: Repository, manifests: _Manifests) -> Iterat
     lock = repository.find_first("pnpm-lock.yaml", "yarn.lock", "bun.lock", "bun.lockb")
     runner = re.split("[-.]", lock)[0] or "npm"
     kinds: set[str] = set()
-    for purpose, names in _KNOWN["scripts"].items():
-        name = next((name for name in names.split() if isinstance(scripts.get(name), str)), None)
+    for purpose, name in _list_scripts(scripts):
         # The placeholder `npm init` writes fails by design.
-        if name is not None and "no test specified" not in scripts[name]:
+        if "no test specified" not in str(scripts[name]):
             kinds.add(purpose)
             short = name == "test" and runner != "bun"
             yield purpose, f"{runner} {name}" if short else f"{runner} run {name}"
@@ -373,6 +388,21 @@ def _find_package_steps(repository: Repository, manifests: _Manifests) -> Iterat
             if "test" not in kinds:
                 yield "test", line
             break
+
+
+def _find_composer_steps(repository: Repository) -> Iterator[tuple[str, str]]:
+    """Yield each purpose with the line to type."""
+    scripts = _get_table(_read_json(repository, "composer.json"), "scripts")
+    for purpose, name in _list_scripts(scripts):
+        yield purpose, f"composer {name}"
+
+
+def _list_scripts(scripts: Table) -> Iterator[tuple[str, str]]:
+    """Yield each purpose with the first script of a package that is for it."""
+    for purpose, names in _KNOWN["scripts"].items():
+        name = next((name for name in names.split() if scripts.get(name)), None)
+        if name is not None:
+            yield purpose, name
 
 
 def _find_ci(repository: Repository) -> Names:
@@ -509,7 +539,10 @@ class _Manifests(NamedTuple):
 
 
 def _read_manifests(repository: Repository) -> _Manifests:
-    python, package = _read_toml(repository, "pyproject.toml"), _read_package(repository)
+    python, package = (
+        _read_toml(repository, "pyproject.toml"),
+        _read_json(repository, "package.json"),
+    )
     needs = _collect_python_needs(repository, python)
     for table in ("dependencies", "devDependencies"):
         needs |= {name.lower() for name in _get_table(package, table)}
@@ -523,9 +556,9 @@ def _read_toml(repository: Repository, path: str) -> Table:
         return {}
 
 
-def _read_package(repository: Repository) -> Table:
+def _read_json(repository: Repository, path: str) -> Table:
     try:
-        document = json.loads(repository.text("package.json") or "{}")
+        document = json.loads(repository.text(path) or "{}")
     except (ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}

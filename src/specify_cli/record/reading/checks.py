@@ -29,9 +29,31 @@ if TYPE_CHECKING:
 _READ = 2_000
 PASSED, FAILED, NONE_RAN, NOT_KNOWN = "passed", "failed", "no tests ran", "not known"
 
+# Programs that run tests wherever a command names them.
 _TEST = re.compile(
-    r"\b(pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest)\b|\bmake (\w*test|check)\b"
-    r"|\b(go|cargo|npm|yarn|pnpm|mvn|gradle|dotnet|mix|bun|deno) (run )?(test|check)\b"
+    r"\b(pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|minitest|nextest)\b"
+)
+# What tests as the command itself: a program, or a program and its task with options between them.
+_OPTIONS = (
+    r"(?: -(?!- )\S+(?: (?!test|check|verify|run|exec|clean|task|affected|workspace)[^-\s]\S*)?"
+    r"| run(?:-many|-script)?| exec| clean| task| affected| workspace \S+)*"
+)
+_TEST_FIRST = re.compile(
+    r"^(?:\S*/)?(?:"
+    r"(?:ava|bats|behave|busted|cucumber|ginkgo|gotestsum|jasmine|nose2|pest|prove|robot|tap"
+    r"|uvu|ward)\b"
+    r"|(?:cypress run|karma start|playwright test)\b|node (?:\S+ )*--test\b"
+    r"|ruby (?:\S+ )*\S*_test\.rb\b|R(?:script)? .*\btest(?:\(|_dir|_file|_local|_check)"
+    rf"|(?:make|gradlew?){_OPTIONS} (?:\S*:)?check(?![\w./-])|mvnw?{_OPTIONS} verify|p?npm t\b"
+    r"|(?:bazel|bun|cabal|cargo|composer|dart|deno|dotnet|flutter|go|gradlew?|hatch|just|lein"
+    r"|make|meson|mix|mvnw?|ninja|npm|nx|php artisan|pnpm|python3? \S*manage\.py|rails|rake|sbt"
+    rf"|stack|swift|task|terraform|tofu|turbo|xcodebuild|yarn|zig build|zig){_OPTIONS}"
+    r" (?:(?:\S*:)?(?:tests?|test[A-Z]\S*|\w+Test)(?![\w./:-])|(?:\w+[_-])?tests?(?![\w./])))"
+)
+# Scripts of a project that are named for its tests.
+_TEST_SCRIPT = re.compile(
+    r"^(?:(?:ba|z)?sh )?(?:\S*/|(?<=sh ))(?:run[-_])?(?:all[-_])?tests?"
+    r"(?:\.(?:sh|py|rb|js))?(?: |$)"
 )
 # Programs that may name a test without running it.
 _READERS = re.compile(
@@ -51,31 +73,55 @@ _SHOWS_FAILED = re.compile(
     r"^=*[^\n]*\b[1-9]\d* (failed|errors?)\b[^\n]* in [\d.]+s"  # pytest
     r"|^FAILED \((failures|errors)="  # unittest
     r"|^(--- FAIL|FAIL\s)|^test result: FAILED"  # go, cargo
-    r"|^\s*Tests:?\s+[^\n]*\b[1-9]\d* failed|^\s*[1-9]\d* failing\b"  # jest, vitest, mocha
-    r"|\b\d+ examples?, [1-9]\d* failures?|^(FAILURES|ERRORS)!"  # rspec, phpunit
-    r"|Tests run: \d+, (Failures: [1-9]|Failures: 0, Errors: [1-9])|^BUILD "
-    r"(FAILED|FAILURE)|^Failed!  ?- "
-    # TAP, ctest
-    r"|^not ok \d+ (?!.*# (TODO|SKIP))|^# fail [1-9]|tests passed, [1-9]\d* tests failed"
-    r"|^make(\[\d+\])?: \*\*\* |\| [1-9]\d* failed",
+    # jest, mocha, bun
+    r"|^\s*Tests:?\s+[^\n]*\b[1-9]\d* failed|^\s*[1-9]\d* (failing\b|(tests? )?failed$|fail$)"
+    # rspec, mix, phpunit
+    r"|\b\d+ (examples?|specs?|tests?), [1-9]\d* failures?|^(FAILURES|ERRORS)!"
+    r"|, \d+ assertions, (?!0 failures, 0 errors)\d+ failures"  # minitest
+    r"|^[1-9]\d* failures, |^0 failures, [1-9]\d* errors"  # lein
+    # mvn, gradle
+    r"|Tests run: \d+, (Failures: [1-9]|Failures: 0, Errors: [1-9])|^BUILD (FAILED|FAILURE)"
+    r"|^Failed!  ?- |^Test summary: total: \d+, failed: [1-9]"  # dotnet
+    # swift, dart
+    r"|with [1-9]\d* failures? \(|Test run with \d+ tests? failed|: Some tests failed"
+    r"|^\[error\] Failed: |^Fail: +[1-9]|^Timeout: +[1-9]"  # sbt, meson
+    r"|^\d+ success\S* / (?!0 failures / 0 errors)"  # busted
+    # prove, R, bazel
+    r"|^Result: FAIL|\[ FAIL [1-9]|[1-9] fails locally|\([1-9]\d* (failed|FAILED)\b"
+    # TAP, node, ctest
+    r"|^not ok \d+ (?!.*# (TODO|SKIP))|^(#|ℹ) fail [1-9]|tests passed, [1-9]\d* tests failed"
+    r"|^make(\[\d+\])?: \*\*\* |\| [1-9]\d* [Ff]ailed|passed[,;] [1-9]\d* failed"
+    r"|skipped; [1-9]\d* failed|pass: \d+, fail: [1-9]",
     re.M,
 )
 _SHOWS_PASSED = re.compile(
-    r"\b[1-9]\d* passed\b[^\n]* in [\d.]+s|^Ran [1-9]\d* tests? in |^ok\s+\S+\s|^test result: "
-    r"ok\. [1-9]"
-    r"|^\s*Tests:?\s+[^\n]*\b[1-9]\d* passed|^\s*[1-9]\d* passing\b|\b[1-9]\d* examples?, 0 "
-    r"failures|^OK \([1-9]"
-    r"|Tests run: [1-9]\d*, Failures: 0, Errors: 0|^Passed!|^# pass [1-9]|^100% tests "
-    r"passed|^ok \d+ |^ok \| [1-9]",
+    r"\b[1-9]\d* passed\b[^\n]* in [\d.]+s|^Ran [1-9]\d* tests? (in|across|containing) "
+    r"|^ok\s+\S+\s+[\d.(]|^test result: ok\. [1-9]|^\s*Tests:?\s+[^\n]*\b[1-9]\d* passed"
+    r"|^\s*[1-9]\d* (passing\b|passed \()"
+    r"|\b[1-9]\d* (examples?|specs?|tests?), 0 failures|^OK(,[^\n]*\nTests: | \()[1-9]"
+    r"|\b[1-9]\d* (runs|tests), \d+ assertions, 0 failures, 0 errors"
+    r"|^\s*[1-9]\d* (tests? passed|pass)$"
+    r"|Tests run: [1-9]\d*, Failures: 0, Errors: 0|^Passed!"
+    r"|^Test summary: total: [1-9]\d*, failed: 0"
+    r"|Executed [1-9]\d* tests?, with 0 failures|Test run with [1-9]\d* tests? passed"
+    r"|: All tests passed!|^\[info\] Passed: Total [1-9]|^Ok: +[1-9]"
+    r"|^[1-9]\d* success\S* / 0 failures"
+    r"|^Result: PASS|\[ FAIL 0 [^\]]*PASS [1-9]|: [1-9]\d* tests? pass(es)?\."
+    r"|Executed [1-9]\d* of \d+ SUCCESS"
+    r"|^(#|ℹ) pass [1-9]|^100% tests passed|^ok \d+ (?!.*# (SKIP|TODO))"
+    r"|^(ok|SUCCESS!) (\||--) [1-9]|^All [1-9]\d* tests passed"
+    r"|\b[1-9]\d*( \w+)? passed, 0 failed|tests? run: [1-9]\d* passed|scenarios? \([1-9]\d* passed"
+    r"|^DONE [1-9]\d* tests",
     re.M,
 )
 _SHOWS_NONE = re.compile(
-    r"no tests ran|collected 0 items|\b\d+ (deselected|skipped|xfailed)\b[^\n]* in "
-    r"[\d.]+s|\btests? collected\b"
-    r"|no tests collected|^Ran 0 tests|NO TESTS RAN|\[no test files\]|no tests to run|^No "
-    r"tests? (files? )?found"
-    r"|^test result: ok\. 0 passed",
-    re.M,
+    r"collected 0 items|\b\d+ (deselected|skipped|xfailed)\b[^\n]* in [\d.]+s|\btests? collected\b"
+    r"|\bno tests? (were |files? )?(ran|collected|to run|executed|found|defined|is available)\b"
+    r"|\[no test files\]"
+    r"|^Ran 0 tests|^test result: ok\. 0 passed|^(#|ℹ) pass 0$|^\s*0 pass(ing)?$"
+    r"|\b0 runs, 0 assertions"
+    r"|\b0 (examples?|specs?|tests?), 0 failures|Executed 0 tests|^0 successes / 0 f",
+    re.M | re.I,
 )
 
 # A quoted operator is part of a word: it is another letter while the line is split.
@@ -366,12 +412,12 @@ def _is_test(part: _Part, commands: Sequence[str]) -> bool:
         own = _RUNNERS.sub("", named).removeprefix("./")
         if bare == own or bare.startswith(f"{own} "):
             return True
+    if _TEST_SCRIPT.match(text):
+        return True
     first = text.split(" ", 1)[0].rpartition("/")[2]
-    return (
-        _READERS.fullmatch(first) is None
-        and _INSTALLS.match(text) is None
-        and _TEST.search(text) is not None
-    )
+    if _READERS.fullmatch(first) or _INSTALLS.match(text):
+        return False
+    return _TEST.search(text) is not None or any(map(_TEST_FIRST.match, (text, bare)))
 
 
 def _decides_exit(parts: Sequence[_Part], place: int, command: str) -> bool:

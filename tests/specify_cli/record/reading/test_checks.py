@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,81 @@ WORDS = [
     *("'", '"', "\\", "$(", "`", "{}", "\n", "pytest -q"),
 ]
 GREEN, RED = "....\n42 passed in 0.12s", "..F\n3 failed, 39 passed in 0.12s"
+
+
+RUNNERS = [json.loads(line) for line in Path(__file__).with_name("runners.jsonl").read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("row", RUNNERS, ids=lambda row: f"{row['command']}: {row['shows']}")
+def test_what_the_runners_of_many_languages_print_is_read(row: dict[str, Any]) -> None:
+    """Behind a pipe the output says it alone. `from`: what was copied from a run, what from documentation."""
+    piped = judge_command(f"{row['command']} 2>&1 | tail -30", "ok", row["output"], ())
+    direct = judge_command(row["command"], "error" if row["exit"] else "ok", row["output"], ())
+
+    assert piped == row["shows"]
+    assert direct == (FAILED if row["exit"] else row["shows"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "nx run-many -t test",
+            "deno task test",
+            "composer run-script test",
+            "npm run test:unit",
+            "npm t",
+            "npm test -- x",
+        ),
+        *(
+            "xcodebuild -scheme App test",
+            "go -C api test ./...",
+            "make -C api check",
+            "./gradlew check",
+            "mvn -q verify",
+        ),
+        *(
+            "poetry run python manage.py test",
+            "docker compose run web pytest",
+            "bash scripts/run-tests.sh",
+            "script/test",
+        ),
+    ],
+)
+def test_a_command_of_a_runner_tests(command: str) -> None:
+    assert judge_command(command, "ok", "", ()) == PASSED
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "cargo check",
+            "npm run check",
+            "npm run build -- test",
+            "go run ./cmd/test x",
+            "cargo run -- test",
+            "go vet ./...",
+        ),
+        *(
+            "rake db:test:prepare",
+            "flutter create test_app",
+            "dotnet new test",
+            "npx playwright install",
+            "cypress open",
+        ),
+        *(
+            "terraform plan -out=test",
+            "node server.js",
+            "deno check main.ts",
+            "./robotics/run.sh",
+            "npm run lint",
+            "cd test",
+        ),
+    ],
+)
+def test_a_command_that_tests_nothing_is_none(command: str) -> None:
+    assert judge_command(command, "ok", "", ()) is None
 
 
 @pytest.mark.parametrize(
