@@ -147,13 +147,38 @@ _CHANGERS = (
     ),
     (
         re.compile(
-            r"^(black|isort|rustfmt|ruff format|cargo fmt|dotnet format|mix format|swiftformat)\b"
+            r"^(?:\S*/)?(?:python3? -m )?(?:black|isort|rustfmt|ruff format|cargo (?:fmt|fix)"
+            r"|go fmt|(?:dotnet|mix|dart) format|swiftformat|(?:terraform|tofu|deno) fmt|stylua|pint"
+            r"|php-cs-fixer fix|ktlint -F)\b"
         ),
-        re.compile(r"--(check|diff|verify)"),
+        re.compile(r"-(check|diff|verify|dry-run|output=none)|pint --test"),
     ),
-    (re.compile(r"^(gofmt|goimports|prettier|yapf)\b.*\s(-w|-i|--write)\b"), None),
+    (
+        re.compile(
+            r"^(gofmt|goimports|gofumpt|prettier|yapf|biome|swift format)\b.*\s(-w|-i|--write)\b"
+        ),
+        None,
+    ),
+    (re.compile(r"\brubocop\b.*\s(-[aA]|--auto-?correct(-all)?)\b"), None),
     (re.compile(r"--fix\b"), re.compile(r"--(fix-dry-run|diff)")),
-    (re.compile(r"^(make|npm run|yarn|pnpm) (fmt|format|fix|lint:fix|generate|codegen)\b"), None),
+    (
+        re.compile(
+            r"^(make|npm run|yarn|pnpm|just|task)( run)? "
+            r"(fmt|format|fix|lint:fix|generate|codegen)\b"
+        ),
+        None,
+    ),
+    (re.compile(r"^\S*gradlew? (?:\S+ )*\S*(spotlessApply|ktlintFormat)\b"), None),
+    # what brings files, or writes them for a framework
+    (re.compile(r"^((unzip|ln|install|wget|tar -?\w*x\w*) |curl .*-(o|O|-output)\b)"), None),
+    (re.compile(r"\brails (g|generate)\b|\bmanage\.py makemigrations\b|^alembic revision\b"), None),
+    (
+        re.compile(
+            r"^(npm|pnpm|yarn|cargo|go|composer|bundle|poetry|uv) "
+            r"(add|require|get|remove|update|upgrade|mod tidy)\b"
+        ),
+        None,
+    ),
 )
 
 _COMMAND_KEY = re.compile(r'"(?:command|cmd|commands|script|code|args)":')
@@ -460,8 +485,8 @@ def _changes_files(part: _Part) -> bool:
     paths = [word for word in words[1:] if not word.startswith("-")]
     if paths and all(path.startswith(_OUTSIDE) for path in paths):
         return False
-    text = _RUNNERS.sub("", part.text)
     return any(
         pattern.search(text) and not (reads is not None and reads.search(text))
         for pattern, reads in _CHANGERS
+        for text in (part.text, _RUNNERS.sub("", part.text))
     )
