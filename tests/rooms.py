@@ -18,6 +18,7 @@ import sysconfig
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from specify_cli.cli.tables.assemble import Room, read_rooms
 
@@ -38,9 +39,9 @@ def find_dependents(rooms: list[Room], name: str) -> list[str]:
     return sorted(gone)
 
 
-def describe_absence(rooms: list[Room], gone: list[str]) -> dict[str, list[str]]:
-    """Return what tests may not use in a tree without these rooms: commands, options, and commands that lost "
-    "options."""
+def describe_absence(rooms: list[Room], gone: list[str]) -> dict[str, list[Any]]:
+    """Return what tests may not use in a tree without these rooms: commands, options, commands that lost options
+    and which, and codes of errors and findings."""
     absent = [room for room in rooms if room.feature.name in gone]
     commands = [" ".join(command.path) for room in absent for command in room.feature.commands]
     forms = [form for room in absent for form in room.feature.forms]
@@ -58,8 +59,17 @@ def describe_absence(rooms: list[Room], gone: list[str]) -> dict[str, list[str]]
         "commands": commands + [word for room in absent for word in room.feature.direct],
         "options": sorted(options | values),
         "extended": sorted({" ".join(form.path) for form in forms}),
+        "pairs": sorted({(form.path[-1], param.option) for form in forms for param in form.params if param.option}),
+        "codes": sorted({code for room in absent for code in (*room.feature.errors, *name_findings(room))}),
         "api": [fill.name for room in absent for fill in room.feature.fills if fill.point == "api"],
     }
+
+
+def name_findings(room: Room) -> list[str]:
+    """Return the codes of the findings that a room declares."""
+    if not room.feature.findings:
+        return []
+    return list(importlib.import_module(f"{room.package}.{room.feature.findings}").FINDINGS)
 
 
 def copy_without(gone: list[str], folder: Path, *tops: str) -> None:

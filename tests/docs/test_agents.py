@@ -31,7 +31,7 @@ def test_an_agent_of_the_page_is_recorded_in_eight_lines(
 ) -> None:
     program = PROGRAMS[name]
     names: dict[str, Any] = {"__name__": "agent"}
-    exec(compile(program, name, "exec", dont_inherit=True), names)
+    exec(compile(program, name, "exec", dont_inherit=True), names)  # room: adapters
     assert names["agent"](str(chartered), "fix the failing login test") == answer
 
     project, _ = load_project(str(chartered))

@@ -208,7 +208,7 @@ def test_a_command_without_its_extra_names_it(run: Run, work: Path) -> None:
 
 def test_an_adapter_without_its_framework_names_the_extra(prefix: Path) -> None:
     for name in ("langchain", "pydantic_ai", "openai_agents", "opentelemetry"):
-        argv = [str(prefix / "bin/python"), "-c", f"import specify_cli.features.adapters.{name}"]
+        argv = [str(prefix / "bin/python"), "-c", f"import specify_cli.features.adapters.{name}"]  # room: adapters
         said = subprocess.run(argv, capture_output=True, text=True, check=False).stderr
         extra = name.replace("_", "-")
 

@@ -41,7 +41,7 @@ def test_our_modules_get_nothing_that_only_the_tests_have() -> None:
         "try:\n    import specify_cli.features.sync.sending.transport\n"
         "except ModuleNotFoundError as error:\n    print(error.name)\n"
     )
-    said = {}
+    said = {}  # room: sync
     for allowed in (["orjson"], ["orjson", "httpx", "standardwebhooks"]):
         env = {**os.environ, "EXTRA_ALONE": json.dumps(allowed)}
         done = subprocess.run(

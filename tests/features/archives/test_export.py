@@ -83,7 +83,7 @@ def test_an_export_verifies_and_imports_on_another_machine(
 ) -> None:
     done = cli("invocations", "export", run, "-o", "run.tar", "--json")
     file = str(chartered / "run.tar")
-    verified = cli("invocations", "verify", file, "--json", cwd=elsewhere)
+    verified = cli("invocations", "verify", file, "--json", cwd=elsewhere)  # room: witness
     imported = cli("invocations", "import", file, "--json", cwd=elsewhere)
 
     assert done.code == 0, done.err
@@ -237,8 +237,8 @@ def test_a_safe_export_holds_nothing_redaction_would_change_whatever_the_mode_wa
     (chartered / ".kittify/config.yaml").write_text("redaction: {rules: {code-name: 'ORCHID-[0-9]+'}}\n")
     full = cli("invocations", "export", run, "-o", "full.tar")
     safe = cli("invocations", "export", run, "--safe", "-o", "safe.tar", "--json")
-    verified = cli("invocations", "verify", str(chartered / "safe.tar"), "--json", cwd=elsewhere)
-
+    verified = cli("invocations", "verify", str(chartered / "safe.tar"), "--json", cwd=elsewhere)  # room: witness
+    # room: witness
     told = safe.json()["records"][0]["withheld"]
     data = (chartered / "safe.tar").read_bytes()
     assert full.code == 0 and b"ORCHID-17" in (chartered / "full.tar").read_bytes()
@@ -268,7 +268,7 @@ def test_what_a_safe_export_left_out_is_neither_erased_nor_damage(cli: Cli, char
     with open_invocation(chartered, "implement it", capture={"llm": "full"}) as opened:
         opened.model_call("m", "a full prompt", "a full answer")
     assert cli("invocations", "export", opened.invocation_id, "--safe", "-o", "safe.tar").code == 0
-    verified = cli("invocations", "verify", str(chartered / "safe.tar"), "--json", cwd=elsewhere)
+    verified = cli("invocations", "verify", str(chartered / "safe.tar"), "--json", cwd=elsewhere)  # room: witness
     assert cli("invocations", "import", str(chartered / "safe.tar"), cwd=elsewhere).code == 0
     state = cli("invocations", "state", "last", cwd=elsewhere)
 
@@ -290,7 +290,7 @@ def test_a_file_that_is_neither_record_nor_whole_export_is_told_as_such(
         ("cut.tar", data[:cut_at], "cut short"),
     ):
         (tmp_path / name).write_bytes(content)
-        said = cli("invocations", "verify", str(tmp_path / name))
+        said = cli("invocations", "verify", str(tmp_path / name))  # room: witness
         assert said.code == 1 and not said.out and why in said.err
 
 
@@ -374,8 +374,8 @@ def test_an_escape_in_an_object_hides_nothing_either(cli: Cli, chartered: Path) 
         opened.gate("g", "all-true", {'ORCHID"17': True})
     later_rule(chartered)
     told = cli("invocations", "export", opened.invocation_id, "--safe", "-o", "safe.tar", "--json").json()
-    verified = cli("invocations", "verify", str(chartered / "safe.tar"), "--json")
-
+    verified = cli("invocations", "verify", str(chartered / "safe.tar"), "--json")  # room: witness
+    # room: witness
     assert [item["why"] for item in told["withheld_objects"]] == ["redaction: code-name"]
     assert b"ORCHID" not in (chartered / "safe.tar").read_bytes()
     assert (verified.code, {item["code"] for item in verified.json()["findings"]}) == (0, {"WITHHELD"})
@@ -393,7 +393,7 @@ def test_what_a_recovery_passed_over_does_not_leave(cli: Cli, chartered: Path, e
     assert SECRET.encode() in path.read_bytes()
     assert SECRET.encode() not in (chartered / "safe.tar").read_bytes()
     assert [(item["event"], item["why"]) for item in told["withheld"]] == [("recovered", "recovered")]
-    assert cli("invocations", "verify", str(chartered / "safe.tar")).code == 0
+    assert cli("invocations", "verify", str(chartered / "safe.tar")).code == 0  # room: witness
     assert imported.code == 0, imported
     assert cli("invocations", "verify", run, cwd=elsewhere).code == 0
 
@@ -428,7 +428,10 @@ def test_an_unsealed_record_has_no_safe_export(cli: Cli, chartered: Path) -> Non
     assert done.error()["error_code"] == "RECORD_UNSEALED"
     assert not (chartered / "safe.tar").exists()
     assert cli("invocations", "export", run, "-o", "whole.tar").code == 0
-    assert cli("invocations", "verify", str(chartered / "whole.tar")).code == 0
+    assert cli("invocations", "verify", str(chartered / "whole.tar")).code == 0  # room: witness
+
+
+# room: witness
 
 
 def test_a_withheld_closing_line_takes_its_annexes_with_it(cli: Cli, chartered: Path, elsewhere: Path) -> None:
@@ -446,8 +449,10 @@ def test_a_withheld_closing_line_takes_its_annexes_with_it(cli: Cli, chartered: 
     assert cli("invocations", "import", str(chartered / "safe.tar"), cwd=elsewhere).code == 0
     again = cli("invocations", "export", run, "-o", "again.tar", cwd=elsewhere)
     assert again.code == 0, again
-    assert cli("invocations", "verify", str(elsewhere / "again.tar")).code == 0
+    assert cli("invocations", "verify", str(elsewhere / "again.tar")).code == 0  # room: witness  # room: witness
 
+
+# room: witness
 
 # --- the manifest
 
@@ -515,8 +520,8 @@ def test_an_export_that_is_not_what_its_manifest_says_is_refused(
     bad = elsewhere.parent / "bad.tar"
     bad.write_bytes(packed(ordered(harm(members(chartered / "run.tar")))))
     done = cli("invocations", "import", str(bad), "--json", cwd=elsewhere)
-    checked = cli("invocations", "verify", str(bad), "--json", cwd=elsewhere)
-
+    checked = cli("invocations", "verify", str(bad), "--json", cwd=elsewhere)  # room: witness
+    # room: witness
     assert packed(members(chartered / "run.tar")) == (chartered / "run.tar").read_bytes()
     assert done.error()["error_code"] == "EXPORT_INVALID", done
     assert not (elsewhere / ".kittify").exists()
@@ -533,8 +538,8 @@ def test_lines_cut_off_the_end_of_an_exported_record_show(cli: Cli, chartered: P
     files[name] = b"".join(files[name].splitlines(keepends=True)[:-1])
     bad = elsewhere.parent / "bad.tar"
     bad.write_bytes(packed(ordered(files)))
-    checked = cli("invocations", "verify", str(bad), "--json", cwd=elsewhere)
-
+    checked = cli("invocations", "verify", str(bad), "--json", cwd=elsewhere)  # room: witness
+    # room: witness
     assert checked.code in (1, 3)
     assert cli("invocations", "import", str(bad), "--json", cwd=elsewhere).error()["error_code"] == "EXPORT_INVALID"
 
@@ -544,9 +549,11 @@ def test_an_anchor_is_held_against_an_export(cli: Cli, chartered: Path, elsewher
     file = str(chartered / "run.tar")
     tip = json.loads(record(chartered).splitlines()[-1])["~"]
 
-    assert cli("invocations", "verify", file, "--anchor", tip, cwd=elsewhere).code == 0
+    assert cli("invocations", "verify", file, "--anchor", tip, cwd=elsewhere).code == 0  # room: witness
     assert cli("invocations", "verify", file, "--anchor", "0" * 64, cwd=elsewhere).code == 3
 
+
+# room: witness
 
 # --- files that are no files
 
@@ -555,7 +562,7 @@ def test_a_fifo_is_never_waited_for(cli: Cli, chartered: Path, run: str) -> None
     os.mkfifo(chartered / "pipe.tar")
     file = str(chartered / "pipe.tar")
     codes = [
-        cli("invocations", "verify", file, "--json").code,
+        cli("invocations", "verify", file, "--json").code,  # room: witness
         cli("invocations", "import", file, "--json").error()["error_code"],
         cli("replay", run, "--from-file", file, "--json").error()["error_code"],
     ]
@@ -631,7 +638,7 @@ def test_a_replay_says_what_it_needs_was_withheld(cli: Cli, chartered: Path, els
     told = []
     for run in (one, two):
         cli("invocations", "export", run, "--safe", "-o", f"{run}.tar")
-        assert cli("invocations", "verify", str(chartered / f"{run}.tar"), cwd=elsewhere).code == 0
+        assert cli("invocations", "verify", str(chartered / f"{run}.tar"), cwd=elsewhere).code == 0  # room: witness
         done = cli("replay", run, "--from-file", str(chartered / f"{run}.tar"), "--json", cwd=elsewhere)
         told.append(done.error())
 
@@ -653,7 +660,10 @@ def test_runs_are_compared_as_far_as_nothing_is_withheld(cli: Cli, chartered: Pa
         assert (done.code, done.json()["match"]) == (0, None), done
         assert done.json()["details"]["steps_compared"] == 2
         assert [item["code"] for item in done.json()["warnings"]] == ["NOT_COMPARABLE"]
-    assert cli("invocations", "verify", stored, cwd=elsewhere).code == 0
+    assert cli("invocations", "verify", stored, cwd=elsewhere).code == 0  # room: witness
+
+
+# room: witness
 
 
 def test_files_redacted_by_other_rules_are_not_called_different(cli: Cli, chartered: Path, tmp_path: Path) -> None:
@@ -743,7 +753,7 @@ def test_a_safe_export_leaves_behind_what_policy_keeps_back_and_says_so(
     run = cli("do", "fix the timeout", "--json").json()
     file = str(chartered / "safe.tar")
     told = cli("invocations", "export", run["invocation_id"], "--safe", "-o", file, "--json").json()
-    verified = cli("invocations", "verify", file, "--json", cwd=elsewhere)
+    verified = cli("invocations", "verify", file, "--json", cwd=elsewhere)  # room: witness
     replayed = cli("replay", run["invocation_id"], "--from-file", file, "--json", cwd=elsewhere)
     imported = cli("invocations", "import", file, cwd=elsewhere)
     here = cli("invocations", "verify", "--all", "--json", cwd=elsewhere)

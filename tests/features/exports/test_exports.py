@@ -281,7 +281,7 @@ def test_a_receiver_gets_the_same_traces_over_http(worked: str, cli: Cli, tmp_pa
     cli("invocations", "export", worked, "--format", "otlp", "-o", str(out))
     with receiver() as (url, got):
         env = {"OTEL_EXPORTER_OTLP_HEADERS": "api-key=abc%20d,x=1"}
-        ran = cli("invocations", "export", worked, "--format", "otlp", "--endpoint", url, env=env)
+        ran = cli("invocations", "export", worked, "--format", "otlp", "--endpoint", url, env=env)  # room: sync
 
     ((path, headers, body),) = got
     assert ran.code == 0, ran.err
@@ -379,7 +379,7 @@ def test_what_was_not_taken_is_said(worked: str, cli: Cli, status: int, body: by
     ],
 )
 def test_what_does_not_go_together_is_refused(worked: str, cli: Cli, argv: list[str], code: str) -> None:
-    ran = cli("invocations", "export", worked, *argv, "--json")
+    ran = cli("invocations", "export", worked, *argv, "--json")  # room: sync
 
     assert ran.code in (1, 2) and ran.error()["error_code"] == code
 

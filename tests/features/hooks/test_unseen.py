@@ -291,7 +291,7 @@ def test_hooks_taken_out_during_a_run_stand_on_its_record_at_once(
     [gap] = list_gaps(root, run)
     later(root / "b.py", "x = 2\n", 5)
     named = close(cli, root, run)
-    verified = cli("invocations", "verify", "--all")
+    verified = cli("invocations", "verify", "--all")  # room: witness
 
     assert (gap["reason"], gap["what"]) == ("hooks_off", "claude-code")
     assert named == ["b.py"]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from absent_rooms import ABSENT
 from specify_cli.cli import app
 from specify_cli.cli.tables import command_table
 from specify_cli.cli.tables.assemble import read_rooms
@@ -170,6 +171,7 @@ def test_everyday_commands_load_nothing_heavy(argv: list[str], project: Path) ->
 def test_every_form_and_fill_of_a_room_names_what_is_there() -> None:
     rooms = read_rooms()
     commands = {command.path for room in rooms for command in room.feature.commands}
+    commands |= {tuple(command.split()) for command in ABSENT.get("commands", ())}
     wrong = [form.path for room in rooms for form in room.feature.forms if form.path not in commands]
     runs = [f"{room.package}.{run}" for room in rooms for run in room.feature.direct.values()]
     runs += [f"{room.package}.{fill.run}" for room in rooms for fill in room.feature.fills]

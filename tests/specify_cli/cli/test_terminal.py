@@ -146,7 +146,7 @@ def test_a_check_of_many_records_shows_how_far_it_is(
     cli: Cli, seen: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin(cli, "implement WP01", "review WP02")
-    quiet = seen("invocations", "verify", "--all")
+    quiet = seen("invocations", "verify", "--all")  # room: witness
     monkeypatch.setattr("specify_cli.cli.terminal.render._PATIENCE", 0.0)
     told = seen("invocations", "verify", "--all", TERM="xterm")
 

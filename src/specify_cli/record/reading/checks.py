@@ -148,8 +148,8 @@ _CHANGERS = (
     (
         re.compile(
             r"^(?:\S*/)?(?:python3? -m )?(?:black|isort|rustfmt|ruff format|cargo (?:fmt|fix)"
-            r"|go fmt|(?:dotnet|mix|dart) format|swiftformat|(?:terraform|tofu|deno) fmt|stylua|pint"
-            r"|php-cs-fixer fix|ktlint -F)\b"
+            r"|go fmt|(?:dotnet|mix|dart) format|swiftformat|(?:terraform|tofu|deno) fmt"
+            r"|stylua|pint|php-cs-fixer fix|ktlint -F)\b"
         ),
         re.compile(r"-(check|diff|verify|dry-run|output=none)|pint --test"),
     ),
