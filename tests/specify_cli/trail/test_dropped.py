@@ -42,7 +42,7 @@ def test_a_dropped_commit_is_told_its_owner_and_no_alarm_in_a_clone(cli: Cli, ch
     commit(chartered)
     git(chartered, "reset", "-q", "--hard", "HEAD~1")
     told = [item for item in cli("doctor", "--json").json()["findings"] if item["code"] == "UNPUBLISHED"]
-    unproven = cli("invocations", "verify", "--all", "--json").json()["not_proven"]
+    unproven = cli("invocations", "verify", "--all", "--json").json()["not_proven"]  # room: witness
     work(cli)
     commit(chartered)
     git(tmp_path, "clone", "-q", str(chartered), str(tmp_path / "clone"))

@@ -2,19 +2,29 @@
 
     repository = Repository.open(root, ("node_modules",))
     repository.has("Makefile"), repository.text("Makefile"), repository.folders
+    read_manifests(repository).needs                       # {"django", "pytest"}
 
 Nothing is run. A repository that is too large to walk is cut alike in every checkout.
 """
 
 from __future__ import annotations
 
+import json
+import re
+import tomllib
+
 from doctrine import os
+from doctrine.light_imports import NamedTuple
 from doctrine.load import SourceError, read_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
+    Table = Mapping[str, Any]
+
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 MAX_ENTRIES = 20_000
 MAX_DEPTH = 6
 
@@ -96,3 +106,63 @@ class Repository:
     def names(self, folder: str) -> list[str]:
         """Return the names of the files in one folder."""
         return [path.rpartition("/")[2] for path in self.files if path.rpartition("/")[0] == folder]
+
+
+class Manifests(NamedTuple):
+    """What pyproject.toml and package.json say, and the names of what both depend on."""
+
+    python: Table
+    package: Table
+    needs: set[str]
+
+
+def read_manifests(repository: Repository) -> Manifests:
+    """Return what the manifests in the root of a repository say."""
+    python, package = read_toml(repository, "pyproject.toml"), read_json(repository, "package.json")
+    needs = _collect_python_needs(repository, python)
+    for table in ("dependencies", "devDependencies"):
+        needs |= {name.lower() for name in get_table(package, table)}
+    return Manifests(python, package, needs)
+
+
+def read_toml(repository: Repository, path: str) -> Table:
+    """Return the table that a TOML file holds; an empty one where it cannot be read."""
+    try:
+        return tomllib.loads(repository.text(path))
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+
+
+def read_json(repository: Repository, path: str) -> Table:
+    """Return the object that a JSON file holds; an empty one where it cannot be read."""
+    try:
+        document = json.loads(repository.text(path) or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def get_table(document: Table, key: str) -> Table:
+    """Return the table at a key; an empty one where no table is."""
+    value = document.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _collect_python_needs(repository: Repository, python: Table) -> set[str]:
+    """Return the names of what a Python project depends on, groups and extras included."""
+    project = get_table(python, "project")
+    poetry = get_table(get_table(python, "tool"), "poetry")
+    listed: list[Any] = [project.get("dependencies")]
+    listed += get_table(project, "optional-dependencies").values()
+    listed += get_table(python, "dependency-groups").values()
+    all_items = [item for items in listed if isinstance(items, list) for item in items]
+    lines = [item for item in all_items if isinstance(item, str)]
+    for name in repository.names(""):
+        if re.fullmatch(r"requirements[\w.-]*\.txt", name):
+            lines += repository.text(name).split("\n")
+    names = {match.group(1) for line in lines if (match := _REQUIREMENT.match(line))}
+    groups = get_table(poetry, "group").values()
+    for table in (poetry, *(group for group in groups if isinstance(group, dict))):
+        names |= get_table(table, "dependencies").keys()
+        names |= get_table(table, "dev-dependencies").keys()
+    return {name.lower().replace("_", "-") for name in names}

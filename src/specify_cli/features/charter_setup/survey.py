@@ -11,12 +11,18 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
-import tomllib
 
 from doctrine import os
 from doctrine.languages import ENDINGS
 from doctrine.light_imports import NamedTuple
-from specify_cli.features.charter_setup.repository import Repository
+from specify_cli.features.charter_setup.repository import (
+    Manifests,
+    Repository,
+    get_table,
+    read_json,
+    read_manifests,
+    read_toml,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +34,6 @@ if TYPE_CHECKING:
 MAX_PACKAGES = 20
 _PLAIN = re.compile(r"[A-Za-z0-9_@+-][A-Za-z0-9_@+./-]{0,99}\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}\Z")
-_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 _TARGET = re.compile(r"^([A-Za-z0-9][\w.-]*)[^\S\n]*:(?![=:])", re.M)
 _RECIPE = re.compile(r"^@?([A-Za-z0-9][\w-]*)(?:[^\S\n][^\n:]*)?:(?!=)", re.M)
 _TASK = re.compile(r"^  ([A-Za-z0-9][\w-]*):", re.M)
@@ -105,8 +110,8 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
     of."""
     repository = Repository.open(root, _KNOWN["skipped"].split())
     known = tuple(sorted(set(root_languages)))
-    manifests = _read_manifests(repository)
-    needs = manifests.needs | set(_get_table(_read_toml(repository, "Cargo.toml"), "dependencies"))
+    manifests = read_manifests(repository)
+    needs = manifests.needs | set(get_table(read_toml(repository, "Cargo.toml"), "dependencies"))
     languages = _find_languages(repository, known)
     steps = _find_steps(repository, manifests._replace(needs=needs), languages)
     return Survey(
@@ -164,9 +169,9 @@ def _find_sources(repository: Repository) -> Names:
     return tuple(largest[:3])
 
 
-def _project_name(manifests: _Manifests) -> str:
-    poetry = _get_table(_get_table(manifests.python, "tool"), "poetry")
-    for document in (_get_table(manifests.python, "project"), poetry, manifests.package):
+def _project_name(manifests: Manifests) -> str:
+    poetry = get_table(get_table(manifests.python, "tool"), "poetry")
+    for document in (get_table(manifests.python, "project"), poetry, manifests.package):
         value = document.get("name")
         if isinstance(value, str) and _NAME.match(value):
             return value
@@ -221,7 +226,7 @@ def _find_packages(repository: Repository) -> Iterator[Package]:
     for folder in found[:MAX_PACKAGES]:
         part = repository.below(folder)
         languages = _find_languages(part, ())
-        steps = _find_steps(part, _read_manifests(part), languages)
+        steps = _find_steps(part, read_manifests(part), languages)
         test = next((step for step in steps if step.purpose == "test"), Step("test", ""))
         yield Package(folder, test.language or next(iter(languages), ""), test.line)
 
@@ -229,9 +234,7 @@ def _find_packages(repository: Repository) -> Iterator[Package]:
 # --- commands
 
 
-def _find_steps(
-    repository: Repository, manifests: _Manifests, languages: Names
-) -> tuple[Step, ...]:
+def _find_steps(repository: Repository, manifests: Manifests, languages: Names) -> tuple[Step, ...]:
     general = {step.purpose: step for step in _read_targets(repository)}
     typed = repository.has("tsconfig.json") or "typescript" in languages
     script = "typescript" if typed else "javascript"
@@ -271,7 +274,7 @@ def _find_steps(
 def _is_lent(repository: Repository, languages: Names) -> bool:
     """Return whether a crate is built for programs of another language alone, which is seen here:
     those test it."""
-    kinds = _get_table(_read_toml(repository, "Cargo.toml"), "lib").get("crate-type")
+    kinds = get_table(read_toml(repository, "Cargo.toml"), "lib").get("crate-type")
     named = set(map(str, kinds)) if isinstance(kinds, list) else set()
     is_seen = languages != ("rust",) or any(map(_OTHER.fullmatch, repository.names("")))
     return bool(named) and named <= {"cdylib", "staticlib"} and is_seen
@@ -292,9 +295,9 @@ def _read_targets(repository: Repository) -> Iterator[Step]:
         yield Step("test", script)
 
 
-def _find_python_steps(repository: Repository, manifests: _Manifests) -> Iterator[tuple[str, str]]:
+def _find_python_steps(repository: Repository, manifests: Manifests) -> Iterator[tuple[str, str]]:
     """Yield each purpose with the line to type."""
-    tools = _get_table(manifests.python, "tool")
+    tools = get_table(manifests.python, "tool")
     config = repository.text("setup.cfg")
     tested = [
         p
@@ -312,7 +315,7 @@ def _find_python_steps(repository: Repository, manifests: _Manifests) -> Iterato
     if uses("pre-commit", ".pre-commit-config.yaml"):
         yield "lint", f"{prefix}pre-commit run --all-files"
     elif uses("ruff", "ruff.toml", ".ruff.toml"):
-        if "format" in _get_table(tools, "ruff"):
+        if "format" in get_table(tools, "ruff"):
             yield "format", f"{prefix}ruff format --check ."
         yield "lint", f"{prefix}ruff check ."
     elif uses("flake8", ".flake8"):
@@ -320,7 +323,7 @@ def _find_python_steps(repository: Repository, manifests: _Manifests) -> Iterato
     if uses("black"):
         yield "format", f"{prefix}black --check ."
     if uses("mypy", "mypy.ini"):
-        named = "files" in _get_table(tools, "mypy") or "packages" in _get_table(tools, "mypy")
+        named = "files" in get_table(tools, "mypy") or "packages" in get_table(tools, "mypy")
         command = "mypy" if named else _find_command(repository, "mypy")
         # Which files it is for is the project's to say: all of them may never have been clean.
         if command:
@@ -364,11 +367,11 @@ def _is_python_root(repository: Repository) -> bool:
     return any(manifest.fullmatch(name) for name in names)
 
 
-def _find_package_steps(repository: Repository, manifests: _Manifests) -> Iterator[tuple[str, str]]:
+def _find_package_steps(repository: Repository, manifests: Manifests) -> Iterator[tuple[str, str]]:
     """Yield each purpose with the line to type."""
     if not manifests.package:
         return
-    scripts, needs = _get_table(manifests.package, "scripts"), manifests.needs
+    scripts, needs = get_table(manifests.package, "scripts"), manifests.needs
     lock = repository.find_first("pnpm-lock.yaml", "yarn.lock", "bun.lock", "bun.lockb")
     runner = re.split("[-.]", lock)[0] or "npm"
     kinds: set[str] = set()
@@ -392,7 +395,7 @@ def _find_package_steps(repository: Repository, manifests: _Manifests) -> Iterat
 
 def _find_composer_steps(repository: Repository) -> Iterator[tuple[str, str]]:
     """Yield each purpose with the line to type."""
-    scripts = _get_table(_read_json(repository, "composer.json"), "scripts")
+    scripts = get_table(read_json(repository, "composer.json"), "scripts")
     for purpose, name in _list_scripts(scripts):
         yield purpose, f"composer {name}"
 
@@ -525,65 +528,3 @@ def _describe_naming(names: Iterable[str]) -> str:
     if width >= 12:
         return "named by timestamp"
     return f"numbered with {width} digits" if width > 1 else "numbered"
-
-
-# --- manifests
-
-
-class _Manifests(NamedTuple):
-    """What pyproject.toml and package.json say, and the names of what both depend on."""
-
-    python: Table
-    package: Table
-    needs: set[str]
-
-
-def _read_manifests(repository: Repository) -> _Manifests:
-    python, package = (
-        _read_toml(repository, "pyproject.toml"),
-        _read_json(repository, "package.json"),
-    )
-    needs = _collect_python_needs(repository, python)
-    for table in ("dependencies", "devDependencies"):
-        needs |= {name.lower() for name in _get_table(package, table)}
-    return _Manifests(python, package, needs)
-
-
-def _read_toml(repository: Repository, path: str) -> Table:
-    try:
-        return tomllib.loads(repository.text(path))
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return {}
-
-
-def _read_json(repository: Repository, path: str) -> Table:
-    try:
-        document = json.loads(repository.text(path) or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
-def _get_table(document: Table, key: str) -> Table:
-    value = document.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _collect_python_needs(repository: Repository, python: Table) -> set[str]:
-    """Return the names of what a Python project depends on, groups and extras included."""
-    project = _get_table(python, "project")
-    poetry = _get_table(_get_table(python, "tool"), "poetry")
-    listed: list[Any] = [project.get("dependencies")]
-    listed += _get_table(project, "optional-dependencies").values()
-    listed += _get_table(python, "dependency-groups").values()
-    all_items = [item for items in listed if isinstance(items, list) for item in items]
-    lines = [item for item in all_items if isinstance(item, str)]
-    for name in repository.names(""):
-        if re.fullmatch(r"requirements[\w.-]*\.txt", name):
-            lines += repository.text(name).split("\n")
-    names = {match.group(1) for line in lines if (match := _REQUIREMENT.match(line))}
-    groups = _get_table(poetry, "group").values()
-    for table in (poetry, *(group for group in groups if isinstance(group, dict))):
-        names |= _get_table(table, "dependencies").keys()
-        names |= _get_table(table, "dev-dependencies").keys()
-    return {name.lower().replace("_", "-") for name in names}
