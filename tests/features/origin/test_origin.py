@@ -12,10 +12,12 @@ import pytest
 
 from line_histories import History
 from specify_cli.errors import CallerError
+from specify_cli.features.origin.attributing import KeptText, attribute_file
 from specify_cli.features.origin.git_range import read_range
 from specify_cli.features.origin.origin import trace_range
-from specify_cli.features.origin.report import Origin
+from specify_cli.features.origin.report import ChangedFile, Origin
 from specify_cli.features.programs.run import open_invocation
+from specify_cli.features.search.blame import Edit
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import load_project
 from support import FULL, Cli, git, valid
@@ -87,6 +89,39 @@ def test_what_a_formatter_rewrote_is_said_as_such(repository: Path, tmp_path: Pa
 
     told = [(part.first, part.last, part.invocation_ids, part.reformatted) for part in file.stretches]
     assert told == [(1, 1, (run.invocation_id,), False), (2, 4, (run.invocation_id,), True)]
+
+
+WRITTEN = (
+    "# Shop\n\nThe shop has a cart, and a checkout that tries a failed payment again.\n\n"
+    "* Install it\n* Run the server\n\n| a | b |\n|--|--|\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "formatted", "told"),
+    [
+        (
+            "guide.md",
+            "# Shop\n\nThe shop has a cart, and a checkout\nthat tries a failed payment again.\n\n"
+            "- Install it\n- Run the server\n\n| a   | b   |\n| --- | --- |\nBy hand.\n",
+            [(1, 10, True), (11, 11, False)],
+        ),
+        (
+            "guide.py",
+            "# Shop\n\nThe shop has a cart,\n  and a checkout that\ntries by hand\n",
+            [(1, 4, True), (5, 5, False)],
+        ),
+    ],
+)
+def test_a_row_of_lines_in_another_form_is_as_long_as_it_goes(
+    name: str, formatted: str, told: list[tuple[int, int, bool]]
+) -> None:
+    edit = Edit("I", 1, (0, 1), name, ())
+    lines = tuple(formatted.splitlines())
+    file = ChangedFile(name, None, "create", "", lines, tuple(range(len(lines))))
+    found = attribute_file(file, (), (), [KeptText(edit, WRITTEN)])
+
+    assert [(part.first, part.last, part.reformatted) for part in found] == told
 
 
 @pytest.fixture

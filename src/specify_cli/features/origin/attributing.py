@@ -20,6 +20,9 @@ from specify_cli.record.reading.patch_lines import ADDED, REMOVED, digest_line
 
 # What formatters change: blanks, quotes, commas and semicolons.
 _FORM = re.compile(r"[\s,;'\"`()]+")
+# In prose also what marks lists, stress, headings and the lines of tables.
+_PROSE_FORM = re.compile(r"[\s,;'\"`()*_+|:=-]+")
+_PROSE = (".md", ".markdown", ".mdx")
 # How much text a line or a row of lines must have in common with a patch, without its form.
 _ENOUGH = 16
 
@@ -43,7 +46,7 @@ def attribute_file(
     writers = find_writers(file.lines, frozenset(names), edits)
     _follow_commits(file, writers, edits)
     left = [at for at in file.changed if not writers[at]]
-    reformatted = _find_reformatted(file.lines, left, kept)
+    reformatted = _find_reformatted(file, left, kept)
     return tuple(_join(file, {**dict(enumerate(writers)), **reformatted}, reformatted.keys()))
 
 
@@ -142,28 +145,42 @@ def _join(
 
 
 def _find_reformatted(
-    lines: Sequence[str], left: Sequence[int], kept: Sequence[KeptText]
+    file: ChangedFile, left: Sequence[int], kept: Sequence[KeptText]
 ) -> dict[int, tuple[Edit, ...]]:
-    """Return the edits whose text holds lines in another form, whole rows of lines before single
-    ones."""
-    texts = [(item.edit, _strip_form(item.text)) for item in kept]
+    """Return the edits whose text holds lines in another form, the longest rows of lines first."""
+    form = _PROSE_FORM if file.path.endswith(_PROSE) else _FORM
+    texts = [(item.edit, form.sub("", item.text)) for item in kept]
+    bare = {at: form.sub("", file.lines[at]) for at in left}
     found: dict[int, tuple[Edit, ...]] = {}
-    rows = [
-        [at for _, at in group]
-        for _, group in groupby(enumerate(left), key=lambda item: item[1] - item[0])
-    ]
-    for row in rows if texts else ():
-        for part in (row, *([at] for at in row)):
-            sought = "".join(_strip_form(lines[at]) for at in part)
-            edits = {
-                edit.invocation_id: edit
-                for edit, text in texts
-                if len(sought) >= _ENOUGH and sought in text
-            }
-            if edits and not found.keys() & part:
-                found |= dict.fromkeys(part, tuple(edit for _, edit in sorted(edits.items())))
+    place = 0
+    while place < len(left) and texts:
+        row, edits = _find_row(file.lines, left[place:], bare, texts)
+        found |= dict.fromkeys(row, edits)
+        place += len(row) or 1
     return found
 
 
-def _strip_form(text: str) -> str:
-    return _FORM.sub("", text)
+def _find_row(
+    lines: Sequence[str],
+    left: Sequence[int],
+    bare: Mapping[int, str],
+    texts: Sequence[tuple[Edit, str]],
+) -> tuple[Sequence[int], tuple[Edit, ...]]:
+    """Return the longest row of lines from the first of these that edits hold, and the edits; no
+    line where that is too little to tell.
+
+    `bare` is each line without its form. A row does not end with a blank line.
+    """
+    sought, size, holding = "", 0, texts
+    edits: tuple[Edit, ...] = ()
+    for count, at in enumerate(left, 1):
+        sought += bare[at]
+        if not sought or at != left[0] + count - 1:
+            break
+        holding = [item for item in holding if sought in item[1]]
+        if not holding:
+            break
+        if lines[at].strip() and len(sought) >= _ENOUGH:
+            by_id = {edit.invocation_id: edit for edit, _ in holding}
+            size, edits = count, tuple(edit for _, edit in sorted(by_id.items()))
+    return left[:size], edits
