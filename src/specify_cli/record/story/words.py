@@ -59,7 +59,11 @@ _PRINTED_KEYS = (
 NAMELESS = "a file whose name is not kept"
 # A file in the grammar of patches that models write.
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)
-_COUNT = re.compile(r"\b([1-9]\d*) (failed|failing|failures?|errors?)\b")
+# How many tests failed: "2 failed", "Failures: 2".
+_COUNT = re.compile(
+    r"(?<!with )\b([1-9]\d*) (?:tests? )?(?:[Ff]ailed|FAILED|failing|failures?|errors?|fails?)\b"
+    r"|\b(?:Failures|[Ff]ail(?:ed)?|FAIL|FAILED \(failures)[:=]? *([1-9]\d*)"
+)
 # What Gemini CLI and Copilot write around an output themselves.
 _WRAPPED = re.compile(
     r"</?\w+>|Output: \(empty\)|Exit Code: \d+|Process Group PGID: \d+"
@@ -150,7 +154,7 @@ def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
     outcome = read_outcome(entry)
     if shows is not None:
         failed = _COUNT.search(_COLOURS.sub("", output)) if shows == FAILED else None
-        result = f"{failed[1]} failed" if failed else shows
+        result = f"{failed[1] or failed[2]} failed" if failed else shows
         outcome = "failed" if shows == FAILED else outcome
     else:
         result = _find_last_line(output) if outcome in BAD else ""

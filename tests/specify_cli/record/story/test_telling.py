@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from specify_cli.record.story.choice import explain_choice
 from specify_cli.record.story.story import Part
 from specify_cli.record.story.summary import pair_calls, summarize_story, tell_lines
@@ -54,6 +56,22 @@ def test_calls_are_grouped_and_named_in_plain_english() -> None:
     ]
     assert [act.what for act in chapter.parts[0].acts] == ["a.py", "src/b.py"]
     assert [part.outcome for part in chapter.parts] == ["ok", "failed", "ok", "ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "told"),
+    [
+        ("vendor/bin/phpunit", "FAILURES!\nTests: 3, Assertions: 5, Failures: 2.", "2 failed"),
+        ("node --test", "# pass 1\n# fail 2\n", "2 failed"),
+        ("dotnet test", "Failed!  - Failed:     2, Passed:     4", "2 failed"),
+        ("swift test", "Test run with 3 tests failed after 0.001 seconds with 1 issue.", "failed"),
+        ("npx ava", "  1 test failed\n", "1 failed"),
+    ],
+)
+def test_how_many_tests_failed_is_read_from_many_runners(command: str, output: str, told: str) -> None:
+    (chapter,) = tell_story(call(1, "Bash", {"command": command}, output, status="error"), root=ROOT).done
+
+    assert titles(chapter.parts) == [f"ran {command}: {told}"]
 
 
 def test_the_work_of_a_subagent_is_a_chapter_in_the_call_that_asked_it() -> None:
