@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from collecting import Collector
 from envelopes import TOKEN
 from specify_cli.features.sync.consent import TOKEN_VARIABLE
 from support import Cli
+
+if TYPE_CHECKING:
+    from collecting import Collector
 
 ENV = {TOKEN_VARIABLE: TOKEN}
 

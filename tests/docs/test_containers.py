@@ -58,8 +58,8 @@ def test_images_run_our_commands_as_nobody_special_from_a_release_pinned_by_dige
     installs = [line for line in TEXT.splitlines() if "pip " in line and line.startswith("RUN")]
     [compose] = [YAML(typ="safe").load(ROOT / "docs/fleet/compose.yaml")["services"]["collector-1"]]
 
-    assert parse_plain(read_words(collector["CMD"][0])[1:]) is not None
-    assert parse_plain([*read_words(gate["ENTRYPOINT"][0])[1:], "--base", "main"]) is not None
+    assert parse_plain(read_words(collector["CMD"][0])[1:]) is not None  # room: collector
+    assert parse_plain([*read_words(gate["ENTRYPOINT"][0])[1:], "--base", "main"]) is not None  # room: gate
     assert [["1000"], ["1000"]] == [collector["USER"], gate["USER"]]
     assert 2 == len(installs) and all("--require-hashes --no-deps" in line for line in installs)
     assert re.search(r"^ARG BASE=\S+:\d+\.\d+\.\d+-slim-\w+$", TEXT, flags=re.M)

@@ -265,7 +265,7 @@ def test_a_subjects_key_that_is_missing_is_a_finding_and_no_copy_leaves(
     ]
     refused = cli("invocations", "export", runs[0], "-o", str(tmp_path / "again.tar"), "--json", cwd=root)
     git(root, "config", "spec-kitty.subject", "ada")
-    new = cli("do", "fix the roof", "--json", cwd=root).json()["invocation_id"]
+    new = cli("do", "fix the roof", "--json", cwd=root).json()["invocation_id"]  # room: forget
     cli("profile-invocation", "complete", "--invocation-id", new, cwd=root)
     export(cli, root, new, tmp_path / "new.tar")
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from collecting import Collector, serving
 from delivering import enable
 from postgres import Server
 from specify_cli.features.sync import consent
 from support import FULL, Cli, git
+
+if TYPE_CHECKING:
+    from collecting import Collector
 
 
 # The storage's own suite holds the engines equal: each claim is tried on one of them, and on both under make stress.
@@ -40,6 +43,8 @@ def _listeners_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def collector(database: str, tmp_path: Path) -> Iterator[Collector]:
+    from collecting import serving  # room: collector
+
     with serving(tmp_path / "served", "--witness", "w.example.org", "--db", database) as running:
         yield running
 
