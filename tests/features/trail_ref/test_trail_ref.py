@@ -199,3 +199,22 @@ def test_a_record_that_was_pushed_again_is_one_record_of_two_archives(team: Team
     assert "1 record added, 2 archives in all" in pushed.out
     assert "1 record came, 0 were here already" in came.out
     assert "0 records came, 1 were here already" in again.out
+
+
+def test_a_hold_of_another_clone_arrives_behind_a_push_that_saw_its_archive(team: Team) -> None:
+    """A push reads no archive of others, so the fetch behind it still does; what it refused it says each time."""
+    root, writer = team.shop.root, team.shop.work()
+    files = {f"2026-11/{writer}-{'0' * 16}.tar": b"nothing"}
+    git_ref.push_files(str(root), "origin", files, git_ref.fetch_ref(str(root), "origin"))
+    team.run(root, "trail", "push")
+    clone = team.clone("clone")
+    team.run(clone, "trail", "fetch")
+    assert team.run(clone, "hold", "add", writer, "--reason", "case 12").code == 0
+    assert team.run(clone, "trail", "push").code == 0
+    team.record(root, "fix the cellar door")
+    assert team.run(root, "trail", "push").code == 0
+    fetched = [team.run(root, "trail", "fetch", "--json") for _ in range(2)]
+    erased = team.run(root, "forget", "--invocation-id", writer, "--reason", "asked", "--yes", "--json")
+
+    assert [(ran.code, len(ran.json()["refused"])) for ran in fetched] == [(1, 1), (1, 1)]
+    assert erased.error()["error_code"] == "HELD"

@@ -47,7 +47,7 @@ from specify_cli.storage.store import FileRecordStore, Place, list_trail_folders
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import ANNEX
 
-# Below the git directory: the archives of branches that were taken in.
+# Below the git directory: the archives that were taken in.
 _TAKEN = "taken-in"
 _WHY = "there is no ref to carry records in"
 # An archive larger than this is not taken in.
@@ -121,18 +121,6 @@ def _list_branch(project: Project) -> Fetched:
     return Fetched(None, {name: name for name in names if NAME.fullmatch(name)}, (), False)
 
 
-def _fetch_branch(project: Project) -> TakenIn:
-    """Bring in what branches brought; the git directory remembers which archives were taken in."""
-    folder, found = f"{project.git_dir}/kittify", _list_branch(project)
-    seen = (durable.read_own(folder, _TAKEN, MAX_ARCHIVE) or b"").decode("ascii", "replace").split()
-    taken = _take_in(project, found, {one: one for one in seen}, partial(_read_branch, project))
-    failed = {text.partition(":")[0] for text in taken.refused}
-    with durable.folder(folder) as fd:
-        names = "\n".join(sorted(found.files.keys() - failed))
-        durable.replace(fd, _TAKEN, names.encode(), durable.PRIVATE)
-    return taken
-
-
 def _read_branch(project: Project, name: str) -> bytes | None:
     data = durable.read_below(project.root, f"{layout.TRAIL}/{name}", MAX_ARCHIVE)
     return data if len(data) <= MAX_ARCHIVE else None
@@ -151,13 +139,11 @@ def fetch_trail(project: Project, remote: str) -> TakenIn:
     """Bring in every record of the remote's ref, or of the branch, that is not here. Raises
     EnvironmentFault REMOTE_FAILED."""
     if project.config.trail == COMMITTED_SEALED:
-        return _fetch_branch(project)
+        return _take_in(project, _list_branch(project), partial(_read_branch, project))
     top = require_worktree(project.root, _WHY)
-    seen = read_tip(top)
     found = fetch_ref(top, remote)
-    before = {} if seen is None else list_files(top, seen)
-    taken = _take_in(project, found, before, lambda blob: read_blob(top, blob, MAX_ARCHIVE))
-    if found.tip is not None and not found.rewritten and not found.lost and found.tip != seen:
+    taken = _take_in(project, found, lambda blob: read_blob(top, blob, MAX_ARCHIVE))
+    if found.tip is not None and not found.rewritten and not found.lost:
         remember(top, found.tip)
     return taken
 
@@ -199,19 +185,17 @@ def find_archive(project: Project, top: str, invocation_id: str) -> Iterator[byt
     yield from filter(None, found)
 
 
-def _take_in(
-    project: Project,
-    found: Fetched,
-    before: Mapping[str, str],
-    read: Callable[[str], bytes | None],
-) -> TakenIn:
+def _take_in(project: Project, found: Fetched, read: Callable[[str], bytes | None]) -> TakenIn:
+    """Import archives. The git directory remembers which this worktree took in: the tip of the ref
+    does not tell, for a push moves it past archives of others that nobody read here."""
     records: list[str] = []
     refused: list[str] = []
     present: set[str] = set()
-    index = Index(project.root)
+    index, folder = Index(project.root), f"{project.git_dir}/kittify"
+    taken = set((durable.read_own(folder, _TAKEN, MAX_ARCHIVE) or b"").decode("latin-1").split())
     for name, blob in sorted(found.files.items()):
-        here = bool(index.lookup(name[8:34]))
-        if here and before.get(name) == blob:
+        mark = sha256(os.fsencode(f"{os.path.realpath(project.root)}\0{blob}")).hexdigest()
+        if mark in taken and index.lookup(name[8:34]):
             present.add(name[8:34])
             continue
         try:
@@ -219,12 +203,14 @@ def _take_in(
             if data is None:
                 refused.append(f"{name}: it is larger than {MAX_ARCHIVE} bytes")
                 continue
-            new = _import(project, data)
+            records += _import(project, data)
         except (OSError, InvocationError) as error:
             refused.append(f"{name}: {error}")
             continue
-        records += new
+        taken.add(mark)
         present.add(name[8:34])
+    with durable.folder(folder) as fd:
+        durable.replace(fd, _TAKEN, "\n".join(sorted(taken)).encode(), durable.PRIVATE)
     return TakenIn(
         tuple(records), len(present - set(records)), tuple(refused), found.lost, found.rewritten
     )
