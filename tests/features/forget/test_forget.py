@@ -335,6 +335,29 @@ def test_an_imported_archive_is_erased_where_it_was_taken_in(cli: Cli, tmp_path:
     assert (holding(other), cli("invocations", "verify", one, cwd=other).code) == ([], 0)
 
 
+def test_what_is_held_does_not_keep_an_erasure_of_another_clone_from_other_records(cli: Cli, tmp_path: Path) -> None:
+    """What is not held goes; the exit code and a note tell what waits, which goes once it is released."""
+    root, other = tmp_path / "p", make_repository(tmp_path / "other")
+    ids = plant(root, every=1)
+    for state in ("whole", "erased"):
+        for one in ids:
+            archive = str(tmp_path / f"{one}-{state}.tar")
+            assert cli("invocations", "export", one, "-o", archive, cwd=root).code == 0
+            assert cli("invocations", "import", archive, cwd=other).code == 0
+        forget(root)
+    assert cli("hold", "add", ids[0], "--reason", "case 12", cwd=other).code == 0
+    ran = cli("forget", "--resume", "--yes", cwd=other)
+    held, gone = (NAME in next(other.rglob(f"*{one}.jsonl")).read_text() for one in ids)
+    refused = cli("forget", "--resume", "--yes", "--json", cwd=other)
+    cli("hold", "release", ids[0], "--reason", "over", cwd=other)
+
+    assert (ran.code, ids[0] in ran.err) == (1, True)
+    assert (held, gone) == (True, False)
+    assert refused.error()["error_code"] == "HELD"
+    assert cli("forget", "--resume", "--yes", cwd=other).code == 0
+    assert (holding(other), "HELD_ERASED" in codes(verify(other))) == ([], False)
+
+
 def test_a_word_of_the_shipped_doctrine_is_left_there_and_named(cli: Cli, tmp_path: Path) -> None:
     root = tmp_path / "p"
     one, _ = plant(root)

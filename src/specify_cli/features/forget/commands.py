@@ -52,12 +52,16 @@ def forget(values: Values) -> int:
         write_note(
             f"an erasure that was cut short was finished: {erasing.carry_out(project, journal)}"
         )
-    if query is None:
-        plan = plan_pending(project)
-    else:
+    order = _read_order(project, values)
+    if query is not None:
         plan = finding.make_plan(project, query)
-    needles = () if query is None else query.needles
-    return show_and_erase(project, plan, values, _read_order(project, values), needles)
+        return show_and_erase(project, plan, values, order, query.needles)
+    plan, waiting = plan_pending(project)
+    if not plan.records:
+        plan, waiting = plan._replace(held=tuple(waiting)), []
+    for one in waiting:
+        write_note(f"{one} is held: what was ordered of it waits for spec-kitty hold release {one}")
+    return show_and_erase(project, plan, values, order) or int(bool(waiting))
 
 
 def _read_query(project: Project, values: Values) -> Query | None:

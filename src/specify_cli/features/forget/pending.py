@@ -1,14 +1,20 @@
 """Carry out here what annexes of other clones say was erased, and make copies alike again.
 
-plan = plan_pending(project)
+plan, waiting = plan_pending(project)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from specify_cli.features.forget.finding import Plan, complete_plan, list_copies, plan_records
-from specify_cli.features.forget.orders import read_orders
+from specify_cli.features.forget.finding import (
+    Plan,
+    complete_plan,
+    list_copies,
+    list_roots,
+    plan_records,
+)
+from specify_cli.features.forget.orders import find_holds, read_orders
 from specify_cli.project.config import Project
 from specify_cli.record.seal import erased_members
 from specify_cli.record.verifying.erasures import read_rows
@@ -16,14 +22,19 @@ from specify_cli.storage.checking import differing_copies, verify_place
 from specify_cli.storage.store import Place
 
 
-def plan_pending(project: Project) -> Plan:
-    """Return what annexes say was erased and is still here, of records that are not held."""
+def plan_pending(project: Project) -> tuple[Plan, list[str]]:
+    """Return what annexes say was erased and is still here, of records that are not held, and the
+    held ones of which that is said too."""
     copies = list_copies(project)
     chosen = {}
+    waiting: list[str] = []
     objects: set[str] = set()
     for invocation_id, files in copies.items():
         orders = [o for o in read_orders([project.root], invocation_id) if o["event"] == "erased"]
         if not orders or not _is_due(project, [copy.place for copy in files]):
+            continue
+        if find_holds(list_roots(project), [invocation_id]):
+            waiting.append(invocation_id)
             continue
         members: dict[tuple[object, object], set[str]] = {}
         for order in orders:
@@ -40,7 +51,7 @@ def plan_pending(project: Project) -> Plan:
             return (gone & fields.keys()) | (gone if erased_members(fields) else set())
 
         chosen[invocation_id] = choose
-    return complete_plan(project, copies, plan_records(copies, chosen), objects)
+    return complete_plan(project, copies, plan_records(copies, chosen), objects), waiting
 
 
 def _is_due(project: Project, places: list[Place]) -> bool:
