@@ -262,6 +262,18 @@ def test_a_token_made_at_the_command_line_works_and_is_never_shown_again(tmp_pat
     assert 1 == cli("collector", "token", "create", "ada", *database, "--project", "all", "--rate", "0").code
 
 
+def test_a_database_that_is_not_there_is_named_and_not_made_by_what_reads(tmp_path: Path, cli: Cli) -> None:
+    """A mistyped name is no empty ledger."""
+    path, folder = tmp_path / "evnts.db", tmp_path / "tables"
+    ran = [
+        cli("collector", *argv, "--db", str(path))
+        for argv in (("export", "--parquet", str(folder)), ("token", "list"), ("token", "revoke", "x"))
+    ]
+
+    assert [(one.code, str(path) in one.err) for one in ran] == [(1, True)] * 3
+    assert not path.exists() and not folder.exists()
+
+
 def test_a_collector_without_tokens_says_how_to_make_one(cli: Cli, tmp_path: Path) -> None:
     path = str(tmp_path / "events.db")
     with socket.create_server(("127.0.0.1", 0)) as taken:

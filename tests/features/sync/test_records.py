@@ -93,6 +93,7 @@ def test_a_record_that_is_not_held_is_a_gap_and_no_level_claims_it(
     assert LEVELS.index(held["level"]) < LEVELS.index("linked")
     assert {gap["invocation_id"] for gap in one["gaps"]} == {gone}
     assert {gap["what"] for gap in one["gaps"]} == {"cited", "start", "close"}
+    assert not any("has not cosigned" in text for text in one["not_proven"]), "it has: a record is missing"
     assert held["records"] == 2 and last
 
 

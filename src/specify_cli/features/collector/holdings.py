@@ -361,7 +361,8 @@ def judge_trail(
     reached = watch.reach_level(
         report, unlogged, linked=not any(gap.what == "cited" for gap in gaps)
     )
-    missing = reached.list_unproven(witness=_say_unseen(logs, seen, policy))
+    why = _say_unseen(logs, seen, policy) if watch.unseen or not logs else ""
+    missing = reached.list_unproven(witness=why)
     if watch.open:
         missing.append(f"that no line was cut off the end of {count(watch.open, 'open record')}")
     missing.append("who wrote them")

@@ -18,6 +18,7 @@ from specify_cli.features.collector.levels import verify_again
 from specify_cli.features.collector.storage import Place as Where
 from specify_cli.features.collector.storage import (
     StorageError,
+    StorageUnusable,
 )
 from specify_cli.features.collector.witness import Witness
 from specify_cli.libraries.work.sharing import Engine
@@ -44,6 +45,7 @@ _AT_ONCE = 50
 def opened_ledger(address: str) -> Iterator[Ledger]:
     """Yield what a collector's database holds. Raises StoredDataError, EnvironmentFault."""
     with explained():
+        require_made(address)
         ledger = open_ledger(address)
     try:
         with explained():
@@ -172,5 +174,13 @@ def explained() -> Iterator[None]:
         raise StoredDataError(
             "ACCESS_FAILED",
             f"--db: {error}",
-            "name a new file, one a collector made, or a PostgreSQL database",
+            "name a file that a collector made, or a PostgreSQL database; `token create` and "
+            "`serve` make a new file",
         ) from error
+
+
+def require_made(address: str) -> None:
+    """Refuse a file that is not there: what reads or ends something makes no empty database.
+    Raises StorageUnusable."""
+    if not address.startswith(("postgresql://", "postgres://")) and not os.path.exists(address):
+        raise StorageUnusable(f"{address}: there is no such file")

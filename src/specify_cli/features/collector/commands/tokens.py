@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from specify_cli.cli.terminal.output import write_json, write_note, write_text
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.features.collector.engines.ledger import open_database, read_now
-from specify_cli.features.collector.reading import explained
+from specify_cli.features.collector.reading import explained, require_made
 from specify_cli.features.collector.storage import StorageError
 from specify_cli.features.collector.tokens import SEND, Token, Tokens
 from specify_cli.room import Values
@@ -41,7 +41,7 @@ def create_token(values: Values) -> int:
         )
     scopes = values["scope"] or [SEND]
     assert isinstance(scopes, list)
-    with _opened_tokens(values) as (tokens, now):
+    with _opened_tokens(values, makes=True) as (tokens, now):
         end = (
             None
             if days is None
@@ -123,9 +123,11 @@ def _parse_projects(option: object) -> frozenset[str] | None:
 
 
 @contextmanager
-def _opened_tokens(values: Values) -> Iterator[tuple[Tokens, str]]:
-    """Yield the tokens of a database, and the time."""
+def _opened_tokens(values: Values, *, makes: bool = False) -> Iterator[tuple[Tokens, str]]:
+    """Yield the tokens of a database, and the time; a new database only where that is meant."""
     with explained():
+        if not makes:
+            require_made(str(values["db"]))
         database = open_database(str(values["db"]))
     try:
         yield Tokens(database), read_now()
