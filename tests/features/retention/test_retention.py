@@ -249,6 +249,11 @@ def test_a_rule_that_cannot_be_used_is_named_by_doctor_and_its_repair_works(cli:
     state(root, {"name": "duty", "keep": "all", "at_least": 180}, cli=cli)
     assert cli("retention", "plan", cwd=root).code == 0
     assert "CONFIG_INVALID" not in cli("doctor", cwd=root).out
+    state(root, rule := {"name": "outputs", "keep": "tool_output", "at_most": 60}, cli=cli)
+    assert "RETENTION_CONTRADICTS" not in cli("doctor", cwd=root).out
+    state(root, rule, {"name": "duty", "keep": "all", "at_least": 180}, cli=cli)
+    told = cli("doctor", cwd=root)
+    assert told.code == 1 and "RETENTION_CONTRADICTS" in told.out  # else a sweep erases nothing, and nobody is told
 
 
 def test_the_report_says_which_duty_is_met_by_the_rules_in_force(cli: Cli, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from specify_cli.errors import CallerError
 from specify_cli.features.forget import erasing
 from specify_cli.features.forget.orders import Order
 from specify_cli.features.retention.due import Survey, survey
-from specify_cli.features.retention.rules import read_rules
+from specify_cli.features.retention.rules import read_rules, require_agreement
 from specify_cli.project.checks import Finding
 from specify_cli.project.config import Project
 from specify_cli.record import layout
@@ -22,9 +22,9 @@ ON_SWEEP = "retention_on_sweep"
 
 
 def check_rules(project: Project, _: str | None) -> Iterator[Finding]:
-    """Yield why the rules in force cannot be used: then nothing is kept or erased by any."""
+    """Yield why the rules in force cannot be used: then nothing is erased by any."""
     try:
-        read_rules(project.config.retention)
+        require_agreement(read_rules(project.config.retention))
     except CallerError as error:
         yield Finding(error.code, ERROR, layout.CONFIG, error.message, error.suggestion)
 

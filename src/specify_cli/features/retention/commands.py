@@ -26,6 +26,7 @@ from specify_cli.features.retention.due import (
     survey,
 )
 from specify_cli.features.retention.duty import ProjectFacts, judge_duties
+from specify_cli.features.retention.rules import require_agreement
 from specify_cli.features.witness.levels import verify_trail
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
@@ -185,10 +186,7 @@ def run(values: Values) -> int:
     path = shell.get_text(values, "plan")
     only = None if path is None else _read_plan(path)
     found = survey(project, read_clock(time.time_ns), idle=bool(values["idle"]), only=only)
-    if found.contradictions:
-        raise CallerError(
-            "RETENTION_CONTRADICTS", "; ".join(found.contradictions), "correct .kittify/config.yaml"
-        )
+    require_agreement(found.rules)
     return show_and_erase(project, found.plan, values, name_order(found))
 
 

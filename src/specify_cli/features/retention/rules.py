@@ -118,11 +118,16 @@ def _read_days(item: dict[str, Any], key: str, where: str) -> int | None:
 
 
 def _wrong(where: str, expected: str) -> CallerError:
-    return CallerError(
-        "CONFIG_INVALID",
-        f"{where}: expected {expected}",
-        "correct .kittify/config.yaml, then spec-kitty config accept",
-    )
+    return CallerError("CONFIG_INVALID", f"{where}: expected {expected}", _CORRECT)
+
+
+def require_agreement(rules: Sequence[Rule]) -> None:
+    """Raise CallerError RETENTION_CONTRADICTS where one rule erases what another one keeps."""
+    if found := find_contradictions(rules):
+        raise CallerError("RETENTION_CONTRADICTS", "; ".join(found), _CORRECT)
+
+
+_CORRECT = "correct .kittify/config.yaml, then spec-kitty config accept"
 
 
 def find_contradictions(rules: Sequence[Rule]) -> list[str]:
