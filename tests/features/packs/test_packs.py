@@ -165,6 +165,30 @@ def test_a_pack_of_a_git_repository_serves_two_projects_and_an_update_says_what_
     assert "never leaves" in two.rule(), "the other project moves when it says so"
 
 
+def test_a_repository_named_from_a_subfolder_is_found_again_from_anywhere(house: House, pack: Path) -> None:
+    """What an update cannot ask of past records is said, and of a broken pack the file that is broken."""
+    git(pack, "init", "-q", "-b", "main")
+    git(pack, "add", "-A")
+    git(pack, "commit", "-qm", "one")
+    (house.root / "src").mkdir()
+    words = ["packs", "add", "../../house-rules", "--rev", "main"]
+    added = run_main(words, cwd=house.root / "src", home=house.home)
+    kept, gone = house.do(), house.do()["invocation_id"]
+    house.run("forget", "--invocation-id", gone, "--reason", "asked", "--yes")
+    (pack / "directives/payroll-inside.yaml").write_text(RULE.replace("never leaves", "stays in"))
+    git(pack, "commit", "-qam", "two")
+    shown = house.run("packs", "update", "house-rules", "--dry-run")
+    (pack / "directives/payroll-inside.yaml").write_text(f"{RULE}nonsense\n")
+    git(pack, "commit", "-qam", "three")
+    broken = house.run("packs", "update", "house-rules", "--json").error()
+
+    assert (added.code, shown.code, "of 1 past record" in shown.out) == (0, 0, True), kept
+    assert "1 record could not be asked" in shown.err
+    assert broken["message"].startswith("directives/payroll-inside.yaml:") and "lint" not in str(broken)
+    (house.root / ".kittify/packs/house-rules/directives/payroll-inside.yaml").write_text(RULE + " ")
+    assert "no rule that was in use" in house.run("packs", "remove", "house-rules").out
+
+
 @pytest.mark.usefixtures("pack")
 def test_what_a_pack_binds_a_project_cannot_take_away(house: House) -> None:
     house.run("packs", "add", "../house-rules")

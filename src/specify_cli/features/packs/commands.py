@@ -12,7 +12,7 @@ from doctrine.load import ShippedBundle, read_folder, replace_file, shipped_bund
 from doctrine.packs import LOCK_PATH, MANIFEST, PACKS_FOLDER, SIGNATURE, Pack
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
 from specify_cli.durable import write_failed
 from specify_cli.errors import CallerError
 from specify_cli.features.packs.content import (
@@ -144,6 +144,9 @@ def update(values: Values) -> int:
             write_pack(folder, pinned, content.pack, fetched.files)
             report = backtest(project, read_project(folder))
         taken = taken._replace(records=report.records, decided_otherwise=report.table)
+        if report.not_evaluated:
+            others = count(len({one.invocation_id for one in report.not_evaluated}), "record")
+            write_note(f"{others} could not be asked in full: spec-kitty backtest names them")
     asked = (
         ""
         if values["dry_run"] or values["yes"]
@@ -203,8 +206,8 @@ def remove(values: Values) -> int:
     if values["json"]:
         write_json(removed)
     else:
-        bound = sum(rule.binding for rule in rules)
-        write_lines([f"{pack.id}: removed, with {count(len(rules), 'rule')}, {bound} binding"])
+        went = f"{count(len(rules), 'rule')}, {sum(rule.binding for rule in rules)} binding"
+        write_lines([f"{pack.id}: removed, with {went if rules else 'no rule that was in use'}"])
     return 0
 
 

@@ -80,7 +80,9 @@ def read_content(
     check_manifest(pack, files.get(MANIFEST))
     inputs = load_alone(pack, files, bundle)
     if inputs.problems:
-        raise CallerError("PACK_INVALID", inputs.problems[0].describe(), _AUTHOR)
+        problem = inputs.problems[0]
+        where = problem.place.removeprefix(f"{pack.folder}/")
+        raise CallerError("PACK_INVALID", f"{where}: {problem.reason}", _AUTHOR)
     rules = [
         *(Rule(one.uri, one.title, one.digest, one.binding) for one in inputs.charter.sections),
         *(Rule(one.uri, one.title, one.digest, one.binding) for one in inputs.artifacts),

@@ -44,14 +44,17 @@ class Place(NamedTuple):
 
 
 def fetch_pack(place: Place, root: str) -> Fetched:
-    """Return the files of a pack. `root` is the project, from which a folder's path is told.
+    """Return the files of a pack. `root` is the project, from which the path of a folder, or of a
+    repository here, is told.
 
     Raises CallerError PACK_NOT_FOUND, PACK_INVALID; EnvironmentFault PACK_NOT_FETCHED.
     """
     if place.text.startswith(PACKAGE):
         return _fetch_package(place.text.removeprefix(PACKAGE))
     if place.rev is not None or "://" in place.text or place.text.endswith(".git"):
-        return _fetch_git(place)
+        is_below = os.path.isdir(place.text) and not os.path.isabs(place.text)
+        text = os.path.relpath(place.text, root).replace(os.sep, "/") if is_below else place.text
+        return _fetch_git(place._replace(text=text), root)
     folder = os.path.join(os.path.abspath(place.text), place.path or "")
     if not os.path.isdir(folder):
         raise _not_found(f"there is no folder {place.text}")
@@ -71,7 +74,8 @@ def refetch_pack(source: Mapping[str, object], rev: str | None, root: str) -> Fe
             "spec-kitty packs remove ID, then packs add",
         )
     if kind == "git":
-        return _fetch_git(Place(texts["url"], rev or texts.get("rev"), texts.get("path") or None))
+        place = Place(texts["url"], rev or texts.get("rev"), texts.get("path") or None)
+        return _fetch_git(place, root)
     if kind == "package":
         return _fetch_package(texts["name"])
     return fetch_pack(Place(os.path.join(root, texts["path"])), root)
@@ -140,9 +144,10 @@ def _fetch_package(name: str) -> Fetched:
     return _sort_files(_read_folder(os.path.join(folders[0], *rest.split("."))), source)
 
 
-def _fetch_git(place: Place) -> Fetched:
+def _fetch_git(place: Place, root: str) -> Fetched:
     rev, below = place.rev or "HEAD", (place.path or "").strip("/")
-    url = os.path.abspath(place.text) if os.path.isdir(place.text) else place.text
+    here = os.path.join(root, place.text)
+    url = here if os.path.isdir(here) else place.text
     if url.startswith("-") or rev.startswith("-"):
         raise _not_found(f"{url} {rev}")
     with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
