@@ -115,6 +115,7 @@ def prepare(repository: Path, folder: Path) -> Prepared:
     run_main(["init"], cwd=root, home=folder)
     make_releases(root, folder / "origin.git")
     run_main(["invocations", "export", closed, "-o", "exported.tar"], cwd=root, home=folder)
+    run_main(["collector", "token", "create", "ada", "--db", "events.db", "--project", "all"], cwd=root, home=folder)
     return Prepared(root, closed, other, unfinished, call)
 
 

@@ -1,7 +1,8 @@
 """The commands of the collector: serve, export, and its tokens.
 
-    from specify_cli.features.collector.commands.tokens import list_tokens
-    list_tokens({"db": f"{root}/events.db", "json": True})
+    from specify_cli.features.collector.commands.tokens import create_token
+    token = {"name": "ada", "project": ["all"], "scope": None, "rate": None, "days": None}
+    create_token({"db": f"{root}/events.db", "json": True, **token})
 
 Reading order: `serve.py` (read files and address, then hand over to the server), `tables.py` (what
 is held as Parquet), `tokens.py` (create, list, revoke).
