@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import shutil
@@ -231,6 +232,30 @@ def test_envelopes_alone_lose_the_request_and_its_actor(
     assert shown["data"]["payload"]["actor"]["actor_id"] == "erased"
     assert actor not in json.dumps(shown)
     assert collector.get(f"/v1/invocations?actor={actor}").json()["items"] == []
+
+
+def test_an_order_waits_until_it_is_delivered_and_a_clock_that_went_back_loses_none(
+    cli: Cli, site: Path, database: str
+) -> None:
+    def list_pending() -> int:
+        return int(cli("sync", "status", "--json").json()["orders_pending"])
+
+    assert database
+    one, other = tell(cli, NAME), tell(cli, "nobody")
+    push(cli)
+    cli("hold", "add", other, "--reason", "case 12")
+    waiting, foreseen = cli("sync", "status").out, cli("sync", "push", "--dry-run", env=ENV).out
+    ahead = time.time() + 365 * 24 * 3600
+    os.utime(site / ".kittify/events/annexes" / other, (ahead, ahead))  # by a clock that was a year ahead
+    push(cli)
+    delivered = list_pending()
+    cli("forget", "--invocation-id", one, "--yes")
+    erased = list_pending()
+    done = push(cli)
+
+    assert "1 pending: erasures and holds" in waiting and "1 erasure or hold would go too" in foreseen
+    assert (delivered, erased, list_pending()) == (0, 1, 0)
+    assert done["orders"]["delivered"] == 1
 
 
 def test_a_token_that_only_sends_erases_nothing(cli: Cli, chartered: Path, tmp_path: Path) -> None:

@@ -160,6 +160,8 @@ def push(values: Values) -> int:
         if counts.records is not None:
             whole = count(counts.records, "whole record")
             lines.append(f"{whole} would follow, with the objects they lead to")
+        if orders := standing(project, os.environ).orders_pending:
+            lines.append(f"{count(orders, 'erasure or hold', 'erasures and holds')} would go too")
         for event in events:
             lines += ["", *_render_event(event)]
         write_lines(lines)
@@ -396,11 +398,13 @@ def _render_status(state: SyncStatus) -> str:
     oldest = f", oldest {state.oldest_pending}" if state.oldest_pending else ""
     see = f", see {state.propagation_errors}" if state.refused else ""
     whole = f"{state.records} pending, with their objects"
+    orders = f"{state.orders_pending} pending: erasures and holds" if state.orders_pending else None
     rows = [
         ("endpoint", f"{state.endpoint} at level {state.level}, agreed {state.consented_at}"),
         ("token", state.token),
         ("pending", f"{state.pending}{oldest}"),
         ("whole records", None if state.records is None else whole),
+        ("orders", orders),
         ("not agreed", _describe_uncovered(state)),
         ("delivered", state.delivered),
         ("refused", f"{state.refused}{see}"),

@@ -57,6 +57,18 @@ class Consent(NamedTuple):
     whole: str = ""
     orders: str = ""
 
+    @property
+    def base(self) -> str | None:
+        """Return what stands before the endpoint's path at a receiver of whole projects."""
+        base = self.endpoint.removesuffix("/v1/events")
+        return None if base == self.endpoint else base
+
+    @property
+    def carries_orders(self) -> bool:
+        """Return whether erasures and holds go there; ids alone, which a seal stands for, are never
+        erased."""
+        return bool(self.orders) and self.base is not None
+
 
 def folder_of(project: Project) -> str:
     """Return where the project's sync files lie. Raises EnvironmentFault SYNC_UNAVAILABLE outside

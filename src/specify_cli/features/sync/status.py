@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from specify_cli.errors import InvocationError
 from specify_cli.features.sync import consent as consents
+from specify_cli.features.sync.sending.orders_due import count_due
 from specify_cli.features.sync.sending.outbox import Counts, Members, Outbox, envelope, look_at
 from specify_cli.features.sync.trigger import CONSENT, PAUSE, is_running, paused_until, sync_folder
 from specify_cli.libraries.wire.contract import PHASES, compose
@@ -77,6 +78,7 @@ class SyncStatus(NamedTuple):
     excluded: dict[str, int] | None = None
     oldest_pending: str | None = None
     records: int | None = None
+    orders_pending: int | None = None
     last_success: str | None = None
     last_failure: str | None = None
     failing_since: str | None = None
@@ -102,6 +104,7 @@ def status(project: Project, environment: consents.Environment) -> SyncStatus:
     return none._replace(
         **consent._asdict(),
         **counts._asdict(),
+        orders_pending=count_due(project.root, facts) if consent.carries_orders else None,
         last_success=facts.get("last_success"),
         last_failure=facts.get("last_failure"),
         failing_since=facts.get("failing_since"),

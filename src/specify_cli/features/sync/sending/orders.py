@@ -1,9 +1,6 @@
 """Deliver what was ordered of records: values erased, holds, their ends (docs/sync-contract.md §7).
 
-    done = deliver_orders(to)
-
-An order is an annex. One that was settled is known by a fact of the outbox under its name; a folder
-of annexes is looked into again when it was changed.
+done = deliver_orders(to)
 """
 
 import json
@@ -11,6 +8,12 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from specify_cli.errors import InvocationError
+from specify_cli.features.sync.sending.orders_due import (
+    UNTIL,
+    list_due,
+    list_folders,
+    name_order,
+)
 from specify_cli.features.sync.sending.records import (
     Receiver,
     Sending,
@@ -19,14 +22,9 @@ from specify_cli.features.sync.sending.records import (
 )
 from specify_cli.features.sync.sending.transport import parse_answer
 from specify_cli.libraries.wire.contract import canonical
-from specify_cli.record.event_table import ORDERS
 from specify_cli.record.seal import open_line
 from specify_cli.record.verifying.erasures import read_rows
-from specify_cli.storage.checking import annex_files, list_annexed
 from specify_cli.storage.index import Index
-
-# The newest change of a folder of annexes that was looked into, in nanoseconds.
-_UNTIL = "orders until"
 
 
 class OrdersDelivered(NamedTuple):
@@ -46,16 +44,16 @@ def deliver_orders(to: Receiver) -> OrdersDelivered:
     those that the record still leads to: both only where whole records are sent.
     """
     facts = to.outbox.facts()
-    done, newest = OrdersDelivered(), int(facts.get(_UNTIL, "0"))
-    for changed, invocation_id in _list_folders(to.project.root, newest):
-        due = _list_due(to.project.root, invocation_id, facts)
+    done, newest = OrdersDelivered(), 0
+    for changed, invocation_id in list_folders(to.project.root, facts):
+        due = list_due(to.project.root, invocation_id, facts)
         for file, body in _compose(to, invocation_id, due):
             done = _deliver(done, to, invocation_id, file, body)
             if done.why is not None:
                 return done
         newest = max(newest, changed)
-    if not done.unpurged:
-        to.outbox.note({_UNTIL: str(newest)})
+    if newest and not done.unpurged:
+        to.outbox.note({UNTIL: str(newest)})
     return done
 
 
@@ -70,40 +68,16 @@ def _deliver(
     if value.get("status") in ("stored", "duplicate") and "purged" in value:
         # Until the endpoint says that nothing is left in its tables, the order is due again.
         purged = bool(value["purged"])
-        to.outbox.note({_name(invocation_id, file): "delivered" if purged else None})
+        to.outbox.note({name_order(invocation_id, file): "delivered" if purged else None})
         delivered, unpurged = done.delivered + 1, done.unpurged + (not purged)
         return done._replace(delivered=delivered, unpurged=unpurged)
     # A token that may not erase, a receiver of before orders, a hold: the rest goes on.
     if status in (403, 404, 405, 409, 413, 422):
         to.refuse(invocation_id, "order", status, describe_answer(answer))
-        to.outbox.note({_name(invocation_id, file): "refused"})
+        to.outbox.note({name_order(invocation_id, file): "refused"})
         return done._replace(refused=done.refused + 1)
     why = f"the endpoint answered {status} for an order: {describe_answer(answer)}"
     return done._replace(why=why)
-
-
-def _name(invocation_id: str, file: str) -> str:
-    return f"order {invocation_id}/{file}"
-
-
-def _list_folders(root: str, until: int) -> list[tuple[int, str]]:
-    """Return the folders of annexes that were changed since, each with when, the oldest first."""
-    changed = ((at, name) for name, at in list_annexed(root).items())
-    return sorted(one for one in changed if one[0] >= until)
-
-
-def _list_due(
-    root: str, invocation_id: str, facts: Mapping[str, str]
-) -> dict[str, Mapping[str, object]]:
-    """Return the orders of a record that were not settled, by the names of their files."""
-    due: dict[str, Mapping[str, object]] = {}
-    for path, data in annex_files(root, invocation_id):
-        file = path.rpartition("/")[2]
-        if isinstance(data, bytes) and _name(invocation_id, file) not in facts:
-            fields = open_line(data.removesuffix(b"\n")).fields or {}
-            if fields.get("event") in ORDERS:
-                due[file] = fields
-    return due
 
 
 def _compose(

@@ -20,6 +20,7 @@ from ulid import ULID
 from doctrine import os
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.features.sync.consent import Consent, unavailable
+from specify_cli.features.sync.sending.orders_due import UNTIL
 from specify_cli.features.sync.trigger import name_of
 from specify_cli.libraries.wire.contract import (
     COMPLETED,
@@ -374,7 +375,7 @@ class Outbox:
         with self._begin_transaction():
             count = sum(self._db.execute(statement).rowcount for statement in _RETRY)
             # Folders of annexes are looked into again.
-            self._db.execute("DELETE FROM fact WHERE name = 'orders until'")
+            self._db.execute("DELETE FROM fact WHERE name = ?", (UNTIL,))
             return count
 
     def counts(self, *, records: bool = False, whole: bool = False) -> Counts:

@@ -237,26 +237,21 @@ class _Push:
         return Pushed(state, self.delivered, self.refused, left, why)
 
     def _deliver_orders(self) -> OrdersDelivered | None:
-        """Deliver what was ordered of records, to a receiver of whole projects; ids alone, which a
-        seal stands for, are never erased."""
-        base = self._find_base()
-        if not self.consent.orders or base is None or not list_annexed(self.project.root):
+        """Deliver what was ordered of records."""
+        base = self.consent.base
+        if not self.consent.carries_orders or not base or not list_annexed(self.project.root):
             return None
         # Loads what a safe export needs, where something was ordered.
         from specify_cli.features.sync.sending.orders import deliver_orders
 
         return self._require_end(deliver_orders(self._make_receiver(base)))
 
-    def _find_base(self) -> str | None:
-        base = self.consent.endpoint.removesuffix("/v1/events")
-        return None if base == self.consent.endpoint else base
-
     def _deliver_records(self) -> RecordsDelivered | None:
         """Deliver whole records and their log, where consent covers that; it is asked for before
         each request."""
         if self.consent.level != RECORDS:
             return None
-        base = self._find_base()
+        base = self.consent.base
         if base is None:
             raise _Halt("stopped", "whole records go to an endpoint that ends in /v1/events alone")
         # Loads what a safe export needs, which no other level does.
