@@ -287,7 +287,7 @@ class Index:
         """
         import shlex  # for an id that is not here
 
-        from specify_cli.storage.worktrees import find_above, find_left_behind
+        from specify_cli.storage.worktrees import find_above, find_left_behind, find_worktrees
 
         left = (
             "spec-kitty invocations reindex, which takes in the records that removed "
@@ -301,6 +301,9 @@ class Index:
                 'spec-kitty do "…" begins one',
             )
         above = find_above(self.root, sought) if len(sought) > 5 else None
+        if above is None and len(sought) > 5:
+            others = (one for one in find_worktrees(self.root) if Index(one).lookup(sought))
+            above = next(others, None)
         return CallerError(
             "INVOCATION_NOT_FOUND",
             f"no record {what} in {self.root}" + (f", but one in {above}" if above else ""),

@@ -113,8 +113,11 @@ def test_a_hold_of_another_worktree_counts_here(site: Path) -> None:
     refused = run("forget", "--subject", NAME, "--yes", "--json", cwd=site)
     listed = run("hold", "list", "--json", cwd=site).json()
 
+    away = run("hold", "release", one, "--reason", "closed", "--json", cwd=site).error()
+
     assert ("HELD", [one]) == (refused.error()["error_code"], [row["invocation_id"] for row in listed])
     assert before == file_of(other, one).read_bytes()
+    assert away["suggestion"] == f"cd {other}, and there the same command"
     assert run("hold", "release", one, "--reason", "closed", cwd=other).code == 0
     assert run("forget", "--subject", NAME, "--yes", cwd=site).code == 0
 
