@@ -14,7 +14,7 @@ from specify_cli.errors import CallerError
 from specify_cli.features.retention.due import survey
 from specify_cli.features.retention.rules import Facts, Rule, find_contradictions, find_due
 from support import Cli
-from trails import codes, load, sign, verify
+from trails import codes, load, make_repository, sign, verify
 
 DAY = 86_400_000
 NOW = BEGUN * 1000 + 40 * DAY
@@ -282,3 +282,23 @@ def test_the_report_says_which_duty_is_met_by_the_rules_in_force(cli: Cli, tmp_p
     assert (long["ISA 500 and ISA 530"], altered["ISA 500 and ISA 530"]) == ("met", "not met")
     assert "no legal advice" in text and max(map(len, text.splitlines())) < 400
     assert os.path.exists(root / ".kittify")
+
+
+def test_an_erasure_that_was_not_carried_out_here_is_no_duty_met(cli: Cli, tmp_path: Path) -> None:
+    """Another clone erased, its annex came, and the values are here still."""
+    root, other = tmp_path / "p", make_repository(tmp_path / "other")
+    one, _ = plant(root)
+
+    def judge() -> str:
+        rows = cli("retention", "report", "--json", cwd=other).json()
+        (row,) = [row for row in rows if row["source"].endswith("Article 17(1)")]
+        return str(row["state"])
+
+    for name in ("whole.tar", "erased.tar"):
+        cli("invocations", "export", one, "-o", str(tmp_path / name), cwd=root)
+        assert cli("invocations", "import", str(tmp_path / name), cwd=other).code == 0
+        cli("forget", "--invocation-id", one, "--yes", cwd=root)
+    pending = judge()
+    cli("forget", "--resume", "--yes", cwd=other)
+
+    assert (pending, judge()) == ("not met", "met")

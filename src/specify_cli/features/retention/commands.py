@@ -228,16 +228,13 @@ def _gather(project: Project) -> ProjectFacts:
     found = survey(project, read_clock(time.time_ns), idle=True)
     judged = verify_trail(project)
     dates = sorted(map(millis_of, found.copies))
-    events: dict[str, int] = {"erased": 0, "exported": 0}
     holds = [
         f"{one} is held by {hold.get('ordered_by')}: {hold.get('reason')}"
         for one, hold in find_holds(list_roots(project), found.copies).items()
     ]
-    for one in found.copies:
-        for _, data in annex_files(project.root, one):
-            for event in events:
-                said = b'"event":"%b"' % event.encode()
-                events[event] += isinstance(data, bytes) and said in data
+    annexes = (data for one in found.copies for _, data in annex_files(project.root, one))
+    erased = sum(isinstance(data, bytes) and b'"event":"erased"' in data for data in annexes)
+    pending = sum(item.code == "ERASURE_PENDING" for item in judged.findings)
     return ProjectFacts(
         found.rules,
         found.contradictions,
@@ -249,9 +246,8 @@ def _gather(project: Project) -> ProjectFacts:
         judged.verdict,
         judged.level,
         judged.not_proven,
-        events["erased"],
-        len(erasing.list_journals(project)),
+        erased,
+        len(erasing.list_journals(project)) + pending,
         holds,
-        events["exported"],
         project.config.is_sealed,
     )

@@ -37,7 +37,6 @@ class ProjectFacts(NamedTuple):
     erasures: int
     unfinished: int
     holds: Sequence[str]
-    exported: int
     is_sealed: bool = False
 
 
@@ -75,7 +74,7 @@ def judge_duties(facts: ProjectFacts) -> list[Duty]:
             "Whoever received the data is told of an erasure.",
             "not ours",
             (
-                f"{count(facts.exported, 'export')} stand on the records: who has one must be told",
+                "exports do not stand on the records: whoever was given one must be told",
                 "spec-kitty sync status names a collector; sync push sends it what was erased",
                 "copies leave encrypted, and forget destroys the keys of those that left so"
                 if facts.is_sealed
@@ -155,7 +154,8 @@ def _judge_erasure(facts: ProjectFacts) -> Duty:
         "not met" if facts.unfinished else "met" if facts.erasures else "not known",
         (
             f"{count(facts.erasures, 'erasure')} stand on the records",
-            f"{facts.unfinished} unfinished",
+            f"{facts.unfinished} unfinished"
+            + (": spec-kitty forget --resume" if facts.unfinished else ""),
             "spec-kitty forget --subject NAME finds and erases; its certificate says what it "
             "cannot reach",
         ),
