@@ -239,21 +239,38 @@ def require_started(record: Record | None, place: Place) -> Record:
 
 def open_place(root: str, place: Place) -> int:
     """Return a descriptor of a record's bytes, whether it lies in a file of its own or in its
-    month's archive. Raises FileNotFoundError, StoredDataError, EnvironmentFault EXTRA_MISSING."""
+    month's archive; it may have been moved since its place was listed. Raises FileNotFoundError,
+    StoredDataError, EnvironmentFault EXTRA_MISSING."""
+    first, second = _open_loose, _open_cold
     if layout.is_cold(place.folder):
-        return durable.hold_bytes(read_cold(root, place))
-    with durable.folder(root, place.folder) as folder_fd:
-        return durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
+        first, second = second, first
+    try:
+        return first(root, place)
+    except FileNotFoundError as error:
+        if layout.loose_folder(place.folder) not in (layout.RECORDS, layout.IMPORTED):
+            raise
+        try:
+            return second(root, place)
+        except FileNotFoundError:
+            raise error from None
+
+
+def _open_cold(root: str, place: Place) -> int:
+    return durable.hold_bytes(read_cold(root, place))
+
+
+def _open_loose(root: str, place: Place) -> int:
+    folder = layout.loose_folder(place.folder)
+    with durable.folder(root, folder) as folder_fd:
+        return durable.open_regular(folder_fd, place.name, os.O_RDONLY, f"{folder}/{place.name}")
 
 
 def read_cold(root: str, place: Place) -> bytes:
-    """Return the bytes of a record in an archive. Raises as `open_place` does.
-
-    `place.folder` is that of its month, as `layout.cold_folder` names it.
-    """
+    """Return the bytes of a record in the archive of its month. Raises as `open_place` does."""
     from specify_cli.storage.cold import read_record  # for old months alone
 
-    return read_record(root, place.folder, place.name)
+    folder = layout.loose_folder(place.folder)
+    return read_record(root, layout.cold_folder(place.invocation_id, folder), place.name)
 
 
 class HeldFile:
@@ -336,9 +353,11 @@ class FileRecordStore:
         Raises FileNotFoundError, StoredDataError (UNSAFE_PATH, NOT_A_REGULAR_FILE, COLD_DAMAGED),
         EnvironmentFault EXTRA_MISSING.
         """
-        if layout.is_cold(place.folder):
-            return read_cold(self.root, place)
-        return durable.read_below(self.root, place.path)
+        fd = open_place(self.root, place)
+        try:
+            return durable.read_all(fd)
+        finally:
+            os.close(fd)
 
     def hold(self, place: Place) -> HeldFile:
         """Return a record's file, to be read a part at a time. Raises as `read` does."""

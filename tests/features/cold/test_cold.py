@@ -18,6 +18,7 @@ from specify_cli.features.cold.packing import pack_months, survey, unpack_month
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
+from specify_cli.storage.checking import verify_file
 from specify_cli.storage.cold import Archive
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore
@@ -658,3 +659,21 @@ def test_retention_counts_what_archives_hold_as_it_was_before(cli: Cli, months: 
 
     assert cli("retention", "status", "--idle", "--json").json() == loose
     assert loose["bytes"] > 1_000_000 and loose["objects"] > 15
+
+
+def test_a_record_that_was_moved_since_it_was_listed_is_read_where_it_lies(months: Path, home: Path) -> None:
+    """Verify, list and report go on beside a pack or an unpack."""
+    loose = list(Index(str(months)).places())
+    data = [FileRecordStore(str(months)).read(place) for place in loose]
+    pack_all(months, home)
+    packed = list(Index(str(months)).places())
+    beside_pack = [FileRecordStore(str(months)).read(place) for place in loose]
+    for month in ("2026-09", "2026-10"):
+        unpack_month(read_project(months, home), month)
+    reports = [verify_file(str(months), place) for place in packed]
+
+    assert beside_pack == data and any(layout.is_cold(place.folder) for place in packed)
+    assert [item.code for report in reports for item in report.findings] == []
+    missing = loose[0]._replace(name=f"other-{loose[0].invocation_id}.jsonl")
+    with pytest.raises(FileNotFoundError, match="No such file"):
+        FileRecordStore(str(months)).read(missing)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from record_lines import rewrite
+from specify_cli.features.witness.levels import verify_trail
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.libraries.work.records import verify_shared
+from specify_cli.libraries.work.sharing import HERE
+from specify_cli.record.findings import RecordReport
 from specify_cli.record.record import FIX_LINES
 from specify_cli.trail.log.entries import open_log
 from support import run_process, wait_until
@@ -188,6 +192,23 @@ def test_a_record_whose_leaves_are_pending_is_not_called_logged(work: Work) -> N
 
     assert {item.code for item in report.findings} == {"LOG_PENDING"}
     assert report.level == "linked"
+
+
+def test_a_record_that_goes_on_while_others_are_verified_is_not_called_altered(work: Work) -> None:
+    """Its close, and a whole new record, come after the log was read: they are newer than what is signed."""
+    sign(work.root)
+    project = load(work.root)
+
+    def read_late() -> Iterator[RecordReport]:
+        work.executor.complete(work.id)
+        made = work.executor.invoke("fix the other test").invocation_id
+        work.executor.complete(made)
+        yield from verify_shared(project, HERE)
+
+    report = verify_trail(project, reports=read_late())
+
+    assert [item.code for item in report.findings if item.severity == "error"] == []
+    assert (report.verdict, report.level) == ("intact", "linked")
 
 
 def test_a_close_that_stands_before_its_start_is_found(work: Work) -> None:

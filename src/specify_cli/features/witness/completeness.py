@@ -244,6 +244,16 @@ class Completeness:
             cited, tuple(self._list_left(self._logged)), tuple(self._list_left(self._owed))
         )
 
+    def list_followed(self) -> dict[str, int]:
+        """Return how many leaves of each log were followed, by its name."""
+        return {cursor.view.name: cursor.frontier.size for cursor in self._cursors}
+
+    def count_late(self, invocation_id: str) -> None:
+        """Count a record with a leaf that came after its log was followed: it is not signed yet."""
+        for cursor in self._cursors:
+            cursor.unsigned.add(invocation_id)
+            cursor.unseen.add(invocation_id)
+
     def _list_left(self, missing: dict[_Line, str]) -> Iterator[Missing]:
         for (kind, of, seal), file in missing.items():
             if of not in self.damaged:

@@ -49,6 +49,7 @@ from specify_cli.storage.publishing import find_unpublished
 from specify_cli.storage.store import Place
 from specify_cli.storage.worktrees import find_sibling_roots
 from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.leaves import Leaf
 
 _SEAL = re.compile(rb',"~":"([0-9a-f]{64})"}\n')
 # In JSON text a quotation mark of a value is escaped, so this stands before seals alone.
@@ -205,9 +206,12 @@ class TrailWatch:
         yield from self._watch.findings
         yield from self._explain_cited(missing.cited)
         yield from self._explain_logged(missing.logged)
-        pending = self._log.list_pending()
+        pending = self._log.list_pending()  # first: a writer adds the leaf, then is no more pending
+        late = self._find_late(missing.owed)
         for item in missing.owed:
-            if item.invocation_id in pending:
+            if _name_leaf(item) in late:
+                self._watch.count_late(item.invocation_id)
+            elif item.invocation_id in pending:
                 yield finding("LOG_PENDING", item.file, f"its {item.kind}")
                 self._unknown.append(item)  # a file that says so is no leaf
             elif item.file.startswith(layout.RECORDS) and self._watch.began_before(
@@ -216,6 +220,13 @@ class TrailWatch:
                 yield finding("NOT_LOGGED", item.file, f"its {item.kind}, {item.seal}")
             else:
                 self._unknown.append(item)
+
+    def _find_late(self, owed: Iterable[Missing]) -> set[bytes]:
+        """Return the leaves of some lines that came since the logs were followed: their writer was
+        at work while the records were read."""
+        followed = self._watch.list_followed()
+        logs = (one.read_lines(followed.get(one.name, 0)) for one in self._log.generations())
+        return set(map(_name_leaf, owed)).intersection(chain.from_iterable(logs))
 
     # --- the level
 
@@ -392,6 +403,10 @@ class TrailWatch:
             for view in self.views
             for _, _, data in self._logs.read_segments(view.name)
         )
+
+
+def _name_leaf(item: Missing) -> bytes:
+    return Leaf(item.kind, item.invocation_id, item.seal).entry
 
 
 def watch_trail(project: Project) -> TrailWatch:
