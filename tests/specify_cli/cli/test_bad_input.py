@@ -172,6 +172,17 @@ def test_a_folder_nobody_may_write_is_one_error(project: Path, home: Path) -> No
     assert not (project / ".kittify").exists()
 
 
+def test_records_that_nobody_may_read_are_not_said_to_be_none(cli: Cli, project: Path) -> None:
+    cli("do", "implement WP03")
+    for path in (project / RECORDS).glob("*.jsonl"):
+        path.rename(project / path.name)
+        path.symlink_to(project / path.name)
+    listed = cli("invocations", "list")
+
+    assert listed.out == "none of the records could be read\n"
+    assert "warning: " in listed.err
+
+
 def test_a_full_disk_is_one_error_and_the_next_command_works(cli: Cli, project: Path, home: Path) -> None:
     """A file-size limit of the process refuses the write as a full disk does: half-way."""
     cli("do", "implement WP01")

@@ -20,6 +20,7 @@ from specify_cli.cli.terminal.render import Column, ledger, local_time, shown_wi
 from specify_cli.record import layout
 from specify_cli.room import Values
 from specify_cli.storage import queries as invocations
+from specify_cli.storage.index import Index
 from specify_cli.storage.worktrees import find_left_behind
 
 if TYPE_CHECKING:
@@ -63,11 +64,12 @@ def list_rows(values: Values) -> int:
         )
         for name in ("profile", "action"):
             _note_unknown(name, shell.get_text(values, name), project, cache)
-        write_text(
-            "no invocation fits"
-            if narrowed
-            else 'no invocations yet; start with: spec-kitty do "…"'
-        )
+        if listing.problems and next(Index(project.root).newest(), None) is not None:
+            write_text("none of the records could be read")
+        elif narrowed:
+            write_text("no invocation fits")
+        else:
+            write_text('no invocations yet; start with: spec-kitty do "…"')
         return 0
     size = (
         26 if terminal_width() is None else _short_size([row.invocation_id for row in listing.rows])
