@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.record import layout
 from support import FULL, accept, git
 from trails import RECORDS, Clock, codes, make_repository, sign, verify
 
@@ -34,7 +35,7 @@ class History:
         self.work(self.root)
 
     def work(self, root: Path) -> None:
-        """Make one or two records, close most of them, commit."""
+        """Make one or two records, close most of them, say something late of published ones, commit."""
         executor = ProfileInvocationExecutor(root, clock=self.clock, entropy=self.dice.randbytes)
         for _ in range(self.dice.randrange(1, 3)):
             invocation_id = executor.invoke("fix the login test").invocation_id
@@ -42,6 +43,10 @@ class History:
                 executor.complete(invocation_id)
             if self.dice.random() < 0.2:
                 sign(root)
+        (root / "note.txt").write_text("done")
+        for path in sorted(root.glob(f"{layout.TRAIL}/*/*.jsonl")):
+            if self.dice.random() < 0.2:
+                executor.record(path.name[-32:-6], [("artifact_link", {"path": str(root / "note.txt")})])
         git(root, "add", "-A")
         git(root, "commit", "-q", "--allow-empty", "-m", "work")
 

@@ -42,16 +42,18 @@ def chain_seals(data: bytes) -> set[str]:
 
 
 def list_committed(root: str) -> Committed:
-    """Return the records that other branches brought and this one never had, each with its files:
+    """Return the files of records that other branches brought and this one never had, by record:
     (commit, path).
 
     What a commit of this branch ever held has to be here: without it, it was deleted.
     """
-    here = _list_added(root, "HEAD")
-    return {key: files for key, files in _list_added(root, "--all").items() if key not in here}
+    here = {path for files in list_added(root, "HEAD").values() for _, path in files}
+    every = list_added(root, "--all")
+    return {key: [one for one in files if one[1] not in here] for key, files in every.items()}
 
 
-def _list_added(root: str, *revisions: str) -> Committed:
+def list_added(root: str, *revisions: str) -> Committed:
+    """Return the files of records that commits brought, by record, the newest commit first."""
     top = find_worktree(root)
     folders = (f"{root}/{layout.TRAIL}", f"{root}/{layout.ANNEXES}")
     argv = [

@@ -60,7 +60,7 @@ FINDINGS: Mapping[str, FindingKind] = {
     ),
     "LOGGED_ELSEWHERE": (
         INFO,
-        "every logged line of a record stands in another place: a worktree or a branch",
+        "logged lines of a record stand in another place: a worktree or a branch",
         "nothing to do; merge the branch or look in the worktree to see it",
     ),
     "LOGGED_LINE_MISSING": (

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import cached_property, lru_cache, partial
 from itertools import chain
 
 from doctrine.text import count
@@ -23,6 +23,7 @@ from specify_cli.features.witness.elsewhere import (
     Committed,
     chain_seals,
     holds,
+    list_added,
     list_committed,
     read_blob,
     read_with_annexes,
@@ -44,12 +45,13 @@ from specify_cli.record.findings import (
     say_told_once,
 )
 from specify_cli.record.ids import rfc3339
+from specify_cli.record.seal import open_line
 from specify_cli.storage.checking import strays, verify_place
 from specify_cli.storage.publishing import find_unpublished
 from specify_cli.storage.store import Place
 from specify_cli.storage.worktrees import find_sibling_roots
 from specify_cli.trail.log.entries import open_log
-from specify_cli.trail.log.leaves import Leaf
+from specify_cli.trail.log.leaves import ANNEX, Leaf
 
 _SEAL = re.compile(rb',"~":"([0-9a-f]{64})"}\n')
 # In JSON text a quotation mark of a value is escaped, so this stands before seals alone.
@@ -150,7 +152,6 @@ class TrailWatch:
         self._read = lru_cache(maxsize=1)(partial(read_with_annexes, project.root))
         self._loose = _Loose()
         self._unknown: list[Missing] = []
-        self._committed: Committed | None = None
 
     def follow(self, reports: Iterable[RecordReport]) -> Iterator[RecordReport]:
         """Yield the reports as they come, each taken in, with what speaks against the approvals on
@@ -214,12 +215,23 @@ class TrailWatch:
             elif item.invocation_id in pending:
                 yield finding("LOG_PENDING", item.file, f"its {item.kind}")
                 self._unknown.append(item)  # a file that says so is no leaf
-            elif item.file.startswith(layout.RECORDS) and self._watch.began_before(
-                item.invocation_id
+            elif (
+                item.file.startswith(layout.RECORDS)
+                and self._watch.began_before(item.invocation_id)
+                # What another clone ordered comes with git, and stands in the log of that one.
+                and not (item.kind == ANNEX and self._came_with_git(item))
             ):
                 yield finding("NOT_LOGGED", item.file, f"its {item.kind}, {item.seal}")
             else:
                 self._unknown.append(item)
+
+    @cached_property
+    def _of_branches(self) -> Committed:
+        return list_committed(self._project.root)
+
+    @cached_property
+    def _of_this_branch(self) -> Committed:
+        return list_added(self._project.root, "HEAD")
 
     def _find_late(self, owed: Iterable[Missing]) -> set[bytes]:
         """Return the leaves of some lines that came since the logs were followed: their writer was
@@ -357,11 +369,14 @@ class TrailWatch:
             if data is None:
                 absent.setdefault(item.invocation_id, []).append(item)
             elif not holds(data, item.seal):
-                yield finding(
-                    "LOGGED_LINE_MISSING",
-                    item.file,
-                    f"the {item.kind} of {item.invocation_id}, {item.seal}",
-                )
+                what = f"the {item.kind} of {item.invocation_id}"
+                # An annex that git tracks comes and goes with its branch, while the record stays.
+                is_annex = item.kind == ANNEX
+                where = is_annex and self._find_elsewhere(item.invocation_id, {item.seal})
+                if where:
+                    yield finding("LOGGED_ELSEWHERE", item.file, f"{what} {where}")
+                else:
+                    yield finding("LOGGED_LINE_MISSING", item.file, f"{what}, {item.seal}")
         own = {view.file for view in self.views if view.own}
         for invocation_id, items in absent.items():
             closed = any(item.kind == "close" for item in items)
@@ -385,15 +400,30 @@ class TrailWatch:
             if held := missing & chain_seals(read_with_annexes(root, invocation_id) or b""):
                 missing -= held
                 places.append(f"lies in the worktree {root}")
-        if missing and self._committed is None:
-            self._committed = list_committed(self._project.root)
-        for commit, path in (self._committed or {}).get(invocation_id, ())[:_MAX_BLOBS]:
+        commits = self._of_branches.get(invocation_id, ()) if missing else ()
+        for commit, held in self._find_commits(commits, missing):
+            missing -= held
+            places.append(f"is not on this branch; commit {commit} has it")
             if not missing:
                 break
-            if held := missing & chain_seals(read_blob(self._project.root, f"{commit}:{path}")):
-                missing -= held
-                places.append(f"is not on this branch; commit {commit} has it")
         return None if missing or not places else places[0]
+
+    def _find_commits(
+        self, files: Sequence[tuple[str, str]], seals: Set[str]
+    ) -> Iterator[tuple[str, set[str]]]:
+        """Yield the commits among (commit, path) whose files have lines with these seals, each with
+        which."""
+        for commit, path in files[:_MAX_BLOBS]:
+            data = read_blob(self._project.root, f"{commit}:{path}")
+            sound, annexed = chain_seals(data), open_line(data.removesuffix(b"\n"))
+            if layout.ANNEXES in path and annexed.seal is not None and not annexed.problems:
+                sound.add(annexed.seal)
+            if held := sound & seals:
+                yield commit, held
+
+    def _came_with_git(self, item: Missing) -> bool:
+        files = self._of_this_branch.get(item.invocation_id, ())
+        return any(self._find_commits(files, {item.seal}))
 
     def _was_published(self, invocation_id: str) -> bool:
         """Return whether a log on this branch says that a record was closed, and so has to be

@@ -95,3 +95,33 @@ def test_a_record_that_another_branch_really_holds_is_elsewhere(tmp_path: Path) 
 
     assert codes(found) == set()
     assert {"LOGGED_ELSEWHERE"} <= {item.code for item in found.findings}
+
+
+def test_an_annex_that_another_branch_or_clone_brought_is_no_alarm(tmp_path: Path) -> None:
+    """It comes and goes with its branch; of another clone it stands in the log of that one."""
+    root, other = make_repository(tmp_path / "trail", "committed"), tmp_path / "other"
+    accept(root)
+    one = make_record(root)
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "work")
+    git(tmp_path, "clone", "-q", str(root), "other")
+    accept(other)
+    git(root, "switch", "-q", "-c", "side")
+    for place in (root, other):
+        (place / "note.txt").write_text("done")
+        link = ("artifact_link", {"path": str(place / "note.txt")})
+        ProfileInvocationExecutor(place).record(one, [link])
+        git(place, "add", "-A")
+        git(place, "commit", "-q", "-m", "annex")
+    git(root, "switch", "-q", "main")
+    away = verify(root)
+    git(root, "pull", "-q", "--no-rebase", str(other), "main")
+    came = verify(root)
+    git(root, "merge", "-q", "--no-edit", "side")
+    assert codes(verify(root)) == set()
+    for path in root.glob(f".kittify/events/annexes/{one}/*.jsonl"):
+        path.unlink()
+
+    assert (codes(away), codes(came)) == (set(), set())
+    assert {"LOGGED_ELSEWHERE"} <= {item.code for item in away.findings}
+    assert "LOGGED_LINE_MISSING" in codes(verify(root)), "what this branch had was deleted"
