@@ -10,7 +10,7 @@ import pytest
 from specify_cli.cli import shell
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.record.seal import erase_members, open_line
-from support import Ran, accept, add_worktree, run_main
+from support import Ran, accept, add_worktree, git, run_main
 from trails import RECORDS, codes, make_repository, verify
 
 NAME = "wombat-4711-secret"
@@ -120,6 +120,33 @@ def test_a_hold_of_another_worktree_counts_here(site: Path) -> None:
     assert away["suggestion"] == f"cd {other}, and there the same command"
     assert run("hold", "release", one, "--reason", "closed", cwd=other).code == 0
     assert run("forget", "--subject", NAME, "--yes", cwd=site).code == 0
+
+
+def test_a_hold_that_went_with_its_branch_counts_here(tmp_path: Path) -> None:
+    """Where git tracks annexes, a switch takes the hold out of the work tree."""
+    root = make_repository(tmp_path / "p", "committed")
+    (tmp_path / "home").mkdir()
+    accept(root)
+    one = begin(root)
+    run("profile-invocation", "complete", one, cwd=root)
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "a record")
+    git(root, "switch", "-qc", "side")
+    run("hold", "add", one, "--reason", "case 1", cwd=root)
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "a hold")
+    git(root, "switch", "-q", "main")
+    refused = run("forget", "--invocation-id", one, "--yes", "--json", cwd=root)
+    listed = run("hold", "list", "--json", cwd=root).json()
+    released = run("hold", "release", one, "--reason", "closed", cwd=root)
+
+    assert (refused.error()["error_code"], [row["in_force"] for row in listed]) == ("HELD", [True])
+    assert released.code == 0 and "released" in released.out
+    assert run("forget", "--invocation-id", one, "--yes", cwd=root).code == 0
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "released and erased")
+    git(root, "merge", "-q", "--no-edit", "side")
+    assert codes(verify(root)) == set()
 
 
 def test_a_hold_that_comes_while_a_person_is_asked_counts(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -228,11 +228,11 @@ def _order_each(values: Values, event: str) -> int:
         raise CallerError("USAGE", "--reason is missing", 'spec-kitty hold add ID --reason "…"')
     index, records = Index(project.root), FileRecordStore(project.root, project.config.trail)
     rows: list[dict[str, object]] = []
-    roots = finding.list_roots(project)
+    roots, away = finding.list_roots(project), finding.list_away(project)
     for place in _list_places(project, index, values):
         with erasing.lock(project):
             now = read_clock(time.time_ns)
-            hold = find_hold(read_orders(roots, place.invocation_id))
+            hold = find_hold(read_orders(roots, place.invocation_id, away))
             if (hold is None) == (event == "released"):
                 continue
             content: dict[str, object] = {"event": event}
@@ -278,9 +278,9 @@ def list_holds(values: Values) -> int:
     """Print every hold that was put on a record here."""
     project = shell.read_project()
     rows: list[dict[str, object]] = []
-    roots = finding.list_roots(project)
+    roots, away = finding.list_roots(project), finding.list_away(project)
     for invocation_id in sorted(finding.list_copies(project)):
-        orders = read_orders(roots, invocation_id)
+        orders = read_orders(roots, invocation_id, away)
         over = {one.get("hold") for one in orders if one.get("event") == "released"}
         rows += [
             _describe_hold(

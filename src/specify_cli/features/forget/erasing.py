@@ -28,11 +28,12 @@ from specify_cli.features.forget.finding import (
     Copy,
     Plan,
     RecordPlan,
+    find_holds,
     list_roots,
     pair_passed,
     take_out,
 )
-from specify_cli.features.forget.orders import Order, compose_order, find_holds
+from specify_cli.features.forget.orders import Order, compose_order
 from specify_cli.libraries.archive.sealing import FOLDER as SEALED
 from specify_cli.libraries.archive.sealing import Keys
 from specify_cli.project.config import Project
@@ -63,7 +64,7 @@ def begin(project: Project, plan: Plan, order: Order, now: int) -> Journal:
     ids = [one.invocation_id for one in plan.records]
     with lock(project):
         # Since the plan was made, and while a person was asked, another can have held it.
-        held = tuple(find_holds(list_roots(project), ids))
+        held = tuple(find_holds(project, ids))
         if not held:
             return write_journal(project, plan, order, now)
     raise refuse_held(project, held, order, now)

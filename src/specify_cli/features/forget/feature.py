@@ -24,7 +24,7 @@ FEATURE = Feature(
     name="forget",
     about="Erase what must go, hold what must stay.",
     page="docs/forget.md",
-    needs=("approvals", "cold"),
+    needs=("approvals", "cold", "witness"),
     libraries=("archive", "ssh", "words"),
     groups=(Group("hold", "Keep records from being erased.", 500, section="Keep"),),
     commands=(

@@ -7,7 +7,7 @@ plan.records, plan.objects, plan.files
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from hashlib import sha256
 from itertools import chain
 from typing import NamedTuple
@@ -15,14 +15,16 @@ from typing import NamedTuple
 from doctrine import os
 from specify_cli.errors import CallerError
 from specify_cli.features.cold.packing import find_months, remove_cut_short, unpack_month
-from specify_cli.features.forget.orders import find_holds
+from specify_cli.features.forget.orders import read_orders
 from specify_cli.features.forget.targets import Query, choose_members, holds_any
+from specify_cli.features.witness.elsewhere import Committed, list_added
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.event_table import ORDERS
 from specify_cli.record.findings import NamedObject
 from specify_cli.record.record import lines_in_force, split_lines
 from specify_cli.record.seal import erased_members, open_line
+from specify_cli.record.verifying.erasures import find_hold
 from specify_cli.record.verifying.named_objects import named_objects
 from specify_cli.storage.checking import annex_files, verify_file
 from specify_cli.storage.cold import open_each
@@ -96,6 +98,20 @@ def list_roots(project: Project) -> list[str]:
     return [own, *sorted(unique.values(), key=lambda root: ("/kittify/worktrees/" in root, root))]
 
 
+def list_away(project: Project) -> Committed:
+    """Return the files of records in commits of any branch, where git tracks annexes: an order that
+    is not here now comes back with its branch."""
+    return list_added(project.root, "--all") if project.config.trail == "committed" else {}
+
+
+def find_holds(project: Project, ids: Iterable[str]) -> dict[str, Mapping[str, object]]:
+    """Return the hold that is in force on each of these records, of those that are held here, in
+    another worktree or on another branch."""
+    roots, away = list_roots(project), list_away(project)
+    holds = {one: find_hold(read_orders(roots, one, away)) for one in ids}
+    return {one: hold for one, hold in holds.items() if hold is not None}
+
+
 def list_copies(project: Project) -> dict[str, list[Copy]]:
     """Return every file of every sealed record, by invocation."""
     copies: dict[str, list[Copy]] = {}
@@ -165,7 +181,7 @@ def make_plan(project: Project, query: Query) -> Plan:
         )
     ]
     plan = complete_plan(project, copies, records, objects, query.needles)
-    held = find_holds(list_roots(project), query.of_subject)
+    held = find_holds(project, query.of_subject)
     files = plan.files if query.key is None else (*plan.files, query.key)
     return plan._replace(files=files, held=tuple(sorted({*plan.held, *held})))
 
@@ -191,7 +207,7 @@ def complete_plan(
         plan._replace(objects=tuple(name for name in plan.objects if name in going))
         for plan in records
     ]
-    held = find_holds(list_roots(project), copies)
+    held = find_holds(project, copies)
     kept_for_holds = {
         item.digest
         for one in held

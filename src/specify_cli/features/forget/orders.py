@@ -7,18 +7,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 from specify_cli.errors import CallerError
 from specify_cli.features.approvals.orders import NAMESPACE, make_order_statement
+from specify_cli.features.witness.elsewhere import Committed, read_blob
 from specify_cli.libraries.archive.orders import place_order
 from specify_cli.libraries.ssh.signatures import sign_text
 from specify_cli.project.config import Project
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.seal import open_line, seal_line
-from specify_cli.record.verifying.erasures import find_hold
 from specify_cli.storage.checking import annex_files
 from specify_cli.storage.store import FileRecordStore, Place
 
@@ -60,23 +60,20 @@ def compose_order(
     return seal_line(fields)
 
 
-def read_orders(roots: Iterable[str], invocation_id: str) -> list[dict[str, object]]:
-    """Return what was ordered of a record in any of these places, each with its seal, once."""
+def read_orders(
+    roots: Sequence[str], invocation_id: str, away: Committed | None = None
+) -> list[dict[str, object]]:
+    """Return what was ordered of a record in any of these places, each with its seal, once; `away`
+    are the files that commits brought."""
     found: dict[object, dict[str, object]] = {}
-    for _, data in chain.from_iterable(annex_files(root, invocation_id) for root in roots):
+    files = (data for root in roots for _, data in annex_files(root, invocation_id))
+    blobs = (f"{commit}:{path}" for commit, path in (away or {}).get(invocation_id, ()))
+    for data in chain(files, (read_blob(roots[0], name) for name in blobs)):
         if isinstance(data, bytes) and b'"ordered_by":' in data:
             line = open_line(data.rstrip(b"\n"))
             if not line.problems and line.fields is not None:
                 found[line.seal] = {**line.fields, "~": line.seal}
     return list(found.values())
-
-
-def find_holds(roots: Iterable[str], ids: Iterable[str]) -> dict[str, Mapping[str, object]]:
-    """Return the hold that is in force on each of these records, of those that are held in any of
-    these places."""
-    roots = list(roots)
-    holds = {one: find_hold(read_orders(roots, one)) for one in ids}
-    return {one: hold for one, hold in holds.items() if hold is not None}
 
 
 def read_place(project: Project, place: Place) -> bytes:

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from specify_cli.features.forget.finding import (
     Plan,
     complete_plan,
+    find_holds,
     list_copies,
-    list_roots,
     plan_records,
 )
-from specify_cli.features.forget.orders import find_holds, read_orders
+from specify_cli.features.forget.orders import read_orders
 from specify_cli.project.config import Project
 from specify_cli.record.seal import erased_members
 from specify_cli.record.verifying.erasures import read_rows
@@ -26,14 +26,14 @@ def plan_pending(project: Project) -> tuple[Plan, list[str]]:
     """Return what annexes say was erased and is still here, of records that are not held, and the
     held ones of which that is said too."""
     copies = list_copies(project)
-    chosen = {}
+    chosen, held = {}, find_holds(project, copies)
     waiting: list[str] = []
     objects: set[str] = set()
     for invocation_id, files in copies.items():
         orders = [o for o in read_orders([project.root], invocation_id) if o["event"] == "erased"]
         if not orders or not _is_due(project, [copy.place for copy in files]):
             continue
-        if find_holds(list_roots(project), [invocation_id]):
+        if invocation_id in held:
             waiting.append(invocation_id)
             continue
         members: dict[tuple[object, object], set[str]] = {}

@@ -14,8 +14,7 @@ from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
 from specify_cli.features.forget import erasing
 from specify_cli.features.forget.commands import show_and_erase
-from specify_cli.features.forget.finding import list_roots, read_copy
-from specify_cli.features.forget.orders import find_holds
+from specify_cli.features.forget.finding import find_holds, read_copy
 from specify_cli.features.retention.checks import name_order
 from specify_cli.features.retention.due import (
     Row,
@@ -58,7 +57,7 @@ def show_status(values: Values) -> int:
     value: dict[str, object] = {
         "records": len(found.copies),
         "open": len(found.copies) - len(found.facts),
-        "held": len(find_holds(list_roots(project), found.copies)),
+        "held": len(find_holds(project, found.copies)),
         "record_bytes": _measure_records(found),
         "objects": len(objects),
         "object_bytes": measure_objects(project, objects),
@@ -230,7 +229,7 @@ def _gather(project: Project) -> ProjectFacts:
     dates = sorted(map(millis_of, found.copies))
     holds = [
         f"{one} is held by {hold.get('ordered_by')}: {hold.get('reason')}"
-        for one, hold in find_holds(list_roots(project), found.copies).items()
+        for one, hold in find_holds(project, found.copies).items()
     ]
     annexes = (data for one in found.copies for _, data in annex_files(project.root, one))
     erased = sum(isinstance(data, bytes) and b'"event":"erased"' in data for data in annexes)

@@ -19,13 +19,12 @@ from specify_cli.features.forget.finding import (
     Plan,
     RecordPlan,
     complete_plan,
+    find_holds,
     list_copies,
-    list_roots,
     plan_records,
     read_annexes,
     read_copy,
 )
-from specify_cli.features.forget.orders import find_holds
 from specify_cli.features.retention.rules import (
     Facts,
     Rule,
@@ -98,7 +97,7 @@ def survey(
             parts = {part: name for part, name in parts.items() if part in only.get(one, ())}
         if parts:
             due[one] = parts
-    held = set(find_holds(list_roots(project), due))
+    held = set(find_holds(project, due))
     records = _plan(copies, due)
     rows = tuple(_describe(one, facts, due, held) for one in records)
     free = [one for one in records if one.invocation_id not in held]
