@@ -86,6 +86,16 @@ def test_the_days_since_one_are_written_anew_in_a_folder_that_is_there(
     states = "SELECT invocation_id, status FROM 'held/day=*/project=*/invocations.parquet' ORDER BY 1"
     assert [status for _, status in _query(states)] == ["open", "closed", "open"]
     assert earlier.stat().st_ino == before
+    ledger = open_ledger(str(project / "events.db"))
+    gone = "DELETE FROM invocation WHERE started_at >= '2026-11-22'"  # a project that is forgotten, on its days
+    ledger.home.write(lambda transaction: transaction.run(gone))
+    ledger.storage.close()
+    Path("held.part").mkdir()
+    blocked = cli(*export, "--since", rfc3339(BEGIN + 1000 * later))
+    Path("held.part").rmdir()
+    none = cli(*export, "--since", rfc3339(BEGIN + 1000 * later)).json()
+    assert (blocked.code, "held.part" in blocked.error()["message"]) == (1, True)
+    assert (none["files"], [path.name for path in Path("held").iterdir()]) == (0, [earlier.name])
     assert (again.code, again.error()["error_code"]) == (1, "INVALID_VALUE")
     assert not list(Path().glob("held.*"))
 

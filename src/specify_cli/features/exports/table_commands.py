@@ -31,8 +31,8 @@ _AT_ONCE = 20_000
 
 
 class ParquetFolder:
-    """A new folder of Parquet files that appears whole or not at all; or, where it `adds`, folders
-    that each take the place of the one of that name.
+    """A new folder of Parquet files that appears whole or not at all; or folders that take
+    the place of those of the same key, as `day=2026-11-21`, from the name `since` on.
 
     with ParquetFolder(folder) as made:
         with made.open("runs.parquet", columns) as file:
@@ -41,10 +41,10 @@ class ParquetFolder:
     Raises CallerError where the folder is there, EnvironmentFault where the disk refuses.
     """
 
-    def __init__(self, folder: str, *, adds: bool = False) -> None:
+    def __init__(self, folder: str, *, since: str = "") -> None:
         self._types = {NUMBER: pyarrow.int64(), FRACTION: pyarrow.float64(), FLAG: pyarrow.bool_()}
-        self._adds = adds and os.path.isdir(folder)
-        if os.path.lexists(folder) and not self._adds:
+        self._since = since if os.path.isdir(folder) else ""
+        if os.path.lexists(folder) and not self._since:
             raise CallerError(
                 "INVALID_VALUE", f"--parquet {folder}: it is there", "name a new folder"
             )
@@ -53,7 +53,9 @@ class ParquetFolder:
             self._made.mkdir(mode=0o700)
         except OSError as error:
             raise EnvironmentFault(
-                "ACCESS_FAILED", f"--parquet {folder}: {error.strerror}", "name another"
+                "ACCESS_FAILED",
+                f"--parquet {folder}: {self._made}: {error.strerror}",
+                "name another; where an export was killed, remove what it left there",
             ) from error
 
     def build(self, rows: list[Row], columns: Mapping[str, str]) -> Any:
@@ -76,11 +78,14 @@ class ParquetFolder:
         return self
 
     def __exit__(self, kind: object, *rest: object) -> None:
-        if kind is None and self._adds:
-            for new in sorted(self._made.iterdir()):
-                place = Path(self._folder) / new.name
-                shutil.rmtree(place, ignore_errors=True)
-                new.rename(place)
+        if kind is None and self._since:
+            names = {new.name for new in self._made.iterdir()}
+            key = self._since.partition("=")[0]
+            stale = (old.name for old in Path(self._folder).glob(f"{key}=*"))
+            for name in sorted(names.union(old for old in stale if old >= self._since)):
+                shutil.rmtree(f"{self._folder}/{name}", ignore_errors=True)
+                if name in names:
+                    (self._made / name).rename(f"{self._folder}/{name}")
         elif kind is None:
             self._made.rename(self._folder)
         shutil.rmtree(self._made, ignore_errors=True)

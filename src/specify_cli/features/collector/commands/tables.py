@@ -46,7 +46,7 @@ def export_ledger(values: Values) -> int:
     rows = files = 0
     with (
         opened_ledger(str(values["db"])) as ledger,
-        ParquetFolder(folder, adds=bool(first)) as parquet,
+        ParquetFolder(folder, since=f"day={_name_day(first)}" if first else "") as parquet,
     ):
         # Newest first, so a day's rows come together and no more than a day is held.
         for day, group in groupby(list_rows(ledger.storage), _get_day):
@@ -83,7 +83,11 @@ def _find_first(since: str) -> str:
 
 
 def _get_day(item: LedgerRow | HeldRecord) -> str:
-    return rfc3339(millis_of(item.invocation_id))[:10]
+    return _name_day(item.invocation_id)
+
+
+def _name_day(invocation_id: str) -> str:
+    return rfc3339(millis_of(invocation_id))[:10]
 
 
 def _name_project(uuid: str) -> str:
