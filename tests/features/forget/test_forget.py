@@ -335,6 +335,21 @@ def test_an_imported_archive_is_erased_where_it_was_taken_in(cli: Cli, tmp_path:
     assert (holding(other), cli("invocations", "verify", one, cwd=other).code) == ([], 0)
 
 
+def test_of_an_archive_of_several_with_erased_values_the_advice_works(cli: Cli, tmp_path: Path) -> None:
+    root, other = tmp_path / "p", make_repository(tmp_path / "other")
+    ids = plant(root)
+    for name in ("whole.tar", "erased.tar"):
+        cli("invocations", "export", *ids, "-o", str(tmp_path / name), cwd=root)
+        came = cli("invocations", "import", str(tmp_path / name), "--json", cwd=other)
+        forget(root)
+    advice = came.error()["suggestion"].partition("spec-kitty ")[2].replace("FILE", str(tmp_path / "one.tar"))
+
+    assert came.error()["error_code"] == "COPIES_DIFFER" and ids[0] in advice
+    assert cli(*advice.split(), cwd=root).code == 0
+    assert cli("invocations", "import", str(tmp_path / "one.tar"), cwd=other).code == 0
+    assert cli("forget", "--resume", "--yes", cwd=other).code == 0 and holding(other) == []
+
+
 def test_what_is_held_does_not_keep_an_erasure_of_another_clone_from_other_records(cli: Cli, tmp_path: Path) -> None:
     """What is not held goes; the exit code and a note tell what waits, which goes once it is released."""
     root, other = tmp_path / "p", make_repository(tmp_path / "other")

@@ -483,12 +483,17 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
         if all(lines == sent for lines in others):
             continue
         seals = list(map(seal_at_end, sent))
-        if len(contents.records) > 1 or any(list(map(seal_at_end, o)) != seals for o in others):
+        is_same = all(list(map(seal_at_end, o)) == seals for o in others)
+        if len(contents.records) > 1 or not is_same:
+            one = row["invocation_id"]
             raise StoredDataError(
                 "COPIES_DIFFER",
-                f"{here[0].path} is here already and differs from the one in {contents.path}; "
-                "nothing was imported",
-                f"spec-kitty invocations verify {row['invocation_id']}",
+                f"{here[0].path} is here already and differs from the one in {contents.path}"
+                + (", by erased values alone" if is_same else "")
+                + "; nothing was imported",
+                f"take it in by itself: its sender runs spec-kitty invocations export {one} -o FILE"
+                if is_same
+                else f"spec-kitty invocations verify {one}",
             )
         # It is the same record, of which other values were erased: what was ordered is taken in.
         annexes, objects = [name for name in annexes if _stands_alone(member(name))], []
