@@ -204,6 +204,23 @@ def test_a_run_does_what_the_plan_said_and_not_more(cli: Cli, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("later")
+def test_a_run_counts_as_the_plan_did_and_says_what_of_it_stays(cli: Cli, tmp_path: Path) -> None:
+    """Objects that others name do not go; what is held since the plan was made is named."""
+    root = tmp_path / "p"
+    one, other = plant(root)
+    state(root, {"name": "old", "keep": "record", "at_most": 30}, cli=cli)
+    plan = cli("retention", "plan", "--json", cwd=root)
+    (root / "plan.json").write_text(plan.out)
+    cli("hold", "add", other, "--reason", "case 12", cwd=root)
+    held = cli("retention", "plan", "--json", cwd=root).json()["due"]
+    done = cli("retention", "run", "--plan", "plan.json", "--yes", "--json", cwd=root)
+
+    counted = {row["invocation_id"]: row["values"] for row in held}
+    assert [(row["invocation_id"], row["values"]) for row in done.json()["records"]] == [(one, counted[one])]
+    assert other in done.err and one not in done.err
+
+
+@pytest.mark.usefixtures("later")
 def test_a_rule_about_what_is_logged_waits_until_it_is(cli: Cli, tmp_path: Path) -> None:
     root = tmp_path / "p"
     plant(root)

@@ -9,7 +9,13 @@ from collections.abc import Mapping
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_text
+from specify_cli.cli.terminal.output import (
+    one_line,
+    write_json,
+    write_lines,
+    write_note,
+    write_text,
+)
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
 from specify_cli.features.forget import erasing
@@ -186,6 +192,9 @@ def run(values: Values) -> int:
     only = None if path is None else _read_plan(path)
     found = survey(project, read_clock(time.time_ns), idle=bool(values["idle"]), only=only)
     require_agreement(found.rules)
+    stay = sorted((only or {}).keys() - {one.invocation_id for one in found.plan.records})
+    if stay:
+        write_note(f"named by the plan, and held, erased, not due or not here: {', '.join(stay)}")
     return show_and_erase(project, found.plan, values, name_order(found))
 
 

@@ -99,9 +99,14 @@ def survey(
             due[one] = parts
     held = set(find_holds(project, due))
     records = _plan(copies, due)
-    rows = tuple(_describe(one, facts, due, held) for one in records)
     free = [one for one in records if one.invocation_id not in held]
     plan = complete_plan(project, copies, free)
+    # An object that something else names stays, and so do those of what is held.
+    going = {one.invocation_id: one.objects for one in plan.records}
+    rows = tuple(
+        _describe(one._replace(objects=going.get(one.invocation_id, ())), facts, due, held)
+        for one in records
+    )
     return Survey(rules, tuple(find_contradictions(rules)), copies, facts, rows, plan)
 
 
