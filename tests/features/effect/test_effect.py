@@ -10,6 +10,7 @@ from typing import Any
 from doctrine.artifact import Artifact
 from doctrine.graph import Edge
 from specify_cli.features.effect.facts import RuleUse, Use, find_edited_again, judge_rules
+from specify_cli.features.effect.page import lay_out_rules
 from specify_cli.features.effect.reading import measure_parts
 from support import CHARTER, accept, git, run_main, valid
 
@@ -40,6 +41,14 @@ def test_each_number_has_its_invocations() -> None:
     assert one.fate.edited_again == ("a",) and one.fate.unapproved == ("c",)
     assert two.origin == "no longer in force" and two.fate.invocations == 1
     assert found.never == ("doctrine://tactic/three",) and found.always == ("doctrine://tactic/one",)
+
+
+def test_a_picture_calls_no_open_run_done_and_no_abandoned_one_failed() -> None:
+    ends = ("done", "failed", "abandoned", "open")
+    found = judge_rules([make_use(end, "one", outcome=end) for end in ends], [make_rule("one")], [])
+    drawn = str(lay_out_rules(found, {}, {})["pictures"])
+
+    assert "tactic/one: 2 ended badly, 2 others" in drawn and "40 tokens" in drawn
 
 
 def test_edited_again_agrees_with_a_plain_count_over_drawn_histories() -> None:

@@ -28,8 +28,14 @@ def lay_out_rules(
         "counted": effect.invocations,
         "whole": effect.all,
         "pictures": [
-            ("What each rule cost", draw_parts(costs, "tokens in all contexts together")),
-            ("How the work behind it ended", draw_parts(ended, "invocations by outcome")),
+            (
+                "What each rule cost",
+                draw_parts(costs, "tokens in all contexts together", words={"share": "tokens"}),
+            ),
+            (
+                "How the work behind it ended",
+                draw_parts(ended, "invocations that ended badly, of all", words=_ENDS),
+            ),
         ],
         "rules": effect.rules[:_LISTED],
         "more": len(effect.rules[_LISTED:]),
@@ -42,6 +48,10 @@ def lay_out_rules(
     }
 
 
+# An outcome's colour for what ended badly, failed or abandoned; of the rest some are open.
+_ENDS = {"failed": "ended badly", "share": "others"}
+
+
 def _count_ends(fate: Fate) -> dict[str, int]:
     bad = len(fate.failed)
-    return {"done": fate.invocations - bad, "failed": bad}
+    return {"failed": bad, "share": fate.invocations - bad}

@@ -127,17 +127,22 @@ def draw_days(counts: Mapping[str, Mapping[str, int]], last: date, days: int = 3
 
 
 def draw_parts(
-    rows: Sequence[tuple[str, Mapping[str, int]]], title: str, whole: int | None = None
+    rows: Sequence[tuple[str, Mapping[str, int]]],
+    title: str,
+    whole: int | None = None,
+    words: Mapping[str, str] = {},
 ) -> Markup:
     """Return bars made of parts by outcome or kind, one for each row; with `whole` each is a share
-    of it."""
+    of it. `words` says of kinds what they count."""
     if not rows:
         return Markup('<p class="quiet">Nothing to show yet.</p>')
     most = whole or max(sum(parts.values()) for _, parts in rows)
     room, drawn = _SMALL - _LABEL - 60, []
     for row, (label, parts) in enumerate(rows):
         begin, top = float(_LABEL), row * _ROW
-        counts = ", ".join(f"{number} {kind}" for kind, number in parts.items() if number)
+        counts = ", ".join(
+            f"{number} {words.get(kind, kind)}" for kind, number in parts.items() if number
+        )
         total = sum(parts.values())
         number_text = f"{100 * total / most:.0f} %" if whole else str(total)
         bars = Markup("")
