@@ -240,8 +240,9 @@ def test_doctor_erases_what_is_due_only_where_the_config_says_so(cli: Cli, tmp_p
     cli("doctor", "--sweep", cwd=root)
     first = len(survey(load(root), NOW).rows)
     state(root, rule, cli=cli, retention_on_sweep=True)
-    cli("doctor", "--sweep", cwd=root)
+    swept = cli("doctor", "--sweep", cwd=root)
 
+    assert "retention erased " in swept.err and " of 2 records; certificate: " in swept.err
     assert (first, len(survey(load(root), NOW).rows)) == (2, 0)
     assert codes(verify(root)) == set()
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 
 from doctrine.load import ParseCache
+from doctrine.text import count
+from specify_cli.cli.terminal.output import write_note
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
 from specify_cli.features.forget import erasing
@@ -40,7 +42,11 @@ def erase_due(project: Project, cache: ParseCache, home: str | None) -> None:
     now = read_clock(time.time_ns)
     found = survey(project, now)
     if found.plan.records and not found.contradictions:
-        erasing.carry_out(project, erasing.begin(project, found.plan, name_order(found), now))
+        journal = erasing.begin(project, found.plan, name_order(found), now)
+        path = erasing.carry_out(project, journal)
+        values = count(sum(one.values for one in found.plan.records), "value")
+        records = count(len(found.plan.records), "record")
+        write_note(f"retention erased {values} of {records}; certificate: {path}")
 
 
 def name_order(found: Survey) -> Order:
