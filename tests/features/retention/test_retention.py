@@ -232,7 +232,9 @@ def test_a_rule_about_what_is_logged_waits_until_it_is(cli: Cli, tmp_path: Path)
 
 
 @pytest.mark.usefixtures("later")
-def test_doctor_erases_what_is_due_only_where_the_config_says_so(cli: Cli, tmp_path: Path) -> None:
+def test_doctor_erases_what_is_due_only_where_the_config_says_so(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = tmp_path / "p"
     plant(root)
     rule = {"name": "outputs", "keep": "tool_output", "at_most": 30}
@@ -241,7 +243,10 @@ def test_doctor_erases_what_is_due_only_where_the_config_says_so(cli: Cli, tmp_p
     first = len(survey(load(root), NOW).rows)
     state(root, rule, cli=cli, retention_on_sweep=True)
     swept = cli("doctor", "--sweep", cwd=root)
+    monkeypatch.setattr("specify_cli.features.retention.checks.read_clock", lambda _: NOW + 400 * DAY)
+    idle = cli("doctor", "--sweep", cwd=root)
 
+    assert "retention run --idle" in idle.err and "NO_CHARTER" in idle.out, "doctor goes on"
     assert "retention erased " in swept.err and " of 2 records; certificate: " in swept.err
     assert (first, len(survey(load(root), NOW).rows)) == (2, 0)
     assert codes(verify(root)) == set()

@@ -34,13 +34,17 @@ def check_rules(project: Project, _: str | None) -> Iterator[Finding]:
 def erase_due(project: Project, cache: ParseCache, home: str | None) -> None:
     """Erase what is due by rules that a person accepted, where `retention_on_sweep` is true.
 
-    Nothing is erased where rules contradict each other. Raises CallerError CLOCK_DOUBTED.
+    Nothing is erased where rules contradict each other, or where the clock is doubted.
     """
     del cache, home
     if project.config.document.get(ON_SWEEP) is not True or not project.config.retention:
         return
     now = read_clock(time.time_ns)
-    found = survey(project, now)
+    try:
+        found = survey(project, now)
+    except CallerError as error:
+        write_note(f"warning: retention erased nothing: {error.message}; {error.suggestion}")
+        return
     if found.plan.records and not found.contradictions:
         journal = erasing.begin(project, found.plan, name_order(found), now)
         path = erasing.carry_out(project, journal)

@@ -143,7 +143,8 @@ def refuse_doubtful_clock(copies: Mapping[str, list[Copy]], now: int, *, idle: b
         raise CallerError(
             "CLOCK_DOUBTED",
             f"this clock says {rfc3339(now)}, and the newest record is of {rfc3339(newest)}",
-            "set the clock; where it is right and nothing was recorded since: --idle",
+            "set the clock; where it is right and nothing was recorded since: spec-kitty retention "
+            "run --idle",
         )
 
 
