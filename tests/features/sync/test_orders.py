@@ -243,6 +243,7 @@ def test_an_order_waits_until_it_is_delivered_and_a_clock_that_went_back_loses_n
     assert database
     one, other = tell(cli, NAME), tell(cli, "nobody")
     push(cli)
+    before = cli("sync", "status", "--json").json()["last_success"]
     cli("hold", "add", other, "--reason", "case 12")
     waiting, foreseen = cli("sync", "status").out, cli("sync", "push", "--dry-run", env=ENV).out
     ahead = time.time() + 365 * 24 * 3600
@@ -253,6 +254,7 @@ def test_an_order_waits_until_it_is_delivered_and_a_clock_that_went_back_loses_n
     erased = list_pending()
     done = push(cli)
 
+    assert before < cli("sync", "status", "--json").json()["last_success"]
     assert "1 pending: erasures and holds" in waiting and "1 erasure or hold would go too" in foreseen
     assert (delivered, erased, list_pending()) == (0, 1, 0)
     assert done["orders"]["delivered"] == 1

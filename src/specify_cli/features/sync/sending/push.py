@@ -228,7 +228,8 @@ class _Push:
         except _Halt as halt:
             self._note_failure(halt)
             return self._sum_up(halt.state, halt.why)
-        self._note_success()
+        taken = (records.records if records else 0) + (orders.delivered if orders else 0)
+        self._note_success(self.delivered + taken)
         done = self._sum_up("delivered", None)
         return done._replace(witness=witness, records=records, orders=orders)
 
@@ -424,11 +425,11 @@ class _Push:
         )
         consents.pause_for(self.folder, pause_after(failures, halt.retry_after), halt.why)
 
-    def _note_success(self) -> None:
+    def _note_success(self, taken: int) -> None:
         # Also where no event was due: what failed may have been a whole record, or another push
         # delivered it.
         self.outbox.note({"failures": None, "failing_since": None, "why": None})
-        if self.delivered:
+        if taken:
             self.outbox.note({"last_success": _read_now()})
         unpause(self.folder)
 
