@@ -218,7 +218,10 @@ def test_a_record_the_endpoint_does_not_take_is_listed_and_tried_again_when_aske
         standing = cli("sync", "status", "--json", env=ENV).json()
         listed = Path(standing["propagation_errors"]).read_text()
         again = cli("sync", "retry", "--json", env=ENV).json()["records"]
+    cli("hold", "add", invocation_id, "--reason", "case 12")
+    gone = cli("sync", "push", env=ENV)
 
+    assert "the endpoint gave no usable answer for an order" in gone.err
     assert (done.code, done.json()["records"]["refused"], done.json()["delivered"]) == (1, 1, 2)
     assert (standing["pending"], standing["refused"]) == (0, 1)
     assert (json.loads(listed)["phase"], json.loads(listed)["status"]) == ("record", 413)

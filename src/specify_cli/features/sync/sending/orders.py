@@ -18,6 +18,7 @@ from specify_cli.features.sync.sending.records import (
     Receiver,
     Sending,
     describe_answer,
+    describe_failure,
     read_parts,
 )
 from specify_cli.features.sync.sending.transport import parse_answer
@@ -76,8 +77,7 @@ def _deliver(
         to.refuse(invocation_id, "order", status, describe_answer(answer))
         to.outbox.note({name_order(invocation_id, file): "refused"})
         return done._replace(refused=done.refused + 1)
-    why = f"the endpoint answered {status} for an order: {describe_answer(answer)}"
-    return done._replace(why=why)
+    return done._replace(why=describe_failure(status, "an order", describe_answer(answer)))
 
 
 def _compose(

@@ -164,8 +164,7 @@ def _deliver_record(
         to.refuse(name, "record", status, describe_answer(answer))
         to.outbox.settle_record(name, "refused", whole=to.objects)
         return done._replace(refused=done.refused + 1)
-    why = f"the endpoint answered {status} for a record: {describe_answer(answer)}"
-    return done._replace(why=why)
+    return done._replace(why=describe_failure(status, "a record", describe_answer(answer)))
 
 
 def _deliver_objects(
@@ -239,7 +238,7 @@ def _deliver_logs(to: Receiver) -> RecordsDelivered:
             to.outbox.note({mark: str(checkpoint)})
             done = done._replace(refused=done.refused + 1)
         elif why is not None:
-            return done._replace(why=f"the endpoint answered {status} for the log: {why}")
+            return done._replace(why=describe_failure(status, "the log", why))
     return done
 
 
@@ -284,6 +283,13 @@ def _deliver_log(
         if delivered == checkpoint.size and follows:
             to.outbox.note({state: str(checkpoint)})
             return sent_leaves, 200, None
+
+
+def describe_failure(status: int, what: str, why: str) -> str:
+    """Return why something was not taken; status 0 is an answer that never came, or that nobody
+    understands."""
+    head = f"the endpoint answered {status}" if status else "the endpoint gave no usable answer"
+    return f"{head} for {what}: {why}"
 
 
 def describe_answer(answer: bytes) -> str:
