@@ -311,7 +311,12 @@ def test_two_clones_that_disagree_over_a_log_leave_both_states(
     done, again, held = push(cli), push(cli), project_of(collector)
     [conflict] = held["log_conflicts"]
 
+    ran, standing = cli("sync", "push", env=ENV), cli("sync", "status", "--json", env=ENV).json()
+
     assert (done["state"], done["records"]["records"], again["records"]["refused"]) == ("delivered", 2, 0)
+    # By the collector and by the witness: it stays said, for somebody has to look.
+    assert (ran.code, standing["refused"], "SYNC_REFUSED" in cli("doctor", env=ENV).out) == (1, 2, True)
+    assert "was the clone copied or restored?" in Path(standing["propagation_errors"]).read_text()
     assert (conflict["client"], conflict["verdict"], conflict["times"]) == ("default", "conflict", 1)
     assert conflict["held"].split("\n")[0] == conflict["sent"].split("\n")[0] and conflict["held"] != conflict["sent"]
     assert held["logs"][0]["leaves"] == 4 and held["records"] == 4

@@ -37,6 +37,7 @@ from specify_cli.trail.log.signing import (
 )
 
 _EVENTS, _WITNESS = "/v1/events", "/witness"
+REFUSED = "REFUSED by the witness"
 
 
 def ask_cosignature(project: Project, consent: Consent, endpoint: Endpoint) -> str | None:
@@ -80,7 +81,7 @@ def _ask(project: Project, consent: Consent, endpoint: Endpoint, base: str) -> s
         status, body = _send(endpoint, base, generation, checkpoint, int(body))
     if status in (409, 422):
         return (
-            f"REFUSED by the witness ({status}): it has cosigned another state of this log than "
+            f"{REFUSED} ({status}): it has cosigned another state of this log than "
             f"{checkpoint.size} "
             "leaves continue; was the clone copied or restored?"
         )

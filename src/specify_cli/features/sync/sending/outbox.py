@@ -86,11 +86,12 @@ _WHOLE_PENDING = (
     f" OR excluded IN {_WHOLE_ONLY!r})"
 )
 _SETTLE = {phase: f"UPDATE record SET {phase} = ? WHERE invocation_id = ?" for phase in PHASES}
-_REFUSED_ORDERS = "name LIKE 'order %' AND value = 'refused'"
+# Orders, logs, and what a witness did not cosign.
+_REFUSED_FACTS = "(name LIKE 'order %' AND value = 'refused' OR name LIKE 'refused %')"
 _RETRY = (
     *(f"UPDATE record SET {phase} = {_PENDING} WHERE {phase} = {_REFUSED}" for phase in PHASES),
     f"UPDATE record SET body = NULL WHERE body = {_REFUSED}",
-    f"DELETE FROM fact WHERE {_REFUSED_ORDERS}",
+    f"DELETE FROM fact WHERE {_REFUSED_FACTS}",
 )
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS record (
@@ -134,7 +135,7 @@ class Due(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Phases by state; whole records, erasures and holds count among the refused.
+    """Phases by state; whole records, orders and logs count among the refused.
 
     `held` wait behind a Started that was refused; `excluded` counts records. `records` are whole
     ones that are due with their objects, open ones as they are so far; None below that level.
@@ -386,7 +387,7 @@ class Outbox:
             f"SELECT total({live} AND started = 0) + total({live} AND completed = 0 AND started "
             "!= 2), "
             "total(started = 1) + total(completed = 1), total(started = 2) + total(completed = "
-            f"2) + total(body = 2) + (SELECT count(*) FROM fact WHERE {_REFUSED_ORDERS}), "
+            f"2) + total(body = 2) + (SELECT count(*) FROM fact WHERE {_REFUSED_FACTS}), "
             f"total({live} AND started = 2 AND completed = 0), min(CASE WHEN {_DUE} THEN "
             "invocation_id END) FROM record"
         )[0]

@@ -27,7 +27,7 @@ from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.features.sync import consent as consents
 from specify_cli.features.sync.consent import Consent
-from specify_cli.features.sync.sending.cosigning import ask_cosignature
+from specify_cli.features.sync.sending.cosigning import REFUSED, ask_cosignature
 from specify_cli.features.sync.sending.outbox import Counts, Due, Members, Outbox
 from specify_cli.features.sync.sending.transport import (
     Answer,
@@ -223,6 +223,7 @@ class _Push:
                     self._send(events)
                 self._tell(total)
             witness = ask_cosignature(self.project, self.consent, self.endpoint)
+            self._note_witness(witness)
             orders = self._deliver_orders()
             records = self._deliver_records()
         except _Halt as halt:
@@ -232,6 +233,14 @@ class _Push:
         self._note_success(self.delivered + taken)
         done = self._sum_up("delivered", None)
         return done._replace(witness=witness, records=records, orders=orders)
+
+    def _note_witness(self, said: str | None) -> None:
+        """Keep that a witness has seen another state of the log, which somebody has to look at."""
+        refused = said if said and said.startswith(REFUSED) else None
+        if self.outbox.facts().get("refused witness") != refused:
+            if refused:
+                self._write_refusal("", "log", None, Problem(409, "the log was refused", refused))
+            self.outbox.note({"refused witness": refused})
 
     def _sum_up(self, state: str, why: str | None) -> Pushed:
         left = self.outbox.count_left(self.consent)
@@ -402,9 +411,7 @@ class _Push:
             "status": problem.status,
             "title": problem.title,
             "detail": problem.detail,
-            "errors": [
-                {"pointer": pointer, "detail": detail} for pointer, detail in problem.errors
-            ],
+            "errors": [{"pointer": place, "detail": said} for place, said in problem.errors],
             "retry": "spec-kitty sync retry",
         }
         append_line(f"{self.folder}/{consents.ERRORS}", line)

@@ -239,6 +239,8 @@ def _deliver_logs(to: Receiver) -> RecordsDelivered:
             done = done._replace(refused=done.refused + 1)
         elif why is not None:
             return done._replace(why=describe_failure(status, "the log", why))
+        else:
+            to.outbox.note({mark: None})
     return done
 
 
