@@ -292,6 +292,7 @@ def test_a_file_that_is_neither_record_nor_whole_export_is_told_as_such(
         (tmp_path / name).write_bytes(content)
         said = cli("invocations", "verify", str(tmp_path / name))  # room: witness
         assert said.code == 1 and not said.out and why in said.err
+        assert why in cli("invocations", "verify", name, cwd=tmp_path).err, "without a folder it is a file too"
 
 
 def test_an_error_in_one_of_many_is_not_hidden_by_a_level_that_another_does_not_reach(

@@ -139,7 +139,8 @@ def warn_unexpected(project: Project) -> None:
 
 def names_file(target: str) -> bool:
     """Return whether a target is a file, and no id of a record."""
-    return os.sep in target or target.endswith((".jsonl", ".tar"))
+    looks_so = os.sep in target or target.endswith((".jsonl", ".tar"))
+    return looks_so or ("." in target and os.path.isfile(target))
 
 
 def verify_one(project: Project, target: str, anchors: list[str]) -> RecordReport:
