@@ -262,6 +262,16 @@ def test_a_token_made_at_the_command_line_works_and_is_never_shown_again(tmp_pat
     assert 1 == cli("collector", "token", "create", "ada", *database, "--project", "all", "--rate", "0").code
 
 
+def test_the_list_says_which_token_is_over(tmp_path: Path, cli: Cli) -> None:
+    address = str(tmp_path / "events.db")
+    with contextlib.closing(open_database(address)) as database:
+        for name, end in (("past", "2020-01-01T00:00:00.000Z"), ("coming", "9999-01-01T00:00:00.000Z")):
+            Tokens(database).create(name, ["send"], None, rate=None, now=NOW, expires_at=end)
+    listed = cli("collector", "token", "list", "--db", address).out
+
+    assert "ended 2020-01-01" in listed and "ends 9999-01-01" in listed
+
+
 def test_a_database_that_is_not_there_is_named_and_not_made_by_what_reads(tmp_path: Path, cli: Cli) -> None:
     """A mistyped name is no empty ledger."""
     path, folder = tmp_path / "evnts.db", tmp_path / "tables"

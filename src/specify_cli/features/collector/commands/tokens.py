@@ -64,7 +64,7 @@ def create_token(values: Values) -> int:
 
 def list_tokens(values: Values) -> int:
     """Show every token without its secret. Raises StoredDataError, EnvironmentFault."""
-    with _opened_tokens(values) as (tokens, _):
+    with _opened_tokens(values) as (tokens, now):
         rows = tokens.list_all()
     if values["json"]:
         write_json([_describe_token(token) for token in rows])
@@ -74,7 +74,8 @@ def list_tokens(values: Values) -> int:
         if token.projects is not None and len(token.projects) == 1:
             (projects,) = token.projects
         rate = "" if token.rate is None else f", {token.rate} requests a minute"
-        ended = "" if token.expires_at is None else f", ends {token.expires_at[:10]}"
+        end = token.expires_at
+        ended = "" if end is None else f", {'ends' if now < end else 'ended'} {end[:10]}"
         ended += "" if token.revoked_at is None else f", revoked {token.revoked_at[:10]}"
         used = (
             "never used" if token.last_used_at is None else f"last used {token.last_used_at[:13]}h"
