@@ -255,6 +255,23 @@ def test_a_hold_keeps_the_key_of_a_subject(cli: Cli, of_subjects: tuple[Path, li
     assert before == read_names(root)
 
 
+@pytest.mark.parametrize("lost", ["gone", "another"])
+def test_a_wrapping_key_that_is_gone_or_anothers_is_a_finding(
+    cli: Cli, of_subjects: tuple[Path, list[str]], lost: str
+) -> None:
+    """As where another clone's folder of keys was laid over this one's."""
+    root, _ = of_subjects
+    path = root / ".git" / FOLDER / "wrapping.key"
+    before = cli("doctor", cwd=root).out
+    path.unlink()
+    if lost == "another":
+        path.write_bytes(bytes(64))
+        path.chmod(0o600)
+
+    assert "SEALING_KEY_MISSING" not in before
+    assert "SEALING_KEY_MISSING" in cli("doctor", cwd=root).out
+
+
 def test_a_subjects_key_that_is_missing_is_a_finding_and_no_copy_leaves(
     cli: Cli, of_subjects: tuple[Path, list[str]], tmp_path: Path
 ) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 
 from doctrine.load import ParseCache
 from doctrine.text import count, say
 from specify_cli import durable
+from specify_cli.errors import CallerError
 from specify_cli.features.forget import erasing
 from specify_cli.libraries.archive.sealing import FOLDER, Keys
 from specify_cli.project.checks import Finding
@@ -28,6 +30,16 @@ def check_erasures(project: Project, home: str | None) -> Iterator[Finding]:
             "spec-kitty forget --resume",
         )
     keys = Keys(project.git_dir)
+    with suppress(CallerError):  # without the extra nothing is opened
+        if closed := keys.list_unopened():
+            yield Finding(
+                "SEALING_KEY_MISSING",
+                "warning",
+                f"{project.git_dir}/{FOLDER}",
+                f"what {count(len(closed), 'key')} here were wrapped by is gone or another one: "
+                "nobody opens the copies that left under them",
+                "bring back the wrapping.key, and keys of subjects, that were there before",
+            )
     for subject, records in keys.list_subjects().items():
         if keys.locate(subject) is None:
             yield Finding(

@@ -134,6 +134,22 @@ class Keys:
                 found.setdefault(subject, []).append(file.removesuffix(".key"))
         return found
 
+    def list_unopened(self) -> list[str]:
+        """Return the keys here that the clone's own, or their subject's, does not open: that one is
+        gone or another. Those whose subject's key is gone are left to `list_subjects`. Raises
+        CallerError EXTRA_MISSING."""
+        subjects = self.list_subjects()
+        lost = {name for one in subjects if self.locate(one) is None for name in subjects[one]}
+        folder, found = f"{self._git_dir}/{FOLDER}", list[str]()
+        for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            name, ending = os.path.splitext(file)
+            if ending == ".key" and file != _WRAPPING and name not in lost:
+                try:
+                    found += [] if self.read(name) is not None else [name]
+                except EnvironmentFault:
+                    found.append(name)
+        return found
+
     def locate(self, name: str) -> str | None:
         """Return the file of a key that is here."""
         path = f"{self._git_dir}/{FOLDER}/{name}.key"
