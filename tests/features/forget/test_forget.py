@@ -608,6 +608,9 @@ def test_a_hold_that_changes_nothing_says_why(cli: Cli, tmp_path: Path) -> None:
     again = cli("hold", "add", one, "--reason", "case 2", cwd=root)
 
     assert (free.out, again.out) == ("nothing changed: it was not held\n", "nothing changed: it was held already\n")
+    for words in (("--outcome", "faild"), ("--profile", "nobody"), ("--since", "2099-01-01")):
+        none = cli("hold", "add", *words, "--reason", "case 3", cwd=root)
+        assert none.out == "nothing changed: no record fits what was asked for\n", "nobody takes it for held"
 
 
 def test_a_change_whose_path_was_erased_is_a_file_without_a_name(cli: Cli, chartered: Path) -> None:

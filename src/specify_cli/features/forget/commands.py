@@ -229,7 +229,8 @@ def _order_each(values: Values, event: str) -> int:
     index, records = Index(project.root), FileRecordStore(project.root, project.config.trail)
     rows: list[dict[str, object]] = []
     roots, away = finding.list_roots(project), finding.list_away(project)
-    for place in _list_places(project, index, values):
+    places = _list_places(project, index, values)
+    for place in places:
         with erasing.lock(project):
             now = read_clock(time.time_ns)
             hold = find_hold(read_orders(roots, place.invocation_id, away))
@@ -243,6 +244,7 @@ def _order_each(values: Values, event: str) -> int:
         seal = str(hold["~"]) if hold is not None else line[-67:-3].decode()
         rows.append(_describe_hold(place.invocation_id, seal, order, rfc3339(now), event == "held"))
     why = "it was held already" if event == "held" else "it was not held"
+    why = why if places else "no record fits what was asked for"
     _print_holds(rows, values, f"nothing changed: {why}")
     return 0
 
