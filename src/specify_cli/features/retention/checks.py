@@ -3,6 +3,7 @@ says so: erase what is due."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 
@@ -24,7 +25,11 @@ ON_SWEEP = "retention_on_sweep"
 
 
 def check_rules(project: Project, _: str | None) -> Iterator[Finding]:
-    """Yield why the rules in force cannot be used: then nothing is erased by any."""
+    """Yield why the rules in force cannot be used, or not on a sweep: then none erases anything."""
+    swept = project.config.document.get(ON_SWEEP, False)
+    if not isinstance(swept, bool):
+        what = f"{ON_SWEEP}: expected true or false, found {json.dumps(swept, default=str)}"
+        yield Finding("CONFIG_INVALID", ERROR, layout.CONFIG, what, f"correct {layout.CONFIG}")
     try:
         require_agreement(read_rules(project.config.retention))
     except CallerError as error:
