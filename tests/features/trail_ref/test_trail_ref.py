@@ -92,6 +92,12 @@ def test_nothing_is_pushed_unless_a_person_accepted_it(tmp_path: Path) -> None:
     assert "set and not accepted here" in team.run(team.shop.root, "trail", "push", "--json").error()["suggestion"]
 
 
+def test_what_git_says_of_a_remote_is_one_line(team: Team) -> None:
+    said = team.run(team.shop.root, "trail", "fetch", "--remote", "nowhere").err
+
+    assert "REMOTE_FAILED" in said and "\\x0a" not in said and "repository exists" in said
+
+
 def test_pushing_again_adds_nothing_and_fetching_again_doubles_nothing(team: Team) -> None:
     team.shop.work()
     clone = team.clone("clone")

@@ -173,7 +173,7 @@ def _fetch_commit(folder: str, url: str, rev: str) -> None:
             break
         said = said or (b"" if done is None else done.stderr)
     else:
-        why = said.decode("utf-8", "replace").strip()[-300:]
+        why = " ".join(said.decode("utf-8", "replace").split())[-300:]
         raise EnvironmentFault("PACK_NOT_FETCHED", f"{url} at {rev}: {why}", f"git ls-remote {url}")
     if "+refs/*:refs/remotes/all/*" in words:
         found = read_git(folder, "rev-parse", "--verify", f"{rev}^{{commit}}")

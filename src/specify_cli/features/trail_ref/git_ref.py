@@ -166,7 +166,8 @@ def _run_git(
             "REMOTE_FAILED", f"git {words[0]}: {error}", "git --version"
         ) from error
     if done is None or done.returncode:
-        said = "no worktree" if done is None else done.stderr.decode("utf-8", "replace").strip()
+        said = "no worktree" if done is None else done.stderr.decode("utf-8", "replace")
+        said = " ".join(said.split())
         raise EnvironmentFault(
             "REMOTE_FAILED", f"git {words[0]}: {said[-300:]}", "check the remote: git remote -v"
         )
