@@ -302,7 +302,7 @@ class Index:
             )
         above = find_above(self.root, sought) if len(sought) > 5 else None
         if above is None and len(sought) > 5:
-            others = (one for one in find_worktrees(self.root) if Index(one).lookup(sought))
+            others = (one for one in find_worktrees(self.root) if _holds(one, sought))
             above = next(others, None)
         return CallerError(
             "INVOCATION_NOT_FOUND",
@@ -670,6 +670,14 @@ def _read_ending(file: BinaryIO, offset: int) -> str:
 
 def _compute_sha256(data: bytes) -> str:
     return sha256(data).hexdigest()
+
+
+def _holds(root: str, sought: str) -> bool:
+    """Return whether another worktree, which may be in any state, has a record of this id."""
+    try:
+        return bool(Index(root).lookup(sought))
+    except (OSError, InvocationError):
+        return False
 
 
 def _digest_names(names: list[str]) -> str:

@@ -118,6 +118,12 @@ def test_a_hold_of_another_worktree_counts_here(site: Path) -> None:
     assert ("HELD", [one]) == (refused.error()["error_code"], [row["invocation_id"] for row in listed])
     assert before == file_of(other, one).read_bytes()
     assert away["suggestion"] == f"cd {other}, and there the same command"
+    events = other / ".kittify/events"
+    events.rename(other / "events")
+    events.symlink_to("/nowhere")
+    assert run("invocations", "show", one, "--json", cwd=site).error()["error_code"] == "INVOCATION_NOT_FOUND"
+    events.unlink()
+    (other / "events").rename(events)
     assert run("hold", "release", one, "--reason", "closed", cwd=other).code == 0
     assert run("forget", "--subject", NAME, "--yes", cwd=site).code == 0
 
