@@ -69,7 +69,15 @@ def build_graph(answers: list[AIMessage]) -> Any:
 
 ANSWERS = [
     AIMessage("", tool_calls=[call("c1", "a.py"), call("c2", "nowhere")]),
-    AIMessage("Done.", usage_metadata={"input_tokens": 20, "output_tokens": 3, "total_tokens": 23}),
+    AIMessage(
+        "Done.",
+        usage_metadata={
+            "input_tokens": 20,
+            "output_tokens": 3,
+            "total_tokens": 23,
+            "input_token_details": {"cache_read": 8, "cache_creation": 2},
+        },
+    ),
 ]
 
 
@@ -97,7 +105,10 @@ def test_a_graph_is_recorded_by_nodes_with_models_and_parallel_tools(chartered: 
         ("tool_result", "c1", "act", "ok"),
         ("tool_result", "c2", "act", "error"),
     ]
-    assert [item.get("tokens") for item in found if item["event"] == "model_call"] == [None, {"input": 20, "output": 3}]
+    assert [item.get("tokens") for item in found if item["event"] == "model_call"] == [
+        None,
+        {"input": 10, "output": 3, "cache_read": 8, "cache_write": 2},
+    ]
     assert json.loads(next(item for item in calls if item["call_id"] == "c1")["args"]) == {"path": "a.py"}
 
 

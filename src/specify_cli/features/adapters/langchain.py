@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from specify_cli.features.adapters.observer import Observer
+from specify_cli.features.adapters.observer import Observer, count_kinds
 from specify_cli.features.programs.run import Run
 from specify_cli.features.programs.work.calls import Step
 from specify_cli.installation import name_extra
@@ -22,7 +22,6 @@ with name_extra("langchain"):
     from langchain_core.messages import BaseMessage, messages_to_dict
 
 _DRAWN_ID = re.compile(r"((lc_)?run-+)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-\d+)?")
-_COUNTS = {"input_tokens": "input", "output_tokens": "output"}
 
 
 class RecordCallbacks(BaseCallbackHandler):
@@ -108,7 +107,13 @@ class RecordCallbacks(BaseCallbackHandler):
             or {}
         )
         model = (getattr(message, "response_metadata", None) or {}).get("model_name")
-        tokens = {ours: used.get(theirs) for theirs, ours in _COUNTS.items()}
+        details = used.get("input_token_details") or {}
+        tokens = count_kinds(
+            used.get("input_tokens", used.get("prompt_tokens")),
+            used.get("output_tokens", used.get("completion_tokens")),
+            details.get("cache_read"),
+            details.get("cache_creation"),
+        )
         self._observer.end(run_id, answer, model=model, tokens=tokens)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:

@@ -86,7 +86,7 @@ class Observer:
         *,
         error: BaseException | str | None = None,
         model: str | None = None,
-        tokens: Mapping[str, object] | None = None,
+        tokens: Mapping[str, int] | None = None,
     ) -> None:
         """Record the result of a tool or the answer of a model; nothing for a key that was never
         begun."""
@@ -102,20 +102,33 @@ class Observer:
                 "output": answer,
             }
         else:
-            counted = {
-                name: count
-                for name, count in (tokens or {}).items()
-                if type(count) is int and count >= 0
-            }
             outcome = {
                 "response": answer,
                 "ok": error is None,
                 "model": model or begun.payload["model"],
             }
-            outcome |= {"tokens": counted} if counted else {}
+            outcome |= {"tokens": tokens} if tokens else {}
         self._run.record(
             begun.event, {**begun.payload, **outcome, "duration_ms": took}, step=begun.step
         )
+
+
+def count_kinds(
+    asked: object, answered: object, cache_read: object, cache_write: object
+) -> dict[str, int]:
+    """Return the tokens of one answer by kind (docs/hooks.md): what a framework counts as asked
+    holds what a cache gave or took."""
+    told = {
+        "input": asked,
+        "output": answered,
+        "cache_read": cache_read or None,
+        "cache_write": cache_write or None,
+    }
+    kinds = {kind: count for kind, count in told.items() if type(count) is int and count >= 0}
+    if "input" in kinds:
+        cached = kinds.get("cache_read", 0) + kinds.get("cache_write", 0)
+        kinds["input"] = max(0, kinds["input"] - cached)
+    return kinds
 
 
 def parse_text(text: object) -> object:

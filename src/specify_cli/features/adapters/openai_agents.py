@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from specify_cli.features.adapters.observer import Observer, parse_text
+from specify_cli.features.adapters.observer import Observer, count_kinds, parse_text
 from specify_cli.features.programs.run import Run
 from specify_cli.installation import name_extra
 
@@ -59,7 +59,12 @@ class RecordHooks(RunHooks[Any]):
         self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse
     ) -> None:
         """Record the model's answer and what it used."""
-        tokens = {"input": response.usage.input_tokens, "output": response.usage.output_tokens}
+        used = response.usage
+        cached = (
+            getattr(used.input_tokens_details, name, None)
+            for name in ("cached_tokens", "cache_write_tokens")
+        )
+        tokens = count_kinds(used.input_tokens, used.output_tokens, *cached)
         answer = [item.model_dump(mode="json", exclude_unset=True) for item in response.output]
         self._observer.end(("model", _name_agent(context, agent)), answer, tokens=tokens)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from specify_cli.features.adapters.observer import Observer, parse_text
+from specify_cli.features.adapters.observer import Observer, count_kinds, parse_text
 from specify_cli.features.programs.run import Run
 from specify_cli.features.programs.work.calls import Step
 from specify_cli.installation import name_extra
@@ -70,10 +70,8 @@ class RecordSpans(SpanProcessor):
         error: str | None,
         step: Step | None,
     ) -> None:
-        tokens = {
-            side: attributes.get(f"gen_ai.usage.{side}_tokens") for side in ("input", "output")
-        }
-        counted = {side: count for side, count in tokens.items() if type(count) is int}
+        names = ("input", "output", "cache_read.input", "cache_creation.input")
+        tokens = count_kinds(*(attributes.get(f"gen_ai.usage.{name}_tokens") for name in names))
         payload: dict[str, object] = {
             "model": str(
                 attributes.get("gen_ai.response.model")
@@ -87,9 +85,7 @@ class RecordSpans(SpanProcessor):
             "ok": error is None,
             "duration_ms": _measure(span),
         }
-        self._run.record(
-            "model_call", payload | ({"tokens": counted} if counted else {}), step=step
-        )
+        self._run.record("model_call", payload | ({"tokens": tokens} if tokens else {}), step=step)
 
     def _record_tool(
         self,

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from specify_cli.features.adapters.observer import count_kinds
 from specify_cli.features.programs.run import Run
 from specify_cli.installation import name_extra
 
@@ -82,10 +83,8 @@ class RecordAgent(AbstractCapability[Any]):
 
 def _count_tokens(answer: Any) -> dict[str, int]:
     used = answer.get("usage") or {}
-    return {
-        "input": int(used.get("input_tokens") or 0),
-        "output": int(used.get("output_tokens") or 0),
-    }
+    names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+    return count_kinds(*(used.get(name) for name in names))
 
 
 def _drop_volatile(value: Any) -> Any:
