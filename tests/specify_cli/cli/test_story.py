@@ -78,6 +78,7 @@ def test_a_diff_marks_what_came_and_says_what_failed_and_what_was_not_kept() -> 
         {"path": "b", "kind": "modify", "after": {"head": "two\none\ntw", "tail": "x"}, "lines": came},
         {"path": "c", "kind": "modify", "diff": {"head": "@@\n-x\n+y\n"}, "ok": False},
         {"path": "d", "kind": "modify", "after": {"sha256": "0" * 64, "size": 8}},
+        {"path": "e", "kind": "create", "after": {"head": "", "size": 0}},
     ]
 
     assert list(render_changes([{"event": "patch_apply", **body} for body in bodies])) == [
@@ -87,6 +88,7 @@ def test_a_diff_marks_what_came_and_says_what_failed_and_what_was_not_kept() -> 
         "modify b", " two", " one", " tw", " […]", " x", "",
         "modify c: failed, so nothing of this was changed", "@@", "-x", "+y", "",
         "modify d", "its text was not kept",
+        "create e", "it is empty",
     ]  # fmt: skip
 
 

@@ -75,7 +75,9 @@ def _read_rows(line: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     if not text:
         text, name = read_text(line.get("after")), "after"
     if not text:
-        yield "", "its text was not kept"
+        after = line.get("after")
+        is_empty = isinstance(after, dict) and after.get("size") == 0
+        yield "", "it is empty" if is_empty else "its text was not kept"
     elif name == "diff":
         # The path stands above; what a diff says of it before its first hunk may be another's.
         hunks = text.find("@@") if text.startswith("--- ") else 0

@@ -504,7 +504,7 @@ function showAct(act, context) {
   for (const { fields } of own) {
     if (fields.event === "patch_apply") {
       const rows = diffOf(fields, objects);
-      found.push(rows.length ? showDiff(rows) : make("p", { class: "quiet" }, "The text of this change was not kept."));
+      found.push(rows.length ? showDiff(rows) : make("p", { class: "quiet" }, fields.after?.size === 0 ? "It is empty." : "The text of this change was not kept."));
     }
     const printed = fields.event === "tool_result" ? printedOf(fields.output, objects) : "";
     if (printed && !isPatched) found.push(make("pre", { tabindex: "0" }, coloured(hideImages(printed))));

@@ -189,6 +189,8 @@ def _end(entry: Entry, number: int, fields: Mapping[str, object]) -> Entry:
         begun, ended = entry.at, moment_of(fields)
         if isinstance(claimed := fields.get("claimed_at"), str):
             begun, ended = say(entry.fields.get("claimed_at") or begun), claimed
+        elif "inferred" in fields and fields.get("status") == "unknown":
+            ended = None  # nobody told it; the line says that alone
         duration = measure(begun, ended)
     status = _read_status(say(fields.get("event")), fields)
     return entry._replace(

@@ -5,7 +5,8 @@
 
 The kinds of tokens are the same for every program (docs/hooks.md): `input` without what a cache
 gave, `cache_read`, `cache_write`, `output`, and `thinking`, which is part of `output`. Records of
-older versions have `cached`, and counts as their program made them: of these no cost is estimated.
+older versions have `cached`, and programs may count kinds of their own: of these no cost is
+estimated.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ def describe_usage(row: Mapping[str, object]) -> str:
     """
     tokens = row.get("tokens")
     kinds = tokens if isinstance(tokens, dict) else {}
-    parts = [f"{kinds[kind]:,} {name}" for kind, name in _NAMES.items() if kinds.get(kind)]
+    names = _NAMES | {say(kind): say(kind) for kind in kinds if kind not in _NAMES}
+    parts = [f"{kinds[kind]:,} {name}" for kind, name in names.items() if kinds.get(kind)]
     if row.get("cost"):
         day = row.get("estimated_at")
         known = f"estimated, prices of {say(day)}" if day else "as the program reckons"
@@ -122,6 +124,12 @@ class Spent(NamedTuple):
         return f"{self.tokens:,}{cost}"
 
 
+def add_tokens(tokens: object) -> int:
+    """Return how many tokens of every kind a line or row tells; thinking is output."""
+    counts = tokens.items() if isinstance(tokens, dict) else ()
+    return sum(number for kind, number in counts if kind != "thinking" and type(number) is int)
+
+
 def add_up(rows: Sequence[UsageRow]) -> Spent | None:
     """Return what these rows used together; None where they tell nothing.
 
@@ -129,7 +137,7 @@ def add_up(rows: Sequence[UsageRow]) -> Spent | None:
     """
     if not rows:
         return None
-    tokens = sum(row.tokens.get(kind, 0) for row in rows for kind in (*PRICED, "cached"))
+    tokens = sum(add_tokens(row.tokens) for row in rows)
     known = [_read_cost(row.cost) for row in rows if row.cost is not None]
     days = [row.estimated_at for row in rows if row.estimated_at is not None]
     cost = _spell(sum(known, Decimal(0))) if len(known) == len(rows) else None
@@ -141,8 +149,7 @@ def sum_usage(lines: Iterable[Fields], prices: Prices) -> tuple[UsageRow, ...]:
 
     Rows are sorted by agent, then model. A line without a model counts for the model its agent
     named last. The cost a program told counts; only where it told none is the cost estimated, and
-    never from counts of the kind `cached`, which older writers made. `prices` without models
-    estimate nothing.
+    only where every kind has a price. `prices` without models estimate nothing.
     """
     rows: dict[tuple[str | None, str | None], list[Fields]] = {}
     models: dict[str | None, str] = {}
@@ -173,7 +180,8 @@ def _sum_row(
         told += _read_cost(line.get("cost"))
     if told:
         return UsageRow(agent, model, tokens, requests, _spell(told), None)
-    price = None if model is None or "cached" in tokens else prices.find(model)
+    is_priced = tokens.keys() <= {*PRICED, "thinking"}
+    price = prices.find(model) if model is not None and is_priced else None
     if price is None or not any(tokens.get(kind) for kind in PRICED):
         return UsageRow(agent, model, tokens, requests, None, None)
     cost = sum(

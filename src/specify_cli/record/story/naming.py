@@ -12,7 +12,7 @@ from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count, say
 from specify_cli.record.reading.timeline import measure
 from specify_cli.record.story.story import Part
-from specify_cli.record.story.words import BAD, cut
+from specify_cli.record.story.words import BAD, cut, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -174,9 +174,13 @@ def _name_gate(entry: Entry) -> str:
 
 
 def _name_error(entry: Entry) -> str:
-    fields = entry.fields
-    words = [say(fields[name]) for name in ("error_code", "message") if fields.get(name)]
-    return f"an error: {': '.join(words)}"
+    return f"an error: {describe_error(entry.fields)}"
+
+
+def describe_error(fields: Mapping[str, object]) -> str:
+    """Return the code and the message of a line that tells an error; nothing of any other."""
+    told = (read_text(fields.get(name)) for name in ("error_code", "message"))
+    return ": ".join(filter(None, told))
 
 
 _SPECIAL: Mapping[str, Callable[[Entry], str]] = {

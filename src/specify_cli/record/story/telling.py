@@ -13,10 +13,11 @@ from doctrine.text import count, say
 from specify_cli.record.reading.done_note import judge_tests, note_done
 from specify_cli.record.reading.printed import describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
+from specify_cli.record.reading.usage import add_tokens
 from specify_cli.record.reading.views import join
 from specify_cli.record.seal import erased_members
 from specify_cli.record.story.choice import explain_choice
-from specify_cli.record.story.naming import VERBS, join_acts, name_event
+from specify_cli.record.story.naming import VERBS, describe_error, join_acts, name_event
 from specify_cli.record.story.story import Asked, Bearing, Changed, Fact, Part, Story, Told
 from specify_cli.record.story.words import (
     BAD,
@@ -29,7 +30,9 @@ from specify_cli.record.story.words import (
     make_act,
     name_call,
     name_deed,
+    name_failure,
     read_outcome,
+    read_printed,
     read_text,
     shorten_paths,
 )
@@ -186,7 +189,8 @@ class Telling:
             chapter.add(act)
             self._edits[say(entry.fields.get("call_id"))] = (chapter, act)
         elif entry.kind == "step_started":
-            inner = _Chapter("step", f"step {entry.name}: {entry.status}", entry)
+            ended = filter(None, (entry.status, describe_error(entry.end_fields)))
+            inner = _Chapter("step", f"step {entry.name}: {': '.join(ended)}", entry)
             self._steps[place] = inner
             chapter.put(inner)
         elif entry.kind == "patch_apply":
@@ -194,7 +198,9 @@ class Telling:
         elif entry.kind in ("prompt", "turn"):
             self._take_words(chapter, entry)
         elif entry.kind == "model_call":
-            chapter.add(make_act(entry, "model", entry.name, read_outcome(entry)))
+            answer, outcome = read_printed(entry.fields.get("response")), read_outcome(entry)
+            result = name_failure(answer, outcome, self._root)
+            chapter.add(make_act(entry, "model", entry.name, outcome, result))
         else:
             self._take_note(chapter, entry)
 
@@ -267,7 +273,7 @@ class Telling:
             return
         self.changed[path] = Changed(
             path,
-            kind="delete" if kind == "delete" else known.kind,
+            kind=kind if "delete" in (kind, known.kind) else known.kind,
             added=_add(known.added, act.added),
             removed=_add(known.removed, act.removed),
             seqs=(*known.seqs, seq),
@@ -280,9 +286,7 @@ class Telling:
         is_answer = entry.kind == "turn"
         if is_answer and not text and not limits:
             return  # tokens alone: what a transcript filled in
-        tokens = entry.fields.get("tokens")
-        numbers = tokens.values() if isinstance(tokens, dict) else ()
-        used = sum(number for number in numbers if type(number) is int)
+        used = add_tokens(entry.fields.get("tokens"))
         title = "answered" if is_answer else "was asked"
         if used:
             title += f" · {used:,} tokens"
@@ -414,5 +418,5 @@ def _get_text(fields: Line, name: str) -> str | None:
 
 
 def _add(one: int | None, two: int | None) -> int | None:
-    """Return a sum of counts; not known where one of them is not."""
-    return None if one is None or two is None else one + two
+    """Return a sum of counts as far as they are known; None where neither is."""
+    return two if one is None else one + (two or 0)

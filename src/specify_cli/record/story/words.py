@@ -156,9 +156,10 @@ def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
         failed = _COUNT.search(_COLOURS.sub("", output)) if shows == FAILED else None
         result = f"{failed[1] or failed[2]} failed" if failed else shows
         outcome = "failed" if shows == FAILED else outcome
+    elif outcome == "unknown" and "inferred" in entry.end_fields:
+        result = "its end was not told"
     else:
-        result = _find_last_line(output) if outcome in BAD else ""
-        result = shorten_paths(result, root)
+        result = name_failure(output, outcome, root)
     return make_act(entry, deed, shorten_paths(what, root) or entry.name, outcome, result)
 
 
@@ -210,7 +211,8 @@ def list_limits(fields: Mapping[str, object]) -> list[str]:
     for name in ("text", "args", "output", "diff", "prompt", "response"):
         value = fields.get(name)
         if isinstance(value, dict):
-            kept = len(say(value.get("head", ""))) + len(say(value.get("tail", "")))
+            text = say(value.get("head", "")) + say(value.get("tail", ""))
+            kept = len(text.encode("utf-8", "replace"))
             size = value.get("size")
             if type(size) is int and "tail" in value and kept < size:
                 found.append(f"{_NAMES[name]} cut: {kept:,} of {size:,} bytes")
@@ -301,6 +303,8 @@ def _unescape(text: str) -> str:
         return text
 
 
-def _find_last_line(output: str) -> str:
+def name_failure(output: str, outcome: str, root: str) -> str:
+    """Return the last words of what failed or was denied; nothing of anything else."""
     lines = map(str.strip, reversed(_COLOURS.sub("", output).splitlines()))
-    return next((line for line in lines if line and not _WRAPPED.fullmatch(line)), "")
+    last = next((line for line in lines if line and not _WRAPPED.fullmatch(line)), "")
+    return shorten_paths(last, root) if outcome in BAD else ""

@@ -11,7 +11,7 @@ from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.turn_from_transcript import count_tokens
 from specify_cli.project.prices import read_prices
 from specify_cli.record.reading.evidence import weigh_evidence
-from specify_cli.record.reading.usage import Price, Prices, describe_usage, sum_usage
+from specify_cli.record.reading.usage import Price, Prices, add_up, describe_usage, sum_usage
 
 PRICES = Prices("2026-01-02", (Price(("m-1",), ("m-1-",), {"input": Decimal(2), "output": Decimal(10)}),))
 
@@ -111,3 +111,11 @@ def test_evidence_says_which_witnesses_spoke_and_what_contradicts() -> None:
         "hooks told 2 calls, the transcript 3, both 2, the work tree shows changes of 1 · 1 contradiction · 1 gap"
     )
     assert weigh_evidence({"actor": {"actor_type": "human", "actor_id": "ada"}}, lines) is None
+
+
+def test_tokens_of_a_kind_that_a_program_names_itself_count_and_have_no_price() -> None:
+    tokens = {"input": 100, "output": 20, "thinking": 5, "input_tokens": 40}
+    rows = sum_usage([turn(model="m-1", tokens=tokens)], PRICES)
+
+    assert add_up(rows) == (160, None, None)
+    assert describe_usage(rows[0]._asdict()) == "m-1: 100 in, 20 out, 5 of it thinking, 40 input_tokens"

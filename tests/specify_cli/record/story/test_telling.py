@@ -324,3 +324,51 @@ def test_a_rule_bears_on_what_the_record_says_it_was_found_by_and_on_nothing_els
         ("doctrine://directive/login", ("file Login.py", "word login"), ("src/login.py",), False),
         ("doctrine://directive/faults", ("kind bug",), (), True),
     ]
+
+
+def test_what_went_wrong_is_told_of_a_step_and_a_model_as_of_a_call() -> None:
+    fault = {"error_code": "ZeroDivisionError", "message": "division by zero"}
+    lines = [
+        line(1, "step_started", step="build", ordinal=1),
+        line(2, "step_failed", step="build", ordinal=1, **fault),
+        line(3, "model_call", call_id="m", model="m-1", ok=False, response={"head": "TimeoutError: no answer"}),
+    ]
+
+    assert titles(tell_story(lines).done[0].parts) == [
+        "step build: failed: ZeroDivisionError: division by zero",
+        "asked the model m-1: TimeoutError: no answer",
+    ]
+
+
+def test_a_call_whose_end_nobody_told_is_not_said_to_have_ended_or_to_have_lasted() -> None:
+    lines = [
+        *call(1, "Bash", {"command": "sleep 1000"}, None),
+        line(9, "tool_result", call_id="c1", tool="Bash", status="unknown", inferred=True),
+    ]
+    (part,) = tell_story(lines).done[0].parts
+
+    assert (part.title, part.duration_ms) == ("ran sleep 1000: its end was not told", None)
+
+
+def test_an_answer_counts_thinking_as_the_list_does_within_the_output() -> None:
+    lines = [line(1, "turn", text={"head": "yes"}, tokens={"input": 10, "output": 20, "thinking": 5})]
+
+    assert titles(tell_story(lines).done[0].parts) == ["answered · 30 tokens"]
+
+
+def test_a_file_that_came_again_after_its_deletion_is_there_with_the_lines_that_are_known() -> None:
+    lines = [
+        line(1, "patch_apply", path="a", kind="modify", lines="+1-2"),
+        line(2, "patch_apply", path="a", kind="delete"),
+        line(3, "patch_apply", path="a", kind="create", lines="+3+4"),
+    ]
+    (changed,) = tell_story(lines).changed
+
+    assert (changed.kind, changed.added, changed.removed) == ("create", 3, 1)
+
+
+def test_a_cut_text_is_counted_in_bytes_on_both_sides() -> None:
+    text = {"head": "ü" * 400, "tail": "ü" * 100, "size": 1204}
+    (part,) = tell_story([line(1, "turn", text=text)]).done[0].parts
+
+    assert part.limits == ("text cut: 1,000 of 1,204 bytes",)
