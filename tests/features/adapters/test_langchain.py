@@ -12,8 +12,10 @@ from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
+from langgraph.types import Command, interrupt
 
 from adapting import FULL, REQUEST, events, shown
 from specify_cli.errors import CallerError, InvocationError
@@ -142,6 +144,40 @@ def test_a_node_that_fails_is_a_failed_step_and_the_error_is_the_programs(charte
 
     failed = next(item for item in events(chartered, run) if item["event"] == "step_failed")
     assert (failed["step"], failed["error_code"]) == ("only", "ValueError")
+
+
+def test_a_graph_that_waits_for_a_person_or_hands_over_has_not_failed(chartered: Path) -> None:
+    @tool
+    def confirm(question: str) -> str:
+        """Ask a person."""
+        return f"{question} {interrupt(question)}"
+
+    def ask(_: State, config: RunnableConfig) -> dict[str, Any]:
+        return {"messages": [HumanMessage(confirm.invoke({"question": "sure?"}, config))]}
+
+    def give_over(_: State) -> Command[str]:
+        return Command(goto="other", graph=Command.PARENT)
+
+    inner: Any = StateGraph(State)
+    inner.add_node("give_over", give_over).add_edge(START, "give_over")
+    graph: Any = StateGraph(State)
+    graph.add_node("ask", ask).add_node("inner", inner.compile()).add_node("other", lambda _: {})
+    graph.add_edge(START, "ask").add_edge("ask", "inner")
+    compiled = graph.compile(checkpointer=InMemorySaver())
+    with open_invocation(chartered, REQUEST) as run:
+        config: RunnableConfig = {"callbacks": [RecordCallbacks(run)], "configurable": {"thread_id": "1"}}
+        compiled.invoke({"messages": []}, config)
+        compiled.invoke(Command(resume="yes"), config)
+
+    assert [item for item in shown(events(chartered, run)) if item[0] not in ("step_started", "tool_call")][:-1] == [
+        ("tool_result", "ask", "confirm", "unknown"),
+        ("step_completed", "ask", "PENDING"),
+        ("tool_result", "ask", "confirm", "ok"),
+        ("step_completed", "ask", "PASS"),
+        ("step_completed", "give_over", "PASS"),
+        ("step_completed", "inner", "PASS"),
+        ("step_completed", "other", "PASS"),
+    ]
 
 
 def test_a_limit_stops_a_graph(chartered: Path) -> None:

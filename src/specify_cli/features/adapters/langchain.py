@@ -57,9 +57,12 @@ class RecordCallbacks(BaseCallbackHandler):
         self._observer.end_step(run_id, _make_plain(outputs))
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
-        """Fail the step of a node."""
+        """Fail the step of a node, unless it waits for a person or hands over."""
         self._above.pop(run_id, None)
-        self._observer.end_step(run_id, None, error)
+        if (left := _read_leave(error)) is None:
+            self._observer.end_step(run_id, None, error)
+        else:
+            self._observer.end_step(run_id, None, decision=left)
 
     def on_chat_model_start(
         self,
@@ -146,8 +149,11 @@ class RecordCallbacks(BaseCallbackHandler):
         self._observer.end(run_id, result, error=str(result) if failed else None)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
-        """Record that a tool failed."""
-        self._observer.end(run_id, None, error=error)
+        """Record that a tool failed; of one that waits for a person nothing says how it ends."""
+        if (left := _read_leave(error)) is None:
+            self._observer.end(run_id, None, error=error)
+        else:
+            self._observer.end(run_id, None, status="ok" if left == "PASS" else "unknown")
 
     def on_retriever_start(
         self,
@@ -208,6 +214,15 @@ def _dump_messages(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
         if _DRAWN_ID.fullmatch(str(message["data"].get("id"))):
             message["data"]["id"] = None
     return dumped
+
+
+def _read_leave(error: BaseException) -> str | None:
+    """Return the decision of a node that LangGraph leaves by raising: PENDING where it waits for a
+    person and runs again, PASS where it hands over to another; None for an error."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if "GraphBubbleUp" not in names:
+        return None
+    return "PASS" if "ParentCommand" in names else "PENDING"
 
 
 def _make_plain(value: Any) -> object:

@@ -47,13 +47,19 @@ class Observer:
         """Record that a unit of work begins."""
         self._steps[key] = self._run.begin_step(name, step_input)
 
-    def end_step(self, key: Hashable, output: object, error: BaseException | None = None) -> None:
+    def end_step(
+        self,
+        key: Hashable,
+        output: object,
+        error: BaseException | None = None,
+        decision: str = "PASS",
+    ) -> None:
         """Record what a unit of work came to."""
         step = self._steps.pop(key, None)
         if step is not None and error is not None:
             step.fail(error)
         elif step is not None:
-            step.end(output)
+            step.end(output, decision)
 
     def find_step(self, key: Hashable) -> Step | None:
         """Return the unit of work of a key, if it is open."""
@@ -87,9 +93,10 @@ class Observer:
         error: BaseException | str | None = None,
         model: str | None = None,
         tokens: Mapping[str, int] | None = None,
+        status: str | None = None,
     ) -> None:
         """Record the result of a tool or the answer of a model; nothing for a key that was never
-        begun."""
+        begun. `status` is how a tool ended where the error does not say it."""
         begun = self._begun.pop(key, None)
         if begun is None:
             return
@@ -98,7 +105,7 @@ class Observer:
         took = max(0, round(1000 * (time.monotonic() - begun.at)))
         if begun.event == "tool_result":
             outcome: dict[str, object] = {
-                "status": "ok" if error is None else "error",
+                "status": status or ("ok" if error is None else "error"),
                 "output": answer,
             }
         else:
