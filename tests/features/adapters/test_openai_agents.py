@@ -18,30 +18,23 @@ from specify_cli.features.adapters.openai_agents import RecordHooks
 from specify_cli.features.programs.run import open_invocation
 
 
-class Scripted(Model):
-    """A model that calls a tool and then answers."""
+def ask(name: str, call_id: str, **args: str) -> ResponseFunctionToolCall:
+    return ResponseFunctionToolCall(arguments=json.dumps(args), call_id=call_id, name=name, type="function_call")
 
-    def __init__(self) -> None:
-        self.turns: Iterator[list[Any]] = iter(
-            [
-                [
-                    ResponseFunctionToolCall(
-                        arguments='{"path":"a.py"}', call_id="c1", name="read", type="function_call"
-                    )
-                ],
-                [
-                    ResponseOutputMessage(
-                        id="m1",
-                        content=[ResponseOutputText(annotations=[], text="Done.", type="output_text")],
-                        role="assistant",
-                        status="completed",
-                        type="message",
-                    )
-                ],
-            ]
-        )
+
+def answer(text: str) -> ResponseOutputMessage:
+    content: list[Any] = [ResponseOutputText(annotations=[], text=text, type="output_text")]
+    return ResponseOutputMessage(id="m1", content=content, role="assistant", status="completed", type="message")
+
+
+class Scripted(Model):
+    """A model that does what it is told, a list of its output for each turn."""
+
+    def __init__(self, *turns: list[Any]) -> None:
+        self.turns: Iterator[list[Any]] = iter(turns)
 
     async def get_response(self, *_: Any, **__: Any) -> ModelResponse:
+        await asyncio.sleep(0)
         details = InputTokensDetails.model_construct(cached_tokens=4, cache_write_tokens=0)
         used = Usage(requests=1, input_tokens=9, output_tokens=2, total_tokens=11, input_tokens_details=details)
         return ModelResponse(output=next(self.turns), usage=used, response_id=None)
@@ -56,7 +49,8 @@ def test_a_run_of_the_openai_agents_sdk_is_recorded(chartered: Path) -> None:
         """Read a file."""
         return f"text of {path}"
 
-    agent = OpenAgent(name="mender", instructions="Mend it.", model=Scripted(), tools=[read])
+    model = Scripted([ask("read", "c1", path="a.py")], [answer("Done.")])
+    agent = OpenAgent(name="mender", instructions="Mend it.", model=model, tools=[read])
     with open_invocation(chartered, REQUEST, capture=FULL) as run:
         config = RunConfig(tracing_disabled=True)
         # Not run_sync, which leaves its event loop open.
@@ -75,3 +69,18 @@ def test_a_run_of_the_openai_agents_sdk_is_recorded(chartered: Path) -> None:
     assert [item["call_id"] for item in found if item["event"] == "tool_call"] == ["c1"]
     assert json.loads(found[2]["args"]) == {"path": "a.py"}
     assert found[1]["tokens"] == {"input": 5, "output": 2, "cache_read": 4}
+
+
+def test_an_agent_that_is_asked_twice_at_once_as_a_tool_loses_no_answer(chartered: Path) -> None:
+    asked = [ask("inner", "c1", input="one"), ask("inner", "c2", input="two")]
+    inner = OpenAgent(name="inner", model=Scripted([answer("1")], [answer("2")]))
+    config = RunConfig(tracing_disabled=True)
+    with open_invocation(chartered, REQUEST, capture=FULL) as run:
+        hooks = RecordHooks(run)
+        tool = inner.as_tool("inner", "Ask it.", hooks=hooks, run_config=config)
+        outer = OpenAgent(name="outer", model=Scripted(asked, [answer("Done.")]), tools=[tool])
+        asyncio.run(Runner.run(outer, REQUEST, hooks=hooks, run_config=config))
+    found = shown(events(chartered, run))
+
+    assert found.count(("step_completed", "inner", "PASS")) == found.count(("step_started", "inner")) == 2
+    assert found.count(("model_call", "inner", "Scripted")) == 2

@@ -86,9 +86,9 @@ class RecordHooks(RunHooks[Any]):
 
 
 def _name_agent(context: RunContextWrapper[Any], agent: Any) -> Hashable:
-    """Return what tells the turn of an agent from those of other runs that go on meanwhile: the
-    usage they share."""
-    return id(context.usage), agent.name
+    """Return what tells the turn of an agent from those of other runs that go on meanwhile, also of
+    one agent that is a tool of another: all contexts of a run share their approvals."""
+    return id(getattr(context, "_approvals", context.usage)), agent.name
 
 
 def _name_call(context: RunContextWrapper[Any], tool: Tool) -> Hashable:
