@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import random
+import re
 import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -216,6 +217,22 @@ def test_a_waiver_that_the_base_trusts_answers_for_one_invocation_and_stands_in_
         {"rule": "tests", "by": ADA, "reason": "words only", "until": "2999-12-31", "findings": 1}
     ]
     assert f"waived by {ADA} until 2999-12-31" in page
+
+
+@pytest.mark.parametrize("rule", ["tests", "ended"])
+def test_what_a_finding_says_to_do_about_a_closed_record_does_it(tmp_path: Path, rule: str) -> None:
+    shop = Shop(tmp_path, f"  {rule}: fail\n{KEYS}")
+    invocation_id = shop.begin()
+    shop.edit(invocation_id)
+    shop.end(invocation_id, "failed")
+    shop.commit()
+    shop.work("run the tests and finish it", "src/other.py")
+    (finding,) = (item for item in shop.judge()["findings"] if item["rule"] == rule)
+    command = re.search(r"spec-kitty gate (waive \w+ )ID", finding["next"])
+
+    assert command, finding["next"]
+    waive(shop, *command[1].split()[1:], finding["invocation_id"])
+    assert shop.judge()["verdict"] == "pass"
 
 
 @pytest.mark.parametrize("fault", ["stranger", "ended", "edited"])

@@ -31,12 +31,14 @@ KINDS: dict[str, Kind] = {
     "TESTS_NOT_GREEN": Kind(
         "tests",
         "the tests did not pass after the agent's last change",
-        "Ask the agent to run the tests, in a new request, and push: what a record holds counts.",
+        "Run them and answer for it, for a closed record takes no more: spec-kitty gate waive "
+        "tests ID.",
     ),
     "TESTS_NOT_KNOWN": Kind(
         "tests",
         "whether the tests passed after the agent's last change is not known",
-        "Run the tests; audit.capture_tool_io: summary keeps what commands were run.",
+        "Run them and answer for it: spec-kitty gate waive tests ID; audit.capture_tool_io: "
+        "summary keeps what commands are run.",
         known=False,
     ),
     "INVOCATION_OPEN": Kind(
@@ -47,7 +49,7 @@ KINDS: dict[str, Kind] = {
     "INVOCATION_FAILED": Kind(
         "ended",
         "the agent's work did not end as done",
-        "Finish it in a new session, or take its lines out.",
+        "Take its lines out, or answer for them: spec-kitty gate waive ended ID.",
     ),
     "APPROVAL_MISSING": Kind(
         "approval",
