@@ -43,7 +43,8 @@ CODES: Mapping[str, str] = {
     "INVOCATION_NOT_FOUND": "No record has this id.",
     "INVOCATION_AMBIGUOUS": "Several records begin with this prefix.",
     "DUPLICATE_ID": "Several files hold the same invocation id.",
-    "INVALID_ID": "The text is neither a ULID nor the beginning of one.",
+    "INVALID_ID": "The text is neither a ULID nor a part of one, or names another session's record "
+    "by its place in the list.",
     "INVALID_VALUE": "An option has a value outside its closed set or form.",
     "PAYLOAD_INVALID": "A run event's payload is not JSON or lacks its event's form.",
     "CHAIN_BREAK": "A chain that was to be compared is not intact; nothing was compared.",

@@ -69,7 +69,7 @@ from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.reading.views import read_file
 from specify_cli.record.record import OUTCOMES, chain, genesis_tip
 from specify_cli.record.seal import FORMAT_VERSION
-from specify_cli.storage.index import Index, Key
+from specify_cli.storage.index import Index, Key, names_place
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.publishing import prepare
 from specify_cli.storage.store import Body, FileRecordStore, LockedRecord, Place, require_started
@@ -295,9 +295,15 @@ class ProfileInvocationExecutor:
         project, cache = load_project(self._start, self._home)
         place = Index(project.root).resolve(invocation_id)
         writer = None if caller is None else caller.writer
-        return Recorder(
+        recorder = Recorder(
             project, place, cache=cache, writer=writer, clock=self._clock, entropy=self._entropy
         )
+        try:
+            _refuse_strange_place(invocation_id, place, recorder.started, recorder.by)
+        except CallerError:
+            recorder.close()
+            raise
+        return recorder
 
     def complete(
         self,
@@ -328,6 +334,8 @@ class ProfileInvocationExecutor:
         objects = FileObjectStore(project.root, project.config.trail)
         place = Index(project.root).resolve(invocation_id)
         before = _read_settled(records, place)
+        by = {} if caller is None else _find_other_writer(project, before, caller)
+        _refuse_strange_place(invocation_id, place, before.started, by.get("by"))
         if before.completed is not None:
             closing.check_outcome(place, before.completed, outcome)
         # 2. Check everything the close names before anything is written.
@@ -348,7 +356,6 @@ class ProfileInvocationExecutor:
         if named.evidence is not None:
             objects.put((), (named.evidence,))
         # 4. Unexplained changes, links and the closing line, in one write under the record's lock.
-        by = {} if caller is None else _find_other_writer(project, before, caller)
         now = rfc3339(self._read_millis())
         bodies = [{**body, "at": now} for body in _find_unseen(project, before, self._describe_off)]
         bodies += closing.compose_closing(named, outcome=outcome, closed_by=closed_by, at=now)
@@ -515,6 +522,22 @@ def _find_other_writer(project: Project, record: Record, caller: Caller) -> Body
 
     by = other_writer(record.started, caller.writer, project.config.redaction)
     return {} if by is None else {"by": by}
+
+
+def _refuse_strange_place(
+    text: str, place: Place, started: Mapping[str, object], by: object
+) -> None:
+    """Refuse a place in the list, such as `last`, where another session's record stands.
+
+    `by` names who writes, where that is not who opened the record. Two sessions at once both have a
+    record in mind that is not the newest of all. Raises CallerError INVALID_ID.
+    """
+    if names_place(text) and isinstance(by, dict) and "session_id" in by and "session" in started:
+        raise CallerError(
+            "INVALID_ID",
+            f"{text!r} is {place.invocation_id}, which another session opened; nothing was written",
+            "give the id of your own record: spec-kitty invocations list --status open",
+        )
 
 
 def _describe_planted(objects: FileObjectStore) -> str:

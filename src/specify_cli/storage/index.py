@@ -94,6 +94,11 @@ class Key(NamedTuple):
         )
 
 
+def names_place(text: str) -> bool:
+    """Return whether a text names a record by its place in the list, and not by its id."""
+    return _ORDINAL.fullmatch(text.strip().upper()) is not None
+
+
 class _Listed(NamedTuple):
     """One listing: the names in order, the folders' states before it, whether no change can hide
     behind them."""

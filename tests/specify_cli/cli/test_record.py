@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from specify_cli.features.programs.run import open_invocation
-from support import Cli, accept, environment
+from support import Cli, Ran, accept, environment
 
 SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
 Found = Callable[[], list[Path]]
@@ -259,3 +259,27 @@ def test_the_api_stays_off_the_path_of_do(chartered: Path) -> None:
         check=True,
     )
     assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize("command", ["complete", "commit", "record"])
+@pytest.mark.parametrize("place", ["last", "@1"])
+def test_a_session_does_not_write_to_the_record_of_another_by_its_place_in_the_list(
+    cli: Cli, records: Callable[[], list[Path]], command: str, place: str
+) -> None:
+    """Two sessions at once: the newest record is not that of whoever says `last`. By its id it can be meant."""
+    ours, theirs = ({"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": name} for name in ("s-1", "s-2"))
+    cli("do", "fix the failing login test", env=ours)
+    newest = cli("do", "write the docs", "--json", env=theirs).json()["invocation_id"]
+    before = [path.read_bytes() for path in records()]
+    more = ("--event", "error", "--json-payload", '{"error_code": "E"}') if command == "record" else ()
+
+    def write(invocation_id: str, env: dict[str, str]) -> Ran:
+        return cli("profile-invocation", command, "--invocation-id", invocation_id, *more, "--json", env=env)
+
+    refused = write(place, ours)
+    assert (refused.code, refused.error()["error_code"]) == (1, "INVALID_ID")
+    assert newest in refused.error()["message"]
+    assert [path.read_bytes() for path in records()] == before
+    assert write(newest, ours).code == 0
+    if command != "complete":
+        assert write(place, theirs).code == 0
