@@ -126,6 +126,20 @@ def test_the_hook_lets_nothing_leave_that_breaks_a_rule(tmp_path: Path, tested: 
     assert ("topic" in git(tmp_path / "remote.git", "branch")) == tested
 
 
+def test_a_hook_that_knows_no_base_says_that_it_judged_nothing(tmp_path: Path) -> None:
+    shop, _ = make_branch(tmp_path, tested=False)
+    git(tmp_path, "init", "-q", "--bare", "-b", "trunk", "remote.git")
+    git(shop.root, "remote", "add", "origin", str(tmp_path / "remote.git"))
+    git(shop.root, "push", "-q", "origin", "main:trunk")
+    install(shop, "--pre-push")
+    done = run_steps("git push -q origin topic", shop.root, shop.home)
+    advice = done.stderr.strip().rpartition("; ")[2]
+
+    assert done.returncode == 0 and "nothing was judged" in done.stderr
+    assert run_steps(f"git fetch -q && {advice}", shop.root, shop.home).returncode == 0
+    assert run_steps("git push -q origin topic:again", shop.root, shop.home).returncode == 1
+
+
 def test_another_file_in_its_place_is_never_overwritten(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     shop.write(".github/workflows/spec-kitty-gate.yml", "name: mine\n")
