@@ -28,7 +28,8 @@ def main(run):
     run.step("two", two)
 
 def calm(run):
-    run.step("one", lambda: run.model_call("m", "ask", call=lambda _: "answer"))
+    tokens = {"input": 5, "output": 7}
+    run.step("one", lambda: run.model_call("m", "ask", call=lambda _: "answer", tokens=tokens))
 
 def ask(prompt):
     return "another answer"
@@ -144,6 +145,10 @@ def test_a_run_is_executed_again_and_compared(cli: Cli, agent: Path, home: Path)
     assert [row["run_kind"] for row in cli("invocations", "list", "--parent", run, "--json").json()] == [
         "reexecution"
     ] * 2
+    spent = [cli("invocations", "show", one, "--json").json()["spent"] for one in (run, child)]
+    page = cli("invocations", "show", child).out
+    assert [spent[0]["tokens"], spent[1]] == [12, None]
+    assert page.partition("\n")[0].endswith("· done · rerun") and "given back, not asked" in page
 
 
 def test_two_runs_are_compared_by_id_file_or_stdin(cli: Cli, agent: Path, home: Path) -> None:

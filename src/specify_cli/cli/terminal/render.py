@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, paint, terminal_width
 from specify_cli.cli.terminal.story import describe_span, local_clock, render_story
+from specify_cli.record import layout
 from specify_cli.record.reading.evidence import Evidence
 from specify_cli.record.reading.printed import describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _WIDE = 160
 # How many seconds a work may take before a bar tells of it.
 _PATIENCE = 1.0
+_KINDS = {"as_of_replay": "replay", "reexecution": "rerun"}
 _OF_A_SESSION = {"session_id": "session", "agent_id": "subagent"}
 
 
@@ -140,6 +142,16 @@ def local_time(moment: str | None) -> str:
     return there.strftime("%m-%d %H:%M" if there.year == now.year else "%Y-%m-%d")
 
 
+def name_kind(path: object, mode_of_work: object, run_kind: object) -> str:
+    """Return in a word what a record is where it is not one of work: import, advice, replay or
+    rerun."""
+    if run_kind in _KINDS:
+        return _KINDS[str(run_kind)]
+    if layout.IMPORTED in str(path):
+        return "import"
+    return "advice" if mode_of_work == "advisory" else ""
+
+
 def invocation_page(
     value: Mapping[str, object], story: Story, *, explain: bool = False, full: bool = False
 ) -> Iterator[str]:
@@ -151,7 +163,8 @@ def invocation_page(
     """
     entries = make_timeline(_read_events(value))
     outcome = str(value.get("outcome") or value.get("status"))
-    head = (value.get("profile_id"), value.get("action"), outcome)
+    kind = name_kind(*(value.get(key) for key in ("path", "mode_of_work", "run_kind")))
+    head = (value.get("profile_id"), value.get("action"), outcome, kind or None)
     yield paint(" · ".join(one_line(part) for part in head if part is not None), "head")
     yield f"request:  {one_line(value.get('request') or story.asked.missing, 400)}"
     yield f"outcome:  {_describe_end(value, entries)}"

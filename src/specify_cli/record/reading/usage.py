@@ -154,8 +154,8 @@ def sum_usage(lines: Iterable[Fields], prices: Prices) -> tuple[UsageRow, ...]:
     rows: dict[tuple[str | None, str | None], list[Fields]] = {}
     models: dict[str | None, str] = {}
     for line in lines:
-        if line.get("event") not in ("turn", "model_call"):
-            continue
+        if line.get("event") not in ("turn", "model_call") or "source" in line:
+            continue  # a recorded answer that a re-execution gave back took nothing
         agent = None if line.get("agent") is None else say(line["agent"])
         if isinstance(model := line.get("model"), str):
             models[agent] = model

@@ -199,7 +199,8 @@ class Telling:
             self._take_words(chapter, entry)
         elif entry.kind == "model_call":
             answer, outcome = read_printed(entry.fields.get("response")), read_outcome(entry)
-            result = name_failure(answer, outcome, self._root)
+            back = "given back, not asked" if "source" in entry.fields else ""
+            result = name_failure(answer, outcome, self._root) or back
             chapter.add(make_act(entry, "model", entry.name, outcome, result))
         else:
             self._take_note(chapter, entry)

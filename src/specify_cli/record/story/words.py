@@ -159,7 +159,8 @@ def name_call(entry: Entry, commands: Sequence[str], root: str) -> Act:
     elif outcome == "unknown" and "inferred" in entry.end_fields:
         result = "its end was not told"
     else:
-        result = name_failure(output, outcome, root)
+        back = "given back, not made" if "source" in entry.end_fields else ""
+        result = name_failure(output, outcome, root) or back
     return make_act(entry, deed, shorten_paths(what, root) or entry.name, outcome, result)
 
 

@@ -16,8 +16,7 @@ from specify_cli.cli.terminal.output import (
     write_note,
     write_text,
 )
-from specify_cli.cli.terminal.render import Column, ledger, local_time, shown_width
-from specify_cli.record import layout
+from specify_cli.cli.terminal.render import Column, ledger, local_time, name_kind, shown_width
 from specify_cli.room import Values
 from specify_cli.storage import queries as invocations
 from specify_cli.storage.index import Index
@@ -133,7 +132,6 @@ _COLUMNS = (
     Column("by", 4),
     Column("request", 16),
 )
-_KINDS = {"as_of_replay": "replay", "reexecution": "rerun"}
 
 
 def _short_size(ids: list[str]) -> int:
@@ -147,20 +145,13 @@ def _short_size(ids: list[str]) -> int:
 
 def _describe_row(row: invocations.Row, size: int, *, used: bool) -> list[str]:
     """Return what the list says of one invocation, column by column."""
-    kind = (
-        "import"
-        if layout.IMPORTED in row.path
-        else "advice"
-        if row.mode_of_work == "advisory"
-        else ""
-    )
     return [
         row.invocation_id[-size:],
         local_time(row.started_at),
         row.profile_id or "",
         row.action or "",
         row.outcome or row.status,
-        _KINDS.get(row.run_kind or "", kind),
+        name_kind(row.path, row.mode_of_work, row.run_kind),
         one_line(row.actor_id or "", 30),
         *([one_line(row.spent.describe() if row.spent else "")] if used else []),
         one_line(row.request or "", 300),
