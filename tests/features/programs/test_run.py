@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from specify_cli import durable
-from specify_cli.errors import InvocationError
+from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.programs.run import Run, open_invocation
 from specify_cli.features.programs.work.refusals import LimitExceeded
 from specify_cli.invocation import gates
@@ -75,6 +75,17 @@ def test_a_step_that_raises_is_recorded_and_the_run_fails(chartered: Path) -> No
     assert work(chartered) == ["step_started", "step_failed", "error", "completed"]
     assert lines(chartered)[5]["error_code"] == "ValueError"
     assert lines(chartered)[5]["message"] == "no such thing"
+    assert lines(chartered)[-1]["outcome"] == "failed"
+
+
+def test_a_close_that_is_refused_leaves_the_run_open_and_the_with_closes_it_as_failed(chartered: Path) -> None:
+    with pytest.raises(CallerError, match="nothing"), open_invocation(chartered, "implement WP03") as run:
+        with pytest.raises(CallerError, match="perfect"):
+            run.close("perfect")
+        run.step("one", lambda: 1)
+        run.close("done", evidence="nothing.md")
+
+    assert work(chartered) == ["step_started", "step_completed", "error", "completed"]
     assert lines(chartered)[-1]["outcome"] == "failed"
 
 

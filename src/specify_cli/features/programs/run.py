@@ -201,21 +201,30 @@ class Run(Course):
     def close(
         self, outcome: str = "done", *, evidence: str | None = None, artifacts: Sequence[str] = ()
     ) -> None:
-        """Close the record; `with` does it at its end."""
+        """Close the record; `with` does it at its end.
+
+        Where that is refused, as for evidence that is not there, the run goes on.
+        """
         with self.lock:
             self.closed = True
             self.recorder.close()
-            self.release()
+            try:
+                self._executor.complete(
+                    self.invocation_id,
+                    outcome=outcome,
+                    evidence=evidence,
+                    artifacts=artifacts,
+                    caller=self._caller,
+                )
+            except CallerError as error:
+                self.closed = error.code in ("OUTCOME_DIFFERS", "ALREADY_COMPLETED")
+                raise
+            finally:
+                if self.closed:
+                    self.release()
             if self.again:
                 # it is as long as the run, and nothing is held against it any more
                 self.past = self.past._replace(history=History((), self.recorder.objects.get))
-            self._executor.complete(
-                self.invocation_id,
-                outcome=outcome,
-                evidence=evidence,
-                artifacts=artifacts,
-                caller=self._caller,
-            )
 
     # --- the work
 
