@@ -254,6 +254,17 @@ def test_a_waiver_that_does_not_hold_counts_for_nothing_and_is_named(tmp_path: P
     assert len(value["refused_waivers"]) == 1
 
 
+@pytest.mark.parametrize("until", ["2030-02-30", "2030-99-99", "30d"])
+def test_a_waiver_ends_on_a_day_that_there_is(tmp_path: Path, until: str) -> None:
+    shop = Shop(tmp_path, f"  tests: fail\n{KEYS}")
+    invocation_id = shop.work()
+    options = ["--reason", "words only", "--until", until, "--key", str(shop.key), "--json"]
+    ran = run_main(["gate", "waive", "tests", invocation_id, *options], cwd=shop.root, home=shop.home)
+
+    assert (ran.code, ran.error()["error_code"]) == (1, "INVALID_VALUE")
+    assert until in ran.error()["message"] and not (shop.root / ".kittify/gate-waivers").exists()
+
+
 def test_a_waiver_for_a_file_ends_with_its_content(tmp_path: Path) -> None:
     shop = Shop(tmp_path, f"  approval: fail\n{KEYS}")
     shop.write("src/new.py", "def by_hand(order):\n")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from datetime import date
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -57,9 +58,11 @@ def write_waiver(project: Project, waiver: Waiver, key: str) -> str:
 
     Raises CallerError INVALID_VALUE, EnvironmentFault.
     """
-    if not _DATE.fullmatch(waiver.until):
+    if not _is_day(waiver.until):
         raise CallerError(
-            "INVALID_VALUE", f"--until: expected YYYY-MM-DD, found {waiver.until!r}", "2026-12-31"
+            "INVALID_VALUE",
+            f"--until: expected a day as YYYY-MM-DD, found {waiver.until!r}",
+            "2026-12-31",
         )
     signed = waiver._replace(signature=sign_text(key, NAMESPACE, waiver.statement))
     data = json.dumps(signed._asdict(), ensure_ascii=False, indent=1, sort_keys=True).encode()
@@ -82,8 +85,15 @@ def read_waivers(top: str, changes: ChangeRange, prefix: str) -> Iterator[Waiver
             waiver = Waiver(**json.loads(data or b""))
         except (ValueError, TypeError, RecursionError):
             continue
-        if all(isinstance(member, str) for member in waiver) and _DATE.fullmatch(waiver.until):
+        if all(isinstance(member, str) for member in waiver) and _is_day(waiver.until):
             yield waiver
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return _DATE.fullmatch(text) is not None and bool(date.fromisoformat(text))
+    except ValueError:
+        return False
 
 
 def apply_waivers(
