@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from specify_cli.cli.terminal.story import render_changes
+from specify_cli.cli.terminal.story import render_changes, render_story
 from specify_cli.record.reading.patch_lines import digest_line
+from specify_cli.record.story.telling import tell_story
 from support import Cli, valid
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 \u202egnp.exe\u2066 </textarea><script>alert(1)</script> \x9b2J \x00\r" + "y" * 200
@@ -90,6 +91,14 @@ def test_a_diff_marks_what_came_and_says_what_failed_and_what_was_not_kept() -> 
         "modify d", "its text was not kept",
         "create e", "it is empty",
     ]  # fmt: skip
+
+
+def test_what_a_safe_export_left_out_is_said_once_and_is_not_said_to_be_no_change() -> None:
+    lines: list[dict[str, Any]] = [{"seq": 4, "withheld": "captured-in-full", "uri": "inv://x/event/4"}]
+    (said,) = render_story(tell_story(lines))
+
+    assert list(render_changes(lines)) == ["a safe export left out 1 line of the record"]
+    assert said.strip() == "withheld: captured-in-full"
 
 
 @pytest.mark.parametrize(("env", "paged"), [({}, True), ({"PAGER": ""}, False), ({"PAGER": "/nowhere/at/all"}, False)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
+from doctrine.text import count
 from specify_cli.cli.terminal.output import one_line, paint
 from specify_cli.record.reading.patch_lines import (
     ADDED,
@@ -44,10 +45,16 @@ def render_lines(lines: Iterable[ToldLine]) -> Iterator[str]:
         title = f"{'✗ ' if is_bad else ''}{one_line(line.title, 160)}{text}"
         open_ = " …" if line.outcome == "open" else ""
         took = f"  {describe_span(line.duration_ms)}" if line.duration_ms else ""
-        limits = f"  ({one_line('; '.join(line.limits), 200)})" if line.limits else ""
+        limits = _say_limits(line.limits, line.title)
         shown = paint(f"{title}{open_}", "failed" if is_bad else None)
         head = f"{line.seq:>4}  {local_clock(line.at)}  {agent}"
-        yield f"{head}{shown}{took}{paint(limits, 'dim')}".rstrip()
+        yield f"{head}{shown}{took}{limits}".rstrip()
+
+
+def _say_limits(limits: Sequence[str], title: str) -> str:
+    """Return what is not whole, as it stands behind a title that does not say so itself."""
+    said = "; ".join(limit for limit in limits if limit != title)
+    return paint(f"  ({one_line(said, 200)})", "dim") if said else ""
 
 
 def render_changes(lines: Sequence[Mapping[str, object]]) -> Iterator[str]:
@@ -62,7 +69,9 @@ def render_changes(lines: Sequence[Mapping[str, object]]) -> Iterator[str]:
         for mark, row in _read_rows(line):
             style = {"+": "added", "-": "failed"}.get((mark or row)[:1])
             yield paint(f"{mark}{row}", style)
-    if none:
+    if hidden := sum("withheld" in line for line in lines):
+        yield f"a safe export left out {count(hidden, 'line')} of the record"
+    elif none:
         yield "no change of a file is recorded"
 
 
@@ -122,8 +131,8 @@ def _render_part(
     elif part.outcome == "open" and part.kind != "step":
         title += " (no end is recorded)"
     took = f"  {describe_span(part.duration_ms)}" if part.duration_ms else ""
-    limits = f"  ({one_line('; '.join(part.limits), 200)})" if part.limits else ""
-    line = f"{indent}{local_clock(part.at)}  {title}{took}{paint(limits, 'dim')}".rstrip()
+    limits = _say_limits(part.limits, part.title)
+    line = f"{indent}{local_clock(part.at)}  {title}{took}{limits}".rstrip()
     yield paint(line, "head") if part.kind == "prompt" else line
     deeper = f"{indent}  "
     if full is not None and part.text:
