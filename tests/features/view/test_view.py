@@ -114,6 +114,19 @@ def test_all_pictures_are_of_the_same_invocations(
     assert "outcomes of 2 invocations by profile" in listed and "in how many of 2 invocations each rule was" in listed
 
 
+def test_the_picture_of_rules_counts_those_in_front_of_agents_as_the_record_does(
+    client: httpx.Client, ids: list[str], cli: Cli
+) -> None:
+    """A rule that was offered by its title alone was not in front of the agent."""
+    drawn = client.get("/").text.partition("Rules in front of agents")[2]
+    told = [cli("invocations", "show", one, "--json", "--story").json()["told"] for one in ids]
+    front, offered = ({uri for one in told for uri in one[name]} for name in ("shown", "offered"))
+
+    assert front and offered - front
+    assert all(f"<title>{uri.partition('://')[2]}: " in drawn for uri in front)
+    assert not [uri for uri in offered - front if uri.partition("://")[2] in drawn]
+
+
 def test_list_search_filters_and_pictures(client: httpx.Client, ids: list[str]) -> None:
     listed, found = client.get("/").text, client.get("/", params={"q": "pytest", "tool": "Bash"}).text
     none = client.get("/", params={"profile": "nobody"}).text

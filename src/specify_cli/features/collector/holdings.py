@@ -213,9 +213,9 @@ def count_rules(bodies: Iterable[str], limit: int) -> tuple[list[tuple[str, int]
     whole = 0
     for body in bodies:
         lines = (json.loads(line) for line in read_lines(body) if "://" in line)
-        rules = {text for fields in lines for kind, text in marks_of(fields) if kind == "rule"}
+        rules = {text for fields in lines for kind, text in marks_of(fields) if kind == "front"}
         whole += bool(rules)
-        counts.update(uri for uri in rules if "://" in uri)
+        counts.update(rules)
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:limit], whole
 
 

@@ -46,7 +46,7 @@ from specify_cli.storage.queries import (
 from specify_cli.storage.store import FileRecordStore, Place
 
 T = TypeVar("T")
-_VERSION = 5
+_VERSION = 6
 # How many bytes of records are indexed between two commits, each of which merges words on disk, and
 # after how many records a bar moves on.
 _BATCH_BYTES = 32 * 1024 * 1024
@@ -416,12 +416,12 @@ class SearchIndex:
         were given any."""
         ids = orjson.dumps(list(invocation_ids)).decode()
         given = (
-            "FROM mark JOIN record ON record.id = mark.record WHERE kind = 'rule' AND "
+            "FROM mark JOIN record ON record.id = mark.record WHERE kind = 'front' AND "
             "invocation_id IN (SELECT value FROM json_each(?))"
         )
         rows = self._base.execute(
             f"SELECT mark.value, count(DISTINCT invocation_id) AS seen {given} "
-            "AND mark.value LIKE '%://%' GROUP BY mark.value ORDER BY seen DESC, mark.value LIMIT ?",
+            "GROUP BY mark.value ORDER BY seen DESC, mark.value LIMIT ?",
             (ids, limit),
         ).fetchall()
         return rows, self._ask(f"SELECT count(DISTINCT invocation_id) {given}", ids)

@@ -76,7 +76,8 @@ def _find_texts(fields: Mapping[str, object]) -> Iterator[str]:
 
 
 def marks_of(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield what a filter can ask for: paths, tools, commits and rules."""
+    """Yield what a filter can ask for: paths, tools, commits and rules; and which of the rules
+    stood in front of the agent, not offered by their titles alone (`front`)."""
     for key, kind in _MARKS.items():
         value = fields.get(key)
         if isinstance(value, str):
@@ -91,6 +92,8 @@ def marks_of(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         for hit in fields["hits"]:
             if isinstance(hit, dict) and isinstance(hit.get("uri"), str):
                 yield "rule", hit["uri"]
+                if hit.get("shown") != "line":
+                    yield "front", hit["uri"]
     if fields.get("event") == "commit_link" and isinstance(fields.get("sha"), str):
         yield "commit", say(fields["sha"])
 
