@@ -254,7 +254,11 @@ def _find_failures(shown: _Shown) -> Iterator[Remark]:
         )
     ]
     if failed:
-        named = _name(_cut(entry.about) for entry in failed)
+        # What is no command line says nothing without its tool.
+        named = _name(
+            _cut(f"{entry.name} {entry.about}" if entry.about.startswith("{") else entry.about)
+            for entry in failed
+        )
         yield Remark("FAILED_LAST", f"ended in an error when last run: {named}", _cite(failed))
 
 

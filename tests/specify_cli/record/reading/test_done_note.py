@@ -155,3 +155,10 @@ def test_an_end_that_nobody_told_does_not_undo_the_end_of_a_turn() -> None:
 
     assert judge_end([call, turn, guessed]) == "done"
     assert judge_end([turn, call, guessed]) == "abandoned"
+
+
+def test_a_call_that_is_no_command_line_is_named_with_its_tool() -> None:
+    call = ran("c", "error", tool="deploy", args={"head": '{"stage":"test"}'})
+    (remark,) = note_done(closed(call))
+
+    assert remark.text == 'ended in an error when last run: deploy {"stage":"test"}'
