@@ -25,7 +25,7 @@ from specify_cli.record.record import split_lines
 from specify_cli.record.state import rehydrate
 from specify_cli.storage.checking import verify_all
 from specify_cli.storage.objects import FileObjectStore
-from support import Cli, run_together
+from support import Cli, accept, run_together
 
 
 def lines(root: Path) -> list[dict[str, Any]]:
@@ -87,6 +87,21 @@ def test_a_close_that_is_refused_leaves_the_run_open_and_the_with_closes_it_as_f
 
     assert work(chartered) == ["step_started", "step_completed", "error", "completed"]
     assert lines(chartered)[-1]["outcome"] == "failed"
+
+
+def test_a_value_however_deep_is_kept_and_its_run_is_closed_and_shown(chartered: Path, cli: Cli) -> None:
+    (chartered / ".kittify/config.yaml").write_text("audit:\n  capture_tool_io: full\n")
+    accept(chartered)
+    deep: object = 1
+    for _ in range(3000):
+        deep = {"a": deep}
+    with open_invocation(chartered, "implement WP03", capture={"tool": "full"}) as run:
+        with run.tool("deep", deep) as call:
+            call.result = deep
+        assert run.gate("deep", "all-true", {"value": deep}).outcome == "fail"
+
+    assert "deep" in cli("invocations", "show", "last").out
+    assert lines(chartered)[-1]["outcome"] == "done"
 
 
 def test_a_keyboard_interrupt_leaves_the_run_abandoned(chartered: Path) -> None:

@@ -142,5 +142,5 @@ def parse_text(text: object) -> object:
     """Return the value of a text that is JSON, else the text."""
     try:
         return json.loads(text) if isinstance(text, str) else text
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

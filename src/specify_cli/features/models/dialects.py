@@ -233,7 +233,7 @@ def _read_call(item: Any) -> ToolUse:
     if isinstance(args, str):
         try:
             args = json.loads(args or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             pass  # A model may write what is no JSON; then its text is what it asked for.
     return ToolUse(str(item.get("id") or item.get("tool_call_id")), str(called.get("name")), args)
 

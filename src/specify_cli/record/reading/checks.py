@@ -417,7 +417,7 @@ def _unwrap_json(command: str) -> str:
         return command
     try:
         given = json.loads(command)
-    except ValueError:
+    except (ValueError, RecursionError):
         return command
     inner = given.get("command", given.get("cmd")) if isinstance(given, dict) else None
     if isinstance(inner, list):
