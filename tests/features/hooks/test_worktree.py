@@ -134,6 +134,24 @@ def test_what_a_shell_changed_creates_and_deletes_is_its_own(agent: Agent) -> No
     assert agent.cli("invocations", "verify", "--all").code == 0
 
 
+def test_the_tree_is_looked_at_however_deep_the_arguments_of_a_call_are(agent: Agent) -> None:
+    deep = "[" * 3000 + "]" * 3000
+
+    def tell(event: str) -> None:
+        body = {"hook_event_name": event, "session_id": agent.session, "cwd": str(agent.root), "tool_use_id": "deep"}
+        text = json.dumps({**body, "tool_name": "mcp__x__make", "tool_input": {"v": "DEEP"}}).replace('"DEEP"', deep)
+        run_hook("claude-code", text.encode(), str(agent.root), str(agent.home))
+        tick()
+
+    tell("PreToolUse")
+    (agent.root / "made.py").write_text("made = 1\n")
+    tick()
+    tell("PostToolUse")
+    agent.stop()
+
+    assert (agent.seen(), agent.unseen()) == ([("create", "made.py")], [])
+
+
 def test_a_change_of_a_changed_file_is_what_changed_since(agent: Agent) -> None:
     agent.write("a.py", "one\ntwo\nthree\n")
     agent.shell("echo four >> a.py")

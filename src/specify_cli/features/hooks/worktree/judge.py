@@ -41,7 +41,10 @@ def judge_call(harness: str, tool: str, args: object) -> str:
         return TELLS
     if any(part in word for part in _WAITING):
         return WAITS
-    return BRINGS if _BRINGING.search(str(args)) else OWN
+    try:
+        return BRINGS if _BRINGING.search(str(args)) else OWN
+    except RecursionError:  # deeper than Python spells, so what it runs is not known
+        return BRINGS
 
 
 def _list_running(activity: Activity) -> list[Call]:
