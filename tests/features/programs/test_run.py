@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,26 @@ def test_a_keyboard_interrupt_leaves_the_run_abandoned(chartered: Path) -> None:
         raise KeyboardInterrupt
 
     assert lines(chartered)[-1]["outcome"] == "abandoned"
+
+
+def test_an_async_program_that_is_interrupted_and_a_generator_that_is_left_are_abandoned(chartered: Path) -> None:
+    async def work() -> None:
+        async with open_invocation(chartered, "implement WP03"):
+            asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
+            await asyncio.sleep(60)
+
+    def stream() -> Iterator[int]:
+        with open_invocation(chartered, "implement WP04"):
+            yield from range(3)
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(work())
+    read = stream()
+    next(read)
+    del read
+
+    ends = [path.read_text().splitlines()[-1] for path in (chartered / layout.RECORDS).glob("*.jsonl")]
+    assert [json.loads(end)["outcome"] for end in ends] == ["abandoned", "abandoned"]
 
 
 def test_a_tool_is_a_context_manager_or_a_decorator(chartered: Path) -> None:

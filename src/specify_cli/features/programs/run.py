@@ -186,9 +186,8 @@ class Run(Course):
             if not isinstance(error, LimitExceeded):
                 self.write("error", {**describe_failure(error), "severity": "error"})
         finally:
-            self.close(
-                "abandoned" if isinstance(error, (KeyboardInterrupt, SystemExit)) else "failed"
-            )
+            # Ctrl-C cancels the task of an async program, and who reads a generator may leave it.
+            self.close("failed" if isinstance(error, Exception) else "abandoned")
 
     async def __aenter__(self) -> Run:
         self.adopt_lane()
