@@ -224,6 +224,21 @@ def test_what_is_no_range_is_an_error_that_says_what_to_do(cli: Cli, branch: str
     assert branch and "git" in ran.error()["suggestion"]
 
 
+@pytest.mark.parametrize("command", ["why", "origin"])
+def test_a_line_is_a_number_behind_a_file_and_a_file_may_be_named_like_one(
+    cli: Cli, project: Path, branch: str, command: str
+) -> None:
+    (project / "a:1").write_text("one\ntwo\n")
+    (project / "a").write_text("one\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "files")
+    refused = cli(command, "a:1-2", "--json")
+
+    assert (refused.code, refused.error()["suggestion"]) == (1, "spec-kitty why a:1")
+    assert "FILE or FILE:LINE" in refused.error()["message"] and branch
+    assert (cli(command, "a:1", "--json").out.count('"a:1"'), cli(command, "a:1:2").code) == (1, 0)
+
+
 def test_a_binary_file_and_a_link_are_named_as_not_known(cli: Cli, project: Path, branch: str) -> None:
     (project / "picture.png").write_bytes(b"\x89PNG\0\0\1")
     (project / "link").symlink_to("src")

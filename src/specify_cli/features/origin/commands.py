@@ -13,6 +13,7 @@ from specify_cli.features.origin.origin import trace_range
 from specify_cli.features.origin.rendering import make_csv, render_origin
 from specify_cli.features.origin.report import ChangeRange
 from specify_cli.features.search.commands import open_index
+from specify_cli.features.search.why import split_place
 from specify_cli.libraries.archive.archive import create_file
 from specify_cli.project.config import Project
 from specify_cli.project.root import require_worktree
@@ -61,9 +62,7 @@ def find_top(project: Project) -> str:
 
 def read_changes(top: str, given: str) -> ChangeRange:
     """Return the changes that a range, a commit, or a file of the last commit stands for."""
-    path, colon, number = given.rpartition(":")
-    line = int(number) if colon and number.isdecimal() and len(number) < 10 else None
-    name = path if line is not None else given
+    name, line = split_place(given, shell.here())
     whole = os.path.join(shell.here(), name)
     if ".." in given or not os.path.isfile(whole):
         return read_range(top, given)

@@ -124,6 +124,22 @@ def explain_file(
     return Explanation(name, len(lines), unknown, tuple(ranges), origins)
 
 
+def split_place(text: str, here: str) -> tuple[str, int | None]:
+    """Return the file, and the line of it, that FILE[:LINE] names; a file of the whole name counts
+    first. Raises CallerError INVALID_VALUE for a file with something else behind it."""
+    path, colon, number = text.rpartition(":")
+    is_line = colon and number.isdecimal() and len(number) < 10
+    if os.path.isfile(os.path.join(here, text)):
+        return text, None
+    if is_line or not os.path.isfile(os.path.join(here, path)):
+        return (path, int(number)) if is_line else (text, None)
+    raise CallerError(
+        "INVALID_VALUE",
+        f"{text}: expected FILE or FILE:LINE, found {number!r}",
+        f"spec-kitty why {path}:1",
+    )
+
+
 def _place_below(project: Project, path: str) -> str:
     """Return a path as records name it, below the project's root."""
     whole = os.path.normpath(os.path.join(os.getcwd(), path))
@@ -132,7 +148,7 @@ def _place_below(project: Project, path: str) -> str:
     if not name:
         raise CallerError(
             "INVALID_VALUE",
-            f"{path} lies outside the project {project.root}",
+            f"{path} is no file of the project {project.root}",
             "name a file of the project",
         )
     return name

@@ -9,7 +9,7 @@ from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, paint, write_json, write_lines
 from specify_cli.cli.terminal.render import local_time
 from specify_cli.features.search.commands import open_index
-from specify_cli.features.search.why import Explanation, Origin, explain_file
+from specify_cli.features.search.why import Explanation, Origin, explain_file, split_place
 from specify_cli.room import Values
 
 _RULES = 6
@@ -18,12 +18,9 @@ _RULES = 6
 def why(values: Values) -> int:
     """Tell where a file's lines come from."""
     project = shell.read_project()
-    path, colon, number = str(values["place"]).rpartition(":")
-    line = int(number) if colon and number.isdecimal() and len(number) < 10 else None
+    path, line = split_place(str(values["place"]), shell.here())
     with open_index(project) as index:
-        explanation = explain_file(
-            project, index, path if line is not None else str(values["place"]), line
-        )
+        explanation = explain_file(project, index, path, line)
     if values["json"]:
         write_json(explanation)
         return 0
