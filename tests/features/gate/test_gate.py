@@ -181,6 +181,29 @@ def test_who_made_the_commit_does_not_approve_it(tmp_path: Path) -> None:
     assert [item["code"] for item in found] == ["APPROVAL_MISSING"] and "made its commit" in found[0]["message"]
 
 
+@pytest.mark.parametrize("listed", ["ada@example.org,ada@corp.example {key}", "{ada}\nada@corp.example {key}"])
+@pytest.mark.parametrize("author", ["ada@corp.example", "Ada@Corp.Example", "ADA@example.org"])
+def test_nobody_approves_their_own_commit_under_another_name_of_their_key(
+    tmp_path: Path, listed: str, author: str
+) -> None:
+    shop = Shop(tmp_path, f"  approval: fail\n{KEYS}")
+    ada = (shop.root / ".kittify/allowed_signers").read_text().strip()
+    lines = listed.format(ada=ada, key=ada.partition(" ")[2])
+    shop.on_base(lambda: shop.write(".kittify/allowed_signers", f"{lines}\n"))
+    invocation_id = shop.begin()
+    shop.edit(invocation_id)
+    shop.approve(invocation_id)
+    shop.end(invocation_id)
+    shop.author = author
+    shop.commit()
+    waive(shop, "approval", invocation_id)
+    value = shop.judge()
+
+    (found,) = (item for item in value["findings"] if item["rule"] == "approval")
+    assert (found["waived_by"], value["waivers"]) == (None, []) and "made its commit" in found["message"]
+    assert "made its commit" in value["refused_waivers"][0]
+
+
 def test_lines_without_a_record_in_a_guarded_folder_are_not_known_to_be_approved(tmp_path: Path) -> None:
     shop = Shop(tmp_path, f"  approval: {{level: fail, not_known: warn, paths: ['migrations/*']}}\n{KEYS}")
     shop.write("migrations/1.sql", "drop table users;\n")

@@ -132,6 +132,12 @@ def _gather_evidence(branch: _Branch, index: SearchIndex) -> Evidence:
         _find_weakening(branch),
         {make_encodable(file.path): file.blob for file in changes.files},
         dict(_ask_custom(base.gate, origin)),
+        {
+            item.approver: base.signers.list_names(item.approver)
+            for writer in origin.writers
+            for item in writer.approvals
+            if base.signers is not None
+        },
     )
 
 

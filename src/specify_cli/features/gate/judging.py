@@ -48,7 +48,8 @@ class Evidence(NamedTuple):
     `proofs` names for each invocation how far its record is proven under the keys of the base.
     `older` are invocations whose records the base has already. `untold` are those of this time
     without a trail. `blobs` are the ids of the files' contents. `custom` are findings of other
-    packages, by the name of their rule; None where the rule could not be asked.
+    packages, by the name of their rule; None where the rule could not be asked. `names` are all
+    names, in lower case, that the base gives to the keys of whoever approved.
     """
 
     gate: GateFile
@@ -63,6 +64,7 @@ class Evidence(NamedTuple):
     weakening: Weakening = Weakening()
     blobs: Mapping[str, str] = {}
     custom: Mapping[str, Sequence[Mapping[str, object]] | None] = {}
+    names: Mapping[str, frozenset[str]] = {}
 
 
 class WaiverUsed(NamedTuple):
@@ -267,7 +269,7 @@ def _judge_approvals(finder: _Finder) -> Findings:
     for rule in finder.rules.approval:
         for writer in finder.list_writers(rule):
             asked = {writer.asked_by or ""} | finder.authors.get(writer.invocation_id, set())
-            said = _find_fault(writer, rule.by, asked)
+            said = _find_fault(writer, rule.by, set(map(str.casefold, asked)), finder.evidence)
             if said is not None:
                 yield from _find_of("APPROVAL_MISSING", rule, writer.invocation_id, said)
         for file, part in finder.iter_stretches():
@@ -275,15 +277,18 @@ def _judge_approvals(finder: _Finder) -> Findings:
                 yield from finder.find_in_lines("APPROVAL_NOT_KNOWN", rule, file, part)
 
 
-def _find_fault(writer: Writer, by: Sequence[str], asked: set[str]) -> str | None:
-    """Return why no approval of an invocation counts; None where one does."""
+def _find_fault(
+    writer: Writer, by: Sequence[str], asked: set[str], evidence: Evidence
+) -> str | None:
+    """Return why no approval of an invocation counts; None where one does. `asked` is in lower
+    case."""
     said = "there is none"
     for item in writer.approvals:
         if item.problem is not None or not item.allows:
             said = f"that of {item.approver}: {item.problem or 'it denies'}"
         elif not item.signed:
             said = f"that of {item.approver} is signed by no key that the base trusts"
-        elif item.approver in asked:
+        elif not evidence.names[item.approver].isdisjoint(asked):
             said = f"{item.approver} asked for it or made its commit"
         elif by and item.approver not in by:
             said = f"{item.approver} is not one of {', '.join(by)}"

@@ -121,8 +121,9 @@ def apply_waivers(
             idle += [waiver] * ((waiver.rule, waiver.subject) not in named)
             continue
         fault, by = _judge_waiver(waiver, signers, today)
-        if fault is None and waiver.rule == "approval" and _has_asked(judged, waiver.subject, by):
-            fault = f"{by} asked for it or made its commit"
+        if fault is None and waiver.rule == "approval" and signers is not None:
+            own = _has_asked(judged, waiver.subject, signers.list_names(by))
+            fault = f"{by} asked for it or made its commit" if own else None
         if fault is not None:
             refused.append(f"{waiver.rule} for {waiver.subject}: {fault}")
             continue
@@ -157,8 +158,9 @@ def _judge_waiver(waiver: Waiver, signers: Signers | None, today: str) -> tuple[
     return None, principals[0]
 
 
-def _has_asked(judged: Judged, subject: str, by: str) -> bool:
-    """Return whether the signer asked for the invocation, or made a commit of its lines."""
+def _has_asked(judged: Judged, subject: str, by: frozenset[str]) -> bool:
+    """Return whether the signer, by any of the names, asked for the invocation or made a commit of
+    its lines."""
     writers = judged.origin.writers
     names = {writer.asked_by or "" for writer in writers if writer.invocation_id == subject}
     path = subject.partition("@")[0]
@@ -170,4 +172,4 @@ def _has_asked(judged: Judged, subject: str, by: str) -> bool:
     }
     for commit in judged.origin.commits:
         names |= commit.author_names if commit.sha in shas else set()
-    return by in names
+    return not by.isdisjoint(map(str.casefold, names))

@@ -110,6 +110,19 @@ class Signers(NamedTuple):
                     "man ssh-keygen, ALLOWED SIGNERS",
                 )
 
+    def list_names(self, name: str) -> frozenset[str]:
+        """Return every name, in lower case, that the file gives to the keys of one. The key of a
+        certificate authority is nobody's own."""
+        rows = []
+        with open(self.path, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                names, _, rest = line.strip().partition(" ")
+                keys = [word for word in rest.split() if word.startswith("AAAA")]
+                if "cert-authority" not in rest:
+                    rows.append((set(names.strip('"').casefold().split(",")), keys[:1]))
+        own = [keys for names, keys in rows if name.casefold() in names and keys]
+        return frozenset({name.casefold()}.union(*(names for names, keys in rows if keys in own)))
+
     def find(self, signature: str, namespace: str, text: str) -> tuple[str, ...]:
         """Return the principals whose key signed a text, as of now. Raises EnvironmentFault without
         ssh-keygen."""
