@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Status, StatusCode
 
@@ -51,3 +52,19 @@ def test_spans_of_generative_ai_are_recorded_and_others_passed_over(chartered: P
     ]
     assert (found[1]["tokens"], json.loads(found[1]["prompt"])) == ({"input": 4, "cache_read": 3}, asked)
     assert json.loads(found[3]["output"]) == "not there"
+
+
+def test_a_span_that_ends_after_its_run_stops_no_program_and_is_said_to_be_lost(chartered: Path) -> None:
+    provider = TracerProvider()
+    tracer = provider.get_tracer("test")
+    chat = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "some-model"}
+    agent = {"gen_ai.operation.name": "invoke_agent"}
+    with open_invocation(chartered, REQUEST) as run:
+        provider.add_span_processor(RecordSpans(run))
+        late = tracer.start_span("chat", attributes=chat)
+    with pytest.warns(UserWarning, match=f"chat ended after {run.invocation_id}"):
+        late.end()
+    with pytest.warns(UserWarning, match="invoke_agent"):
+        tracer.start_span("invoke_agent", attributes=agent).end()
+
+    assert shown(events(chartered, run)) == [("completed",)]

@@ -7,6 +7,7 @@ record of the run
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,6 +35,8 @@ class RecordSpans(SpanProcessor):
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Begin a step where an agent begins."""
+        if self._run.closed:
+            return  # a provider lives longer than a run
         attributes = span.attributes or {}
         if attributes.get("gen_ai.operation.name") in _AGENTS and span.context is not None:
             name = (
@@ -49,6 +52,13 @@ class RecordSpans(SpanProcessor):
             return
         attributes: Mapping[str, Any] = span.attributes or {}
         operation = attributes.get("gen_ai.operation.name")
+        if self._run.closed:
+            if operation in _AGENTS | _ASKS | {"execute_tool"}:
+                lost = (
+                    f"{span.name} ended after {self._run.invocation_id}, and is not on its record"
+                )
+                warnings.warn(lost, stacklevel=2)
+            return
         error = None
         if span.status.status_code is StatusCode.ERROR:
             error = span.status.description or str(attributes.get("error.type") or "error")
