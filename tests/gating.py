@@ -102,10 +102,10 @@ class Shop:
             ("tool_result", {"call_id": call["call_id"], "status": status, "output": output}),
         )
 
-    def approve(self, invocation_id: str, key: Path | None = None) -> None:
+    def approve(self, invocation_id: str, key: Path | None = None, wish: Wish = Wish()) -> None:
         project, _ = load_project(str(self.root), str(self.home))
         git(self.root, "config", "user.email", ADA)
-        approve(project, invocation_id, PERSON, Wish(key=str(key or self.key)))
+        approve(project, invocation_id, PERSON, wish._replace(key=str(key or self.key)))
 
     def end(self, invocation_id: str, outcome: str = "done") -> None:
         self.executor.complete(invocation_id, outcome=outcome)

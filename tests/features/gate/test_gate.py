@@ -14,6 +14,7 @@ import pytest
 
 from gating import ADA, ALL_FAIL, Shop, draw_clean_branch, read_record
 from keys import make_key
+from specify_cli.features.approvals.approving import Wish
 from specify_cli.features.forget.erasing import begin, carry_out, write_journal
 from specify_cli.features.forget.finding import make_plan
 from specify_cli.features.forget.orders import Order
@@ -179,6 +180,25 @@ def test_who_made_the_commit_does_not_approve_it(tmp_path: Path) -> None:
 
     found = [item for item in shop.judge()["findings"] if item["rule"] == "approval"]
     assert [item["code"] for item in found] == ["APPROVAL_MISSING"] and "made its commit" in found[0]["message"]
+
+
+@pytest.mark.parametrize("wishes", [[Wish("call", "c")], [Wish(), Wish(allow=False)]])
+def test_the_approval_of_one_call_or_one_that_was_taken_back_is_none_of_the_work(
+    tmp_path: Path, wishes: list[Wish]
+) -> None:
+    shop = Shop(tmp_path, f"  approval: fail\n{KEYS}")
+    invocation_id = shop.begin()
+    shop.record(invocation_id, ("tool_call", {"call_id": "c", "tool": "Bash", "args": {"command": "ls"}}))
+    for wish in wishes:
+        shop.approve(invocation_id, wish=wish)
+    shop.edit(invocation_id)
+    shop.end(invocation_id)
+    shop.commit()
+
+    found = [item for item in shop.judge()["findings"] if item["rule"] == "approval"]
+    assert [item["code"] for item in found] == ["APPROVAL_MISSING"]
+    assert ("of a call" if len(wishes) == 1 else "it denies") in found[0]["message"]
+    assert "approved by nobody" in run_main(["origin", "main..HEAD"], cwd=shop.root, home=shop.home).out
 
 
 @pytest.mark.parametrize("listed", ["ada@example.org,ada@corp.example {key}", "{ada}\nada@corp.example {key}"])

@@ -281,20 +281,26 @@ def _find_fault(
     writer: Writer, by: Sequence[str], asked: set[str], evidence: Evidence
 ) -> str | None:
     """Return why no approval of an invocation counts; None where one does. `asked` is in lower
-    case."""
-    said = "there is none"
+    case. What a person says of the whole request counts, and of that their last word."""
+    said, allowing = "there is none", set[str]()
     for item in writer.approvals:
-        if item.problem is not None or not item.allows:
-            said = f"that of {item.approver}: {item.problem or 'it denies'}"
+        whole = item.refers_to == "request"
+        if item.problem is not None:
+            said = f"that of {item.approver}: {item.problem}"
         elif not item.signed:
             said = f"that of {item.approver} is signed by no key that the base trusts"
+        elif not item.allows:
+            said = f"that of {item.approver}: it denies"
+            allowing -= {item.approver} if whole else set()
+        elif not whole:
+            said = f"that of {item.approver} is of a {item.refers_to}, not of the request"
         elif not evidence.names[item.approver].isdisjoint(asked):
             said = f"{item.approver} asked for it or made its commit"
         elif by and item.approver not in by:
             said = f"{item.approver} is not one of {', '.join(by)}"
         else:
-            return None
-    return said
+            allowing.add(item.approver)
+    return None if allowing else said
 
 
 def _judge_unseen(finder: _Finder) -> Findings:

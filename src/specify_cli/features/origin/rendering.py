@@ -110,11 +110,16 @@ def say_tests(writer: Writer) -> str:
 
 
 def say_approvals(writer: Writer) -> str:
-    """Return who allowed it, and what of that a key shows."""
+    """Return whose last word on the request allowed it, and what of that a key shows."""
+    last = {
+        item.approver: item
+        for item in writer.approvals
+        if item.problem is None and item.refers_to == "request"
+    }
     given = [
         f"{one_line(item.approver)}{'' if item.signed else ' (not proven)'}"
-        for item in writer.approvals
-        if item.allows and item.problem is None
+        for item in last.values()
+        if item.allows
     ]
     return f"approved by {', '.join(given)}" if given else "approved by nobody"
 
