@@ -201,6 +201,22 @@ def test_the_approval_of_one_call_or_one_that_was_taken_back_is_none_of_the_work
     assert "approved by nobody" in run_main(["origin", "main..HEAD"], cwd=shop.root, home=shop.home).out
 
 
+def test_the_permission_that_a_harness_tells_without_a_name_is_of_nobody_known(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  approval: fail\n{KEYS}")
+    invocation_id = shop.begin()
+    shop.record(
+        invocation_id,
+        ("tool_call", {"call_id": "c", "tool": "Bash", "args": {"command": "ls"}}),
+        ("approval", {"decision": "allow", "refers_to": "call", "call_id": "c"}),
+    )
+    shop.edit(invocation_id)
+    shop.end(invocation_id)
+    shop.commit()
+
+    (found,) = (item for item in shop.judge()["findings"] if item["rule"] == "approval")
+    assert "that of unknown is signed by no key" in found["message"]
+
+
 @pytest.mark.parametrize("listed", ["ada@example.org,ada@corp.example {key}", "{ada}\nada@corp.example {key}"])
 @pytest.mark.parametrize("author", ["ada@corp.example", "Ada@Corp.Example", "ADA@example.org"])
 def test_nobody_approves_their_own_commit_under_another_name_of_their_key(

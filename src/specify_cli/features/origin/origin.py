@@ -177,7 +177,7 @@ def _list_approvals(record: Record, signers: Signers | None) -> Iterator[Approve
     if any(entry.event == "approval" for entry in record.entries):
         for item in judge_approvals(list(record.entries), signers):
             yield ApprovedBy(
-                say(item.fields.get("approver")),
+                say(item.fields.get("approver") or "unknown"),
                 say(item.fields.get("refers_to")),
                 item.allows,
                 item.signed and signers is not None and item.problem is None,
