@@ -240,6 +240,19 @@ def test_nobody_approves_their_own_commit_under_another_name_of_their_key(
     assert "made its commit" in value["refused_waivers"][0]
 
 
+@pytest.mark.parametrize("path", ["migrations/1.sql", "migrations/@acme/1.sql"])
+def test_nobody_answers_for_a_file_that_they_committed_themselves(tmp_path: Path, path: str) -> None:
+    shop = Shop(tmp_path, f"  approval: fail\n{KEYS}")
+    shop.write(path, "drop table users;\n")
+    shop.author = ADA
+    shop.commit("by hand")
+    waive(shop, "approval", path)
+    value = shop.judge()
+
+    assert (value["waivers"], [item["waived_by"] for item in value["findings"]]) == ([], [None])
+    assert "made its commit" in value["refused_waivers"][0]
+
+
 def test_lines_without_a_record_in_a_guarded_folder_are_not_known_to_be_approved(tmp_path: Path) -> None:
     shop = Shop(tmp_path, f"  approval: {{level: fail, not_known: warn, paths: ['migrations/*']}}\n{KEYS}")
     shop.write("migrations/1.sql", "drop table users;\n")

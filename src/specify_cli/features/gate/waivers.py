@@ -163,7 +163,7 @@ def _has_asked(judged: Judged, subject: str, by: frozenset[str]) -> bool:
     its lines."""
     writers = judged.origin.writers
     names = {writer.asked_by or "" for writer in writers if writer.invocation_id == subject}
-    path = subject.partition("@")[0]
+    path = subject.rpartition("@")[0]
     shas = {
         part.commit
         for file in judged.origin.files
