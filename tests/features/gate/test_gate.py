@@ -535,6 +535,18 @@ def test_records_in_the_branch_are_evidence_and_no_work_that_could_hold_a_secret
     assert not {"SECRET_WRITTEN", "LINES_UNRECORDED"} & set(shop.codes())
 
 
+def test_a_binary_file_in_a_guarded_folder_is_not_known_to_be_approved_until_somebody_signs(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  approval: {{level: fail, paths: ['vendor/*']}}\n{KEYS}")
+    (shop.root / "vendor").mkdir()
+    (shop.root / "vendor/tool.bin").write_bytes(b"\x7fELF\0\0")
+    shop.commit("vendored")
+
+    (found,) = (item for item in shop.judge()["findings"] if item["rule"] == "approval")
+    assert (found["code"], found["path"], found["level"]) == ("APPROVAL_NOT_KNOWN", "vendor/tool.bin", "fail")
+    waive(shop, "approval", "vendor/tool.bin")
+    assert shop.judge()["verdict"] == "pass"
+
+
 def test_records_of_another_branch_that_are_not_checked_out_are_not_known(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     shop.work()

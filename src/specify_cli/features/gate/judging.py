@@ -275,6 +275,11 @@ def _judge_approvals(finder: _Finder) -> Findings:
         for file, part in finder.iter_stretches():
             if not part.invocation_ids and rule.covers(file.path):
                 yield from finder.find_in_lines("APPROVAL_NOT_KNOWN", rule, file, part)
+        for file in finder.origin.files:
+            if file.problem is not None and rule.covers(file.path):
+                yield from finder.find_in_lines(
+                    "APPROVAL_NOT_KNOWN", rule, file, None, file.problem
+                )
 
 
 def _find_fault(
