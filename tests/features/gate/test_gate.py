@@ -6,6 +6,7 @@ import html
 import json
 import random
 import re
+import subprocess
 import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -533,6 +534,34 @@ def test_records_in_the_branch_are_evidence_and_no_work_that_could_hold_a_secret
     shop.commit("more")
 
     assert not {"SECRET_WRITTEN", "LINES_UNRECORDED"} & set(shop.codes())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("rm src/login.py", "it was deleted"),
+        ("sed -i 2d src/login.py", "1 line went"),
+        ("chmod +x src/login.py", "its name or mode changed"),
+        ("mkdir free; mv src/login.py free/login.py", "its name or mode changed"),
+    ],
+)
+def test_what_goes_from_a_guarded_folder_has_to_be_approved_by_somebody_else(
+    tmp_path: Path, change: str, said: str
+) -> None:
+    shop = Shop(tmp_path, f"  approval: {{level: fail, paths: ['src/*']}}\n{KEYS}")
+    subprocess.run(["sh", "-c", change], cwd=shop.root, check=True)
+    shop.commit("take it out")
+    (found,) = (item for item in shop.judge()["findings"] if item["rule"] == "approval")
+    verdicts = [shop.judge()["verdict"]]
+    waive(shop, "approval", found["path"])
+    verdicts.append(shop.judge()["verdict"])
+    git(shop.root, "reset", "-q", "--hard", "HEAD~1")
+    git(shop.root, "commit", "-q", "--amend", "-m", "mine", "--author", f"Ada <{ADA}>")
+    waive(shop, "approval", found["path"])
+
+    assert (found["code"], found["message"].rpartition(": ")[2]) == ("APPROVAL_NOT_KNOWN", said)
+    assert verdicts == ["fail", "pass"]
+    assert "made its commit" in shop.judge()["refused_waivers"][0]
 
 
 def test_a_binary_file_in_a_guarded_folder_is_not_known_to_be_approved_until_somebody_signs(tmp_path: Path) -> None:

@@ -92,8 +92,11 @@ def waive(values: Values) -> int:
         top = find_top(project)
         commit, prefix = find_commit(top, str(values["head"])), find_prefix(project.root, top)
         blob = read_git(top, "rev-parse", "--verify", "-q", f"{commit}:{prefix}{subject}")
-        if blob is not None:
-            subject = f"{prefix}{subject}@{blob.decode().strip()}"
+        path = f":(top,literal){prefix}{subject}"
+        if blob is not None or read_git(top, "log", "-1", "--format=%H", commit, "--", path):
+            # A file that is gone has no content that it could be for.
+            there = "0" * len(commit) if blob is None else blob.decode().strip()
+            subject = f"{prefix}{subject}@{there}"
         else:
             try:
                 subject = Index(project.root).resolve(subject).invocation_id

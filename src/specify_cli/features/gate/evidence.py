@@ -96,7 +96,22 @@ def judge_project(project: Project, index: SearchIndex, asked: GateRange, today:
         changes = drop_evidence(read_range(asked.top, f"{tip}...{asked.head}"), prefix)
         evidence = _gather_evidence(_Branch(project, asked.top, prefix, base, changes), index)
         waivers = list(read_waivers(asked.top, changes, prefix))
-        return apply_waivers(judge_range(evidence), waivers, base.signers, today)
+        return apply_waivers(
+            judge_range(evidence),
+            waivers,
+            base.signers,
+            today,
+            lambda path: _list_authors(asked.top, changes, path),
+        )
+
+
+def _list_authors(top: str, changes: ChangeRange, path: str) -> set[str]:
+    """Return the names and addresses of who made the commits of a file in the range."""
+    if not path:
+        return set()
+    words = ("log", "--format=%an%n%ae", f"{changes.base}..{changes.head}")
+    told = read_git(top, *words, "--", f":(top,literal){path}")
+    return set(filter(None, (told or b"").decode("utf-8", "replace").split("\n")))
 
 
 class _Branch(NamedTuple):

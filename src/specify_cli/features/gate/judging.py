@@ -276,10 +276,16 @@ def _judge_approvals(finder: _Finder) -> Findings:
             if not part.invocation_ids and rule.covers(file.path):
                 yield from finder.find_in_lines("APPROVAL_NOT_KNOWN", rule, file, part)
         for file in finder.origin.files:
-            if file.problem is not None and rule.covers(file.path):
-                yield from finder.find_in_lines(
-                    "APPROVAL_NOT_KNOWN", rule, file, None, file.problem
-                )
+            names = (file.path, file.old_path or file.path)
+            if not file.stretches and any(map(rule.covers, names)):
+                said = file.problem or _say_gone(file)
+                yield from finder.find_in_lines("APPROVAL_NOT_KNOWN", rule, file, None, said)
+
+
+def _say_gone(file: TracedFile) -> str:
+    """Return what became of a file in which no line came."""
+    gone = f"{count(file.removed, 'line')} went" if file.removed else "its name or mode changed"
+    return {"deleted": "it was deleted", "created": "it is empty"}.get(file.kind, gone)
 
 
 def _find_fault(

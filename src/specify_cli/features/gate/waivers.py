@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from hashlib import sha256
 from typing import NamedTuple
@@ -97,12 +97,17 @@ def _is_day(text: str) -> bool:
 
 
 def apply_waivers(
-    judged: Judged, waivers: Sequence[Waiver], signers: Signers | None, today: str
+    judged: Judged,
+    waivers: Sequence[Waiver],
+    signers: Signers | None,
+    today: str,
+    list_authors: Callable[[str], set[str]],
 ) -> Judged:
     """Return the verdict with the findings that somebody answers for, and which waivers do not
     count.
 
-    `today` is a day as `2026-11-25`. Raises EnvironmentFault without ssh-keygen.
+    `today` is a day as `2026-11-25`. `list_authors` names who made the commits of a file. Raises
+    EnvironmentFault without ssh-keygen.
     """
     used: list[WaiverUsed] = []
     refused: list[str] = []
@@ -122,7 +127,8 @@ def apply_waivers(
             continue
         fault, by = _judge_waiver(waiver, signers, today)
         if fault is None and waiver.rule == "approval" and signers is not None:
-            own = _has_asked(judged, waiver.subject, signers.list_names(by))
+            made = list_authors(waiver.subject.rpartition("@")[0])
+            own = _has_asked(judged, waiver.subject, signers.list_names(by), made)
             fault = f"{by} asked for it or made its commit" if own else None
         if fault is not None:
             refused.append(f"{waiver.rule} for {waiver.subject}: {fault}")
@@ -158,17 +164,16 @@ def _judge_waiver(waiver: Waiver, signers: Signers | None, today: str) -> tuple[
     return None, principals[0]
 
 
-def _has_asked(judged: Judged, subject: str, by: frozenset[str]) -> bool:
+def _has_asked(judged: Judged, subject: str, by: frozenset[str], made: set[str]) -> bool:
     """Return whether the signer, by any of the names, asked for the invocation or made a commit of
-    its lines."""
+    its lines, or of the file."""
     writers = judged.origin.writers
-    names = {writer.asked_by or "" for writer in writers if writer.invocation_id == subject}
-    path = subject.rpartition("@")[0]
+    names = made | {writer.asked_by or "" for writer in writers if writer.invocation_id == subject}
     shas = {
         part.commit
         for file in judged.origin.files
         for part in file.stretches
-        if subject in part.invocation_ids or file.path == path
+        if subject in part.invocation_ids or file.path == subject.rpartition("@")[0]
     }
     for commit in judged.origin.commits:
         names |= commit.author_names if commit.sha in shas else set()
