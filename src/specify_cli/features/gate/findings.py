@@ -58,7 +58,7 @@ KINDS: dict[str, Kind] = {
     ),
     "APPROVAL_NOT_KNOWN": Kind(
         "approval",
-        "no record tells of this change, so nobody is known to have approved it",
+        "no line of this leads to a record, so nobody is known to have approved it",
         "Who has read them signs: spec-kitty gate waive approval FILE.",
         known=False,
     ),
