@@ -136,15 +136,16 @@ def refuse_doubtful_clock(copies: Mapping[str, list[Copy]], now: int, *, idle: b
     """Refuse to believe a clock that is far from the newest record. Raises CLOCK_DOUBTED.
 
     Nothing but the records themselves says whether the clock is right, so one that is far past the
-    newest of them is doubted, unless a person says that the project was `idle`.
+    newest of them, or before it, is doubted, unless a person says with `idle` that it is right: the
+    project was idle, or another clock was ahead.
     """
     newest = max(map(millis_of, copies), default=now)
-    if not newest - _SKEW <= now <= newest + _IDLE and not (idle and now > newest):
+    if not newest - _SKEW <= now <= newest + _IDLE and not idle:
         raise CallerError(
             "CLOCK_DOUBTED",
             f"this clock says {rfc3339(now)}, and the newest record is of {rfc3339(newest)}",
-            "set the clock; where it is right and nothing was recorded since: spec-kitty retention "
-            "run --idle",
+            "set the clock; where it is right: spec-kitty retention run --idle (status and plan "
+            "take it too)",
         )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from specify_cli.room import Command, Feature, Fill, Group, flag, option
 
-_IDLE = flag("idle", "The clock is right, though nothing was recorded for more than 90 days.")
+_IDLE = flag(
+    "idle", "The clock is right: nothing was recorded for 90 days, or by one that was ahead."
+)
 
 FEATURE = Feature(
     name="retention",
