@@ -260,6 +260,22 @@ def test_an_order_waits_until_it_is_delivered_and_a_clock_that_went_back_loses_n
     assert done["orders"]["delivered"] == 1
 
 
+def test_orders_that_no_longer_go_at_a_lower_level_are_told(cli: Cli, site: Path, collector: Collector) -> None:
+    tell(cli, NAME)
+    push(cli)
+    assert cli("forget", "--subject", NAME, "--yes").code == 0
+    argv = ("sync", "enable", "--endpoint", endpoint(collector), "--level", "ids", "--yes")
+    assert cli(*argv, env=ENV).code == 0
+    push(cli)
+    shown = cli("sync", "status", env=ENV).out
+
+    assert "1 pending: erasures and holds, which do not go at level ids: sync enable --level metadata" in shown
+    argv = ("sync", "enable", "--endpoint", endpoint(collector), "--level", "metadata", "--yes")
+    assert cli(*argv, env=ENV).code == 0
+    assert push(cli)["orders"]["delivered"] == 1
+    assert cli("sync", "status", "--json", env=ENV).json()["orders_pending"] == 0
+
+
 def test_a_token_that_only_sends_erases_nothing(cli: Cli, chartered: Path, tmp_path: Path) -> None:
     (tmp_path / "served").mkdir()
     database = str(tmp_path / "served/events.db")

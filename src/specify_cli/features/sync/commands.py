@@ -399,6 +399,8 @@ def _render_status(state: SyncStatus) -> str:
     see = f", see {state.propagation_errors}" if state.refused else ""
     whole = f"{state.records} pending, with their objects"
     orders = f"{state.orders_pending} pending: erasures and holds" if state.orders_pending else None
+    if orders and not state.orders:
+        orders += f", which do not go at level {state.level}: sync enable --level metadata"
     rows = [
         ("endpoint", f"{state.endpoint} at level {state.level}, agreed {state.consented_at}"),
         ("token", state.token),

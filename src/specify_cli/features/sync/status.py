@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from specify_cli.errors import InvocationError
 from specify_cli.features.sync import consent as consents
-from specify_cli.features.sync.sending.orders_due import count_due
+from specify_cli.features.sync.sending.orders_due import UNTIL, count_due
 from specify_cli.features.sync.sending.outbox import Counts, Members, Outbox, envelope, look_at
 from specify_cli.features.sync.trigger import CONSENT, PAUSE, is_running, paused_until, sync_folder
 from specify_cli.libraries.wire.contract import PHASES, compose
@@ -104,7 +104,10 @@ def status(project: Project, environment: consents.Environment) -> SyncStatus:
     return none._replace(
         **consent._asdict(),
         **counts._asdict(),
-        orders_pending=count_due(project.root, facts) if consent.carries_orders else None,
+        # At a level that carries none, those of what was sent at another one wait.
+        orders_pending=count_due(project.root, facts)
+        if consent.carries_orders or UNTIL in facts
+        else None,
         last_success=facts.get("last_success"),
         last_failure=facts.get("last_failure"),
         failing_since=facts.get("failing_since"),

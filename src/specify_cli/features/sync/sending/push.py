@@ -28,6 +28,7 @@ from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, S
 from specify_cli.features.sync import consent as consents
 from specify_cli.features.sync.consent import Consent
 from specify_cli.features.sync.sending.cosigning import REFUSED, ask_cosignature
+from specify_cli.features.sync.sending.orders_due import UNTIL
 from specify_cli.features.sync.sending.outbox import Counts, Due, Members, Outbox
 from specify_cli.features.sync.sending.transport import (
     Answer,
@@ -249,7 +250,11 @@ class _Push:
     def _deliver_orders(self) -> OrdersDelivered | None:
         """Deliver what was ordered of records."""
         base = self.consent.base
-        if not self.consent.carries_orders or not base or not list_annexed(self.project.root):
+        if not self.consent.carries_orders or not base:
+            return None
+        if UNTIL not in self.outbox.facts():  # from now on orders concern what is there
+            self.outbox.note({UNTIL: "0"})
+        if not list_annexed(self.project.root):
             return None
         # Loads what a safe export needs, where something was ordered.
         from specify_cli.features.sync.sending.orders import deliver_orders
