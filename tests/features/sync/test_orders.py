@@ -260,7 +260,8 @@ def test_an_order_waits_until_it_is_delivered_and_a_clock_that_went_back_loses_n
     assert done["orders"]["delivered"] == 1
 
 
-def test_orders_that_no_longer_go_at_a_lower_level_are_told(cli: Cli, site: Path, collector: Collector) -> None:
+@pytest.mark.usefixtures("site")
+def test_orders_that_no_longer_go_at_a_lower_level_are_told(cli: Cli, collector: Collector) -> None:
     tell(cli, NAME)
     push(cli)
     assert cli("forget", "--subject", NAME, "--yes").code == 0
