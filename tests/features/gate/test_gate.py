@@ -564,6 +564,32 @@ def test_what_goes_from_a_guarded_folder_has_to_be_approved_by_somebody_else(
     assert "made its commit" in shop.judge()["refused_waivers"][0]
 
 
+@pytest.mark.parametrize("kind", ["delete", "modify"])
+def test_what_a_record_tells_to_have_gone_is_judged_as_the_lines_that_came(tmp_path: Path, kind: str) -> None:
+    shop = Shop(tmp_path, f"  approval: {{level: fail, paths: ['src/*']}}\n  tests: fail\n{KEYS}")
+    path = shop.root / "src/login.py"
+    before = path.read_text()
+    after = before.partition("\n")[0] + "\n" if kind == "modify" else None
+    run = shop.begin("take it out")
+    if after is None:
+        path.unlink()
+    else:
+        path.write_text(after)
+    patch = {"path": "src/login.py", "kind": kind, "before": before, "ok": True}
+    shop.record(run, ("patch_apply", patch | ({} if after is None else {"after": after})))
+    shop.commit("take it out")
+    unapproved = shop.codes()
+    shop.approve(run)
+    shop.test(run)
+    shop.end(run)
+    shop.commit("records")
+    (file,) = shop.judge()["origin"]["files"]
+
+    assert unapproved == ["APPROVAL_MISSING", "INVOCATION_OPEN", "TESTS_NOT_GREEN"]
+    assert shop.judge()["verdict"] == "pass" and file["removed_by"] == [run]
+    assert f"went by {run[-6:]}" in run_main(["origin", "main..HEAD"], cwd=shop.root, home=shop.home).out
+
+
 def test_a_binary_file_in_a_guarded_folder_is_not_known_to_be_approved_until_somebody_signs(tmp_path: Path) -> None:
     shop = Shop(tmp_path, f"  approval: {{level: fail, paths: ['vendor/*']}}\n{KEYS}")
     (shop.root / "vendor").mkdir()

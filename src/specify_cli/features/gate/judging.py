@@ -135,9 +135,11 @@ def settle(judged: Judged) -> Judged:
 
 
 def _list_writers(origin: Origin) -> list[str]:
-    """Return the invocations that wrote lines, also those whose record cannot be read."""
+    """Return the invocations that wrote lines or took some away, also those whose record cannot be
+    read."""
     parts = (part for file in origin.files for part in file.stretches)
-    return sorted({name for part in parts for name in part.invocation_ids})
+    named = {name for part in parts for name in part.invocation_ids}
+    return sorted(named.union(*(file.removed_by for file in origin.files)))
 
 
 def _say_claims(evidence: Evidence, proven: Mapping[str, str]) -> str:
@@ -173,6 +175,11 @@ class _Finder:
                 if part.commit in self.commits:
                     names = self.commits[part.commit].author_names
                     self.authors.setdefault(name, set()).update(names)
+        for file in self.origin.files:
+            for name in file.removed_by:
+                self.paths.setdefault(name, []).append(file.path)
+                made = (self.commits[sha].author_names for sha in file.removed_in)
+                self.authors.setdefault(name, set()).update(*made)
 
     def iter_stretches(self) -> Iterator[tuple[TracedFile, Stretch]]:
         """Yield the files with their stretches of lines."""
@@ -277,7 +284,8 @@ def _judge_approvals(finder: _Finder) -> Findings:
                 yield from finder.find_in_lines("APPROVAL_NOT_KNOWN", rule, file, part)
         for file in finder.origin.files:
             names = (file.path, file.old_path or file.path)
-            if not file.stretches and any(map(rule.covers, names)):
+            told = set(file.removed_by) - finder.evidence.older
+            if not file.stretches and not told and any(map(rule.covers, names)):
                 said = file.problem or _say_gone(file)
                 yield from finder.find_in_lines("APPROVAL_NOT_KNOWN", rule, file, None, said)
 

@@ -28,8 +28,9 @@ _AT_ONCE = 200
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _KINDS = {"A": "created", "D": "deleted", "R": "renamed"}
 _BLOBS = re.compile(rb"^index ([0-9a-f]+)\.\.([0-9a-f]+)", re.M)
-_HUNK = re.compile(rb"^@@ -[0-9]+(?:,([0-9]+))? \+([0-9]+)(?:,([0-9]+))? @@", re.M)
-_Hunks = Sequence[tuple[int, int, int]]
+_HUNK = re.compile(rb"^@@ -([0-9]+)(?:,([0-9]+))? \+([0-9]+)(?:,([0-9]+))? @@", re.M)
+# Where lines went and how many, where lines came and how many.
+_Hunks = Sequence[tuple[int, int, int, int]]
 _BLAMED = re.compile(rb"^([0-9a-f]{40,64}) [0-9]+ ([0-9]+)(?: [0-9]+)?$", re.M)
 # How agents sign commits: in trailers, and as authors.
 _AGENTS = re.compile(
@@ -218,12 +219,24 @@ def _read_files(top: str, ends: tuple[str, str], rows: Sequence[_Row]) -> Iterat
             row for row in part if row.file.kind == "deleted" or data.get(row.file.blob) is not None
         ]
         hunks = _read_hunks(top, ends, sought)
+        bare = [row for row in sought if not any(size for *_, size in hunks.get(row.blobs, ()))]
+        before = read_blobs(top, (row.old_blob for row in bare))
         for row in part:
-            yield _add_lines(row, data.get(row.file.blob), hunks.get(row.blobs, ()))
+            found = hunks.get(row.blobs, ())
+            file = _add_lines(row, data.get(row.file.blob), found)
+            old = before.get(row.old_blob) if row in bare and file.problem is None else None
+            yield file if old is None else file._replace(gone=_pick_gone(split_text(old), found))
+
+
+def _pick_gone(lines: Sequence[str], hunks: _Hunks) -> tuple[str, ...]:
+    """Return the lines of a file as it was that went."""
+    return tuple(
+        line for first, gone, _, _ in hunks for line in lines[first - 1 : first - 1 + gone]
+    )
 
 
 def _add_lines(row: _Row, data: bytes | None, hunks: _Hunks) -> ChangedFile:
-    file, removed = row.file, sum(gone for gone, _, _ in hunks)
+    file, removed = row.file, sum(gone for _, gone, _, _ in hunks)
     if file.kind == "deleted":
         return file._replace(removed=removed)
     if not row.mode.startswith("100"):
@@ -233,7 +246,7 @@ def _add_lines(row: _Row, data: bytes | None, hunks: _Hunks) -> ChangedFile:
     if b"\0" in data[:8192]:
         return file._replace(problem="it is no text")
     changed = tuple(
-        number for _, first, size in hunks for number in range(first - 1, first - 1 + size)
+        number for _, _, first, size in hunks for number in range(first - 1, first - 1 + size)
     )
     return file._replace(lines=split_text(data), changed=changed, removed=removed)
 
@@ -241,8 +254,7 @@ def _add_lines(row: _Row, data: bytes | None, hunks: _Hunks) -> ChangedFile:
 def _read_hunks(
     top: str, ends: tuple[str, str], rows: Sequence[_Row]
 ) -> dict[tuple[str, str], _Hunks]:
-    """Return for each pair of blobs its hunks: how many lines went, the first that came, and how
-    many came.
+    """Return for each pair of blobs its hunks.
 
     Attributes of the branch can call any file binary, so every file is compared as text.
     """
@@ -265,7 +277,7 @@ def _parse_hunks(output: bytes) -> dict[tuple[str, str], _Hunks]:
         blobs = _BLOBS.search(text)
         if blobs is not None:
             found[blobs[1].decode(), blobs[2].decode()] = [
-                (int(hunk[1] or 1), int(hunk[2]), int(hunk[3] or 1))
+                (int(hunk[1]), int(hunk[2] or 1), int(hunk[3]), int(hunk[4] or 1))
                 for hunk in _HUNK.finditer(text)
             ]
     return found

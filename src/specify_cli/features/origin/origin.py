@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from doctrine.git import read_git
 from doctrine.text import make_encodable, say
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.approvals.approvals import judge_approvals
@@ -31,7 +32,12 @@ from specify_cli.features.search.why import find_edits
 from specify_cli.libraries.ssh.signatures import Signers
 from specify_cli.project.config import Project
 from specify_cli.record.reading.checks import read_commands
-from specify_cli.record.reading.patch_lines import ADDED, digest_line
+from specify_cli.record.reading.patch_lines import (
+    ADDED,
+    REMOVED,
+    digest_line,
+    read_lines_member,
+)
 from specify_cli.record.reading.views import fields_of
 from specify_cli.record.record import Record
 from specify_cli.record.story.summary import summarize_story
@@ -77,13 +83,15 @@ def trace_range(
             file.removed,
             file.problem,
             _trace_file(index, changes, file, prefix),
+            *_trace_removal(index, changes, file, prefix, top),
         )
         for file in drop_evidence(changes, prefix).files
     )
     every = [part for file in files for part in file.stretches]
     problems = list(changes.problems)
     writers: list[Writer] = []
-    for invocation_id in sorted({name for part in every for name in part.invocation_ids}):
+    named = {name for part in every for name in part.invocation_ids}
+    for invocation_id in sorted(named.union(*(file.removed_by for file in files))):
         try:
             place = Index(project.root).resolve(invocation_id)
             writers.append(read_writer(project, place, reading))
@@ -130,6 +138,30 @@ def _trace_file(
     gone = {edit.path for edit in edits if f"{prefix}{edit.path}" not in changes.paths}
     kept = list(_list_texts(edit for edit in edits if edit.path in own))
     return attribute_file(file, {*own, *gone}, edits, kept)
+
+
+def _trace_removal(
+    index: SearchIndex, changes: ChangeRange, file: ChangedFile, prefix: str, top: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return whose records tell of all that went from a file in which no line came, and in which
+    commits it did; nothing where something of it is not told."""
+    if file.changed or not file.gone or not file.path.startswith(prefix):
+        return (), ()
+    sought = {digest_line(line) for line in file.gone if line.strip()}
+    told: dict[str, set[str]] = {}
+    path = make_encodable(file.path.removeprefix(prefix))
+    for place, fields in index.find_patches((), [path]):
+        hunks = read_lines_member(fields.get("lines"))
+        went = {line.digest for hunk in hunks for line in hunk if line.mark == REMOVED}
+        if file.kind == "deleted" and fields.get("kind") == "delete":
+            went = sought
+        if fields.get("ok") is not False and went & sought:
+            told.setdefault(place.invocation_id, set()).update(went)
+    if not sought <= set().union(*told.values()):
+        return (), ()
+    words = ("log", "--format=%H", f"{changes.base}..{changes.head}", "--")
+    commits = read_git(top, *words, f":(top,literal){file.path}") or b""
+    return tuple(sorted(told)), tuple(commits.decode().split())
 
 
 def _list_texts(edits: Iterable[Edit]) -> Iterator[KeptText]:

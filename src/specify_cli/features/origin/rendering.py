@@ -77,7 +77,8 @@ def render_writer(writer: Writer, lines: int) -> Iterator[str]:
     head = f"{writer.invocation_id[-6:]}  {local_time(writer.started_at)}"
     yield f"{paint(head, 'head')}  {one_line(writer.request or 'request not kept', _REQUEST)}"
     done_by = filter(None, (writer.harness, writer.model, writer.profile_id, writer.action))
-    yield f"        wrote {count(lines, 'line')} · {' · '.join(map(one_line, done_by))}"
+    wrote = f"wrote {count(lines, 'line')}" if lines else "only took away"
+    yield f"        {wrote} · {' · '.join(map(one_line, done_by))}"
     work = f" for {one_line(writer.work)}" if writer.work else ""
     yield f"        asked by {one_line(writer.asked_by or 'unknown')}{work} · {say_end(writer)}"
     yield f"        tests {say_tests(writer)}"
@@ -137,6 +138,7 @@ def say_proof(writer: Writer) -> str:
 def _render_file(file: TracedFile) -> Iterator[str]:
     moved = f" (was {one_line(file.old_path)})" if file.old_path else ""
     went = f", {count(file.removed, 'line')} went" if file.removed else ""
+    went += f" by {' and '.join(name[-6:] for name in file.removed_by)}" if file.removed_by else ""
     yield f"  {one_line(file.path)}{moved}: {file.kind}{went}"
     for part in file.stretches[:_MOST]:
         place = f"{part.first}" if part.first == part.last else f"{part.first}-{part.last}"

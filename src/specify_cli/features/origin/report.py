@@ -30,8 +30,8 @@ class ChangedFile(NamedTuple):
     """One file of the range, as it is at its end.
 
     `changed` are the numbers of its lines, from 0, that came in the range; `commits` names for some
-    of them the commit. `removed` counts the lines that went. `problem` says why its lines are not
-    known.
+    of them the commit. `removed` counts the lines that went, and `gone` holds them where none came.
+    `problem` says why its lines are not known.
     """
 
     path: str
@@ -43,6 +43,7 @@ class ChangedFile(NamedTuple):
     commits: Mapping[int, str] = {}
     removed: int = 0
     problem: str | None = None
+    gone: tuple[str, ...] = ()
 
 
 class ChangeRange(NamedTuple):
@@ -89,7 +90,11 @@ class LineCounts(NamedTuple):
 
 
 class TracedFile(NamedTuple):
-    """One file of the range, and where its changed lines come from."""
+    """One file of the range, and where its changed lines come from.
+
+    Where no line came, `removed_by` are the invocations whose records tell of all that went, and
+    `removed_in` the commits of the file.
+    """
 
     path: str
     old_path: str | None
@@ -97,6 +102,8 @@ class TracedFile(NamedTuple):
     removed: int
     problem: str | None
     stretches: tuple[Stretch, ...]
+    removed_by: tuple[str, ...] = ()
+    removed_in: tuple[str, ...] = ()
 
 
 class Origin(NamedTuple):
