@@ -93,6 +93,17 @@ class Shop:
         patch = {"path": path, "kind": kind, "after": after, "ok": True}
         self.record(invocation_id, ("patch_apply", patch | ({} if before is None else {"before": before})))
 
+    def cut(self, invocation_id: str, path: str, lines: int | None = None) -> None:
+        """Have the agent take away the last lines of a file, or all of it."""
+        before = (self.root / path).read_text()
+        after = None if lines is None else "".join(before.splitlines(keepends=True)[:-lines])
+        if after is None:
+            (self.root / path).unlink()
+        else:
+            self.write(path, after)
+        patch = {"path": path, "kind": "delete" if after is None else "modify", "before": before, "ok": True}
+        self.record(invocation_id, ("patch_apply", patch | ({} if after is None else {"after": after})))
+
     def test(self, invocation_id: str, output: str = GREEN, command: str = "pytest -q", status: str = "ok") -> None:
         self.number += 1
         call = {"call_id": f"c{self.number}", "tool": "Bash"}
@@ -145,7 +156,9 @@ def draw_clean_branch(shop: Shop, dice: random.Random) -> None:
             shop.commit("by hand")
             continue
         invocation_id = shop.begin(dice.choice(("fix the login test", "add a step", "rename it")))
-        for _ in range(dice.randint(1, 3)):
+        if dice.random() < 0.3 and (shop.root / path).exists():
+            shop.cut(invocation_id, path, dice.choice((None, 1, 2)))
+        for _ in range(dice.randint(0, 3)):
             shop.edit(invocation_id, path, dice.randint(1, 5))
             if dice.random() < 0.4:
                 shop.test(invocation_id, "1 failed, 3 passed in 0.1s", status="error")
