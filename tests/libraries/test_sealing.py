@@ -302,7 +302,9 @@ def test_a_key_of_another_record_opens_nothing(of_subjects: tuple[Path, list[str
     assert all(key_of(root, run) is not None for run in runs[1:])
 
 
-@pytest.mark.parametrize("form", [("--html", "p.html"), ("--parquet", "tables"), ("--format", "otlp", "-o", "t.json")])
+@pytest.mark.parametrize(
+    "form", [("--html", "p.html"), ("--parquet", "tables"), ("--format", "otlp", "-o", "t.json")], ids=" ".join
+)
 def test_a_form_in_the_clear_is_refused(cli: Cli, sealed: tuple[Path, str], tmp_path: Path, form: list[str]) -> None:
     root, one = sealed
     words = [str(tmp_path / word) if "." in word or word == "tables" else word for word in form]
