@@ -564,6 +564,14 @@ def test_what_goes_from_a_guarded_folder_has_to_be_approved_by_somebody_else(
     assert "made its commit" in shop.judge()["refused_waivers"][0]
 
 
+def test_a_blank_line_without_a_record_is_no_finding(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, f"  records: {{level: fail, of: all}}\n  approval: {{level: fail, paths: ['src/*']}}\n{KEYS}")
+    shop.write("src/login.py", (shop.root / "src/login.py").read_text().replace("\n", "\n\n", 1))
+    shop.commit("a line between")
+
+    assert shop.judge()["verdict"] == "pass" and shop.codes() == []
+
+
 @pytest.mark.parametrize("kind", ["delete", "modify"])
 def test_what_a_record_tells_to_have_gone_is_judged_as_the_lines_that_came(tmp_path: Path, kind: str) -> None:
     shop = Shop(tmp_path, f"  approval: {{level: fail, paths: ['src/*']}}\n  tests: fail\n{KEYS}")

@@ -20,6 +20,7 @@ from specify_cli.features.programs.run import open_invocation
 from specify_cli.features.search.blame import Edit
 from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import load_project
+from specify_cli.record.reading.patch_lines import ADDED, KEPT, LineMark, digest_line
 from support import FULL, Cli, git, valid
 
 # `make stress` plays 400.
@@ -122,6 +123,19 @@ def test_a_row_of_lines_in_another_form_is_as_long_as_it_goes(
     found = attribute_file(file, (), (), [KeptText(edit, WRITTEN)])
 
     assert [(part.first, part.last, part.reformatted) for part in found] == told
+
+
+def test_lines_that_many_have_go_by_what_stands_around_them_and_blank_ones_by_their_neighbours() -> None:
+    marks = [(KEPT, "def a():"), (ADDED, "    return None"), (KEPT, "b = 1"), (ADDED, "def c():"), (ADDED, "    pass")]
+    hunk = [LineMark(mark, digest_line(text)) for mark, text in marks]
+    edit = Edit("I", 1, ("2026", 1), "a.py", [hunk])
+    lines = ("def a():", "    return None", "b = 1", "def c():", "    pass", "", "", "d = 1", "", "    return None", "")
+    changed = (1, 3, 4, 5, 6, 8, 9)
+    file = ChangedFile("a.py", None, "modified", "", lines, changed, dict.fromkeys(changed, "sha"))
+    found = attribute_file(file, ("a.py",), [edit], [])
+
+    told = [(part.first, part.last, part.invocation_ids, part.blank) for part in found]
+    assert told == [(2, 2, ("I",), False), (4, 7, ("I",), False), (9, 10, (), False)]
 
 
 @pytest.fixture

@@ -227,7 +227,7 @@ def _judge_records(finder: _Finder) -> Findings:
         if file.problem is not None and rule.covers(file.path):
             yield from finder.find_in_lines("LINES_NOT_KNOWN", rule, file, None, file.problem)
     for file, part in finder.iter_stretches():
-        if part.invocation_ids or not rule.covers(file.path):
+        if part.invocation_ids or part.blank or not rule.covers(file.path):
             continue
         commit = finder.commits.get(part.commit or "")
         if commit is not None and commit.agents:
@@ -280,7 +280,7 @@ def _judge_approvals(finder: _Finder) -> Findings:
             if said is not None:
                 yield from _find_of("APPROVAL_MISSING", rule, writer.invocation_id, said)
         for file, part in finder.iter_stretches():
-            if not part.invocation_ids and rule.covers(file.path):
+            if not part.invocation_ids and not part.blank and rule.covers(file.path):
                 yield from finder.find_in_lines("APPROVAL_NOT_KNOWN", rule, file, part)
         for file in finder.origin.files:
             names = (file.path, file.old_path or file.path)

@@ -45,9 +45,12 @@ def attribute_file(
         return ()
     writers = find_writers(file.lines, frozenset(names), edits)
     _follow_commits(file, writers, edits)
+    _match_between(file, writers, [edit for edit in edits if edit.path in names])
     left = [at for at in file.changed if not writers[at]]
     reformatted = _find_reformatted(file, left, kept)
-    return tuple(_join(file, {**dict(enumerate(writers)), **reformatted}, reformatted.keys()))
+    given = {**dict(enumerate(writers)), **reformatted}
+    _fill_blanks(file, given)
+    return tuple(_join(file, given, reformatted.keys()))
 
 
 def _follow_commits(
@@ -100,6 +103,48 @@ def _follow_commits(
             writers[at] = by
 
 
+def _match_between(
+    file: ChangedFile, writers: list[tuple[Edit, ...]], edits: Sequence[Edit]
+) -> None:
+    """Give a line to the one invocation that added it between the two lines that stand around it,
+    where nothing like that stands anywhere else in the file."""
+    added: dict[tuple[str, ...], dict[str, Edit]] = {}
+    for edit in edits:
+        for hunk in edit.hunks:
+            after = [line for line in hunk if line.mark != REMOVED]
+            for row in zip(after, after[1:], after[2:], strict=False):
+                if row[1].mark == ADDED:
+                    key = tuple(line.digest for line in row)
+                    added.setdefault(key, {})[edit.invocation_id] = edit
+    digests = list(map(digest_line, file.lines))
+    rows = [*zip(digests, digests[1:], digests[2:], strict=False)]
+    often = Counter(rows)
+    for at in file.changed:
+        is_open = not writers[at] and file.lines[at].strip() and 0 < at < len(digests) - 1
+        if is_open and often[rows[at - 1]] == 1:
+            found = added.get(rows[at - 1], {})
+            if len(found) == 1:
+                writers[at] = tuple(found.values())
+
+
+def _fill_blanks(file: ChangedFile, writers: dict[int, tuple[Edit, ...]]) -> None:
+    """Give blank lines without a writer to that of the lines beside them which came in the same
+    commit, where that is one."""
+    left = [at for at in file.changed if not writers[at] and not file.lines[at].strip()]
+    changed = set(file.changed)
+    for _, group in groupby(enumerate(left), key=lambda item: item[1] - item[0]):
+        row = [at for _, at in group]
+        commits = {file.commits.get(at) for at in row}
+        beside = [
+            writers[at]
+            for at in (row[0] - 1, row[-1] + 1)
+            if at in changed and commits == {file.commits.get(at)}
+        ]
+        names = {tuple(edit.invocation_id for edit in edits) for edits in beside}
+        if len(names) == 1 and len(beside[0]) == 1:
+            writers.update(dict.fromkeys(row, beside[0]))
+
+
 class _Added(NamedTuple):
     """A line that a patch added: the number of the edit, of the hunk, and of the line in it."""
 
@@ -141,6 +186,7 @@ def _join(
             tuple(edit.invocation_id for edit in edits),
             tuple(f"inv://{edit.invocation_id}/event/{edit.seq}" for edit in edits),
             lines[0] in reformatted,
+            not any(file.lines[at].strip() for at in lines),
         )
 
 

@@ -65,7 +65,8 @@ class Stretch(NamedTuple):
     writers.
 
     `uris` name the lines of the records that tell it: none where no record does, several where
-    each of them could have written it. `reformatted`: they were found in another form.
+    each of them could have written it. `reformatted`: they were found in another form. `blank`: no
+    word stands in them.
     """
 
     first: int
@@ -74,6 +75,7 @@ class Stretch(NamedTuple):
     invocation_ids: tuple[str, ...]
     uris: tuple[str, ...]
     reformatted: bool = False
+    blank: bool = False
 
     @property
     def size(self) -> int:
