@@ -109,7 +109,7 @@ WRITTEN = (
         ),
         (
             "guide.py",
-            "# Shop\n\nThe shop has a cart,\n  and a checkout that\ntries by hand\n",
+            "\ufeff# Shop\n\nThe shop has a cart,\n  and a checkout that\ntries by hand\n",
             [(1, 4, True), (5, 5, False)],
         ),
     ],

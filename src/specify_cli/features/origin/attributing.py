@@ -18,10 +18,10 @@ from specify_cli.features.origin.report import ChangedFile, Stretch
 from specify_cli.features.search.blame import Edit, find_writers
 from specify_cli.record.reading.patch_lines import ADDED, REMOVED, digest_line
 
-# What formatters change: blanks, quotes, commas and semicolons.
-_FORM = re.compile(r"[\s,;'\"`()]+")
+# What formatters change: a mark of byte order, blanks, quotes, commas and semicolons.
+_FORM = re.compile(r"[\s\ufeff,;'\"`()]+")
 # In prose also what marks lists, stress, headings and the lines of tables.
-_PROSE_FORM = re.compile(r"[\s,;'\"`()*_+|:=-]+")
+_PROSE_FORM = re.compile(r"[\s\ufeff,;'\"`()*_+|:=-]+")
 _PROSE = (".md", ".markdown", ".mdx")
 # How much text a line or a row of lines must have in common with a patch, without its form.
 _ENOUGH = 16
