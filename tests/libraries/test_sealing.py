@@ -269,7 +269,7 @@ def test_a_wrapping_key_that_is_gone_or_anothers_is_a_finding(
         path.chmod(0o600)
 
     assert "SEALING_KEY_MISSING" not in before
-    assert "SEALING_KEY_MISSING" in cli("doctor", cwd=root).out
+    assert "SEALING_KEY_MISSING" in cli("doctor", cwd=root).out  # room: forget
 
 
 def test_a_subjects_key_that_is_missing_is_a_finding_and_no_copy_leaves(
