@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from specify_cli.features.report.rendering import render_markdown, render_report
 from specify_cli.features.report.summing import Run, add_up_runs
 from support import Cli, valid
 
@@ -60,6 +61,14 @@ def test_each_number_is_the_records_behind_it() -> None:
         ("doctrine://d/a", 2, 1, ("d", "e")),
         ("doctrine://d/b", 1, 0, ("d",)),
     ]
+
+
+def test_a_file_whose_lines_no_record_tells_did_not_change_by_no_line() -> None:
+    found = add_up_runs([make_run("a", changed=(("logo.png", None, None), ("y.py", 1, 0)))])
+    told = "\n".join([*render_report(found, "7d"), *render_markdown(found, "7d")])
+
+    assert "logo.png  1 run, lines not known" in told and "| 1 | lines not known |" in told
+    assert "y.py  1 run, +1 −0" in told
 
 
 def test_text_markdown_and_json_tell_the_same_of_real_records_and_nothing_in_them_runs(cli: Cli, project: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from doctrine.text import count
 from specify_cli.cli.terminal.output import escape_markdown, one_line
-from specify_cli.features.report.summing import Report, Run, Share
+from specify_cli.features.report.summing import HotFile, Report, Run, Share
 
 _SHOWN = 10
 
@@ -30,7 +30,7 @@ def render_report(report: Report, since: str) -> Iterator[str]:
         yield "files changed most"
         for one in report.files[:_SHOWN]:
             runs = count(one.runs, "run")
-            yield f"  {one_line(one.path, 60)}  {runs}, +{one.added} −{one.removed}"
+            yield f"  {one_line(one.path, 60)}  {runs}, {say_size(one)}"
 
 
 def render_markdown(report: Report, since: str) -> Iterator[str]:
@@ -52,7 +52,13 @@ def render_markdown(report: Report, since: str) -> Iterator[str]:
     if report.files:
         yield from ("", "## Files changed most", "", "| file | runs | lines |", "|---|---|---|")
         for file in report.files[: 3 * _SHOWN]:
-            yield f"| {_escape(file.path)} | {file.runs} | +{file.added} −{file.removed} |"
+            yield f"| {_escape(file.path)} | {file.runs} | {say_size(file)} |"
+
+
+def say_size(file: HotFile) -> str:
+    """Return how many lines of a file came and went; that it is not known where no record tells."""
+    known = file.added or file.removed
+    return f"+{file.added} −{file.removed}" if known else "lines not known"
 
 
 def say_whole(report: Report, since: str) -> Iterator[str]:
