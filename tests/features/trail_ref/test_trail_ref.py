@@ -169,6 +169,7 @@ def test_an_archive_that_is_none_is_named_and_the_others_come(team: Team) -> Non
     assert (
         fetched.json()["records"] == [writer] and "EXPORT" in " ".join(fetched.json()["refused"])
     ) or fetched.json()["refused"]
+    assert "record.tar" not in fetched.out and "the archive" in fetched.out  # it lay in a temporary folder
 
 
 def test_a_secret_that_a_safe_export_withholds_does_not_leave(team: Team) -> None:

@@ -9,6 +9,7 @@ A record travels as a safe export of its own, with the proofs of its log where i
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -49,6 +50,9 @@ from specify_cli.trail.log.leaves import ANNEX
 
 # Below the git directory: the archives that were taken in.
 _TAKEN = "taken-in"
+# The archive as it is laid out to be read, and how errors name it.
+_FILE = "record.tar"
+_LAID_OUT = re.compile(rf"\S*/{re.escape(_FILE)}")
 _WHY = "there is no ref to carry records in"
 # An archive larger than this is not taken in.
 MAX_ARCHIVE = 64 * 1024 * 1024
@@ -205,7 +209,7 @@ def _take_in(project: Project, found: Fetched, read: Callable[[str], bytes | Non
                 continue
             records += _import(project, data)
         except (OSError, InvocationError) as error:
-            refused.append(f"{name}: {error}")
+            refused.append(f"{name}: {_LAID_OUT.sub('the archive', str(error))}")
             continue
         taken.add(mark)
         present.add(name[8:34])
@@ -219,7 +223,7 @@ def _take_in(project: Project, found: Fetched, read: Callable[[str], bytes | Non
 def _import(project: Project, data: bytes) -> tuple[str, ...]:
     """Return the records of an archive that were not here. Raises StoredDataError."""
     with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
-        path = f"{folder}/record.tar"
+        path = f"{folder}/{_FILE}"
         with open(path, "wb") as file:
             file.write(data)
         names = import_file(project, path).records
