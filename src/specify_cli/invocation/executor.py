@@ -330,9 +330,9 @@ class ProfileInvocationExecutor:
         _check_word("closed_by", closing.CLOSED_BY, closed_by)
         project, _ = load_project(self._start, self._home)
         refuse_tracked_private(project.root)
-        records = FileRecordStore(project.root, project.config.trail)
-        objects = FileObjectStore(project.root, project.config.trail)
-        place = Index(project.root).resolve(invocation_id)
+        root, trail = project.root, project.config.trail
+        records, objects = FileRecordStore(root, trail), FileObjectStore(root, trail)
+        place = Index(root).resolve(invocation_id)
         before = _read_settled(records, place)
         by = {} if caller is None else _find_other_writer(project, before, caller)
         _refuse_strange_place(invocation_id, place, before.started, by.get("by"))
