@@ -319,9 +319,8 @@ class ProfileInvocationExecutor:
     ) -> Completion:
         """Close a record: links and the closing line in one durable write.
 
-        Closing twice changes nothing and says so; with another outcome, or with evidence, artifacts
-        or a commit that the record does not hold, it is an error. Raises InvocationError; nothing
-        is written then.
+        Closing twice changes nothing and says so; with another outcome, or with what the record
+        does not hold, it is an error. Raises InvocationError; nothing is written then.
         """
         from specify_cli.invocation.ends import closing  # a `do` closes nothing
 
@@ -360,7 +359,7 @@ class ProfileInvocationExecutor:
         bodies = [{**body, "at": now} for body in _find_unseen(project, before, self._describe_off)]
         bodies += closing.compose_closing(named, outcome=outcome, closed_by=closed_by, at=now)
         won = _append_closing(project, records, place, [{**body, **by} for body in bodies])
-        # 5. Projections of what is now durable; calling complete again makes up for a crash here.
+        # 5. What follows from it; calling complete again makes up for a crash here.
         closed = read_file(records.hold(place) if won else records.hold_durably(place))
         assert closed is not None and closed.completed is not None
         closing.check_outcome(place, closed.completed, outcome)
