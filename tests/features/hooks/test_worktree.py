@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from specify_cli.features.hooks.handler import run_hook
+from specify_cli.features.hooks.worktree.judge import OWN, judge_change
 from specify_cli.features.hooks.worktree.listing import read_index
+from specify_cli.invocation.ends.activity import Activity, Call, Span
 from specify_cli.record import layout
 from specify_cli.record.reading.patch_lines import digest_line, read_lines_member
 from support import Cli, git
@@ -171,6 +173,45 @@ def test_a_hand_between_two_calls_is_named_and_gives_the_next_call_none_of_its_l
 
     assert agent.unseen() == ["a.py"]
     assert agent.came("a.py") == digests("by the agent")
+
+
+def refuse(agent: Agent, call: dict[str, Any]) -> str:
+    """Write what Claude Code writes of a call that a person refused; no hook is told."""
+    part = {"type": "tool_result", "tool_use_id": call["tool_use_id"], "is_error": True, "content": "no"}
+    path = agent.home / "refused.jsonl"
+    path.write_text(json.dumps({"type": "user", "toolDenialKind": "user-rejected", "message": {"content": [part]}}))
+    return str(path)
+
+
+def test_a_hand_behind_a_refused_call_is_named_and_later_calls_have_their_own_changes(agent: Agent) -> None:
+    path = refuse(agent, agent.begin("Bash", {"command": "rm -rf sub"}))
+    aside()
+    (agent.root / "a.py").write_text("by hand\n")
+    aside()
+    call = {"tool_name": "Bash", "tool_input": {"command": "edit b"}, "tool_use_id": "next", "transcript_path": path}
+    agent.tell("PreToolUse", **call)
+    tick()
+    (agent.root / "b.py").write_text("by the agent\n")
+    tick()
+    agent.tell("PostToolUse", **call, tool_response="ok")
+    agent.tell("Stop", last_assistant_message="done", turn_id="1", transcript_path=path)
+    (change,) = [line for line in agent.lines() if line.get("witness") == "tree"]
+
+    assert agent.unseen() == ["a.py"]
+    assert (change["path"], change["call_id"]) == ("b.py", "next")
+
+
+def test_a_hand_between_an_interrupted_call_and_the_next_prompt_is_no_work_of_the_agent(agent: Agent) -> None:
+    agent.begin("Bash", {"command": "make"})
+    aside()
+    (agent.root / "a.py").write_text("by hand\n")
+    aside()
+    agent.tell("UserPromptSubmit", prompt="go on", prompt_id="p2")
+    agent.shell("true")
+    agent.stop()
+
+    assert agent.seen() == []
+    assert not agent.came("a.py")
 
 
 def test_a_hand_before_an_edit_of_the_same_file_is_named(agent: Agent) -> None:
@@ -342,6 +383,13 @@ def test_a_long_call_of_a_subagent_explains_what_changed_in_it_only_where_its_ow
     assert agent.unseen() == (["a.py"] if told else [])
     assert agent.seen() == ([("create", "by_subagent.py")] if told else [])
     assert [line["agent"] for line in agent.lines() if "witness" in line] == (["agent-1"] if told else [])
+
+
+def test_a_change_whose_clock_runs_a_tick_behind_the_call_is_the_calls() -> None:
+    own = Activity([Call("c", "Bash", Span(1000, 1050), None)], {})
+
+    assert judge_change("a.py", 997, own, (), {"c": OWN}).whose == "own"
+    assert judge_change("a.py", 980, own, (), {"c": OWN}).whose == "unsure"
 
 
 def test_a_secret_in_a_file_is_masked_and_nothing_of_it_is_kept_beside(agent: Agent) -> None:

@@ -21,7 +21,11 @@ from specify_cli.features.hooks.conversation.take_in import read_prompt_time
 from specify_cli.features.hooks.direct import name_writer
 from specify_cli.features.hooks.harnesses import find_dialect
 from specify_cli.features.hooks.payload.moments import spell_cost
-from specify_cli.features.hooks.payload.transcript_end import read_end
+from specify_cli.features.hooks.payload.transcript_end import (
+    MAX_TURN,
+    read_end,
+    read_refusals,
+)
 from specify_cli.features.hooks.payload.turn_from_transcript import (
     MAX_TEXT,
     TurnFacts,
@@ -60,7 +64,6 @@ if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.site import Site
 
 _MAX_PROMPT = 64 * 1024
-MAX_TRANSCRIPT = 4 * 1024 * 1024
 
 
 def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
@@ -93,7 +96,7 @@ def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
             if is_main and moment.kind != "prompt":
                 cache = recorder.cache or load_project(at.root, at.home)[1]
                 _merge_transcript(at, call, moment, recorder.project, cache)
-            _close_unanswered_calls(at, call, recorder, facts, every=moment.kind == "ended")
+            _close_unanswered_calls(at, call, recorder, every=moment.kind == "ended")
             if moment.kind == "ended" and facts.error is not None:
                 _append_error(recorder, *facts.error)
         if moment.kind == "prompt":
@@ -170,22 +173,22 @@ def give_prompt(at: Site, recorder: Recorder, session: str) -> None:
         _append(recorder, "prompt", {"text": text} if text else {}, _digest(key, "prompt"))
 
 
-def _close_unanswered_calls(
-    at: Site, call: HookInput, recorder: Recorder, facts: TurnFacts, *, every: bool
-) -> None:
+def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, every: bool) -> None:
     """Write an inferred result for each other call of an agent that has none, with `every` for
     those of its whole session."""
     session = call.session_id or ""
     own = call.events[0].payload.get("call_id") if call.events else None
     data = FileRecordStore(at.root).read(recorder.place)
-    for fields in _list_open_calls(data):
+    open_calls = _list_open_calls(data)
+    ids = [str(fields.get("call_id")) for fields in open_calls]
+    refusals = read_refusals(find_dialect(at.harness), at.transcript, ids)
+    for fields, call_id in zip(open_calls, ids, strict=True):
         if (not every and fields.get("agent") != call.subagent) or fields.get("call_id") == own:
             continue
         writer = fields.get("by") or recorder.started.get("session") or {}
         if isinstance(writer, dict) and writer.get("session_id") not in (None, session[:200]):
             continue
-        call_id = str(fields.get("call_id"))
-        refusal = facts.denied.get(call_id)
+        refusal = refusals.get(call_id)
         payload: Members = {
             "call_id": call_id,
             "tool": fields.get("tool"),
@@ -262,7 +265,7 @@ def _read_facts(harness: str, moment: SessionMoment) -> TurnFacts:
     facts = TurnFacts()
     for wait in (0.0, 0.1, 0.2) if moment.transcript is not None else ():
         time.sleep(wait)
-        data = read_end(str(moment.transcript), MAX_TRANSCRIPT)
+        data = read_end(str(moment.transcript), MAX_TURN)
         facts = read_facts(find_dialect(harness), data)
         # The last answer's tokens come with its words.
         if moment.kind != "end" or (

@@ -116,6 +116,7 @@ class Dialect:
             cwd=find_cwd(payload),
             parent_agent=match_first(payload, "parent_agent_id"),
             is_unknown=bool(hook_event) and not kind,
+            session_transcript=match_first(payload, "transcript_path", "transcriptPath"),
         )
         if not kind:
             return call

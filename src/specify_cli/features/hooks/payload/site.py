@@ -14,13 +14,15 @@ from specify_cli.record import layout
 
 
 class Site(NamedTuple):
-    """Where a payload belongs: a project, its git directory, and the folder the harness named."""
+    """Where a payload belongs: a project, its git directory, and the folder and the session's
+    transcript that the harness named."""
 
     root: str
     git_dir: str | None
     harness: str
     home: str | None
     folder: str
+    transcript: str | None = None
 
 
 def find_site(
@@ -38,6 +40,7 @@ def find_site(
     a session that is bound to no open record goes by its folder. A hook begins no project.
     """
     folder = call.cwd or others[0]
+    named = (harness, home, folder, call.session_transcript)
     folders = (folder, *others)
     around = [
         [] if name is None or name in folders[:place] else _find_projects(name, home)
@@ -50,8 +53,8 @@ def find_site(
                 for agent in dict.fromkeys((call.subagent, None)):
                     binding = binding_of(root, harness, call.session_id, agent)
                     if binding is not None and is_record_open(root, binding):
-                        return Site(root, git_dir, harness, home, folder)
-    return Site(*projects[0], harness, home, folder) if projects else None
+                        return Site(root, git_dir, *named)
+    return Site(*projects[0], *named) if projects else None
 
 
 def _find_projects(folder: str, home: str | None) -> list[tuple[str, str | None]]:

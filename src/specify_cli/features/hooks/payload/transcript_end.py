@@ -8,17 +8,19 @@ from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.features.hooks.payload.outputs import list_printed_ids
+from specify_cli.features.hooks.payload.turn_from_transcript import read_facts
 from specify_cli.features.hooks.payload.values import HookInput
 from specify_cli.record.seal import open_line
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from specify_cli.features.hooks.payload.dialect import Dialect
 
 MAX_TRANSCRIPT = 256 * 1024
+MAX_TURN = 4 * 1024 * 1024
 
 
 def find_in_transcript(root: str, call: HookInput) -> str | None:
@@ -58,6 +60,15 @@ def fill_exit_status(dialect: Dialect, call: HookInput) -> HookInput:
     return call._replace(
         events=(*before, result._replace(payload={**result.payload, "status": status}))
     )
+
+
+def read_refusals(dialect: Dialect, path: str | None, ids: Iterable[str]) -> Mapping[str, str]:
+    """Return those of these calls that a transcript says were refused, with what their model was
+    told."""
+    named = [call_id.encode() for call_id in ids]
+    data = read_end(path, MAX_TURN) if path is not None and named else b""
+    lines = [line for line in data.split(b"\n") if any(name in line for name in named)]
+    return read_facts(dialect, b"\n".join(lines)).denied
 
 
 def read_end(path: str, limit: int = MAX_TRANSCRIPT, start: int = 0) -> bytes:

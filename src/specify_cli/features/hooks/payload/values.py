@@ -98,6 +98,7 @@ class HookInput(NamedTuple):
     # is equal to the `permission_request` of the call that ended here
     matches_permission: object = None
     is_unknown: bool = False  # whether this version does not know the event
+    session_transcript: str | None = None  # the path of the session's transcript
 
 
 NOTHING = HookInput(None, None, "", None, (), None)

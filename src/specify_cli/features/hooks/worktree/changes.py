@@ -15,6 +15,8 @@ from doctrine.git import read_git
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import make_encodable
 from specify_cli.features.hooks.direct import name_writer
+from specify_cli.features.hooks.harnesses import find_dialect
+from specify_cli.features.hooks.payload.transcript_end import read_refusals
 from specify_cli.features.hooks.worktree.contents import (
     Content,
     Reader,
@@ -69,7 +71,7 @@ class Changes:
         *,
         is_small: bool,
     ) -> None:
-        self._root, self._place, self._index = at.root, place, index
+        self._at, self._root, self._place, self._index = at, at.root, place, index
         self._is_small, self._is_own = is_small, recorder is None
         if recorder is None:
             project, cache = load_project(at.root, at.home)
@@ -173,19 +175,20 @@ class Changes:
         self, moved: Moved, known: Known, now: int
     ) -> tuple[dict[str, Verdict], dict[str, int]]:
         """Return whose each change is, and when it happened (ms)."""
-        own, covered = self._read_own(now)
+        own, covered, untold = self._read_own(now)
+        kinds = {name: kind for name, kind in known.calls.items() if name not in untold}
         moments = {path: state.st_ctime_ns // 1_000_000 for path, state in moved.files.items()}
         moments |= {path: moment // 1_000_000 for path, moment in moved.gone.items()}
         others: list[Activity] | None = None
         verdicts: dict[str, Verdict] = {}
         for path, moment in moments.items():
             named = mask_path(path, self._settings.rules)
-            verdict = judge_change(named, moment, own, (), known.calls)
+            verdict = judge_change(named, moment, own, (), kinds)
             if verdict.whose in ("own", "hand"):
                 if others is None:
                     since = min(moments.values()) - 1000
                     others = list(read_others(self._root, self._place.invocation_id, since, now))
-                verdict = judge_change(named, moment, own, others, known.calls)
+                verdict = judge_change(named, moment, own, others, kinds)
             # Of a file that is gone the time is at most that of its folder.
             late = path in moved.gone and any(
                 call.span.end * 1_000_000 >= known.at for call in own.calls
@@ -195,14 +198,23 @@ class Changes:
             verdicts[path] = verdict
         return verdicts, moments
 
-    def _read_own(self, now: int) -> tuple[Activity, int]:
-        """Return what the end of the record tells, and the moment (ms) from which that is all."""
+    def _read_own(self, now: int) -> tuple[Activity, int, set[object]]:
+        """Return what the end of the record tells, the moment (ms) from which that is all, and the
+        calls of which nobody told when they ended.
+
+        A call that was refused never ran, though no hook says so.
+        """
         held = FileRecordStore(self._root).hold(self._place)
         start = max(0, held.measure() - _TAIL)
         raw = held(start, _TAIL).split(b"\n")
         lines = [open_line(line).fields or {} for line in raw[1 if start else 0 : -1]]
         first = read_moment(lines[0].get("at", lines[0].get("started_at"))) if lines else None
-        return read_activity(lines, now), now if first is None else first
+        own = read_activity(lines, now)
+        running = [call.call_id for call in own.calls if call.span.end == now]
+        refused = read_refusals(find_dialect(self._at.harness), self._at.transcript, running)
+        own = own._replace(calls=[call for call in own.calls if call.call_id not in refused])
+        untold = {line.get("call_id") for line in lines if line.get("inferred") is True}
+        return own, now if first is None else first, untold
 
     def _was_held(self, path: str, known: Known, verdict: Verdict, blob: str) -> bool:
         """Return whether git held what a call left before: then others may have written it.

@@ -101,7 +101,7 @@ def judge_change(
     mine = tuple(
         call
         for call in running
-        if call.span.holds(moment, 0)
+        if call.span.begin - _TICK_MILLIS <= moment <= call.span.end
         and (call.call_id in untold or kinds[call.call_id] in (OWN, BRINGS))
     )
     theirs = [call for other in others for call in _list_running(other)]
