@@ -129,6 +129,30 @@ def test_a_command_in_the_background_ends_as_its_program_says_and_is_no_prompt(a
     assert agent.verify() == []
 
 
+def test_a_call_that_only_the_transcript_says_was_refused_has_its_denial(agent: Agent) -> None:
+    part = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "rm -rf /"}}
+    call = {"tool_name": "Bash", "tool_input": part["input"], "tool_use_id": "t1"}
+    agent.ask("clean up")
+    for hooks in (True, False):
+        name = part["id"] = call["tool_use_id"] = "told" if hooks else "untold"
+        agent.write("assistant", [part])
+        if hooks:
+            agent.tell("PreToolUse", **call)
+        result = {"type": "tool_result", "tool_use_id": name, "content": "no", "is_error": True}
+        agent.write("user", [result], toolDenialKind="user-rejected")
+    agent.stop()
+    agent.ask("go on")
+    agent.stop("Fine.")
+    denials = [line for line in agent.read() if line["event"] == "approval"]
+
+    assert agent.statuses() == {"told": "denied", "untold": "denied"}
+    assert [(line["call_id"], line["decision"], line["witness"]) for line in denials] == [
+        ("told", "deny", "transcript"),
+        ("untold", "deny", "transcript"),
+    ]
+    assert agent.verify() == []
+
+
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:40])
 

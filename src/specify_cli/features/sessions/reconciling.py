@@ -256,7 +256,7 @@ class _Comparison:
             held = {(line.get("event"), line.get("path")) for line in known or ()}
             for item in told:
                 event = item.event.event
-                if event != "approval" and (event, item.event.payload.get("path")) not in held:
+                if (event, item.event.payload.get("path")) not in held:
                     self._add(item, call_id)
             is_added = known is None and len(self._additions) > before
             self._counts["added"] += is_added
@@ -303,6 +303,9 @@ class _Comparison:
                     item = item._replace(event=item.event._replace(payload=payload))
                 self._add(item, call_id, is_more=bool(results))
                 self._counts["filled"] += 1
+                for denial in told:
+                    if denial.event.event == "approval":
+                        self._add(denial, call_id)
             elif sure and status not in (*_UNSURE, sure[-1]):
                 self._contradict(f"tool_result {call_id}"[:512], f"{sure[-1]}", f"{status}")
 
