@@ -114,6 +114,27 @@ def test_what_claude_code_writes_under_a_persons_name_is_no_prompt() -> None:
     ]
 
 
+def test_what_a_fork_copied_is_left_to_the_session_that_told_it() -> None:
+    """Claude Code writes all of a session into its fork, and says on each answer whose it was."""
+    head = {"sessionId": "fork", "cwd": "/p", "timestamp": AT.format(0)}
+    used = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "src"}
+    own = [
+        {**head, "type": "user", "message": {"content": "another way"}},
+        {**head, "type": "assistant", "message": {"id": "m3", "content": [{"type": "text", "text": "Done."}]}},
+    ]
+    for mark in ({"requestSessionId": "first"}, {"forkedFrom": {"sessionId": "first", "messageUuid": "u"}}):
+        data = lines(
+            {**head, "type": "user", "message": {"content": "fix it"}},
+            {**head, "type": "assistant", **mark, "message": {"id": "m1", "content": [used]}},
+            {**head, "type": "user", "message": {"content": [result]}},
+            {**head, "type": "assistant", **mark, "message": {"id": "m2", "usage": {"input_tokens": 5}}},
+            *own,
+        )
+
+        assert read_session("claude-code", data, {}) == read_session("claude-code", lines(*own), {})
+
+
 def test_a_subagent_names_the_one_that_began_it_and_leads_back_to_its_stage() -> None:
     """Claude Code says it in a file beside the transcript, whose line is read before the others."""
     used = {"type": "tool_use", "id": "t", "name": "Read", "input": {}}

@@ -165,6 +165,11 @@ class SessionReader:
         """Read one line."""
         raise NotImplementedError
 
+    def drop_copy(self) -> None:
+        """Forget what was read so far: it was copied from the session that told it first."""
+        self.events, self.calls, self._ended = [], {}, []
+        self.turn, self._words = self.turn.begin_next(), None
+
     def note_session(self, session_id: object, cwd: object, version: object) -> None:
         """Note what the first line to say so says of the session."""
         self.session_id = self.session_id or str(session_id or "")

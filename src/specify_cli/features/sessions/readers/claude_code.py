@@ -55,6 +55,9 @@ class ClaudeReader(SessionReader):
         self.note_session(line.get("sessionId"), line.get("cwd"), line.get("version"))
         if self.agent and isinstance(line.get("agentType"), str):
             self.note_agent(self.agent, line["agentType"], str(line.get("parentAgentId") or ""))
+        if "forkedFrom" in line or line.get("requestSessionId", self.session_id) != self.session_id:
+            self.drop_copy()  # of another session, whose fork this one is
+            return
         if line.get("subtype") == "compact_boundary":
             self.add_event("PreCompact", trigger=(line.get("compactMetadata") or {}).get("trigger"))
         if line.get("isSidechain") is True and not self.agent:
