@@ -121,6 +121,19 @@ def test_a_failed_patch_wrote_nothing(cli: Cli, project: Path) -> None:
     assert cli("why", "a.py", "--json").json()["unknown"] == 1
 
 
+def test_a_line_that_was_written_in_another_worktree_is_known_while_that_is_there(cli: Cli, project: Path) -> None:
+    other = project.parent / "worktree/src/login.py"
+    other.parent.mkdir(parents=True)
+    before = "def login(name):\n    return name.strip()\n"
+    other.write_text(before.replace("strip()", "strip().casefold()"))
+    with open_invocation(project, "fix it") as run:
+        run.patch(str(other), "modify", before=before, after=other.read_text())
+    (project / "src").mkdir()
+    (project / "src/login.py").write_text(other.read_text())
+
+    assert told_of(cli, "src/login.py") == [None, run.invocation_id]
+
+
 def test_a_line_whose_secret_is_masked_is_unknown_and_leaves_no_digest_of_it(cli: Cli, project: Path) -> None:
     from specify_cli.record.reading.patch_lines import digest_line
 

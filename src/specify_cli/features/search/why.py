@@ -99,9 +99,13 @@ def explain_file(
             f"spec-kitty why {name}",
         )
     edits = list(find_edits(index, lines, [name]))
-    # A file that is gone may be this one before it was moved.
+    # A file that is gone may be this one before it was moved; one of its whole name elsewhere, this
+    # one in another worktree.
     gone = {
-        edit.path for edit in edits if not os.path.lexists(os.path.join(project.root, edit.path))
+        edit.path
+        for edit in edits
+        if not os.path.lexists(os.path.join(project.root, edit.path))
+        or (os.path.isabs(edit.path) and edit.path.endswith(f"/{name}"))
     }
     told = list(enumerate(attribute(lines, {name, *gone}, edits), 1))
     if line is not None:
