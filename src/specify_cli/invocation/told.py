@@ -122,7 +122,8 @@ def _read_told(root: str, profile_id: str, invocation_id: str) -> tuple[tuple[st
     printed = fields[0].get("printed") if fields else None
     hits = fields[-1].get("hits") if len(fields) == _OPENING_LINES else None
     if not isinstance(hits, list) or (
-        isinstance(printed, dict) and printed.get("form") == "titles"
+        "opened_by" in fields[0]  # by a hook, which prints nothing
+        or (isinstance(printed, dict) and printed.get("form") == "titles")
     ):
         return ()
     held = read_held(printed) or {}

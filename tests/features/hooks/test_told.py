@@ -63,6 +63,24 @@ def test_a_second_do_prints_what_is_new_and_names_the_record_of_the_rest(
     assert {hit["uri"] for hit in two[3]["hits"]} >= {entry["uri"] for entry in held}
 
 
+def test_what_the_record_of_a_first_prompt_holds_was_told_to_nobody(
+    chartered: Path, tell: Tell, do: Callable[..., str], cli: Cli
+) -> None:
+    assert cli("hooks", "install", "--harness", "claude-code", "--open").code == 0
+    tell("SessionStart", source="startup")
+    tell("UserPromptSubmit", prompt="fix the failing login test")
+    begun, printed = read_records(chartered)[0], do("fix the failing login test")
+    shown = cli("invocations", "show", begun[0]["invocation_id"]).out
+    rules = {item["name"]: item["runs"] for item in cli("report", "--json").json()["report"]["rules"]}
+    effect = cli("charter", "effect", "--json").json()["effect"]["rules"]
+
+    assert begun[0]["opened_by"] == "hook"
+    assert HELD not in printed and "### Policy Summary" in printed
+    assert "found, and given to nobody: a hook began it" in shown
+    assert rules["charter://section/policy-summary"] == 1
+    assert {rule["shown"] for rule in effect if rule["uri"] == "charter://section/policy-summary"} == {1}
+
+
 def test_what_was_printed_replays_and_is_shown(chartered: Path, tell: Tell, do: Callable[..., str], cli: Cli) -> None:
     tell("SessionStart", source="startup")
     do("fix the failing login test")

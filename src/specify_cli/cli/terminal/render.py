@@ -20,7 +20,7 @@ from specify_cli.cli.terminal.output import one_line, paint, terminal_width
 from specify_cli.cli.terminal.story import describe_span, local_clock, render_story
 from specify_cli.record import layout
 from specify_cli.record.reading.evidence import Evidence
-from specify_cli.record.reading.printed import describe_printed
+from specify_cli.record.reading.printed import UNREAD, describe_printed
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.usage import describe_usage
 from specify_cli.record.reading.views import View, join
@@ -199,7 +199,10 @@ def invocation_page(
         yield from render_story(story, _read_events(value) if full else None)
     yield ""
     yield from _render_context(
-        value.get("context"), sealed=bool(value.get("sealed")), explain=explain
+        value.get("context"),
+        sealed=bool(value.get("sealed")),
+        explain=explain,
+        is_unread=isinstance(unseen, list) and UNREAD in unseen,
     )
     yield from _render_counted(_filter_objects(value.get("findings")))
 
@@ -301,7 +304,9 @@ def _say_bearing(hit: Mapping[str, object]) -> str:
     return f" ({', '.join(named)})" if named else ""
 
 
-def _render_context(context: object, *, sealed: bool, explain: bool) -> Iterator[str]:
+def _render_context(
+    context: object, *, sealed: bool, explain: bool, is_unread: bool
+) -> Iterator[str]:
     """Yield which rules stood in front of the agent, and what the policy took away.
 
     With `explain` each rule has its rank, score and what it was found by; else the first few are
@@ -322,7 +327,9 @@ def _render_context(context: object, *, sealed: bool, explain: bool) -> Iterator
     hits.sort(key=lambda hit: hit.get("shown") == "line")
     offered = sum(hit.get("shown") == "line" for hit in hits)
     named = f"{count(len(hits) - offered, 'rule')} in front of the agent"
-    if offered:
+    if is_unread:
+        named = f"{count(len(hits), 'rule')} found, and given to nobody: a hook began it"
+    elif offered:
         named += f", {offered} on demand"
     yield f"context   {named}, {_name_digest(context['hash'], cut=not explain)}"
     printed = describe_printed(context.get("printed"))

@@ -212,7 +212,10 @@ def count_rules(bodies: Iterable[str], limit: int) -> tuple[list[tuple[str, int]
     counts: Counter[str] = Counter()
     whole = 0
     for body in bodies:
-        lines = (json.loads(line) for line in read_lines(body) if "://" in line)
+        whole_lines = read_lines(body)
+        if any("opened_by" in json.loads(line) for line in whole_lines[:1]):
+            continue  # nobody was given them
+        lines = (json.loads(line) for line in whole_lines if "://" in line)
         rules = {text for fields in lines for kind, text in marks_of(fields) if kind == "front"}
         whole += bool(rules)
         counts.update(rules)

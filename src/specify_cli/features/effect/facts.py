@@ -113,7 +113,7 @@ def judge_rules(uses: Sequence[Use], rules: Sequence[Artifact], edges: Iterable[
             by_rule.setdefault(rule.uri, []).append((use, rule))
     facts = [_count(uri, known.get(uri), held, again) for uri, held in by_rule.items()]
     ids = sorted(use.invocation_id for use in uses)
-    often = _ALWAYS * len(uses)
+    often = _ALWAYS * sum(bool(use.rules) for use in uses)
     return Effect(
         len(uses),
         ids[0] if ids else None,

@@ -70,9 +70,8 @@ def read_use(
     calls = [entry.about for entry in make_timeline(lines) if entry.kind == "tool_call"]
     tokens = measure_parts(_read_text(started.get("governance_context_hash"), get))
     called = "\n".join(calls)
-    rules = tuple(
-        RuleUse(uri, how, tokens.get(uri, 0), uri in called) for uri, how in _list_hits(lines)
-    )
+    hits = () if "opened_by" in started else _list_hits(lines)  # nobody was given them
+    rules = tuple(RuleUse(uri, how, tokens.get(uri, 0), uri in called) for uri, how in hits)
     return Use(
         invocation_id,
         rules,

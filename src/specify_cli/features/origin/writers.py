@@ -13,6 +13,7 @@ from typing import NamedTuple
 from doctrine.text import say
 from specify_cli.record.findings import ERROR, RecordReport
 from specify_cli.record.reading.done_note import CheckState, judge_tests
+from specify_cli.record.reading.printed import is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.reading.usage import find_model
 from specify_cli.record.reading.views import fields_of, join
@@ -85,7 +86,7 @@ def describe_writer(
     lines = join(fields_of(record), annexes)
     entries = make_timeline(lines)
     actor, session = _as_mapping(started.get("actor")), _as_mapping(started.get("session"))
-    rules = _find_rules(lines)
+    rules = _find_rules(started, lines)
     called = "\n".join(entry.about for entry in entries if entry.kind == "tool_call")
     unseen = (
         say(line.get("what"))
@@ -121,7 +122,9 @@ def describe_writer(
     )
 
 
-def _find_rules(lines: Sequence[Mapping[str, object]]) -> dict[str, bool]:
+def _find_rules(
+    started: Mapping[str, object], lines: Sequence[Mapping[str, object]]
+) -> dict[str, bool]:
     """Return each rule that was found, and whether it was in front of the agent: the others were
     offered by their titles."""
     rules: dict[str, bool] = {}
@@ -129,7 +132,7 @@ def _find_rules(lines: Sequence[Mapping[str, object]]) -> dict[str, bool]:
         found = line.get("hits") if line.get("event") == "retrieval_response" else None
         for hit in found if isinstance(found, list) else ():
             if isinstance(hit, dict) and "uri" in hit:
-                rules[say(hit["uri"])] = hit.get("shown") != "line"
+                rules[say(hit["uri"])] = is_in_front(started, hit)
     return rules
 
 

@@ -46,7 +46,7 @@ from specify_cli.storage.queries import (
 from specify_cli.storage.store import FileRecordStore, Place
 
 T = TypeVar("T")
-_VERSION = 6
+_VERSION = 7
 # How many bytes of records are indexed between two commits, each of which merges words on disk, and
 # after how many records a bar moves on.
 _BATCH_BYTES = 32 * 1024 * 1024
@@ -319,7 +319,7 @@ class SearchIndex:
             self._last_record += 1
             record = self._last_record
         end = data.rfind(b"\n") + 1
-        closed = False
+        closed = is_unread = False
         start = min(start, end)
         marks: set[tuple[str, str]] = set()
         for at, raw in split_lines(data[start:end]):
@@ -327,9 +327,12 @@ class SearchIndex:
             if fields is None:
                 continue
             closed = closed or fields.get("event") == "completed"
+            is_unread = is_unread or "opened_by" in fields
             self._take_line(record, start + at, fields)
             marks.update(marks_of(fields))
-        self._marks += [(kind, value, record) for kind, value in marks]
+        self._marks += [
+            (kind, value, record) for kind, value in marks if kind != "front" or not is_unread
+        ]
         names = (place.invocation_id, place.folder, place.name)
         self._taken.append(
             (record, *names, end, millis_of(place.invocation_id), not closed, annexes)

@@ -21,7 +21,7 @@ from specify_cli.features.search.database import SearchIndex
 from specify_cli.project.config import Project
 from specify_cli.record.reading.checks import Runs, name_change, read_commands
 from specify_cli.record.reading.patch_lines import digest_line, read_lines_member
-from specify_cli.record.reading.printed import describe_printed
+from specify_cli.record.reading.printed import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.story.words import describe_work
 from specify_cli.storage.objects import FileObjectStore
@@ -198,10 +198,10 @@ def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
     value = show_invocation(project, invocation_id)
     context = value.get("context")
     hits = context.get("hits", []) if isinstance(context, dict) else []
-    hits = [hit for hit in hits if hit.get("shown") != "line"]  # offered, not in front of it
     events = value.get("events")
     entries = make_timeline(events if isinstance(events, list) else [])
     started = events[0] if isinstance(events, list) and events else {}
+    hits = [hit for hit in hits if is_in_front(started, hit)]
     commands = read_commands(started, FileObjectStore(project.root).get)
 
     def text(key: str) -> str | None:

@@ -11,6 +11,7 @@ does not is named beside it.
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.record.reading.printed import UNREAD
 from specify_cli.record.record import is_stand_in
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _list_untold(started: Mapping[str, object], lines: Iterable[Mapping[str, obj
             )
     known = {
         "when (a transcript claims it)": "imported" not in started,
-        "who read its context (a hook began it)": "opened_by" not in started,
+        UNREAD: "opened_by" not in started,
     }
     sought = {
         "tool calls": bool({"tool_call", "tool_result"} & events),

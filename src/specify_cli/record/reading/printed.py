@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+# What `list_unseen` calls it where no agent was given a context: a hook began the record.
+UNREAD = "who read its context (a hook began it)"
+
+
+def is_in_front(started: Mapping[str, object], hit: Mapping[str, object]) -> bool:
+    """Return whether a rule that was found stood before the agent: it was not offered by its title
+    alone, nor found for a record that a hook began, whose context nobody was given."""
+    return hit.get("shown") != "line" and "opened_by" not in started
+
 
 def read_held(printed: object) -> dict[str, str] | None:
     """Return what a record says was named by another record, by uri; None where all was printed.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count, say
 from specify_cli.record.reading.done_note import judge_tests, note_done
-from specify_cli.record.reading.printed import describe_printed
+from specify_cli.record.reading.printed import describe_printed, is_in_front
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.usage import add_tokens
 from specify_cli.record.reading.views import join
@@ -372,13 +372,16 @@ def _tell_rules(started: Line, lines: Iterable[Line], changed: Iterable[str]) ->
     response: Line = next((line for line in lines if line.get("event") == "retrieval_response"), {})
     hits = _list_objects(response.get("hits"))
     filtered = _list_objects(response.get("filters_applied"))
-    shown = tuple(say(hit.get("uri")) for hit in hits if hit.get("shown") != "line")
+    shown = tuple(say(hit.get("uri")) for hit in hits if is_in_front(started, hit))
     offered = tuple(say(hit.get("uri")) for hit in hits if hit.get("shown") == "line")
     back = tuple(f"{say(item.get('uri'))} ({say(item.get('rule_id'))})" for item in filtered)
     bearing = tuple(_list_bearing(hits, tuple(changed)))
     if not started.get("governance_context_available"):
         summary = "no rules: there was no charter, or it is not kept"
         return Told(summary, shown, offered, back, bearing)
+    if "opened_by" in started:
+        summary = "no rules: a hook began the record, and its context was given to nobody"
+        return Told(summary, (), (), back, bearing)
     summary = f"{count(len(shown), 'rule')} in front of the agent"
     if offered:
         summary += f", {len(offered)} on demand"
