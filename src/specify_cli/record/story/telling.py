@@ -252,9 +252,12 @@ class Telling:
         """Put a patch in the place of the call that made it."""
         named = entry.fields.get("path")
         path = NAMELESS if named is None else say(named)
-        act = make_act(entry, "edit", path, read_outcome(entry))
+        kind = say(entry.fields.get("kind"))
+        done = "deleted" if kind == "delete" else ""
+        act = make_act(entry, "edit", path, read_outcome(entry), done)
         if entry.fields.get("witness") == "tree":
-            act = act._replace(deed="change", result="seen in the work tree")
+            done = "created, " if kind == "create" else "deleted, " if done else ""
+            act = act._replace(deed="change", result=f"{done}seen in the work tree")
         waiting = self._edits.pop(say(entry.fields.get("call_id")), None)
         if waiting is not None and waiting[1] in waiting[0].group:
             chapter, call = waiting
@@ -263,7 +266,7 @@ class Telling:
         else:
             chapter.add(act)
         if named is not None and act.outcome in ("ok", "unknown", "open"):
-            self._note_change(path, say(entry.fields.get("kind")), act, entry.seq)
+            self._note_change(path, kind, act, entry.seq)
 
     def _note_change(self, path: str, kind: str, act: Act, seq: int) -> None:
         """Add a patch to what is known of its file: created or modified at first, deleted at

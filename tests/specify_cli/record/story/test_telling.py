@@ -367,6 +367,24 @@ def test_a_file_that_came_again_after_its_deletion_is_there_with_the_lines_that_
     assert (changed.kind, changed.added, changed.removed) == ("create", 3, 1)
 
 
+def test_a_file_that_a_call_took_away_or_made_is_not_told_as_one_that_changed() -> None:
+    seen = {"witness": "tree", "call_id": "c1"}
+    lines = [
+        *call(1, "Bash", {"command": "mv a b"}),
+        line(3, "patch_apply", path="a", kind="delete", **seen),
+        line(4, "patch_apply", path="b", kind="create", **seen),
+        line(5, "turn", text={"head": "Moved."}),
+        *call(6, "apply_patch", {"path": "c"}),
+        line(8, "patch_apply", path="c", kind="delete", call_id="c6"),
+    ]
+    _, moved, _, taken = tell_story(lines).done[0].parts
+
+    assert ([(act.what, act.result) for act in moved.acts], taken.title) == (
+        [("a", "deleted, seen in the work tree"), ("b", "created, seen in the work tree")],
+        "edited c: deleted",
+    )
+
+
 def test_a_cut_text_is_counted_in_bytes_on_both_sides() -> None:
     text = {"head": "ü" * 400, "tail": "ü" * 100, "size": 1204}
     (part,) = tell_story([line(1, "turn", text=text)]).done[0].parts
