@@ -362,6 +362,19 @@ def test_what_another_record_tells_is_its_own_and_what_two_could_have_done_is_no
     assert (agent.unseen(), other.unseen()) == ([], [])
 
 
+def test_what_a_call_of_another_record_could_have_done_that_runs_for_long_is_nobodys(
+    agent: Agent, cli: Cli, home: Path
+) -> None:
+    other = Agent(cli, agent.root, home, SESSION[:-1] + "2")
+    other.begin("Bash", {"command": "make"})
+    (record,) = (agent.root / layout.RECORDS).glob(f"*{other.run}.jsonl")
+    for age, expected in ((60, []), (3600, [("modify", "b.py")])):
+        os.utime(record, (time.time() - age,) * 2)
+        agent.shell(f"echo {age} >> b.py")
+
+        assert (agent.seen(), agent.unseen()) == (expected, [])
+
+
 @pytest.mark.parametrize("told", [True, False])
 def test_a_long_call_of_a_subagent_explains_what_changed_in_it_only_where_its_own_calls_are_not_told(
     agent: Agent, told: bool

@@ -27,6 +27,8 @@ SLACK_MILLIS = 100
 _UNTOLD_MILLIS = 5000
 # How many of the newest records are asked whether they explain a change.
 _MAX_RECORDS = 200
+# How long a call of another record can run without a line about it: its session may have died.
+_LONGEST_MILLIS = 15 * 60 * 1000
 
 
 class Span(NamedTuple):
@@ -135,7 +137,8 @@ def _make_call(line: Mapping[str, object], begin: int, end: int) -> Call:
 
 
 def read_others(root: str, invocation_id: str, since: int, now: int) -> Iterator[Activity]:
-    """Yield what other records of a project tell that were written to since a moment.
+    """Yield what other records of a project tell that were written to since a moment, or are open
+    and were a while before: a call of theirs may run.
 
     `invocation_id` is left out. At most 200 of the newest are looked at, and what cannot be read
     is passed over.
@@ -144,12 +147,15 @@ def read_others(root: str, invocation_id: str, since: int, now: int) -> Iterator
     for key in islice(index.newest(), _MAX_RECORDS):
         try:
             place = None if key.invocation_id == invocation_id else index.place(key)
-            if place is None or os.stat(f"{root}/{place.path}").st_mtime * 1000 < since:
+            if place is None:
+                continue
+            idle = since - os.stat(f"{root}/{place.path}").st_mtime * 1000
+            if idle > _LONGEST_MILLIS:
                 continue
             record = read_file(store.hold(place))
         except (OSError, InvocationError):
             continue
-        if record is not None:
+        if record is not None and (idle <= 0 or record.completed is None):
             lines = [*fields_of(record)]
             if record.completed is not None:
                 from specify_cli.storage.queries import annex_events  # loads what verifies
