@@ -192,3 +192,39 @@ def test_a_dry_run_of_taking_back_takes_nothing_back(cli: Cli, project: Path) ->
     assert before == after
     assert "removes   .kittify/config.yaml" in shown.out and "Claude Code: to be taken out" in shown.out
     assert foreseen["removed"] == done["removed"] and foreseen["hooks"] == done["hooks"]
+
+
+def test_taking_back_leaves_what_another_clone_set_up_and_committed(cli: Cli, project: Path) -> None:
+    (project / ".claude").mkdir()
+    (project / "AGENTS.md").write_text("# Ours\n")
+    cli("setup", "--yes", "--block", "AGENTS.md")
+    (project / ".kittify/local/setup.json").unlink()  # as in a clone: git does not carry it
+    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file() and "events" not in path.parts}
+
+    assert "nothing to take back" in cli("setup", "--undo").out
+    cli("setup", "--yes", "--block", "AGENTS.md")
+    assert "nothing to take back" in cli("setup", "--undo").out
+    assert before == {path: path.read_bytes() for path in before if path.is_file()}
+
+
+def test_taking_back_names_skills_that_stay_and_a_block_as_a_block(cli: Cli, project: Path) -> None:
+    (project / "AGENTS.md").write_text("# Ours\n")
+    cli("setup", "--yes", "--block", "AGENTS.md")
+    skill = project / ".claude/skills/spec-kitty/SKILL.md"
+    skill.write_text("mine\n")
+    ran = cli("setup", "--undo")
+
+    assert "kept      .claude/skills/spec-kitty/SKILL.md: it was edited since" in ran.out
+    assert "removed   AGENTS.md: block between marks" in ran.out and skill.read_text() == "mine\n"
+
+
+def test_what_is_foreseen_is_what_is_written_in_a_subfolder_with_a_block_too(cli: Cli, project: Path) -> None:
+    (project / ".claude").mkdir()
+    (project / "sub").mkdir()
+    there = {path for path in project.rglob("*") if path.is_file()}
+    foreseen = cli("setup", "--block", "AGENTS.md", "--dry-run", "--json", cwd=project / "sub").json()["files"]
+    cli("setup", "--yes", "--block", "AGENTS.md")
+    new = {path.relative_to(project) for path in project.rglob("*") if path.is_file() and path not in there}
+    aside = {".git", "local", ".gitignore", ".gitattributes"}
+
+    assert set(foreseen) == {str(path) for path in new if not aside & set(path.parts)}

@@ -12,6 +12,7 @@ from specify_cli.cli.terminal.output import one_line, write_json, write_lines, w
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.charter_setup.commands import Person, is_at_terminal, write_defaults
 from specify_cli.features.charter_setup.undo import (
+    BLOCK,
     foresee,
     list_files,
     remember,
@@ -34,8 +35,6 @@ from specify_cli.project.config import load_project
 from specify_cli.project.root import find_root
 from specify_cli.record import layout
 from specify_cli.room import Values
-
-_BLOCK = " block between marks"
 
 
 class _Done(NamedTuple):
@@ -60,7 +59,8 @@ def setup(values: Values) -> int:
         _write(undone, render_undone(undone, dry_run=dry_run), values)
         return 0
     skip = values["skip"] if isinstance(values["skip"], list) else []
-    foreseen = foresee(root, skip)
+    blocks = list(map(str, values["block"])) if isinstance(values["block"], list) else []
+    foreseen = foresee(root, skip, blocks)
     if values["dry_run"]:
         _write(foreseen, render_foreseen(foreseen), values)
         return 0
@@ -80,8 +80,9 @@ def setup(values: Values) -> int:
     for line in render_foreseen(foreseen):
         write_note(line)
     before = list_files(root)
-    done = _set_up(root, values, agrees)
-    remember(root, before, [change.place.harness.name for change in done.hooks])
+    done = _set_up(root, values, agrees, blocks)
+    new = [change.place.harness.name for change in done.hooks if change.state == "installed"]
+    remember(root, before, new, [file.path for file in done.skills if file.state == "new"])
     if values["json"]:
         write_json(
             {
@@ -110,7 +111,7 @@ def _write(value: object, lines: Iterator[str], values: Values) -> None:
         write_lines(lines)
 
 
-def _set_up(root: str, values: Values, agrees: Callable[..., bool]) -> _Done:
+def _set_up(root: str, values: Values, agrees: Callable[..., bool], blocks: list[str]) -> _Done:
     """Go through the parts in order; what is there is kept."""
     # 1. Settings.
     trail = shell.get_text(values, "trail")
@@ -145,7 +146,6 @@ def _set_up(root: str, values: Values, agrees: Callable[..., bool]) -> _Done:
     if agrees("skills", "Write skills that tell agents when to ask and when to close?"):
         there = [name for name in BLOCK_FILES if _is_plain_file(f"{root}/{name}")]
         there = there or [BLOCK_FILES[0]]
-        blocks = list(map(str, values["block"])) if isinstance(values["block"], list) else []
         if not blocks and agrees(
             "block", f"Add a marked block about it to {' and '.join(there)}?", default=False
         ):
@@ -186,7 +186,7 @@ def _render(done: _Done) -> Iterator[str]:
     elif done.opening:
         yield f"          {OPENING}"
     yield from (
-        f"skills    {file.path}: {file.state}{_BLOCK * (file.path in BLOCK_FILES)}"
+        f"skills    {file.path}: {file.state}{BLOCK[1:] * (file.path in BLOCK_FILES)}"
         for file in done.skills
     )
     if not done.skills:

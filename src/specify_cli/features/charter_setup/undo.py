@@ -22,11 +22,12 @@ from specify_cli.features.hooks.commands import change_hooks
 from specify_cli.features.hooks.conversation.session_record import set_mark
 from specify_cli.features.hooks.settings.detection import is_detected
 from specify_cli.features.hooks.settings.known import list_harnesses
-from specify_cli.features.skills.skills import install_skills, uninstall_skills
+from specify_cli.features.skills.skills import BLOCK_FILES, install_skills, uninstall_skills
 from specify_cli.project.checks import list_names
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 
+BLOCK = ": block between marks"
 _NOTE = "setup.json"
 _SHIELDS = {".gitignore", ".gitattributes"}
 # What is not setup's: records, what tools keep for themselves, and published records.
@@ -51,8 +52,9 @@ class Undone(NamedTuple):
     records: int
 
 
-def foresee(root: str, skip: Sequence[object] = ()) -> Foreseen:
-    """Return what a setup without the parts to skip would find and write; write nothing."""
+def foresee(root: str, skip: Sequence[object], blocks: Sequence[str]) -> Foreseen:
+    """Return what a setup without the parts to skip, with the blocks, would find and write; write
+    nothing."""
     used = [harness for harness in list_harnesses() if is_detected(harness, root, shell.home())]
     files = [] if os.path.lexists(f"{root}/{layout.CONFIG}") else [layout.CONFIG]
     charter = (f"{root}/.kittify/charter/charter.{kind}" for kind in ("md", "yaml"))
@@ -61,13 +63,9 @@ def foresee(root: str, skip: Sequence[object] = ()) -> Foreseen:
         files += [draft.path for draft in plan_defaults(root)[0] if draft.state == "new"]
     hooked = [] if "hooks" in skip else used
     changes, _ = change_hooks(hooked, "project", root, shell.home(), installing=True, dry_run=True)
-    files += [
-        os.path.relpath(change.place.path, root)
-        for change in changes
-        if change.state != "unchanged"
-    ]
+    files += [change.place.path for change in changes if change.state != "unchanged"]
     if "skills" not in skip:
-        skills = install_skills(root, [harness.name for harness in used], dry_run=True)
+        skills = install_skills(root, [harness.name for harness in used], blocks, dry_run=True)
         files += [file.path for file in skills if file.state == "new"]
     # Of these files something stands in the first charter.
     sections = collect_sections(read_rule_files(root)) if is_new else ()
@@ -100,13 +98,16 @@ def list_files(root: str) -> dict[str, str]:
     return found
 
 
-def remember(root: str, before: Mapping[str, str], hooks: list[str]) -> None:
+def remember(
+    root: str, before: Mapping[str, str], hooks: Sequence[str], skills: Sequence[str]
+) -> None:
     """Keep which files a setup wrote, beside those of earlier ones. Raises EnvironmentFault."""
     known = _read_note(root)
     new = {path: name for path, name in list_files(root).items() if before.get(path) != name}
     value = {
         "files": {**known.files, **new},
         "hooks": sorted({*known.hooks, *hooks}),
+        "skills": sorted({*known.skills, *skills}),
     }
     try:
         with durable.folder(root, layout.LOCAL, create=True) as fd:
@@ -126,9 +127,10 @@ def undo(root: str, *, dry_run: bool = False) -> Undone:
     project, _ = load_project(root, shell.home(), lenient=True)
     for change in () if dry_run else changes:
         set_mark(project, change.place.harness.name, on=False)
-    skills = uninstall_skills(root, dry_run=dry_run)
+    skills = uninstall_skills(root, known.skills, dry_run=dry_run)
     removed = [file.path for file in skills if file.state == "removed"]
-    now, kept = list_files(root), []
+    kept = [file.path for file in skills if file.state == "edited"]
+    now = list_files(root)
     for path, name in known.files.items():
         if path not in now:
             continue
@@ -146,14 +148,15 @@ def undo(root: str, *, dry_run: bool = False) -> Undone:
         os.unlink(f"{root}/{layout.LOCAL}/{_NOTE}")
     if not dry_run:
         _remove_empty(f"{root}/{layout.KITTIFY}")
-    taken_out = tuple(change.place.harness.title for change in changes)
+    taken_out = tuple(change.place.harness.title for change in changes if change.state != "absent")
     return Undone(root, tuple(removed), tuple(kept), taken_out, records)
 
 
 def render_undone(done: Undone, *, dry_run: bool = False) -> Iterator[str]:
     """Yield what was taken back, or would be, one line a thing."""
     goes = "removes  " if dry_run else "removed  "
-    yield from (f"{goes} {one_line(path)}" for path in done.removed)
+    for path in done.removed:
+        yield f"{goes} {one_line(path)}{BLOCK * (path in BLOCK_FILES)}"
     yield from (f"hooks     {title}: {'to be ' * dry_run}taken out" for title in done.hooks)
     yield from (f"kept      {one_line(path)}: it was edited since" for path in done.kept)
     if done.records:
@@ -163,10 +166,11 @@ def render_undone(done: Undone, *, dry_run: bool = False) -> Iterator[str]:
 
 
 class _Known(NamedTuple):
-    """What earlier setups wrote: files with their digests, and harnesses by name."""
+    """What earlier setups wrote: files with their digests, harnesses by name, skills by path."""
 
     files: dict[str, str]
     hooks: list[str]
+    skills: list[str]
 
 
 def _read_note(root: str) -> _Known:
@@ -175,13 +179,17 @@ def _read_note(root: str) -> _Known:
     except (OSError, ValueError, InvocationError):
         value = {}
     known = value if isinstance(value, dict) else {}
-    files, hooks = known.get("files"), known.get("hooks")
+    files = known.get("files")
+    hooks, skills = (
+        list(map(str, names)) if isinstance(names := known.get(key), list) else []
+        for key in ("hooks", "skills")
+    )
     inside = {
         path: str(name)
         for path, name in (files.items() if isinstance(files, dict) else ())
         if path.startswith(f"{layout.KITTIFY}/") and ".." not in path.split("/")
     }
-    return _Known(inside, [str(name) for name in hooks] if isinstance(hooks, list) else [])
+    return _Known(inside, hooks, skills)
 
 
 def _remove_empty(folder: str) -> None:

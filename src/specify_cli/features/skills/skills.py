@@ -105,12 +105,18 @@ def install_skills(
 
 
 def uninstall_skills(
-    root: str, *, force: bool = False, dry_run: bool = False
+    root: str,
+    only: Collection[str] | None = None,
+    *,
+    force: bool = False,
+    dry_run: bool = False,
 ) -> tuple[SkillFile, ...]:
-    """Take away what is as it was shipped, with `force` also what was edited. Raises as
-    `install_skills`."""
+    """Take away what is as it was shipped, with `force` also what was edited; of `only` some paths
+    where they are given. Raises as `install_skills`."""
     planned = []
     for file in look_at_skills(root):
+        if only is not None and file.path not in only:
+            continue
         if file.state == "unchanged" or (force and file.state == "edited"):
             rest = _without_block(file.there or "") if file.path in BLOCK_FILES else ""
             file = file._replace(state="removed", content=rest or None)
