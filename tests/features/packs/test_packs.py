@@ -212,6 +212,21 @@ def test_what_a_pack_binds_a_project_cannot_take_away(house: House) -> None:
     assert lint.code == 1 and {item["code"] for item in lint.json()["findings"]} >= {"DOCTRINE_BROKEN", "POLICY_BROKEN"}
 
 
+@pytest.mark.usefixtures("pack")
+def test_lint_calls_no_profile_of_a_pack_unused_and_advises_no_change_to_its_files(house: House) -> None:
+    house.run("packs", "add", "../house-rules")
+    findings = house.run("charter", "lint", "--json").json()["findings"]
+    own = house.root / ".kittify/profiles/payroll-paula.agent.yaml"
+    own.parent.mkdir()
+    own.write_text(PROFILE.replace("Payroll Paula", "Paula of the shop"))
+    replaced = house.run("charter", "lint", "--json").json()["findings"]
+
+    assert house.do()["profile_id"] == "payroll-paula"
+    assert "PROFILE_SHADOWED" not in {item["code"] for item in [*findings, *replaced]}
+    bound = [item for item in findings if item["code"] == "ALWAYS_SHOWN"]
+    assert bound and all("changed here is not used" in item["repair"] for item in bound), findings
+
+
 @pytest.mark.parametrize("name", ["directives/payroll-inside.yaml", "profiles/payroll-paula.agent.yaml"])
 @pytest.mark.usefixtures("pack")
 def test_a_file_that_changed_after_pinning_is_not_used(house: House, name: str) -> None:

@@ -237,8 +237,11 @@ def _check_cost(inputs: ContextInputs) -> Findings:
     for artifact, tokens in measure_first_tier(inputs):
         when = "every request" if "*" in artifact.always else "each request of its actions"
         problem = f"{artifact.uri} is always shown whole: {tokens} tokens of {when}"
+        place = artifact.path or path
         repair = "keep it if each of them needs it; else let `applies_to` say when it applies"
-        yield finding("ALWAYS_SHOWN", artifact.path or path, 1, problem, repair)
+        if place.startswith(PACKS_FOLDER):
+            repair = "its pack says so: a file of a pack that is changed here is not used"
+        yield finding("ALWAYS_SHOWN", place, 1, problem, repair)
 
 
 def _check_prose(text: str) -> Findings:
@@ -406,7 +409,7 @@ def _check_references(rules: _Rules) -> Findings:
         for kind in sorted(of_ours.intersection(lists)):
             listed = (f"{prefix}-{kind}s", kind, lists[kind])
             yield from _check_list(rules, CHARTER_YAML, *listed)
-    used = {profile.digest: profile for profile in profiles.profiles if profile.origin == "project"}
+    used = {profile.digest: profile for profile in profiles.profiles if profile.origin != "shipped"}
     reported = {problem.path for problem in profiles.problems}
     for file in profiles.files:
         profile = used.get(file.digest)
@@ -417,7 +420,7 @@ def _check_references(rules: _Rules) -> Findings:
             ):
                 listed = (f"{kind}-references", kind, references)
                 yield from _check_list(rules, file.path, *listed)
-        elif file.path not in reported:
+        elif file.path not in reported and not file.path.startswith(PACKS_FOLDER):
             repair = "remove it, or give it an id"
             yield finding("PROFILE_SHADOWED", file.path, 1, "this profile is not used", repair)
     kinds = {item.digest: item.kind for item in inputs.artifacts if item.kind not in KINDS}
