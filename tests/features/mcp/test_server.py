@@ -86,7 +86,9 @@ def test_a_refusal_is_an_error_with_the_next_step(project: Path, home: Path) -> 
         ("search", {"text": "x", "since": "--help"}, "INVALID_VALUE"),
         ("do", {}, "request"),
         ("search", {"query": "login"}, "expected `text`"),
-        ("do", {"request": "banana"}, "words.\nnext: "),
+        ("do", {"request": "banana"}, "words.\n- {"),
+        ("do", {"request": "banana"}, 'banana"}\nnext: '),
+        ("do", {"request": "fix it", "profile": "nope"}, '"profile_id": "critic-cato"'),
     ]
     found: list[CallToolResult] = []
 

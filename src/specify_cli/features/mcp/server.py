@@ -184,12 +184,15 @@ async def _run(
 
 
 def _read_error(text: str) -> str:
-    """Return an error's message and next step as one text."""
+    """Return an error's message, what could be meant and the next step as one text."""
     try:
         error_value = json.loads(text)
-        return (
-            f"{error_value['error_code']}: {error_value['message']}\n"
-            f"next: {error_value['suggestion']}"
+        return "\n".join(
+            (
+                f"{error_value['error_code']}: {error_value['message']}",
+                *(f"- {json.dumps(item)}" for item in error_value.get("candidates", ())),
+                f"next: {error_value['suggestion']}",
+            )
         )
     except (ValueError, KeyError, TypeError):
         return text.strip()[:2000]
