@@ -191,6 +191,30 @@ CASES: dict[str, tuple[dict[str, str], str, str, int | None]] = {
         GRAPH,
         2,
     ),
+    "rule for an unknown action": (
+        {DIRECTIVE: f"{A_DIRECTIVE}applies_to:\n  actions: [review, reviw]\n"},
+        "UNKNOWN_ACTION",
+        DIRECTIVE,
+        6,
+    ),
+    "rule always shown in an unknown action": (
+        {DIRECTIVE: f"{A_DIRECTIVE}always: [reviw]\n"},
+        "UNKNOWN_ACTION",
+        DIRECTIVE,
+        5,
+    ),
+    "budget of an unknown action": (
+        {CONFIG: "governance:\n  context_tokens:\n    action:reviw: 2500\n"},
+        "UNKNOWN_ACTION",
+        CONFIG,
+        3,
+    ),
+    "budget of an unknown profile": (
+        {CONFIG: "governance:\n  context_tokens:\n    profile:nobody: 2500\n"},
+        "UNKNOWN_PROFILE",
+        CONFIG,
+        3,
+    ),
     "artifact of a misspelt kind": (
         {DIRECTIVE: f"{A_DIRECTIVE}kind: directve\n"},
         "UNKNOWN_KIND",

@@ -145,6 +145,7 @@ def lint(
         *_check_charter(rules),
         *_check_policy(rules),
         *_check_references(rules),
+        *_check_names(rules),
         *check_settings(config),
         *(report_unread(path) for path in unread),
     ]
@@ -234,7 +235,10 @@ def _check_cost(inputs: ContextInputs) -> Findings:
             "<!-- always -->, or raise governance.always_tokens"
         )
         yield finding("CHARTER_TOO_LONG", path, 1, problem, repair)
+    known = {"*", *_list_actions(inputs)}
     for artifact, tokens in measure_first_tier(inputs):
+        if artifact.always and known.isdisjoint(artifact.always):
+            continue  # it is shown in no request
         when = "every request" if "*" in artifact.always else "each request of its actions"
         problem = f"{artifact.uri} is always shown whole: {tokens} tokens of {when}"
         place = artifact.path or path
@@ -355,7 +359,8 @@ def _check_idle_rule(rule: PolicyRule, line: int, artifacts: Sequence[Artifact])
     """Yield a rule that fits nothing. One by tag alone speaks of what is yet to be tagged, unless
     it is misspelt."""
     repair = (
-        "correct its match, or remove it; `spec-kitty charter context --explain` shows the uris"
+        "correct its match, or remove it; `spec-kitty charter context --action review --explain` "
+        "shows uris"
     )
     if rule.uris or rule.kinds:
         problem = f"rule {rule.id!r} fits nothing there is"
@@ -492,31 +497,53 @@ def _check_list(
 
 
 def _check_graph(rules: _Rules, path: str) -> Findings:
-    inputs = rules.inputs
-    profile_ids = {profile.profile_id for profile in rules.profiles.profiles}
-    text = rules.files[path].decode("utf-8", "replace")
-    for node in dict.fromkeys(node for edge in inputs.edges for node in (edge.source, edge.target)):
-        match = re.search(rf"(?<![\w/:.-]){re.escape(node)}(?![\w/:-]|\.\w)", text)
-        if match is None:
+    for node in dict.fromkeys(
+        node for edge in rules.inputs.edges for node in (edge.source, edge.target)
+    ):
+        line = _find_word(rules, path, node)
+        if line is None:
             # Two graph files may be there; the other one names it.
             continue
-        line = text.count("\n", 0, match.start()) + 1
         prefix, _, rest = node.partition(":")
+        yield from _check_name(rules, path, node, prefix)
         if prefix == "doctrine" and node not in rules.artifacts:
             kind, _, identifier = rest.removeprefix("//").partition("/")
             yield _report_unknown(rules, path, line, kind, identifier)
-        elif prefix == "profile" and rest not in profile_ids:
-            otherwise = "`spec-kitty profiles list` shows those there are"
-            repair = suggest(rest, sorted(profile_ids), otherwise, "profile:")
-            yield finding("UNKNOWN_PROFILE", path, line, f"no profile has the id {rest!r}", repair)
-        elif prefix == "action" and rest not in (actions := _list_actions(inputs)):
-            repair = suggest(rest, actions, f"write one of {', '.join(actions)}", "action:")
-            yield finding(
-                "UNKNOWN_ACTION", path, line, f"no request is routed to an action {rest!r}", repair
-            )
         elif prefix not in ("doctrine", "profile", "action", "role", "charter"):
             repair = "write action:…, role:…, profile:…, charter or doctrine://kind/id"
             yield finding("UNKNOWN_NODE", path, line, f"{node!r} names no node", repair)
+
+
+def _check_names(rules: _Rules) -> Findings:
+    """Yield the actions and profiles that marks, `applies_to` or budgets name and nobody has."""
+    inputs = rules.inputs
+    for artifact in (*inputs.charter.sections, *inputs.artifacts):
+        path = artifact.path or CHARTER_MARKDOWN
+        for name in {*artifact.always, *artifact.applies.actions} - {"*"}:
+            yield from _check_name(rules, path, name, "action")
+    for key in inputs.settings["context_tokens"]:
+        yield from _check_name(rules, CONFIG_PATH, key, key.partition(":")[0])
+
+
+def _check_name(rules: _Rules, path: str, node: str, prefix: str) -> Findings:
+    name = node.removeprefix(f"{prefix}:")
+    line = _find_word(rules, path, node)
+    profile_ids = sorted(profile.profile_id for profile in rules.profiles.profiles)
+    if prefix == "profile" and name not in profile_ids:
+        otherwise = "`spec-kitty profiles list` shows those there are"
+        repair = suggest(name, profile_ids, otherwise, node.removesuffix(name))
+        yield finding("UNKNOWN_PROFILE", path, line, f"no profile has the id {name!r}", repair)
+    elif prefix == "action" and name not in (actions := _list_actions(rules.inputs)):
+        otherwise = f"write one of {', '.join(actions)}"
+        repair = suggest(name, actions, otherwise, node.removesuffix(name))
+        problem = f"no request is routed to an action {name!r}"
+        yield finding("UNKNOWN_ACTION", path, line, problem, repair)
+
+
+def _find_word(rules: _Rules, path: str, word: str) -> int | None:
+    text = rules.files.get(path, b"").decode("utf-8", "replace")
+    match = re.search(rf"(?<![\w/:.-]){re.escape(word)}(?![\w/-]|[.:]\w)", text)
+    return None if match is None else text.count("\n", 0, match.start()) + 1
 
 
 def _list_actions(inputs: ContextInputs) -> list[str]:
