@@ -9,6 +9,8 @@ import pytest
 
 from support import Cli, at_a_terminal, valid
 
+GITHUB_TOKEN = "ghp_" + "aB3" * 12
+
 
 def test_at_a_terminal_each_part_is_asked_for_and_the_answers_are_followed(project: Path, home: Path) -> None:
     (project / ".claude").mkdir()
@@ -109,6 +111,24 @@ def test_rules_a_project_has_are_in_its_first_charter_once_and_with_their_source
     assert cli("charter", "lint").code == 0
     shown = cli("charter", "context", "--action", "implement", "--request", "format the imports with tabs").out
     assert "Use tabs, never spaces." in shown
+
+
+def test_a_secret_in_a_rule_file_is_masked_and_what_is_not_read_is_named(cli: Cli, project: Path) -> None:
+    (project / "AGENTS.md").write_text(f"## Access\n- The token is {GITHUB_TOKEN}.\n")
+    (project / "CLAUDE.md").write_text("- be kind\n" * 7_000)
+    (project / "GEMINI.md").symlink_to("AGENTS.md")
+    (project / "QWEN.md").symlink_to("/etc/hostname")
+    (project / ".cursor/rules").mkdir(parents=True)
+    for number in range(20):
+        (project / f".cursor/rules/r{number:02}.mdc").write_text(f"Rule {number}.\n")
+    said = cli("setup", "--yes", "--skip", "hooks", "--skip", "skills").err
+    charter = (project / ".kittify/charter/charter.md").read_text()
+
+    assert GITHUB_TOKEN not in charter and "The token is ⟦" in charter
+    assert "AGENTS.md: what looks like a secret in it is masked" in said and GITHUB_TOKEN not in said
+    for path in ("CLAUDE.md", "QWEN.md", ".cursor/rules/r19.mdc"):
+        assert f"warning: {path}: not read: " in said, path
+    assert "GEMINI.md" not in said and ".cursor/rules/r18.mdc: not" not in said
 
 
 def test_a_setup_is_taken_back_and_what_was_edited_or_recorded_stays(cli: Cli, project: Path) -> None:

@@ -89,10 +89,11 @@ def _plan(root: str, person: Person | None) -> tuple[Answers, list[Draft], list[
     answers = proposals(surveyed)
     if person is not None:
         answers = _run_interview(person, answers, root)
-    files = plan(
-        surveyed, answers, shipped=ProfileRegistry(root).all(), existing=read_rule_files(root)
-    )
-    return answers, *plan_drafts(root, files, facts)
+    existing = read_rule_files(root)
+    files = plan(surveyed, answers, shipped=ProfileRegistry(root).all(), existing=existing)
+    drafts, notes = plan_drafts(root, files, facts)
+    notes += [f"{file.path}: {file.note}" for file in existing if file.note]
+    return answers, drafts, notes
 
 
 def plan_defaults(root: str) -> tuple[list[Draft], list[str]]:

@@ -16,6 +16,7 @@ from charter.parse import headings_of
 from doctrine import os
 from doctrine.load import SourceError, read_source
 from doctrine.text import UNSEEN
+from specify_cli.redaction.redact import redact, shipped_rule_set
 
 # Read whole, in this order: what agents are told.
 _FOR_AGENTS = (
@@ -42,10 +43,12 @@ _MAX_FILES, _MAX_BYTES, _MAX_LINES = 20, 65_536, 120
 
 
 class RuleFile(NamedTuple):
-    """One file with rules: its path below the project and its text."""
+    """One file with rules: its path below the project, its text with secrets masked, and what of it
+    is left out."""
 
     path: str
     text: str
+    note: str = ""
 
 
 class RuleSection(NamedTuple):
@@ -59,13 +62,22 @@ class RuleSection(NamedTuple):
 def read_rule_files(root: str) -> tuple[RuleFile, ...]:
     """Return the rule files of a project, each once; links are not followed."""
     found: list[RuleFile] = []
-    for path in (*_FOR_AGENTS, *_list_folders(root), *_FOR_PEOPLE):
+    paths = (*_FOR_AGENTS, *_list_folders(root), *_FOR_PEOPLE)
+    known = {f"{os.path.realpath(root)}/{path}" for path in paths}
+    for path in paths:
         try:
             source = read_source(root, path, max_bytes=_MAX_BYTES)
-        except SourceError:
+        except SourceError as error:
+            # A link to another of these files, as many projects have it, loses nothing.
+            if os.path.realpath(f"{root}/{path}") not in known - {f"{root}/{path}"}:
+                found.append(RuleFile(path, "", f"not read: {error.problem.reason}"))
             continue
-        if source is not None and len(found) < _MAX_FILES:
-            found.append(RuleFile(path, source.data.decode("utf-8", "replace")))
+        if source is not None and sum(bool(file.text) for file in found) >= _MAX_FILES:
+            found.append(RuleFile(path, "", f"not read: {_MAX_FILES} such files are read"))
+        elif source is not None:
+            masked = redact(source.data.decode("utf-8", "replace"), shipped_rule_set())
+            note = "what looks like a secret in it is masked in the charter; remove and revoke it"
+            found.append(RuleFile(path, masked.text, note if masked.counts else ""))
     return tuple(found)
 
 
