@@ -77,6 +77,35 @@ def test_a_run_that_died_is_looked_at_and_resumed(cli: Cli, agent: Path, home: P
     assert cli("resume", run, "--program", "agent:main", "--json").error()["error_code"] == "ALREADY_COMPLETED"
 
 
+DYING = """
+import os
+from specify_cli.api import open_invocation
+
+def main(run):
+    with run.tool("charge", {"cents": 5}) as call:
+        if os.environ.get("CRASH"):
+            os._exit(9)
+        call.result = "charged"
+
+if __name__ == "__main__":
+    with open_invocation(".", "implement WP03") as run:
+        print(run.invocation_id, flush=True)
+        main(run)
+"""
+
+
+def test_what_a_call_in_doubt_advises_works_as_it_is_typed(cli: Cli, chartered: Path, home: Path) -> None:
+    (chartered / "agent.py").write_text(DYING)
+    run = begin(chartered, home, "main", CRASH="1")
+    refused = cli("resume", run, "--program", "agent:main", "--json").error()
+    advice = refused["suggestion"].partition(": ")[2].partition(";")[0].replace("module:function", "agent:main")
+    alone = cli("resume", run, "--rerun", advice.rpartition(" ")[2])
+    done = cli(*advice.split()[1:], "--json")
+
+    assert refused["error_code"] == "IN_DOUBT" and alone.code == 2 and "--program" in alone.err
+    assert done.json() == {"invocation_id": run, "resumed": True}
+
+
 def test_the_lines_of_a_resume_name_who_resumed_the_run(cli: Cli, agent: Path, home: Path) -> None:
     run = begin(agent, home, "main", CRASH="1")
     session = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "s-2"}

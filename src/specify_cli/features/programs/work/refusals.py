@@ -72,8 +72,8 @@ def in_doubt_error(calls: Sequence[Recorded], invocation_id: str) -> CallerError
         f"{'call' if is_one else 'calls'} {named} began and {has} no result: "
         f"{'it' if is_one else 'each'} may have "
         f"taken effect, and running {it} again may do so twice",
-        f"where it did not: spec-kitty resume {invocation_id} {consent}; where it did, record "
-        "its tool_result",
+        f"where it did not: spec-kitty resume {invocation_id} --program module:function {consent}; "
+        "where it did, record its tool_result",
     )
 
 
