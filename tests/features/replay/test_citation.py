@@ -68,6 +68,14 @@ def test_what_the_agent_was_told_and_the_stored_report_are_artifacts_of_a_record
     assert files_below(chartered, ".kittify/events/invocation-index") == before
 
 
+def test_a_part_of_an_id_is_answered_with_a_uri_that_means_the_same_tomorrow(cli: Cli, recorded: str) -> None:
+    context = cli("invocations", "context", "last", "--json").json()
+    event = cli("show-uri", f"mv2://{recorded[-6:]}/event/{recorded[-6:]}/0", "--json").json()
+
+    assert context["uri"] == f"inv://{recorded}/artifact/context"
+    assert event["uri"] == f"mv2://{recorded[-6:]}/event/{recorded}/0"
+
+
 @pytest.mark.parametrize(
     ("uri", "code"),
     [

@@ -76,6 +76,9 @@ def resolve_uri(project: Project, uri: str) -> Cited:
         if kind == "doctrine":
             return Cited(uri, kind, name, _find_doctrine(project, owner, name))
         place = Index(project.root).resolve(owner)
+        # `last` or a part of an id names another record tomorrow.
+        start, end = match.span("id" if parts["id"] else "id2")
+        uri = uri[:start] + place.invocation_id + uri[end:]
         if kind == "event":
             return Cited(uri, kind, None, _find_event(project, place, int(name)))
         return _open_artifact(project, uri, place, name)
