@@ -165,7 +165,7 @@ def read_packs(root: str, *, profiles: bool) -> tuple[tuple[SourceFile, ...], tu
         problems += unread
         if not read and not unread and not profiles:
             reason = f"pack {pack.id} is pinned in packs.lock and its files are not here"
-            problems.append(Problem(pack.folder, None, reason, f"git checkout, or `{_VERIFY}`"))
+            problems.append(Problem(pack.folder, None, reason, f"git checkout {pack.folder}"))
             continue
         found = {source.path.removeprefix(f"{pack.folder}/"): source for source in read}
         for path in sorted({*found, *pack.files}):
@@ -174,8 +174,10 @@ def read_packs(root: str, *, profiles: bool) -> tuple[tuple[SourceFile, ...], tu
                 continue
             reason = _compare(found.get(path), pack.files.get(path))
             if reason:
-                repair = f"git checkout brings it back; else `spec-kitty packs update {pack.id}`"
-                problems.append(Problem(f"{pack.folder}/{path}", None, reason, repair))
+                place = f"{pack.folder}/{path}"
+                way = f"`git checkout {place}`" if path in pack.files else "remove it"
+                repair = f"{way}; else `spec-kitty packs update {pack.id}`"
+                problems.append(Problem(place, None, reason, repair))
             else:
                 files.append(found[path])
     return tuple(files), tuple(problems)

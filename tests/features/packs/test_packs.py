@@ -246,6 +246,23 @@ def test_a_file_that_changed_after_pinning_is_not_used(house: House, name: str) 
     assert house.run("doctor").code == 1
 
 
+@pytest.mark.usefixtures("pack")
+def test_what_is_not_as_pinned_is_repaired_by_the_advice_as_it_is_typed(house: House) -> None:
+    house.run("packs", "add", "../house-rules")
+    git(house.root, "add", "-A")
+    git(house.root, "commit", "-qm", "pinned")
+    place = house.root / ".kittify/packs/house-rules/directives"
+    (place / "payroll-inside.yaml").write_text("title: Payroll\n")
+    (place / "extra.yaml").write_text("title: Extra\nbody: Payroll is free for all.\n")
+    advice = {item["file"]: item["repair"] for item in house.run("charter", "lint", "--json").json()["findings"]}
+    typed = advice[".kittify/packs/house-rules/directives/payroll-inside.yaml"].split("`")[1]
+    git(house.root, *typed.split()[1:])
+    (place / "extra.yaml").unlink()
+
+    assert advice[".kittify/packs/house-rules/directives/extra.yaml"].startswith("remove it; ")
+    assert house.run("packs", "verify").code == 0, typed
+
+
 @pytest.mark.parametrize("name", ["policy.yaml", "pack.yaml", ""])
 @pytest.mark.usefixtures("pack")
 def test_while_a_packs_policy_is_not_as_pinned_nothing_is_shown(house: House, name: str) -> None:
