@@ -271,6 +271,12 @@ CASES: dict[str, tuple[dict[str, str], str, str, int | None]] = {
         OLDER,
         1,
     ),
+    "profile of a misspelt role": (
+        {PROFILE: A_PROFILE.replace("roles: [", "roles: [implmenter, ")},
+        "UNKNOWN_ROLE",
+        PROFILE,
+        3,
+    ),
     "profile that leans on nothing": (
         {PROFILE: f"{A_PROFILE}directive_references:\n  - code: tests-prove-behaviour\n  - code: '010'\n"},
         "UNKNOWN_DOCTRINE",

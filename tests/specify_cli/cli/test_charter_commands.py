@@ -208,6 +208,15 @@ def test_a_context_needs_an_action_or_a_uri(cli: Cli) -> None:
     assert (2, "USAGE") == (ran.code, ran.error()["error_code"])
 
 
+def test_a_rule_that_its_text_alone_brought_in_is_explained_so(cli: Cli, chartered: Path) -> None:
+    rule = chartered / ".kittify/doctrine/directives/zebra.yaml"
+    rule.parent.mkdir(parents=True)
+    rule.write_text("title: Zebra stripes stay apart\nbody: Zebra stripes never touch.\n")
+    said = cli("charter", "context", "--action", "implement", "--request", "paint the zebra stripes", "--explain").out
+
+    assert "directive/zebra  (its text: lexical " in said and "(: " not in said
+
+
 @pytest.mark.usefixtures("chartered")
 @pytest.mark.parametrize(
     "beside", [["--action", "review"], ["--explain"], ["--request", "x"], ["--profile", "data-dara"]]

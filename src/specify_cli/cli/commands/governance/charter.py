@@ -76,7 +76,7 @@ def _explain(result: CharterContextResult) -> Iterator[str]:
     yield ""
     for hit in result.hits:
         why = ", ".join(f"{key} {value}" for key, value in hit["explain"].items())
-        because = one_line("; ".join(hit["because"]), 120)
+        because = one_line("; ".join(hit["because"]) or "its text", 120)
         yield (
             f"{hit['rank']:>3}  {hit['score']}  {hit['shown']:<6}  {one_line(hit['uri'])}"
             f"  ({because}: {why})"

@@ -50,6 +50,7 @@ _ADVICE = {
     "UNKNOWN_DOCTRINE": "A name for a doctrine artifact that nobody defines.",
     "UNKNOWN_PROFILE": "The graph or a budget names a profile that nobody defines.",
     "UNKNOWN_ACTION": "A rule, the graph or a budget names an action no request is routed to.",
+    "UNKNOWN_ROLE": "A profile has a role that no action asks for.",
     "UNKNOWN_KIND": "An artifact is of a kind of its own; it is used, and may be a misspelling.",
     "UNKNOWN_SETTING": "config.yaml has a key that nothing reads.",
     "UNREAD_FILE": "A file lies among charter, profiles or doctrine and nothing reads it.",

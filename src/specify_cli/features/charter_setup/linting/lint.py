@@ -26,6 +26,7 @@ from charter.inputs import (
 )
 from charter.parse import headings_of
 from charter.retrieval import deciding, matches
+from doctrine.agent_profiles.capabilities import DEFAULT_ROLE_CAPABILITIES
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import SUFFIXES, AgentProfileRepository
 from doctrine.artifact import KINDS, RULE_KEYS, WORK_KINDS, Applies, Artifact
@@ -425,6 +426,14 @@ def _check_references(rules: _Rules) -> Findings:
             ):
                 listed = (f"{kind}-references", kind, references)
                 yield from _check_list(rules, file.path, *listed)
+            for role in profile.roles:
+                if role not in DEFAULT_ROLE_CAPABILITIES:
+                    lines = rules.read_lines(file.path)
+                    line = lines.get(("roles",), lines.get(("role",), 1))
+                    known = [name.lower() for name in DEFAULT_ROLE_CAPABILITIES]
+                    repair = suggest(role.lower(), known, f"known are {', '.join(known)}")
+                    problem = f"no action asks for a role {role.lower()!r}"
+                    yield finding("UNKNOWN_ROLE", file.path, line, problem, repair)
         elif file.path not in reported and not file.path.startswith(PACKS_FOLDER):
             repair = "remove it, or give it an id"
             yield finding("PROFILE_SHADOWED", file.path, 1, "this profile is not used", repair)
