@@ -117,7 +117,7 @@ WRITTEN = (
 def test_a_row_of_lines_in_another_form_is_as_long_as_it_goes(
     name: str, formatted: str, told: list[tuple[int, int, bool]]
 ) -> None:
-    edit = Edit("I", 1, (0, 1), name, ())
+    edit = Edit("I", 1, ("", 1), name, ())
     lines = tuple(formatted.splitlines())
     file = ChangedFile(name, None, "create", "", lines, tuple(range(len(lines))))
     found = attribute_file(file, (), (), [KeptText(edit, WRITTEN)])
