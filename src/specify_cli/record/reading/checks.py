@@ -38,7 +38,7 @@ _OPTIONS = (
     r"(?: -(?!- )\S+(?: (?!test|check|verify|run|exec|clean|task|affected|workspace)[^-\s]\S*)?"
     r"| run(?:-many|-script)?| exec| clean| task| affected| workspace \S+)*"
 )
-_TEST_FIRST = re.compile(
+_TEST_FIRST = (
     r"^(?:\S*/)?(?:"
     r"(?:ava|bats|behave|busted|cucumber|ginkgo|gotestsum|jasmine|nose2|pest|prove|robot|tap"
     r"|uvu|ward)\b"
@@ -51,7 +51,7 @@ _TEST_FIRST = re.compile(
     r" (?:(?:\S*:)?(?:tests?|test[A-Z]\S*|\w+Test)(?![\w./:-])|(?:\w+[_-])?tests?(?![\w./])))"
 )
 # Scripts of a project that are named for its tests.
-_TEST_SCRIPT = re.compile(
+_TEST_SCRIPT = (
     r"^(?:(?:ba|z)?sh )?(?:\S*/|(?<=sh ))(?:run[-_])?(?:all[-_])?tests?"
     r"(?:\.(?:sh|py|rb|js))?(?: |$)"
 )
@@ -69,8 +69,8 @@ _COLLECTS = re.compile(
     r"--(collect-only|co|help|version|fixtures|markers|list|listTests|no-run)\b|\s-(-?h|V)\b"
 )
 
-_SHOWS_FAILED = re.compile(
-    r"^=*[^\n]*\b[1-9]\d* (failed|errors?)\b[^\n]* in [\d.]+s"  # pytest
+_SHOWS_FAILED = (
+    r"(?m)^=*[^\n]*\b[1-9]\d* (failed|errors?)\b[^\n]* in [\d.]+s"  # pytest
     r"|^FAILED \((failures|errors)="  # unittest
     r"|^(--- FAIL|FAIL\s)|^test result: FAILED"  # go, cargo
     # jest, mocha, bun
@@ -91,11 +91,10 @@ _SHOWS_FAILED = re.compile(
     # TAP, node, ctest
     r"|^not ok \d+ (?!.*# (TODO|SKIP))|^(#|ℹ) fail [1-9]|tests passed, [1-9]\d* tests failed"
     r"|^make(\[\d+\])?: \*\*\* |\| [1-9]\d* [Ff]ailed|passed[,;] [1-9]\d* failed"
-    r"|skipped; [1-9]\d* failed|pass: \d+, fail: [1-9]",
-    re.M,
+    r"|skipped; [1-9]\d* failed|pass: \d+, fail: [1-9]"
 )
-_SHOWS_PASSED = re.compile(
-    r"\b[1-9]\d* passed\b[^\n]* in [\d.]+s|^Ran [1-9]\d* tests? (in|across|containing) "
+_SHOWS_PASSED = (
+    r"(?m)\b[1-9]\d* passed\b[^\n]* in [\d.]+s|^Ran [1-9]\d* tests? (in|across|containing) "
     r"|^ok\s+\S+\s+[\d.(]|^test result: ok\. [1-9]|^\s*Tests:?\s+[^\n]*\b[1-9]\d* passed"
     r"|^\s*[1-9]\d* (passing\b|passed \()"
     r"|\b[1-9]\d* (examples?|specs?|tests?), 0 failures|^OK(,[^\n]*\nTests: | \()[1-9]"
@@ -111,17 +110,15 @@ _SHOWS_PASSED = re.compile(
     r"|^(#|ℹ) pass [1-9]|^100% tests passed|^ok \d+ (?!.*# (SKIP|TODO))"
     r"|^(ok|SUCCESS!) (\||--) [1-9]|^All [1-9]\d* tests passed"
     r"|\b[1-9]\d*( \w+)? passed, 0 failed|tests? run: [1-9]\d* passed|scenarios? \([1-9]\d* passed"
-    r"|^DONE [1-9]\d* tests",
-    re.M,
+    r"|^DONE [1-9]\d* tests"
 )
-_SHOWS_NONE = re.compile(
-    r"collected 0 items|\b\d+ (deselected|skipped|xfailed)\b[^\n]* in [\d.]+s|\btests? collected\b"
-    r"|\bno tests? (were |files? )?(ran|collected|to run|executed|found|defined|is available)\b"
+_SHOWS_NONE = (
+    r"(?mi)collected 0 items|\b\d+ (deselected|skipped|xfailed)\b[^\n]* in [\d.]+s"
+    r"|\btests? collected\b|\bno tests? (were |files? )?(ran|collected|to run|executed|found|defined|is available)\b"
     r"|\[no test files\]"
     r"|^Ran 0 tests|^test result: ok\. 0 passed|^(#|ℹ) pass 0$|^\s*0 pass(ing)?$"
     r"|\b0 runs, 0 assertions"
-    r"|\b0 (examples?|specs?|tests?), 0 failures|Executed 0 tests|^0 successes / 0 f",
-    re.M | re.I,
+    r"|\b0 (examples?|specs?|tests?), 0 failures|Executed 0 tests|^0 successes / 0 f"
 )
 
 # A quoted operator is part of a word: it is another letter while the line is split.
@@ -134,46 +131,45 @@ _SHOWN = {hidden: letter for letter, hidden in _HIDDEN.items()}
 _HEADING = re.compile(r"^#{1,6} [^\n]*\btest[^\n]*$", re.M | re.I)
 _CODE = re.compile(r"`([^`\n]+)`")
 _OUTSIDE = ("/tmp/", "/dev/", "/var/tmp/")
-# Commands that change files: a program, and the words without or with which it only reads.
+# Commands that change files: a program, and the words with which it only reads. Patterns that
+# many commands need none of are compiled where one does.
 _CHANGERS = (
-    (re.compile(r"^(mv|cp|rm|truncate|patch|rsync|unlink|shred|dd|tee)\b"), None),
-    (re.compile(r"^(sed|perl|ruby|autopep8|clang-format)\b.*\s-(-in-place|\w*i)"), None),
+    (r"^(mv|cp|rm|truncate|patch|rsync|unlink|shred|dd|tee)\b", None),
+    (r"^(sed|perl|ruby|autopep8|clang-format)\b.*\s-(-in-place|\w*i)", None),
     (
-        re.compile(
+        (
             r"^git "
             r"(checkout|switch|restore|reset|stash|merge|rebase|pull|revert|cherry-pick|am|apply|clean|mv|rm)\b"
         ),
-        re.compile(r"^git (reset --soft|stash (list|show)|apply --(check|stat))"),
+        r"^git (reset --soft|stash (list|show)|apply --(check|stat))",
     ),
     (
-        re.compile(
+        (
             r"^(?:\S*/)?(?:python3? -m )?(?:black|isort|rustfmt|ruff format|cargo (?:fmt|fix)"
             r"|go fmt|(?:dotnet|mix|dart) format|swiftformat|(?:terraform|tofu|deno) fmt"
             r"|stylua|pint|php-cs-fixer fix|ktlint -F)\b"
         ),
-        re.compile(r"-(check|diff|verify|dry-run|output=none)|pint --test"),
+        r"-(check|diff|verify|dry-run|output=none)|pint --test",
     ),
     (
-        re.compile(
-            r"^(gofmt|goimports|gofumpt|prettier|yapf|biome|swift format)\b.*\s(-w|-i|--write)\b"
-        ),
+        r"^(gofmt|goimports|gofumpt|prettier|yapf|biome|swift format)\b.*\s(-w|-i|--write)\b",
         None,
     ),
-    (re.compile(r"\brubocop\b.*\s(-[aA]|--auto-?correct(-all)?)\b"), None),
-    (re.compile(r"--fix\b"), re.compile(r"--(fix-dry-run|diff)")),
+    (r"\brubocop\b.*\s(-[aA]|--auto-?correct(-all)?)\b", None),
+    (r"--fix\b", r"--(fix-dry-run|diff)"),
     (
-        re.compile(
+        (
             r"^(make|npm run|yarn|pnpm|just|task)( run)? "
             r"(fmt|format|fix|lint:fix|generate|codegen)\b"
         ),
         None,
     ),
-    (re.compile(r"^\S*gradlew? (?:\S+ )*\S*(spotlessApply|ktlintFormat)\b"), None),
+    (r"^\S*gradlew? (?:\S+ )*\S*(spotlessApply|ktlintFormat)\b", None),
     # what brings files, or writes them for a framework
-    (re.compile(r"^((unzip|ln|install|wget|tar -?\w*x\w*) |curl .*-(o|O|-output)\b)"), None),
-    (re.compile(r"\brails (g|generate)\b|\bmanage\.py makemigrations\b|^alembic revision\b"), None),
+    (r"^((unzip|ln|install|wget|tar -?\w*x\w*) |curl .*-(o|O|-output)\b)", None),
+    (r"\brails (g|generate)\b|\bmanage\.py makemigrations\b|^alembic revision\b", None),
     (
-        re.compile(
+        (
             r"^(npm|pnpm|yarn|cargo|go|composer|bundle|poetry|uv) "
             r"(add|require|get|remove|update|upgrade|mod tidy)\b"
         ),
@@ -437,12 +433,14 @@ def _is_test(part: _Part, commands: Sequence[str]) -> bool:
         own = _RUNNERS.sub("", named).removeprefix("./")
         if bare == own or bare.startswith(f"{own} "):
             return True
-    if _TEST_SCRIPT.match(text):
+    if re.match(_TEST_SCRIPT, text):
         return True
     first = text.split(" ", 1)[0].rpartition("/")[2]
     if _READERS.fullmatch(first) or _INSTALLS.match(text):
         return False
-    return _TEST.search(text) is not None or any(map(_TEST_FIRST.match, (text, bare)))
+    return _TEST.search(text) is not None or any(
+        re.match(_TEST_FIRST, line) for line in (text, bare)
+    )
 
 
 def _decides_exit(parts: Sequence[_Part], place: int, command: str) -> bool:
@@ -473,7 +471,7 @@ def _read_output(output: str) -> str | None:
         (_SHOWS_PASSED, PASSED),
         (_SHOWS_NONE, NONE_RAN),
     ):
-        if pattern.search(text):
+        if re.search(pattern, text):
             return shown
     return None
 
@@ -486,7 +484,7 @@ def _changes_files(part: _Part) -> bool:
     if paths and all(path.startswith(_OUTSIDE) for path in paths):
         return False
     return any(
-        pattern.search(text) and not (reads is not None and reads.search(text))
+        re.search(pattern, text) and not (reads is not None and re.search(reads, text))
         for pattern, reads in _CHANGERS
         for text in (part.text, _RUNNERS.sub("", part.text))
     )
