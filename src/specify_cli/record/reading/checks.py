@@ -114,7 +114,8 @@ _SHOWS_PASSED = (
 )
 _SHOWS_NONE = (
     r"(?mi)collected 0 items|\b\d+ (deselected|skipped|xfailed)\b[^\n]* in [\d.]+s"
-    r"|\btests? collected\b|\bno tests? (were |files? )?(ran|collected|to run|executed|found|defined|is available)\b"
+    r"|\btests? collected\b"
+    r"|\bno tests? (were |files? )?(ran|collected|to run|executed|found|defined|is available)\b"
     r"|\[no test files\]"
     r"|^Ran 0 tests|^test result: ok\. 0 passed|^(#|ℹ) pass 0$|^\s*0 pass(ing)?$"
     r"|\b0 runs, 0 assertions"
