@@ -178,8 +178,8 @@ class _Finder:
         for file in self.origin.files:
             for name in file.removed_by:
                 self.paths.setdefault(name, []).append(file.path)
-                made = (self.commits[sha].author_names for sha in file.removed_in)
-                self.authors.setdefault(name, set()).update(*made)
+                made = (self.commits[sha] for sha in file.removed_in if sha in self.commits)
+                self.authors.setdefault(name, set()).update(*(one.author_names for one in made))
 
     def iter_stretches(self) -> Iterator[tuple[TracedFile, Stretch]]:
         """Yield the files with their stretches of lines."""
