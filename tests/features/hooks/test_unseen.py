@@ -340,6 +340,22 @@ def test_hooks_that_were_taken_out_by_hand_are_named(
     assert "HOOKS_OFF" in {item["code"] for item in cli("doctor", "--json").json()["findings"]}
 
 
+def test_hooks_in_a_settings_file_that_is_a_link_are_not_said_to_be_off(
+    cli: Cli, repository_with_files: Path, home: Path
+) -> None:
+    root = repository_with_files
+    cli("hooks", "install", "--harness", "claude-code")
+    run = begin(cli)
+    Agent(root, home, SESSION).run("Read", {"file_path": "a.py"})
+    settings = root / ".claude/settings.json"
+    settings.rename(home / "settings.json")
+    settings.symlink_to(home / "settings.json")
+    close(cli, root, run)
+
+    assert "hooks_off" not in {gap["reason"] for gap in list_gaps(root, run)}
+    assert "HOOKS_OFF" not in {item["code"] for item in cli("doctor", "--json").json()["findings"]}
+
+
 def test_hooks_of_the_user_are_not_missed_in_the_project(cli: Cli, repository_with_files: Path, home: Path) -> None:
     root = repository_with_files
     cli("hooks", "install", "--harness", "claude-code", "--scope", "user")

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 from specify_cli import durable
@@ -138,12 +139,25 @@ def describe_off(name: str, root: str, home: str | None) -> str | None:
                     f"{path if place.scope == 'project' else f'{place.root}/{path}'}"
                 )
     found = [standing(place) for place in places] if opens_by_itself(root, name) else []
-    if found and {one.state for one in found} <= _GONE | {"invalid"}:
+    gone = found and {one.state for one in found} <= _GONE | {"invalid"}
+    if gone and not any(map(_runs_through_link, places)):
         return next(
             (str(one.problem) for one in found if one.state == "invalid"),
             "the hooks that were installed are in no settings file any more",
         )
     return None
+
+
+def _runs_through_link(place: SettingsPlace) -> bool:
+    """Return whether our hook stands in a settings file that is a link, or lies behind one: we
+    write to none, and harnesses read it."""
+    path = f"{place.root}/{place.relative}"
+    if os.path.realpath(path) == f"{os.path.realpath(place.root)}/{place.relative}":
+        return False
+    try:
+        return os.path.isfile(path) and b"spec-kitty hook" in Path(path).read_bytes()
+    except OSError:
+        return False
 
 
 def find_program(root: str) -> Program:
