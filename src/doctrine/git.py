@@ -51,6 +51,16 @@ def git_directory(top: str) -> str | None:
     return path if os.path.isdir(path) else None
 
 
+def find_in_main(folder: str) -> str:
+    """Return where a folder lies in the main worktree of its repository; the folder itself where
+    that is not known."""
+    top = find_worktree(folder)
+    shared = None if top is None else git_directory(top)
+    if top is None or shared is None or os.path.basename(shared) != ".git":
+        return folder
+    return os.path.normpath(os.path.join(os.path.dirname(shared), os.path.relpath(folder, top)))
+
+
 def own_git_directory(top: str) -> str | None:
     """Return the git directory of this worktree alone, where its index lies."""
     path = f"{top}/.git"

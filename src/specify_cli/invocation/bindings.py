@@ -22,6 +22,7 @@ import json
 import time
 
 from doctrine import os
+from doctrine.git import find_in_main
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError
@@ -250,8 +251,11 @@ def asked_folder(harness: str, session: str) -> str:
 
 
 def opens_by_itself(root: str, harness: str) -> bool:
-    """Return whether sessions of a harness get records by themselves in this clone."""
-    return os.path.lexists(f"{root}/{layout.OPEN}/{harness}")
+    """Return whether sessions of a harness get records by themselves in this clone: a linked
+    worktree does as the main one."""
+    return any(
+        os.path.lexists(f"{place}/{layout.OPEN}/{harness}") for place in (root, find_in_main(root))
+    )
 
 
 class Mark(NamedTuple):

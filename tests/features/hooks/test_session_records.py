@@ -120,6 +120,29 @@ def test_what_a_person_changes_before_the_first_call_is_nobodys(chartered: Path,
     assert [line["what"] for line in lines if line.get("reason") == "unseen_change"] == ["src/login.py"]
 
 
+def test_a_session_in_a_linked_worktree_has_a_record_there_as_the_main_one_says(
+    chartered: Path, cli: Cli, home: Path, tmp_path: Path
+) -> None:
+    cli("hooks", "install", "--harness", "claude-code")
+    git(chartered, "add", ".", home=home)
+    git(chartered, "commit", "-qm", "start", home=home)
+    git(chartered, "worktree", "add", "-q", str(tmp_path / "linked"), home=home)
+    linked = tmp_path / "linked"
+
+    def tell(event: str, **payload: Any) -> None:
+        value = {"session_id": "s-1", "cwd": str(linked), "hook_event_name": event, "prompt_id": "p", **payload}
+        run_hook("claude-code", json.dumps(value).encode(), str(linked), str(home))
+
+    tell("UserPromptSubmit", prompt="fix it")
+    tell("PreToolUse", **call(1))
+    tell("SessionEnd", reason="other")
+
+    (lines,) = read_records(linked)
+    assert read_records(chartered) == []
+    assert (lines[0]["request_text"], lines[0]["opened_by"], lines[-1]["event"]) == ("fix it", "hook", "completed")
+    assert git(linked, "status", "--short", home=home) == ""
+
+
 def test_a_prompt_that_no_rule_routes_begins_one_all_the_same(chartered: Path, cli: Cli, tell: Tell) -> None:
     cli("hooks", "install", "--harness", "claude-code", "--open")
     tell("UserPromptSubmit", prompt="hello")

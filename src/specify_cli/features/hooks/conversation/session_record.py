@@ -72,7 +72,7 @@ def begin_record(at: Site, call: HookInput) -> bool:
         return False
     call = call._replace(events=call.events if works else ())
     # Calls made together ask for a record at the same moment: the first begins it.
-    with durable.folder(at.root, layout.OPEN, wait=durable.LOCK_WAIT_SECONDS):
+    with durable.folder(at.root, layout.OPEN, create=True, wait=durable.LOCK_WAIT_SECONDS):
         try:
             find_recorder(at, call).close()
             return True

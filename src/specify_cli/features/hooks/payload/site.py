@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from doctrine.git import find_in_main
 from doctrine.light_imports import NamedTuple
 from specify_cli import durable
 from specify_cli.errors import InvocationError
@@ -68,8 +69,13 @@ def _find_projects(folder: str, home: str | None) -> list[tuple[str, str | None]
     try:
         while os.path.isabs(here):
             root, git_dir = find_root(here, home)
-            # Who removes the events in the middle of a run leaves what hooks noted beside them.
-            if os.path.isdir(f"{root}/{layout.EVENTS}") or os.path.isdir(f"{root}/{layout.LOCAL}"):
+            # Who removes the events in the middle of a run leaves what hooks noted beside them. In
+            # a new worktree there is neither: there the main one says that sessions get records.
+            if (
+                os.path.isdir(f"{root}/{layout.EVENTS}")
+                or os.path.isdir(f"{root}/{layout.LOCAL}")
+                or os.path.isdir(f"{find_in_main(root)}/{layout.OPEN}")
+            ):
                 projects.append((root, git_dir))
             if git_dir is None or os.path.lexists(f"{root}/.git"):
                 break
