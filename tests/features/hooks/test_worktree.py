@@ -267,6 +267,26 @@ def test_a_move_takes_no_line_and_what_changed_in_it_is_new(agent: Agent) -> Non
     assert agent.came("sub/b.py") == digests("eight")
 
 
+def test_a_new_file_in_a_folder_that_git_did_not_know_is_seen(cli: Cli, chartered: Path, home: Path) -> None:
+    (chartered / ".gitignore").write_text("*.log\n")
+    for name in ("empty/below/", "logs/one.log", "known/a.py"):
+        (chartered / name).parent.mkdir(parents=True, exist_ok=True)
+        if not name.endswith("/"):
+            (chartered / name).touch()
+    (chartered / "empty/below").mkdir()
+    git(chartered, "add", "known", ".gitignore", home=home)
+    git(chartered, "commit", "-qm", "start", home=home)
+    agent = Agent(cli, chartered, home)
+    agent.shell("true")
+    agent.shell("echo 1 > empty/below/new.py; echo 2 > logs/new.py; echo 3 > logs/two.log; echo 4 > known/b.py")
+
+    assert sorted(agent.seen()) == [
+        ("create", "empty/below/new.py"),
+        ("create", "known/b.py"),
+        ("create", "logs/new.py"),
+    ]
+
+
 def test_what_git_ignores_and_what_only_got_new_times_is_no_change(agent: Agent) -> None:
     agent.shell("touch a.py b.py; mkdir build; echo x > build/out; echo x > sub/c.pyc")
     agent.shell("echo y > build/more; chmod -x a.py")

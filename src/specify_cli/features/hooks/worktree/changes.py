@@ -33,7 +33,13 @@ from specify_cli.features.hooks.worktree.judge import (
     judge_change,
 )
 from specify_cli.features.hooks.worktree.known import File, Known, stamp
-from specify_cli.features.hooks.worktree.listing import Index, Moved, find_entry, list_gone
+from specify_cli.features.hooks.worktree.listing import (
+    Index,
+    Moved,
+    find_entry,
+    list_gone,
+    list_unknown_folders,
+)
 from specify_cli.invocation.bindings import digest_of_names
 from specify_cli.invocation.ends.activity import Activity, read_activity, read_moment, read_others
 from specify_cli.invocation.ends.unseen import describe_unseen, list_uncommitted, mask_path
@@ -108,7 +114,7 @@ class Changes:
                     continue
         files |= {path: stamp(state) for path, state in moved.items()}
         files |= {path: content.file for path, content in self._read(moved).items()}
-        return Known(now, base, self._index.stamp, files, [], [], {})
+        return Known(now, base, self._index.stamp, files, *list_unknown_folders(self._index), {})
 
     def record(self, moved: Moved, known: Known, now: int) -> None:
         """Append what the changes are, and keep in `known` how their files stand."""

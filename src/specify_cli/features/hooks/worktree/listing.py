@@ -167,6 +167,18 @@ def find_moved(index: Index, known: Known) -> Moved:
     return Moved(moved, moments, sorted(watched), sorted(ignored))
 
 
+def list_unknown_folders(index: Index) -> tuple[list[str], list[str]]:
+    """Return the folders in which git's index names no file, and the ignored paths among them."""
+    words = ("ls-files", "-o", "--directory", "--exclude-standard", "-z")
+    names = map(os.fsdecode, _strip(_list_paths(index.top, *words), index.prefix))
+    new = {name.rstrip("/") for name in names if name.endswith("/")} - {layout.KITTIFY}
+    watched: set[str] = set()
+    ignored: set[str] = set()
+    for _ in _ask_untracked(index, new, watched, ignored):
+        pass  # the files are known
+    return sorted(watched), sorted(ignored)
+
+
 def list_gone(index: Index) -> list[str]:
     """Return the files that an index names and that are not there."""
     return _find_moved_files(index.root, index.paths, 2**63)[1]
