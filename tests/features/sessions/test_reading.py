@@ -42,6 +42,16 @@ def test_codex_that_tells_calls_only_as_its_model_made_them() -> None:
     assert session is not None and session.events[1].payload["tool_input"] == {"command": ["ls"]}
 
 
+def test_a_command_of_codex_that_was_interrupted_is_told_as_its_hook_is() -> None:
+    script = 'text(await tools.exec_command({"cmd": "make"}));'
+    call = {"type": "custom_tool_call", "name": "exec", "input": script, "call_id": "c1"}
+    output = {"type": "custom_tool_call_output", "call_id": "c1", "output": "aborted by user after 0.2s"}
+    session = read_session("codex", codex(call, output), {})
+
+    assert told(session)[1:] == [("PreToolUse", "Bash", None), ("PostToolUse", "Bash", None)]
+    assert session is not None and session.events[1].payload["tool_input"] == {"command": "make"}
+
+
 def test_a_patch_of_codex_without_its_text_is_made_of_its_changes() -> None:
     changes = {"/p/a.py": {"type": "add", "content": "x = 1\n"}, "/p/b.py": {"type": "delete"}}
     item = {"type": "FileChange", "id": "f1", "changes": changes, "status": "completed"}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _PARENT = re.compile(rb'"parent_thread_id": ?"([^"]+)"')
-_PATCH = "tools.apply_patch("
+_PATCH, _COMMAND = "tools.apply_patch(", "tools.exec_command("
 
 
 def find_transcripts(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
@@ -176,6 +176,9 @@ class CodexReader(SessionReader):
         if (patch := _find_patch(begun)) is not None:
             # what a hook is told of it, also where the patch did not fit and no item says so
             name, args = "apply_patch", {"command": patch}
+        elif isinstance(command := _find_argument(begun, _COMMAND), dict):
+            # no item tells a command that was interrupted
+            name, args = "Bash", {"command": command.get("cmd")}
         self.begin_call(call_id, name, args, at)
         self.end_call("PostToolUse", call_id, status=status, tool_response=text)
 
@@ -183,15 +186,20 @@ class CodexReader(SessionReader):
 def _find_patch(call: Line) -> str | None:
     """Return the patch in a call as the model made it: its whole input, or the text a script gives
     to the tool."""
-    text = str(call.get("input") or "")
     if call.get("name") == "apply_patch":
-        return text
-    at = text.find(_PATCH)
+        return str(call.get("input") or "")
+    patch = _find_argument(call, _PATCH)
+    return patch if isinstance(patch, str) else None
+
+
+def _find_argument(call: Line, tool: str) -> object:
+    """Return what the script in a call gives to a tool; None where it names another, or none."""
+    text = str(call.get("input") or "")
+    at = text.find(tool)
     try:
-        patch = json.JSONDecoder().raw_decode(text, at + len(_PATCH))[0] if at >= 0 else None
+        return json.JSONDecoder().raw_decode(text, at + len(tool))[0] if at >= 0 else None
     except ValueError:
         return None
-    return patch if isinstance(patch, str) else None
 
 
 def _spell_patch(changes: object, cwd: str) -> str:
