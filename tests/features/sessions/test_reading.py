@@ -106,8 +106,14 @@ def test_what_claude_code_writes_under_a_persons_name_is_no_prompt() -> None:
     typed = [
         "<command-name>/compact</command-name>",
         "<local-command-stdout>Compacted</local-command-stdout>",
+        "<bash-input>make</bash-input>",
+        "<bash-stdout>all of it is made</bash-stdout><bash-stderr></bash-stderr>",
         "[Request interrupted by user]",
-        [{"type": "text", "text": "fix it"}],
+        "<ide_selection>The user selected a line.</ide_selection>",
+        [
+            {"type": "text", "text": "<ide_opened_file>The user opened a.py.\n</ide_opened_file>"},
+            {"type": "text", "text": "fix it"},
+        ],
     ]
     data = lines(
         *({**head, "message": {"role": "user", "content": text}} for text in typed),
@@ -117,11 +123,10 @@ def test_what_claude_code_writes_under_a_persons_name_is_no_prompt() -> None:
         {**head, "type": "system", "subtype": "compact_boundary", "compactMetadata": {"trigger": "auto"}},
     )
 
-    assert [name for name, _, _ in told(read_session("claude-code", data, {}))] == [
-        "Interrupt",
-        "UserPromptSubmit",
-        "PreCompact",
-    ]
+    session = read_session("claude-code", data, {})
+    assert session is not None
+    assert [name for name, _, _ in told(session)] == ["Interrupt", "UserPromptSubmit", "PreCompact"]
+    assert session.events[1].payload["prompt"] == "fix it"
 
 
 def test_what_a_fork_copied_is_left_to_the_session_that_told_it() -> None:
@@ -143,6 +148,19 @@ def test_what_a_fork_copied_is_left_to_the_session_that_told_it() -> None:
         )
 
         assert read_session("claude-code", data, {}) == read_session("claude-code", lines(*own), {})
+
+
+def test_a_command_of_a_persons_own_ends_a_turn_of_claude_code() -> None:
+    head = {"sessionId": "s", "cwd": "/p", "timestamp": AT.format(0)}
+    said = [{**head, "type": "assistant", "message": {"id": text, "content": [{"type": "text", "text": text}]}}
+            for text in ("First.", "Second.")]  # fmt: skip
+    typed = [
+        {**head, "type": "user", "message": {"content": text}} for text in ("fix it", "<bash-input>ls</bash-input>")
+    ]
+    session = read_session("claude-code", lines(typed[0], said[0], typed[1], said[1]), {})
+
+    assert session is not None
+    assert [item.payload.get("last_assistant_message") for item in session.events] == [None, "First.", "Second."]
 
 
 def test_a_subagent_names_the_one_that_began_it_and_leads_back_to_its_stage() -> None:

@@ -23,7 +23,9 @@ from specify_cli.features.sessions.transcripts import (
 )
 
 # What Claude Code writes under a person's name that no person typed.
-_NOT_TYPED = ("<local-command-", "<command-", "Caveat: The messages below")
+_NOT_TYPED = ("<local-command-", "<command-", "<bash-", "Caveat: The messages below")
+# What an editor puts before a prompt.
+_BESIDE = re.compile(r"\A(?:\s*<(ide_\w+)>.*?</\1>)+\s*", re.DOTALL)
 # How the summary of a command that ended in the background ends.
 _EXIT_CODE = re.compile(r"exit code (\d+)\)?\s*$")
 
@@ -82,15 +84,17 @@ class ClaudeReader(SessionReader):
                 self._read_result(part, line)
             if results:
                 self.add_to_turn(line)
-            elif (text := join_texts(parts, "text")) and line.get("isCompactSummary") is not True:
-                self._read_typed(text)
+            elif line.get("isCompactSummary") is not True:
+                self._read_typed(_BESIDE.sub("", join_texts(parts, "text")))
 
     def _read_typed(self, text: str) -> None:
         if text.startswith("<task-notification>"):
             self._read_notification(text)
         elif text.startswith("[Request interrupted"):
             self.add_event("Interrupt", reason="user")
-        elif not text.startswith(_NOT_TYPED):
+        elif text.startswith("<bash-input>"):
+            self.end_turn()  # a command of the person's own, which the model may answer
+        elif text and not text.startswith(_NOT_TYPED):
             self.add_prompt(text)
 
     def _read_notification(self, text: str) -> None:
