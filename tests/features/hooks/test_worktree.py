@@ -17,6 +17,7 @@ from specify_cli.features.hooks.worktree.judge import OWN, judge_change
 from specify_cli.features.hooks.worktree.listing import read_index
 from specify_cli.invocation.ends.activity import Activity, Call, Span
 from specify_cli.record import layout
+from specify_cli.record.ids import rfc3339
 from specify_cli.record.reading.patch_lines import digest_line, read_lines_member
 from support import Cli, git
 
@@ -175,16 +176,18 @@ def test_a_hand_between_two_calls_is_named_and_gives_the_next_call_none_of_its_l
     assert agent.came("a.py") == digests("by the agent")
 
 
-def refuse(agent: Agent, call: dict[str, Any]) -> str:
-    """Write what Claude Code writes of a call that a person refused; no hook is told."""
-    part = {"type": "tool_result", "tool_use_id": call["tool_use_id"], "is_error": True, "content": "no"}
-    path = agent.home / "refused.jsonl"
-    path.write_text(json.dumps({"type": "user", "toolDenialKind": "user-rejected", "message": {"content": [part]}}))
+def reject(agent: Agent, call: dict[str, Any], **more: Any) -> str:
+    """Write what Claude Code writes of a call that a person refused or interrupted; no hook is told."""
+    name, path = call["tool_use_id"], agent.home / "rejected.jsonl"
+    part = {"type": "tool_result", "tool_use_id": name, "is_error": True, "content": "no"}
+    begun = {"timestamp": rfc3339(time.time_ns() // 1_000_000), "message": {"content": [{"id": name}]}}
+    line = {**begun, "type": "user", "toolDenialKind": "user-rejected", **more, "message": {"content": [part]}}
+    path.write_text("".join(json.dumps(value) + "\n" for value in (begun, line)))
     return str(path)
 
 
 def test_a_hand_behind_a_refused_call_is_named_and_later_calls_have_their_own_changes(agent: Agent) -> None:
-    path = refuse(agent, agent.begin("Bash", {"command": "rm -rf sub"}))
+    path = reject(agent, agent.begin("Bash", {"command": "rm -rf sub"}), toolDenialBeforeRun=True)
     aside()
     (agent.root / "a.py").write_text("by hand\n")
     aside()
@@ -201,17 +204,25 @@ def test_a_hand_behind_a_refused_call_is_named_and_later_calls_have_their_own_ch
     assert (change["path"], change["call_id"]) == ("b.py", "next")
 
 
-def test_a_hand_between_an_interrupted_call_and_the_next_prompt_is_no_work_of_the_agent(agent: Agent) -> None:
-    agent.begin("Bash", {"command": "make"})
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_hand_between_an_interrupted_call_and_the_next_prompt_is_no_work_of_the_agent(
+    agent: Agent, is_told: bool
+) -> None:
+    call = agent.begin("Bash", {"command": "make"})
+    (agent.root / "b.py").write_text("by the command\n")
+    tick()
+    path = reject(agent, call) if is_told else None
     aside()
     (agent.root / "a.py").write_text("by hand\n")
     aside()
-    agent.tell("UserPromptSubmit", prompt="go on", prompt_id="p2")
+    agent.tell("UserPromptSubmit", prompt="go on", prompt_id="p2", transcript_path=path)
     agent.shell("true")
     agent.stop()
+    (result,) = (line for line in agent.lines() if line.get("inferred"))
 
-    assert agent.seen() == []
+    assert (agent.seen(), agent.unseen()) == (([("modify", "b.py")], ["a.py"]) if is_told else ([], []))
     assert not agent.came("a.py")
+    assert result["status"] == "unknown"
 
 
 def test_a_hand_before_an_edit_of_the_same_file_is_named(agent: Agent) -> None:

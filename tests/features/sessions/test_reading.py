@@ -150,6 +150,20 @@ def test_what_a_fork_copied_is_left_to_the_session_that_told_it() -> None:
         assert read_session("claude-code", data, {}) == read_session("claude-code", lines(*own), {})
 
 
+def test_a_command_of_claude_code_that_a_person_interrupted_was_not_refused() -> None:
+    head = {"sessionId": "s", "cwd": "/p", "timestamp": AT.format(0)}
+    used = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make"}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": "The tool use was rejected"}
+    for more, name in (({}, "PostToolUseFailure"), ({"toolDenialBeforeRun": True}, "PermissionDenied"),
+                       ({"permissionDecision": {"decision": "reject"}}, "PermissionDenied")):  # fmt: skip
+        data = lines(
+            {**head, "type": "assistant", "message": {"id": "m", "content": [used]}},
+            {**head, "type": "user", "toolDenialKind": "user-rejected", **more, "message": {"content": [result]}},
+        )
+
+        assert [event for event, _, _ in told(read_session("claude-code", data, {}))] == ["PreToolUse", name]
+
+
 def test_a_command_of_a_persons_own_ends_a_turn_of_claude_code() -> None:
     head = {"sessionId": "s", "cwd": "/p", "timestamp": AT.format(0)}
     said = [{**head, "type": "assistant", "message": {"id": text, "content": [{"type": "text", "text": text}]}}

@@ -139,7 +139,7 @@ def test_a_call_that_only_the_transcript_says_was_refused_has_its_denial(agent: 
         if hooks:
             agent.tell("PreToolUse", **call)
         result = {"type": "tool_result", "tool_use_id": name, "content": "no", "is_error": True}
-        agent.write("user", [result], toolDenialKind="user-rejected")
+        agent.write("user", [result], toolDenialKind="user-rejected", toolDenialBeforeRun=True)
     agent.stop()
     agent.ask("go on")
     agent.stop("Fine.")

@@ -24,7 +24,7 @@ from specify_cli.features.hooks.payload.moments import spell_cost
 from specify_cli.features.hooks.payload.transcript_end import (
     MAX_TURN,
     read_end,
-    read_refusals,
+    read_ends,
 )
 from specify_cli.features.hooks.payload.turn_from_transcript import (
     MAX_TEXT,
@@ -47,6 +47,7 @@ from specify_cli.features.hooks.search import (
 )
 from specify_cli.features.hooks.worktree.gate import look_after
 from specify_cli.invocation.bindings import digest_of_names, short_digest
+from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.invocation.events.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import Project, load_project
@@ -181,14 +182,14 @@ def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, ev
     data = FileRecordStore(at.root).read(recorder.place)
     open_calls = _list_open_calls(data)
     ids = [str(fields.get("call_id")) for fields in open_calls]
-    refusals = read_refusals(find_dialect(at.harness), at.transcript, ids)
+    ends = read_ends(find_dialect(at.harness), at.transcript, ids)
     for fields, call_id in zip(open_calls, ids, strict=True):
         if (not every and fields.get("agent") != call.subagent) or fields.get("call_id") == own:
             continue
         writer = fields.get("by") or recorder.started.get("session") or {}
         if isinstance(writer, dict) and writer.get("session_id") not in (None, session[:200]):
             continue
-        refusal = refusals.get(call_id)
+        refusal, moment = ends.refused.get(call_id), read_moment(ends.told_at.get(call_id))
         payload: Members = {
             "call_id": call_id,
             "tool": fields.get("tool"),
@@ -200,7 +201,10 @@ def _close_unanswered_calls(at: Site, call: HookInput, recorder: Recorder, *, ev
         if fields.get("agent") is not None:
             payload["agent"] = fields["agent"]
         key = _digest(at.harness, session, call_id, "inferred")
-        _append(recorder, "tool_result", payload, key)
+        item = recorder.compose("tool_result", payload)
+        if moment is not None:
+            item = item._replace(body={**item.body, "claimed_at": rfc3339(moment)})
+        recorder.append([item], dedupe=[key], checkpoints=False)
         if refusal is not None:
             key = _digest(at.harness, session, call_id, "denied")
             _append(recorder, "approval", compose_approval(payload), key)

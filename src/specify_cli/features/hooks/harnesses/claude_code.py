@@ -106,7 +106,7 @@ class ClaudeCode(Dialect):
             parts = content if isinstance(content, list) else []
             results = [part for part in parts if part.get("type") == "tool_result"]
             for part in results:
-                if part.get("is_error") is True and line.get("toolDenialKind") is not None:
+                if part.get("is_error") is True and was_refused(line):
                     turn.denied[part["tool_use_id"]] = turn.join_texts(part.get("content"), "text")
             return turn if results else turn.begin_next()
         if line.get("type") == "assistant":
@@ -122,6 +122,16 @@ class ClaudeCode(Dialect):
             turn.add_answer(text)
             turn.add_thought(turn.join_texts(content, "thinking"))
         return turn
+
+
+def was_refused(line: Payload) -> bool:
+    """Return whether a line of the transcript says that a call was refused before it ran: a command
+    that a person interrupted is said to be rejected, too."""
+    kind, decision = line.get("toolDenialKind"), line.get("permissionDecision")
+    asked = isinstance(decision, dict) and decision.get("decision") == "reject"
+    return kind is not None and (
+        kind != "user-rejected" or asked or line.get("toolDenialBeforeRun") is True
+    )
 
 
 def _replace(before: object, result: Payload) -> str | None:

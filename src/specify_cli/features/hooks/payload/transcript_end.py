@@ -4,10 +4,10 @@ began."""
 from __future__ import annotations
 
 from doctrine import os
-from doctrine.light_imports import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.payload.outputs import list_printed_ids
+from specify_cli.features.hooks.payload.outputs import list_printed_ids, parse_json
 from specify_cli.features.hooks.payload.turn_from_transcript import read_facts
 from specify_cli.features.hooks.payload.values import HookInput
 from specify_cli.record.seal import open_line
@@ -62,13 +62,27 @@ def fill_exit_status(dialect: Dialect, call: HookInput) -> HookInput:
     )
 
 
-def read_refusals(dialect: Dialect, path: str | None, ids: Iterable[str]) -> Mapping[str, str]:
-    """Return those of these calls that a transcript says were refused, with what their model was
-    told."""
-    named = [call_id.encode() for call_id in ids]
+class Ends(NamedTuple):
+    """What a transcript says of calls: which were refused, with what their model was told, and when
+    (as it states it) it told last of one that it tells more of than its begin."""
+
+    refused: Mapping[str, str]
+    told_at: Mapping[str, object]
+
+
+def read_ends(dialect: Dialect, path: str | None, ids: Iterable[str]) -> Ends:
+    """Return how these calls ended, of which no hook said so, as far as a transcript says it."""
+    named = {call_id: call_id.encode() for call_id in ids}
     data = read_end(path, MAX_TURN) if path is not None and named else b""
-    lines = [line for line in data.split(b"\n") if any(name in line for name in named)]
-    return read_facts(dialect, b"\n".join(lines)).denied
+    lines = [line for line in data.split(b"\n") if any(name in line for name in named.values())]
+    told_at: dict[str, object] = {}
+    for call_id, name in named.items():
+        values = (parse_json(line) for line in lines if name in line)
+        stated = [value.get("timestamp") for value in values if isinstance(value, dict)]
+        stated = [moment for moment in stated if moment is not None]
+        if len(stated) > 1:
+            told_at[call_id] = stated[-1]
+    return Ends(read_facts(dialect, b"\n".join(lines)).denied, told_at)
 
 
 def read_end(path: str, limit: int = MAX_TRANSCRIPT, start: int = 0) -> bytes:

@@ -16,7 +16,7 @@ from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import make_encodable
 from specify_cli.features.hooks.direct import name_writer
 from specify_cli.features.hooks.harnesses import find_dialect
-from specify_cli.features.hooks.payload.transcript_end import read_refusals
+from specify_cli.features.hooks.payload.transcript_end import read_ends
 from specify_cli.features.hooks.worktree.contents import (
     Content,
     Reader,
@@ -217,9 +217,13 @@ class Changes:
         first = read_moment(lines[0].get("at", lines[0].get("started_at"))) if lines else None
         own = read_activity(lines, now)
         running = [call.call_id for call in own.calls if call.span.end == now]
-        refused = read_refusals(find_dialect(self._at.harness), self._at.transcript, running)
-        own = own._replace(calls=[call for call in own.calls if call.call_id not in refused])
-        untold = {line.get("call_id") for line in lines if line.get("inferred") is True}
+        ends = read_ends(find_dialect(self._at.harness), self._at.transcript, running)
+        own = own._replace(calls=[call for call in own.calls if call.call_id not in ends.refused])
+        untold = {
+            line.get("call_id")
+            for line in lines
+            if line.get("inferred") is True and "claimed_at" not in line
+        }
         return own, now if first is None else first, untold
 
     def _was_held(self, path: str, known: Known, verdict: Verdict, blob: str) -> bool:

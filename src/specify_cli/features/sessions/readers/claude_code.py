@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from specify_cli.features.hooks.harnesses.claude_code import was_refused
 from specify_cli.features.hooks.payload.outputs import join_texts
 from specify_cli.features.sessions.reading import Line, SessionReader
 from specify_cli.features.sessions.transcripts import (
@@ -111,7 +112,7 @@ class ClaudeReader(SessionReader):
         result = line.get("toolUseResult")
         if isinstance(result, dict) and isinstance(result.get("agentId"), str):
             self.note_agent(result["agentId"], result.get("agentType"))
-        if line.get("toolDenialKind") is not None:
+        if was_refused(line):
             self.end_call("PermissionDenied", call_id, reason=text)
         elif part.get("is_error") is True:
             self.end_call("PostToolUseFailure", call_id, error=text)
