@@ -254,6 +254,16 @@ def test_doctor_erases_what_is_due_only_where_the_config_says_so(
     assert codes(verify(root)) == set()
 
 
+def test_a_rule_that_nobody_can_accept_is_named_before_anybody_tries(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    plant(root)
+    state(root, {"name": "one", "keep": "content", "at_most": 9})
+    lint = cli("charter", "lint", cwd=root)
+
+    assert "retention rule one, keep: expected some of prompt" in cli("doctor", cwd=root).out
+    assert lint.code == 1 and "retention rule one, keep: expected some of prompt" in lint.out
+
+
 @pytest.mark.usefixtures("later")
 def test_a_rule_that_cannot_be_used_is_named_by_doctor_and_its_repair_works(cli: Cli, tmp_path: Path) -> None:
     root = tmp_path / "p"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from doctrine.load import ParseCache
 from doctrine.text import count
+from specify_cli.cli.commands.project.config import judge_settings
 from specify_cli.cli.terminal.output import write_note
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
@@ -25,12 +26,14 @@ ON_SWEEP = "retention_on_sweep"
 
 
 def check_rules(project: Project, _: str | None) -> Iterator[Finding]:
-    """Yield why the rules in force cannot be used, or not on a sweep: then none erases anything."""
+    """Yield why rules in force or stated cannot be used, or not on a sweep: then none erases
+    anything, and no person can accept them."""
     swept = project.config.document.get(ON_SWEEP, False)
     if not isinstance(swept, bool):
         what = f"{ON_SWEEP}: expected true or false, found {json.dumps(swept, default=str)}"
         yield Finding("CONFIG_INVALID", ERROR, layout.CONFIG, what, f"correct {layout.CONFIG}")
     try:
+        judge_settings(project.config.document)
         require_agreement(read_rules(project.config.retention))
     except CallerError as error:
         yield Finding(error.code, ERROR, layout.CONFIG, error.message, error.suggestion)

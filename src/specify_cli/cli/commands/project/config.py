@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from doctrine import os
 from doctrine.git import find_worktree
@@ -140,6 +140,13 @@ def _set(root: str, data: bytes, *, uuid: str | None = None, trail: str | None =
         raise durable.write_failed(layout.CONFIG, error) from error
 
 
+def judge_settings(document: Mapping[str, object]) -> None:
+    """Raise CallerError CONFIG_INVALID where a room cannot use what the config states for it."""
+    for fill in list_fills("config_keys"):
+        if fill.name in document and callable(judge := load(fill.run)):
+            judge(document[fill.name])
+
+
 def accept(values: Values) -> int:
     """Show what the work tree asks for, ask, and remember the answer in the git directory."""
     site = locate(shell.here(), shell.home())
@@ -155,9 +162,7 @@ def accept(values: Values) -> int:
     root = site.passed or site.root
     place = place_below(root, find_worktree(root) or root)
     config = read_stated(root)
-    for fill in list_fills("config_keys"):
-        if fill.name in config.document and callable(judge := load(fill.run)):
-            judge(config.document[fill.name])
+    judge_settings(config.document)
     stated = config.stated
     try:
         accepted = read_accepted(site.git_dir, place) or DEFAULTS
