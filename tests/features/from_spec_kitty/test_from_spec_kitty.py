@@ -50,6 +50,13 @@ def test_trails_come_over_unchanged_and_twice_changes_nothing(cli: Cli, project:
     assert other.code == 1 and "has other bytes here and stays" in other.out
 
 
+def test_a_context_that_was_never_kept_is_not_said_to_be_elsewhere(cli: Cli, project: Path) -> None:
+    write_checkout(project)
+    refused = cli("invocations", "context", ONE, "--json").error()  # room: replay
+
+    assert refused["error_code"] == "ARTIFACT_NOT_FOUND" and "fetch" not in refused["suggestion"]
+
+
 def test_trails_of_3_x_come_over_too_and_stay_private(cli: Cli, project: Path, tmp_path: Path) -> None:
     old, events = write_checkout(tmp_path / "old"), ".kittify/events"
     (old / "kitty-ops").rename(old / "away")
