@@ -227,6 +227,17 @@ def test_taking_back_leaves_what_another_clone_set_up_and_committed(cli: Cli, pr
     assert before == {path: path.read_bytes() for path in before if path.is_file()}
 
 
+def test_of_a_file_of_the_project_that_is_there_no_command_says_absent_or_removed(cli: Cli, project: Path) -> None:
+    (project / "AGENTS.md").write_text("# Ours\n")
+    before = cli("skills", "status").out
+    installed = cli("skills", "install", "--block", "AGENTS.md").out
+    removed = cli("skills", "uninstall").out
+
+    assert "absent    AGENTS.md: block between marks\n" in before
+    assert "new       AGENTS.md: block between marks\n" in installed
+    assert "removed   AGENTS.md: block between marks\n" in removed and (project / "AGENTS.md").is_file()
+
+
 def test_taking_back_names_skills_that_stay_and_a_block_as_a_block(cli: Cli, project: Path) -> None:
     (project / "AGENTS.md").write_text("# Ours\n")
     cli("setup", "--yes", "--block", "AGENTS.md")

@@ -12,7 +12,6 @@ from specify_cli.cli.terminal.output import one_line, write_json, write_lines, w
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.charter_setup.commands import Person, is_at_terminal, write_defaults
 from specify_cli.features.charter_setup.undo import (
-    BLOCK,
     foresee,
     list_files,
     remember,
@@ -30,7 +29,12 @@ from specify_cli.features.hooks.settings.detection import find_program, is_detec
 from specify_cli.features.hooks.settings.harnesses import Harness
 from specify_cli.features.hooks.settings.install import Change
 from specify_cli.features.hooks.settings.known import list_harnesses
-from specify_cli.features.skills.skills import BLOCK_FILES, SkillFile, install_skills
+from specify_cli.features.skills.skills import (
+    BLOCK_FILES,
+    SkillFile,
+    install_skills,
+    name_part,
+)
 from specify_cli.project.config import load_project
 from specify_cli.project.root import find_root
 from specify_cli.record import layout
@@ -185,10 +189,7 @@ def _render(done: _Done) -> Iterator[str]:
         yield "hooks     none"
     elif done.opening:
         yield f"          {OPENING}"
-    yield from (
-        f"skills    {file.path}: {file.state}{BLOCK[1:] * (file.path in BLOCK_FILES)}"
-        for file in done.skills
-    )
+    yield from (f"skills    {name_part(file.path)}: {file.state}" for file in done.skills)
     if not done.skills:
         yield "skills    none"
     yield 'try:      spec-kitty do "review the last change"'

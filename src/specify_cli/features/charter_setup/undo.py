@@ -22,12 +22,11 @@ from specify_cli.features.hooks.commands import change_hooks
 from specify_cli.features.hooks.conversation.session_record import set_mark
 from specify_cli.features.hooks.settings.detection import is_detected
 from specify_cli.features.hooks.settings.known import list_harnesses
-from specify_cli.features.skills.skills import BLOCK_FILES, install_skills, uninstall_skills
+from specify_cli.features.skills.skills import install_skills, name_part, uninstall_skills
 from specify_cli.project.checks import list_names
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 
-BLOCK = ": block between marks"
 _NOTE = "setup.json"
 _SHIELDS = {".gitignore", ".gitattributes"}
 # What is not setup's: records, what tools keep for themselves, and published records.
@@ -155,8 +154,7 @@ def undo(root: str, *, dry_run: bool = False) -> Undone:
 def render_undone(done: Undone, *, dry_run: bool = False) -> Iterator[str]:
     """Yield what was taken back, or would be, one line a thing."""
     goes = "removes  " if dry_run else "removed  "
-    for path in done.removed:
-        yield f"{goes} {one_line(path)}{BLOCK * (path in BLOCK_FILES)}"
+    yield from (f"{goes} {one_line(name_part(path))}" for path in done.removed)
     yield from (f"hooks     {title}: {'to be ' * dry_run}taken out" for title in done.hooks)
     yield from (f"kept      {one_line(path)}: it was edited since" for path in done.kept)
     if done.records:

@@ -13,6 +13,7 @@ from specify_cli.features.skills.skills import (
     describe_installed,
     install_skills,
     look_at_skills,
+    name_part,
     uninstall_skills,
 )
 from specify_cli.project.root import find_root
@@ -50,7 +51,7 @@ def _tell(files: Sequence[SkillFile], values: Values) -> int:
         return 0
     lines = []
     for file in files:
-        lines.append(f"{file.state:<9} {file.path}")
+        lines.append(f"{file.state:<9} {name_part(file.path)}")
         if dry and file.diff and file.state != "absent":
             lines += file.diff.rstrip("\n").split("\n")
     if changes and any(file.state == "edited" for file in files):

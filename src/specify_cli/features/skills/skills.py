@@ -54,6 +54,11 @@ class SkillFile(NamedTuple):
         return difference(self.path, self.there, self.content)
 
 
+def name_part(path: str) -> str:
+    """Return a path, and of a file of others that only a block of it is ours."""
+    return f"{path}: block between marks" if path in BLOCK_FILES else path
+
+
 class InstalledFile(NamedTuple):
     """A file of ours and what became of it; one that was edited is kept."""
 
