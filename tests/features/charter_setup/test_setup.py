@@ -23,6 +23,16 @@ def test_at_a_terminal_each_part_is_asked_for_and_the_answers_are_followed(proje
     assert "spec-kitty do" in (project / "AGENTS.md").read_text()
 
 
+def test_a_setup_that_was_interrupted_can_be_taken_back(cli: Cli, project: Path, home: Path) -> None:
+    (project / ".claude").mkdir()
+    ran = at_a_terminal(project, home, "setup", typed=b"n\ny\ny\n", interrupt=True)
+    assert ran.code == 130 and (project / ".kittify/charter/charter.md").is_file()
+    assert (project / ".claude/settings.json").is_file()
+    assert cli("setup", "--undo").code == 0
+
+    assert not (project / ".kittify/charter").exists() and not (project / ".claude/settings.json").exists()
+
+
 def test_the_end_of_the_input_agrees_to_nothing(project: Path, home: Path) -> None:
     (project / ".claude").mkdir()
     ran = at_a_terminal(project, home, "setup", typed=b"")

@@ -12,6 +12,7 @@ from specify_cli.cli.terminal.output import one_line, write_json, write_lines, w
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.charter_setup.commands import Person, is_at_terminal, write_defaults
 from specify_cli.features.charter_setup.undo import (
+    Known,
     foresee,
     list_files,
     remember,
@@ -84,9 +85,11 @@ def setup(values: Values) -> int:
     for line in render_foreseen(foreseen):
         write_note(line)
     before = list_files(root)
-    done = _set_up(root, values, agrees, blocks)
-    new = [change.place.harness.name for change in done.hooks if change.state == "installed"]
-    remember(root, before, new, [file.path for file in done.skills if file.state == "new"])
+    noted = Known({}, [], [])
+    try:
+        done = _set_up(root, values, agrees, blocks, noted)
+    finally:  # interrupted too, it can be taken back
+        remember(root, before, noted)
     if values["json"]:
         write_json(
             {
@@ -115,8 +118,11 @@ def _write(value: object, lines: Iterator[str], values: Values) -> None:
         write_lines(lines)
 
 
-def _set_up(root: str, values: Values, agrees: Callable[..., bool], blocks: list[str]) -> _Done:
-    """Go through the parts in order; what is there is kept."""
+def _set_up(
+    root: str, values: Values, agrees: Callable[..., bool], blocks: list[str], noted: Known
+) -> _Done:
+    """Go through the parts in order; what is there is kept. What is written outside .kittify/ is
+    noted at once."""
     # 1. Settings.
     trail = shell.get_text(values, "trail")
     if trail is None and not os.path.lexists(f"{root}/{layout.CONFIG}"):
@@ -139,8 +145,9 @@ def _set_up(root: str, values: Values, agrees: Callable[..., bool], blocks: list
     )
     chosen = used if used and agrees("hooks", question) else []
     done, refused = change_hooks(chosen, "project", root, shell.home(), installing=True)
-    question = "Let the first prompt of each session begin a record by itself?"
     new = [change for change in done if change.state == "installed"]
+    noted.hooks.extend(change.place.harness.name for change in new)
+    question = "Let the first prompt of each session begin a record by itself?"
     opening = bool(new) and not values["no_open"] and agrees("open", question)
     project, _ = load_project(root, shell.home())
     for change in new:
@@ -155,6 +162,7 @@ def _set_up(root: str, values: Values, agrees: Callable[..., bool], blocks: list
         ):
             blocks = there
         files = install_skills(root, [harness.name for harness in used], blocks)
+        noted.skills.extend(file.path for file in files if file.state == "new")
     program = find_program(root)
     warnings = [*notices, *notes, *([program.warning] if done and program.warning else [])]
     warnings += [

@@ -51,6 +51,14 @@ class Undone(NamedTuple):
     records: int
 
 
+class Known(NamedTuple):
+    """What setups wrote: files with their digests, harnesses by name, skills by path."""
+
+    files: dict[str, str]
+    hooks: list[str]
+    skills: list[str]
+
+
 def foresee(root: str, skip: Sequence[object], blocks: Sequence[str]) -> Foreseen:
     """Return what a setup without the parts to skip, with the blocks, would find and write; write
     nothing."""
@@ -97,16 +105,15 @@ def list_files(root: str) -> dict[str, str]:
     return found
 
 
-def remember(
-    root: str, before: Mapping[str, str], hooks: Sequence[str], skills: Sequence[str]
-) -> None:
-    """Keep which files a setup wrote, beside those of earlier ones. Raises EnvironmentFault."""
+def remember(root: str, before: Mapping[str, str], written: Known) -> None:
+    """Keep what a setup wrote, beside what earlier ones did; of files those that differ from
+    `before`. Raises EnvironmentFault."""
     known = _read_note(root)
     new = {path: name for path, name in list_files(root).items() if before.get(path) != name}
     value = {
         "files": {**known.files, **new},
-        "hooks": sorted({*known.hooks, *hooks}),
-        "skills": sorted({*known.skills, *skills}),
+        "hooks": sorted({*known.hooks, *written.hooks}),
+        "skills": sorted({*known.skills, *written.skills}),
     }
     try:
         with durable.folder(root, layout.LOCAL, create=True) as fd:
@@ -163,15 +170,7 @@ def render_undone(done: Undone, *, dry_run: bool = False) -> Iterator[str]:
         yield "nothing to take back: no setup of this clone is noted"
 
 
-class _Known(NamedTuple):
-    """What earlier setups wrote: files with their digests, harnesses by name, skills by path."""
-
-    files: dict[str, str]
-    hooks: list[str]
-    skills: list[str]
-
-
-def _read_note(root: str) -> _Known:
+def _read_note(root: str) -> Known:
     try:
         value = json.loads(durable.read_below(root, f"{layout.LOCAL}/{_NOTE}", 1_048_576))
     except (OSError, ValueError, InvocationError):
@@ -187,7 +186,7 @@ def _read_note(root: str) -> _Known:
         for path, name in (files.items() if isinstance(files, dict) else ())
         if path.startswith(f"{layout.KITTIFY}/") and ".." not in path.split("/")
     }
-    return _Known(inside, hooks, skills)
+    return Known(inside, hooks, skills)
 
 
 def _remove_empty(folder: str) -> None:
