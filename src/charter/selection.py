@@ -121,18 +121,20 @@ def select(
     hits, applied = apply_policy([one.hit for one in chosen], policy)
     allowed = [one for one in chosen if not is_denied(policy, one.hit.artifact)]
     chosen = [
-        one._replace(hit=_hide_digest(hit) if one.withheld else hit)
+        one._replace(hit=_withhold(hit) if one.withheld else hit)
         for one, hit in zip(allowed, hits, strict=True)
     ]
     # 5. The best k stay; what binds does not count. At most two are shown whole.
     return _cut(chosen, applied, config, work.clear)
 
 
-def _hide_digest(hit: Hit) -> Hit:
-    """Return a redacted hit that names its title alone: the digest of what is kept back would
-    confirm a guess at it."""
-    named = sha256(hit.artifact.title.encode("utf-8", "backslashreplace")).hexdigest()
-    return hit._replace(artifact=hit.artifact._replace(digest=named))
+def _withhold(hit: Hit) -> Hit:
+    """Return a redacted hit that names its title and the reason alone: the digest of what is kept
+    back would confirm a guess at it, its words are its text, and its file holds all of it."""
+    artifact = hit.artifact
+    named = sha256(artifact.title.encode("utf-8", "backslashreplace")).hexdigest()
+    applies = NOWHERE._replace(when=artifact.body)
+    return hit._replace(artifact=artifact._replace(digest=named, applies=applies, path=""))
 
 
 def _is_demanded(choice: Choice, clear: Iterable[str]) -> bool:

@@ -208,6 +208,21 @@ def test_a_context_needs_an_action_or_a_uri(cli: Cli) -> None:
     assert (2, "USAGE") == (ran.code, ran.error()["error_code"])
 
 
+def test_of_a_redacted_rule_on_demand_neither_its_file_nor_its_words_are_shown(cli: Cli, chartered: Path) -> None:
+    """The text says to open what is offered by its file: of what is withheld that would be a way around."""
+    (chartered / POLICY).write_text("rules:\n  - {id: red, match: {tag: payroll}, action: redact, reason: ask HR}\n")
+    folder = chartered / ".kittify/doctrine/directives"
+    folder.mkdir(parents=True)
+    for number in range(4):
+        applies = "applies_to: {actions: [implement], words: [zeus]}"
+        rule = f"title: Pay {number}\nbody: Pay late.\ntags: [payroll]\n{applies}\n"
+        (folder / f"pay{number}.yaml").write_text(rule)
+    said = cli("charter", "context", "--action", "implement", "--request", "add a button").out
+
+    assert "- Pay 3 (⟦red⟧ withheld by policy: ask HR): `doctrine://directive/pay3`\n" in said
+    assert ".kittify/doctrine" not in said and "zeus" not in said and "Pay late" not in said
+
+
 def test_a_rule_that_its_text_alone_brought_in_is_explained_so(cli: Cli, chartered: Path) -> None:
     rule = chartered / ".kittify/doctrine/directives/zebra.yaml"
     rule.parent.mkdir(parents=True)
