@@ -213,19 +213,21 @@ def headings_of(lines: list[str]) -> list[tuple[int, int, str]]:
     headings: list[tuple[int, int, str]] = []
     fence = ""
     for number, line in enumerate(lines):
-        opened = _FENCE.match(line)
-        if fence:
-            # A fence closes with at least as many of the same characters and nothing after them.
-            is_bare = not line.strip().strip(fence[0])
-            if opened and is_bare and opened.group(1).startswith(fence):
-                fence = ""
-        elif opened:
-            fence = opened.group(1)
-        else:
-            heading = _HEADING.match(line)
-            if heading:
-                headings.append((number, len(heading.group(1)), heading.group(2)))
+        was_open, fence = fence, fence_behind(fence, line)
+        heading = None if was_open or fence else _HEADING.match(line)
+        if heading:
+            headings.append((number, len(heading.group(1)), heading.group(2)))
     return headings
+
+
+def fence_behind(fence: str, line: str) -> str:
+    """Return the fence of code that is open behind a line, given the one before it; or nothing."""
+    opened = _FENCE.match(line)
+    if not fence:
+        return opened.group(1) if opened else ""
+    # A fence closes with at least as many of the same characters and nothing after them.
+    is_bare = not line.strip().strip(fence[0])
+    return "" if opened and is_bare and opened.group(1).startswith(fence) else fence
 
 
 def _make_uri(slug: str) -> str:

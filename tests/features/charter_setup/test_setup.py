@@ -123,6 +123,18 @@ def test_rules_a_project_has_are_in_its_first_charter_once_and_with_their_source
     assert "Use tabs, never spaces." in shown
 
 
+def test_code_that_is_cut_or_never_ends_takes_in_no_section_behind_it(cli: Cli, project: Path) -> None:
+    long = "".join(f"x{number} = 1\n" for number in range(150))
+    (project / "AGENTS.md").write_text(f"## Example\n~~~~python\n{long}~~~~\n\n## Vendor\n- Leave it alone.\n")
+    (project / "CLAUDE.md").write_text("## Build\n```sh\nmake all\n")
+    (project / "GEMINI.md").write_text("## Gem\n- Polish it.\n")
+    cli("setup", "--yes", "--skip", "hooks", "--skip", "skills")
+
+    for section, said in (("vendor-from-agents-md", "Leave it alone"), ("gem-from-gemini-md", "Polish it")):
+        opened = cli("charter", "context", "--uri", f"charter://section/{section}")
+        assert said in opened.out, opened.err
+
+
 def test_a_secret_in_a_rule_file_is_masked_and_what_is_not_read_is_named(cli: Cli, project: Path) -> None:
     (project / "AGENTS.md").write_text(f"## Access\n- The token is {GITHUB_TOKEN}.\n")
     (project / "CLAUDE.md").write_text("- be kind\n" * 7_000)

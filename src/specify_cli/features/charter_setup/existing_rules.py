@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from typing import NamedTuple
 
-from charter.parse import headings_of
+from charter.parse import fence_behind, headings_of
 from doctrine import os
 from doctrine.load import SourceError, read_source
 from doctrine.text import UNSEEN
@@ -127,23 +128,27 @@ def _drop_known(lines: Sequence[str], known: set[str]) -> list[str]:
     """Return the lines that say something new, without blank lines at the ends; add them to
     `known`."""
     kept: list[str] = []
-    fenced = False
+    fence = ""
     for line in lines:
-        fenced ^= line.lstrip().startswith(("```", "~~~"))
+        fence = fence_behind(fence, line)
         folded = fold_line(line)
         # `@AGENTS.md` only brings in another file, which is read by itself.
         is_import = line.startswith("@") and " " not in line.strip()
-        if is_import or (folded and not fenced and folded in known):
+        if is_import or (folded and not fence and folded in known):
             continue
-        if folded and not fenced:
+        if folded and not fence:
             known.add(folded)
         kept.append(line.rstrip())
     while kept and not kept[0]:
         del kept[0]
-    if len(kept) > _MAX_LINES:
-        kept = [*kept[:_MAX_LINES], "", f"({len(kept) - _MAX_LINES} more lines in the file)"]
+    more = len(kept) - _MAX_LINES
+    del kept[_MAX_LINES:]
     while kept and not kept[-1]:
         del kept[-1]
+    # Code that is cut, or never ends, must not take in the sections that follow.
+    kept += filter(None, [reduce(fence_behind, kept, "")])
+    if more > 0:
+        kept += ["", f"({more} more lines in the file)"]
     return kept if any(map(fold_line, kept)) else []
 
 
