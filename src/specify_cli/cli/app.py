@@ -110,7 +110,10 @@ def run_typer(argv: list[str]) -> int:
             write_text(message)
             return 2
         context = getattr(error, "ctx", None)
-        path = "spec-kitty" if context is None else context.command_path
+        # An option without its value is told without the command it belongs to.
+        paths = (one.path for one in list_commands() if argv[: len(one.path)] == [*one.path])
+        words = ("spec-kitty", *max(paths, key=len, default=()))
+        path = " ".join(words) if context is None else context.command_path
         deeper = _find_deeper(message) if path == "spec-kitty" else []
         if deeper:
             message = f"{message.split('.')[0]}. Did you mean {' or '.join(map(repr, deeper))}?"

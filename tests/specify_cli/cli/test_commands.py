@@ -112,6 +112,16 @@ def test_a_refusal_is_one_error_with_the_next_step(
     assert not (project / ".kittify").exists()
 
 
+@pytest.mark.parametrize(
+    ("argv", "help_of"),
+    [(["do", "x", "--profile"], "do"), (["invocations", "search", "--tool"], "invocations search"), (["--nope"], "")],
+)
+def test_a_usage_error_leads_to_the_help_of_its_command(cli: Cli, argv: list[str], help_of: str) -> None:
+    expected = " ".join(f"next: spec-kitty {help_of} --help".split())
+
+    assert cli(*argv).err.splitlines()[-1] == expected
+
+
 def test_a_record_is_closed_once(cli: Cli) -> None:
     one = cli("do", "implement WP03", "--json").json()["invocation_id"]
     first = cli("profile-invocation", "complete", "--invocation-id", one, "--json")
