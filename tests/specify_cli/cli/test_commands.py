@@ -112,6 +112,18 @@ def test_a_refusal_is_one_error_with_the_next_step(
     assert not (project / ".kittify").exists()
 
 
+def test_the_config_that_init_writes_names_every_value_that_can_stand_there(cli: Cli, project: Path) -> None:
+    cli("init")
+    written = project / ".kittify/config.yaml"
+    first = written.read_text()
+    for key in ("trail", "memory_backend"):
+        comment = first.partition(f"\n{key}:")[0].rpartition("\n")[2]
+        written.write_text(f"{key}: nonsense\n")
+        expected = cli("do", "fix it", "--json").error()["message"].partition("expected ")[2].partition(",")[0]
+
+        assert all(value in comment for value in expected.split(" or ")), (comment, expected)
+
+
 @pytest.mark.parametrize(
     ("argv", "help_of"),
     [(["do", "x", "--profile"], "do"), (["invocations", "search", "--tool"], "invocations search"), (["--nope"], "")],

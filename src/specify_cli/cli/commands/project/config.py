@@ -38,9 +38,9 @@ _CONFIG = """\
 # What weakens a protection counts in a clone once a person ran `spec-kitty config accept` there.
 project:
   uuid: {uuid}
-# private: git ignores the trail. committed: finished records are tracked under .kittify/trail/.
+# private: git ignores the trail. committed: finished records are tracked under .kittify/trail/. ref: they go in a git ref.
 trail: {trail}
-# Where records are kept; files is the only store there is.
+# Where records are kept: files, or capsule to fill a capsule beside them.
 memory_backend: files
 # What records keep of prompts, answers, arguments and outputs, after secrets are masked: off, hash, summary, full.
 audit:
