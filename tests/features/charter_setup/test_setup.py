@@ -97,12 +97,20 @@ def test_rules_a_project_has_are_in_its_first_charter_once_and_with_their_source
     (project / "CLAUDE.md").write_text("@AGENTS.md\n\n## Style\n- Use tabs, never spaces.\n- Sort imports.\n")
     (project / ".cursor/rules").mkdir(parents=True)
     (project / ".cursor/rules/api.mdc").write_text("---\nglobs: api/*\n---\n# API\nVersion every route.\n")
+    (project / ".cursor/rules/all.mdc").write_text("---\nglobs: '**/*'\nalwaysApply: true\n---\nBe kind.\n")
+    (project / ".github/instructions").mkdir(parents=True)
+    (project / ".github/instructions/ts.instructions.md").write_text(
+        '---\r\napplyTo: "**/*.ts, **/*.tsx"\r\n---\r\nNo any.\r\n'
+    )
+    (project / ".claude/rules").mkdir(parents=True)
+    (project / ".claude/rules/sql.md").write_text("---\npaths:\n  - db/**\n  - '*.sql'\n---\nUse migrations.\n")
     (project / "CONTRIBUTING.md").write_text(
         "# Contributing\n## Where we meet\nOn IRC.\n## Commit messages\nSay why.\n"
     )
     (project / "GEMINI.md").symlink_to("/etc/passwd")
     foreseen = valid(cli("setup", "--dry-run", "--json").json(), "set-up-foreseen")
-    assert foreseen["rule_files"] == ["AGENTS.md", "CLAUDE.md", ".cursor/rules/api.mdc", "CONTRIBUTING.md"]
+    ruled = [".cursor/rules/all.mdc", ".cursor/rules/api.mdc", ".github/instructions/ts.instructions.md"]
+    assert foreseen["rule_files"] == ["AGENTS.md", "CLAUDE.md", *ruled, ".claude/rules/sql.md", "CONTRIBUTING.md"]
     assert ".kittify/charter/charter.md" in foreseen["files"] and not (project / ".kittify/charter").exists()
 
     cli("setup", "--yes", "--skip", "hooks", "--skip", "skills")
@@ -110,7 +118,10 @@ def test_rules_a_project_has_are_in_its_first_charter_once_and_with_their_source
     for said in (
         "## Style (from AGENTS.md)",
         "## Style (from CLAUDE.md)\n- Sort imports.",
-        "## API (from .cursor/rules/api.mdc)\nVersion every route.",
+        "## API (from .cursor/rules/api.mdc, for api/*)\nVersion every route.",
+        "## ts.instructions.md (from .github/instructions/ts.instructions.md, for **/*.ts, **/*.tsx)\nNo any.",
+        "## sql.md (from .claude/rules/sql.md, for db/**, *.sql)\nUse migrations.",
+        "## all.mdc (from .cursor/rules/all.mdc)\nBe kind.",
         "## Commit messages (from CONTRIBUTING.md)\nSay why.",
         "- Never touch vendor/.",
     ):

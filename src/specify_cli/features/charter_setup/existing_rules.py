@@ -38,7 +38,10 @@ _OF_WORK = re.compile(
 )
 _OURS = re.compile(r"<!-- spec-kitty: begin -->.*?<!-- spec-kitty: end -->", re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_FRONT = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
+_FRONT = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
+# The files that a rule file is for, as Cursor, Copilot and Claude Code spell it.
+_FILES = re.compile(r"^(?:globs|applyTo|paths):(.*\n(?:[ \t]*- .*\n)*)", re.MULTILINE)
+_ALL_FILES = ("", "*", "**", "**/*")
 _UNSEEN = re.compile(UNSEEN)
 _MAX_FILES, _MAX_BYTES, _MAX_LINES = 20, 65_536, 120
 
@@ -53,11 +56,13 @@ class RuleFile(NamedTuple):
 
 
 class RuleSection(NamedTuple):
-    """One section of a first charter: its heading, the file it is from, and its text."""
+    """One section of a first charter: its heading, the file it is from, its text, and the files
+    that it is for; nothing where those are all."""
 
     title: str
     source: str
     body: str
+    files: str = ""
 
 
 def read_rule_files(root: str) -> tuple[RuleFile, ...]:
@@ -92,14 +97,17 @@ def collect_sections(files: Iterable[RuleFile], said: str = "") -> tuple[RuleSec
                 continue
             kept = _drop_known(lines, known)
             if kept:
-                sections.append(RuleSection(title, file.path, "\n".join(kept)))
+                body = "\n".join(kept)
+                sections.append(RuleSection(title, file.path, body, _find_files(file)))
     return tuple(sections)
 
 
 def render_sections(sections: Iterable[RuleSection]) -> str:
     """Return sections as Markdown, to stand at the end of a charter.md."""
     return "".join(
-        f"\n## {section.title} (from {section.source})\n{section.body}\n" for section in sections
+        f"\n## {section.title} (from {section.source}{section.files and ', for '}{section.files})\n"
+        f"{section.body}\n"
+        for section in sections
     )
 
 
@@ -112,9 +120,22 @@ def _list_folders(root: str) -> Iterator[str]:
         yield from (f"{folder}/{name}" for name in names if name.endswith((".md", ".mdc")))
 
 
+def _find_files(file: RuleFile) -> str:
+    """Return the patterns of the files that a rule file says it is for."""
+    front = _FRONT.match(_normalise(file.text))
+    said = None if front is None else _FILES.search(front[1])
+    patterns = [] if said is None else re.findall(r"[^\s,\"'\[\]<>]+", said[1].replace("- ", ""))
+    files = _UNSEEN.sub("", ", ".join(patterns))[:80]
+    return "" if files in _ALL_FILES else files
+
+
+def _normalise(text: str) -> str:
+    return text.replace("\r\n", "\n").removeprefix("\ufeff")
+
+
 def _split(file: RuleFile) -> Iterator[tuple[str, list[str]]]:
     """Yield heading and lines of each section; what stands before the first is under its name."""
-    text = _FRONT.sub("", file.text.replace("\r\n", "\n").removeprefix("\ufeff"))
+    text = _FRONT.sub("", _normalise(file.text))
     text = _UNSEEN.sub("", _COMMENT.sub("", _OURS.sub("", text)))
     lines = text.split("\n")
     headings = [(line, title) for line, level, title in headings_of(lines) if level <= 2]
