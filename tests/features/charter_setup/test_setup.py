@@ -134,6 +134,20 @@ def test_rules_a_project_has_are_in_its_first_charter_once_and_with_their_source
     assert "Use tabs, never spaces." in shown
 
 
+def test_what_is_said_below_another_heading_says_another_thing(cli: Cli, project: Path) -> None:
+    (project / "AGENTS.md").write_text("## Commands\n- npm publish\n\n## Work\n### Style\n- Tabs.\n")
+    (project / "CLAUDE.md").write_text(
+        "## Never run\n- npm publish\n\n## Work\n### Never\n- Guess.\n### Style\n- Short.\n"
+    )
+    (project / "GEMINI.md").write_text("# Gemini\n\n## Commands\n- npm publish\n")
+    cli("setup", "--yes", "--skip", "hooks", "--skip", "skills")
+    charter = (project / ".kittify/charter/charter.md").read_text()
+
+    assert "## Never run (from CLAUDE.md)\n- npm publish\n" in charter
+    assert "### Never\n- Guess.\n### Style\n- Short.\n" in charter
+    assert charter.count("npm publish") == 2 and "GEMINI" not in charter
+
+
 def test_code_that_is_cut_or_never_ends_takes_in_no_section_behind_it(cli: Cli, project: Path) -> None:
     long = "".join(f"x{number} = 1\n" for number in range(150))
     (project / "AGENTS.md").write_text(f"## Example\n~~~~python\n{long}~~~~\n\n## Vendor\n- Leave it alone.\n")

@@ -92,10 +92,10 @@ def collect_sections(files: Iterable[RuleFile], said: str = "") -> tuple[RuleSec
     known = {fold_line(line) for line in said.split("\n")}
     sections: list[RuleSection] = []
     for file in files:
-        for title, lines in _split(file):
+        for title, level, lines in _split(file):
             if file.path in _FOR_PEOPLE and not _OF_WORK.search(title):
                 continue
-            kept = _drop_known(lines, known)
+            kept = _drop_known(lines, known, fold_line(title) if level == 2 else "")
             if kept:
                 body = "\n".join(kept)
                 sections.append(RuleSection(title, file.path, body, _find_files(file)))
@@ -133,21 +133,21 @@ def _normalise(text: str) -> str:
     return text.replace("\r\n", "\n").removeprefix("\ufeff")
 
 
-def _split(file: RuleFile) -> Iterator[tuple[str, list[str]]]:
-    """Yield heading and lines of each section; what stands before the first is under its name."""
+def _split(file: RuleFile) -> Iterator[tuple[str, int, list[str]]]:
+    """Yield heading, its level and lines of each section; what stands before the first is under the
+    file's name, level 0."""
     text = _FRONT.sub("", _normalise(file.text))
     text = _UNSEEN.sub("", _COMMENT.sub("", _OURS.sub("", text)))
     lines = text.split("\n")
-    headings = [(line, title) for line, level, title in headings_of(lines) if level <= 2]
-    title, start = os.path.basename(file.path), 0
-    for line, following in [*headings, (len(lines), "")]:
-        yield " ".join(title.split())[:120] or "Rules", lines[start:line]
-        title, start = following, line + 1
+    title, level, start = os.path.basename(file.path), 0, 0
+    for line, next_level, following in [*headings_of(lines), (len(lines), 0, "")]:
+        yield " ".join(title.split())[:120] or "Rules", level, lines[start:line]
+        title, level, start = following, next_level, line + 1
 
 
-def _drop_known(lines: Sequence[str], known: set[str]) -> list[str]:
-    """Return the lines that say something new, without blank lines at the ends; add them to
-    `known`."""
+def _drop_known(lines: Sequence[str], known: set[str], heading: str) -> list[str]:
+    """Return the lines that say something new below their heading, since below *Never* a line says
+    another thing than below *Always*; without blank lines at the ends. Add them to `known`."""
     kept: list[str] = []
     fence = ""
     for line in lines:
@@ -155,10 +155,13 @@ def _drop_known(lines: Sequence[str], known: set[str]) -> list[str]:
         folded = fold_line(line)
         # `@AGENTS.md` only brings in another file, which is read by itself.
         is_import = line.startswith("@") and " " not in line.strip()
-        if is_import or (folded and not fence and folded in known):
+        key = f"{heading}\n{folded}"
+        if not fence and line.startswith("#"):
+            heading = folded
+        elif is_import or (folded and not fence and not known.isdisjoint((folded, key))):
             continue
-        if folded and not fence:
-            known.add(folded)
+        elif folded and not fence:
+            known.add(key)
         kept.append(line.rstrip())
     while kept and not kept[0]:
         del kept[0]
@@ -170,7 +173,7 @@ def _drop_known(lines: Sequence[str], known: set[str]) -> list[str]:
     kept += filter(None, [reduce(fence_behind, kept, "")])
     if more > 0:
         kept += ["", f"({more} more lines in the file)"]
-    return kept if any(map(fold_line, kept)) else []
+    return kept if any(fold_line(line) for line in kept if not line.startswith("#")) else []
 
 
 def fold_line(line: str) -> str:
