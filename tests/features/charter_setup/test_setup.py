@@ -148,6 +148,15 @@ def test_what_is_said_below_another_heading_says_another_thing(cli: Cli, project
     assert charter.count("npm publish") == 2 and "GEMINI" not in charter
 
 
+def test_a_charter_does_not_deny_the_test_command_that_it_quotes(cli: Cli, project: Path) -> None:
+    (project / "AGENTS.md").write_text("## Testing\n- Run `npm run e2e`.\n")
+    cli("setup", "--yes", "--skip", "hooks", "--skip", "skills")
+    charter = (project / ".kittify/charter/charter.md").read_text()
+
+    assert "npm run e2e" in charter and "is known yet" not in charter
+    assert "what the rule files below say of it holds" in charter
+
+
 def test_code_that_is_cut_or_never_ends_takes_in_no_section_behind_it(cli: Cli, project: Path) -> None:
     long = "".join(f"x{number} = 1\n" for number in range(150))
     (project / "AGENTS.md").write_text(f"## Example\n~~~~python\n{long}~~~~\n\n## Vendor\n- Leave it alone.\n")

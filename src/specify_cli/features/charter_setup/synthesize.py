@@ -233,7 +233,10 @@ def synthesize(
     )
     mains = _choose_languages(survey, answers)
     charter = _render_charter(answers, steps, survey.packages)
-    charter += render_sections(collect_sections(existing, charter))
+    sections = collect_sections(existing, charter)
+    if sections:
+        charter = charter.replace(_NONE_KNOWN, _PERHAPS_BELOW)
+    charter += render_sections(sections)
     texts = [
         (POLICY, _read_template("policy.yaml")),
         (BUILD_GUIDE, _render_build_guide(survey, answers, steps)),
@@ -311,9 +314,12 @@ def _render_charter(
 
 
 _ASK_FIRST = "Stop and ask before any of these; only a person's yes to that exact step lifts it:"
+_NONE_KNOWN = "No command that runs the tests is known yet."
+_PERHAPS_BELOW = (
+    "No build file here says how the tests are run; what the rule files below say of it holds."
+)
 _NO_TEST_COMMAND = (
-    "No command that runs the tests is known yet. The report says how the change was checked, "
-    "so that someone else"
+    f"{_NONE_KNOWN} The report says how the change was checked, so that someone else"
     " can do it again; whoever adds the first test writes its command here."
 )
 
