@@ -247,6 +247,20 @@ def test_a_file_that_changed_after_pinning_is_not_used(house: House, name: str) 
 
 
 @pytest.mark.usefixtures("pack")
+def test_an_update_that_brings_nothing_asks_nothing_and_one_that_repairs_asks(house: House) -> None:
+    house.run("packs", "add", "../house-rules")
+    nothing, as_json = (
+        house.run("packs", "update", "house-rules"),
+        house.run("packs", "update", "house-rules", "--json"),
+    )
+    (house.root / ".kittify/packs/house-rules/tactics/ledger.md").write_text("# Other\n")
+    asked = house.run("packs", "update", "house-rules")
+
+    assert (nothing.code, as_json.code, asked.code) == (0, 0, 1) and not as_json.json()["written"]
+    assert "nothing to take, it is pinned as it is" in nothing.out and "answer y" in asked.out
+
+
+@pytest.mark.usefixtures("pack")
 def test_what_is_not_as_pinned_is_repaired_by_the_advice_as_it_is_typed(house: House) -> None:
     house.run("packs", "add", "../house-rules")
     git(house.root, "add", "-A")

@@ -138,6 +138,11 @@ def update(values: Values) -> int:
             f"what lies there now is the pack {content.pack.id}, not {pack.id}",
             f"spec-kitty packs remove {pack.id}, then packs add",
         )
+    states = {state.id: state for state in verify_packs(project.root, None)}
+    if content.pack == pack and not (values["yes"] or states[pack.id].problems):
+        told = [f"{pack.id} {one_line(pack.version, 40)}: nothing to take, it is pinned as it is"]
+        write_json(taken) if values["json"] else write_lines(told)
+        return 0
     if content.pack.files != pack.files:
         with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
             _copy_rules(project.root, folder)
