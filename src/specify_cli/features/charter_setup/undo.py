@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from doctrine import os
 from doctrine.light_imports import sha256
+from doctrine.text import count
 from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line
@@ -165,7 +166,7 @@ def render_undone(done: Undone, *, dry_run: bool = False) -> Iterator[str]:
     yield from (f"hooks     {title}: {'to be ' * dry_run}taken out" for title in done.hooks)
     yield from (f"kept      {one_line(path)}: it was edited since" for path in done.kept)
     if done.records:
-        yield f"kept      {done.records} records in {layout.RECORDS}"
+        yield f"kept      {count(done.records, 'record')} in {layout.RECORDS}"
     if not (done.removed or done.hooks or done.kept):
         yield "nothing to take back: no setup of this clone is noted"
 
