@@ -191,6 +191,19 @@ CASES: dict[str, tuple[dict[str, str], str, str, int | None]] = {
         GRAPH,
         2,
     ),
+    "rule for languages alone": (
+        {DIRECTIVE: f"{A_DIRECTIVE}applies_to:\n  languages: [python]\n"},
+        "APPLIES_UNREAD",
+        DIRECTIVE,
+        5,
+    ),
+    "rule whose applies_to is a list": ({DIRECTIVE: f"{A_DIRECTIVE}applies_to: [x]\n"}, "APPLIES_UNREAD", DIRECTIVE, 5),
+    "rule for a folder": (
+        {DIRECTIVE: f"{A_DIRECTIVE}applies_to:\n  files: [src/]\n"},
+        "APPLIES_UNREAD",
+        DIRECTIVE,
+        6,
+    ),
     "rule for an unknown action": (
         {DIRECTIVE: f"{A_DIRECTIVE}applies_to:\n  actions: [review, reviw]\n"},
         "UNKNOWN_ACTION",

@@ -29,7 +29,7 @@ from charter.retrieval import deciding, matches
 from doctrine.agent_profiles.capabilities import DEFAULT_ROLE_CAPABILITIES
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import SUFFIXES, AgentProfileRepository
-from doctrine.artifact import KINDS, RULE_KEYS, WORK_KINDS, Applies, Artifact
+from doctrine.artifact import KINDS, RULE_KEYS, Artifact
 from doctrine.graph import parse_edges
 from doctrine.load import (
     GRAPH_FILE,
@@ -50,6 +50,7 @@ from specify_cli.features.charter_setup.linting.findings import (
     suggest,
 )
 from specify_cli.features.charter_setup.linting.unread import (
+    check_applies,
     check_settings,
     list_unread,
     report_unread,
@@ -457,8 +458,7 @@ _BINDS = "`always: true` shows a rule whole; a pack binds by the list `binding` 
 
 
 def _check_keys(rules: _Rules, artifact: Artifact) -> Findings:
-    """What of a rule nothing reads: a misspelt key, another member of `applies_to`, or a kind of
-    work there is none of."""
+    """What of a rule nothing reads: a misspelt key, or something of `applies_to`."""
     document = _read_yaml(artifact.path, rules.files)
     if not isinstance(document, dict):
         return
@@ -470,20 +470,7 @@ def _check_keys(rules: _Rules, artifact: Artifact) -> Findings:
             repair = f"did you mean {near[0]}?" if near else _BINDS
             problem, line = f"nothing reads {key}", lines.get((key,), 1)
             yield finding("KEY_UNREAD", artifact.path, line, problem, repair)
-    applies = document.get("applies_to")
-    for key in applies if isinstance(applies, dict) else ():
-        if key not in Applies._fields:
-            repair = suggest(str(key), Applies._fields, f"known are {', '.join(Applies._fields)}")
-            line = lines.get(("applies_to", key), 1)
-            yield finding(
-                "APPLIES_UNREAD", artifact.path, line, f"nothing reads applies_to.{key}", repair
-            )
-    for kind in artifact.applies.kinds:
-        if kind not in WORK_KINDS:
-            repair = suggest(kind, WORK_KINDS, f"known are {', '.join(WORK_KINDS)}")
-            line = lines.get(("applies_to", "kinds"), 1)
-            problem = f"{kind!r} is no kind of work"
-            yield finding("APPLIES_UNREAD", artifact.path, line, problem, repair)
+    yield from check_applies(artifact, document.get("applies_to"), lines)
 
 
 def _read_yaml(path: str, files: Mapping[str, bytes]) -> object:

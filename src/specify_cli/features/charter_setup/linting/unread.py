@@ -13,6 +13,7 @@ import os
 from charter.context import GOVERNANCE_KEYS
 from charter.inputs import DOCTRINE_FOLDER, OVERLAYS
 from doctrine.agent_profiles.repository import SUFFIXES
+from doctrine.artifact import WORK_KINDS, Applies, Artifact
 from doctrine.load import SourceFile
 from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
 from specify_cli.cli.tables.points import list_fills
@@ -20,7 +21,9 @@ from specify_cli.features.charter_setup.linting.findings import Finding, finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    Lines = Mapping[tuple[str | int, ...], int]
 
 _CHARTER_FOLDER = ".kittify/charter"
 _READ_HERE = ("charter.md", "charter.yaml", "policy.yaml", "context-state.json")
@@ -106,3 +109,30 @@ def check_settings(config: SourceFile | None) -> Iterator[Finding]:
             yield finding(
                 "UNKNOWN_SETTING", config.path, line, f"nothing reads governance.{key}", repair
             )
+
+
+def check_applies(rule: Artifact, stated: object, lines: Lines) -> Iterator[Finding]:
+    """Yield what of a rule's `applies_to` nothing reads, and what of it fits no request."""
+
+    def report(key: str, problem: str, repair: str) -> Finding:
+        line = lines.get(("applies_to", key), lines.get(("applies_to",), 1))
+        return finding("APPLIES_UNREAD", rule.path, line, problem, repair)
+
+    for key in stated if isinstance(stated, dict) else ():
+        if key not in Applies._fields:
+            repair = suggest(str(key), Applies._fields, f"known are {', '.join(Applies._fields)}")
+            yield report(key, f"nothing reads applies_to.{key}", repair)
+    for kind in rule.applies.kinds:
+        if kind not in WORK_KINDS:
+            repair = suggest(kind, WORK_KINDS, f"known are {', '.join(WORK_KINDS)}")
+            yield report("kinds", f"{kind!r} is no kind of work", repair)
+    for pattern in rule.applies.files:
+        if pattern.startswith(("/", "./")) or pattern.endswith("/"):
+            better = pattern.removeprefix(".").lstrip("/") + "*" * pattern.endswith("/")
+            yield report("files", f"{pattern!r} fits no file", f"write {better!r}")
+    said = rule.applies
+    if stated is not None and not any(
+        (said.kinds, said.files, said.words, said.actions, said.when)
+    ):
+        problem = "applies_to fits no request, so only its text brings the rule in"
+        yield report("", problem, "name kinds, files, words or actions in it, or leave it out")
