@@ -294,7 +294,9 @@ def _speak_codex(root: str, call: Call, known: Schemas) -> Spoken | None:
             name = f"mcp__{call.server}__{call.words[0]}".replace("-", "_")
             return _script(f"tools.{name}({json.dumps(_arguments(call))})")
         if call.kind == "sub":
-            return _named(known, "spawn_agent", {"message": call.words[0], "task_name": "look", "fork_turns": "none"})
+            # Codex refuses a second subagent of one name.
+            task = f"look_{call.words[0].partition(' ')[0].rpartition(':')[2].lower()}"
+            return _named(known, "spawn_agent", {"message": call.words[0], "task_name": task, "fork_turns": "none"})
         return _named(known, "wait_agent", {"timeout_ms": 10000}) if call.kind == "wait" else None
     if command is not None:
         name = _pick(known, "exec_command", "shell_command", "shell")
