@@ -466,6 +466,8 @@ def _read_output(output: str) -> str | None:
     """Return what an output shows of the tests; None where no rule reads it."""
     # A summary stands at an end; what lies between may be long, and hostile.
     whole = output if len(output) <= 2 * _READ else f"{output[:_READ]}\n{output[-_READ:]}"
+    if whole.startswith("{"):  # members of an answer, each a text of its own
+        whole = re.sub(r'":"|","', "\n", whole)
     text = re.sub(r"\x1b\[[0-9;]*m", "", whole.replace("\\n", "\n").replace("\\t", "\t"))
     for pattern, shown in (
         (_SHOWS_FAILED, FAILED),

@@ -102,6 +102,8 @@ def test_a_command_that_tests_nothing_is_none(command: str) -> None:
     [
         ("pytest -q", "ok", GREEN, PASSED),
         ("pytest -q", "ok", "", PASSED),
+        ("node --test | tail -2", "ok", '{"stdout":"# pass 3\\n# fail 0\\n","stderr":""}', PASSED),
+        ("npx mocha | tail -1", "ok", '{"stdout":"  2 failed","stderr":""}', FAILED),
         ("pytest -q", "error", RED, FAILED),
         ("pytest -q", "error", GREEN, FAILED),
         ("pytest -q || true", "ok", RED, FAILED),
