@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 from specify_cli import durable
@@ -155,7 +154,10 @@ def _runs_through_link(place: SettingsPlace) -> bool:
     if os.path.realpath(path) == f"{os.path.realpath(place.root)}/{place.relative}":
         return False
     try:
-        return os.path.isfile(path) and b"spec-kitty hook" in Path(path).read_bytes()
+        if not os.path.isfile(path):
+            return False
+        with open(path, "rb") as file:
+            return b"spec-kitty hook" in file.read(MAX_SETTINGS)
     except OSError:
         return False
 
