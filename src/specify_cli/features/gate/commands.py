@@ -17,7 +17,7 @@ from specify_cli.features.gate.rendering import make_comment, render_gate
 from specify_cli.features.gate.rules import Rules, render_defaults
 from specify_cli.features.gate.waivers import Waiver, write_waiver
 from specify_cli.features.origin.commands import find_top
-from specify_cli.features.origin.git_range import find_commit
+from specify_cli.features.origin.git_range import find_commit, literal
 from specify_cli.features.origin.origin import find_prefix
 from specify_cli.features.search.commands import open_index
 from specify_cli.libraries.archive.archive import create_file
@@ -92,8 +92,8 @@ def waive(values: Values) -> int:
         top = find_top(project)
         commit, prefix = find_commit(top, str(values["head"])), find_prefix(project.root, top)
         blob = read_git(top, "rev-parse", "--verify", "-q", f"{commit}:{prefix}{subject}")
-        path = f":(top,literal){prefix}{subject}"
-        if blob is not None or read_git(top, "log", "-1", "--format=%H", commit, "--", path):
+        words = ("log", "-1", "--format=%H", commit, "--", literal(f"{prefix}{subject}"))
+        if blob is not None or read_git(top, *words):
             # A file that is gone has no content that it could be for.
             there = "0" * len(commit) if blob is None else blob.decode().strip()
             subject = f"{prefix}{subject}@{there}"

@@ -29,7 +29,7 @@ from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.gate.judging import Evidence, Judged, Secret, Weakening, judge_range
 from specify_cli.features.gate.rules import GATE, MAX_GATE, GateFile, list_weaker, parse_gate
 from specify_cli.features.gate.waivers import apply_waivers, read_waivers
-from specify_cli.features.origin.git_range import find_commit, read_blobs, read_range
+from specify_cli.features.origin.git_range import find_commit, read_blobs, read_log, read_range
 from specify_cli.features.origin.origin import Reading, drop_evidence, find_prefix, trace_range
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Origin
 from specify_cli.features.replay.replay import load_rules
@@ -109,9 +109,7 @@ def _list_authors(top: str, changes: ChangeRange, path: str) -> set[str]:
     """Return the names and addresses of who made the commits of a file in the range."""
     if not path:
         return set()
-    words = ("log", "--format=%an%n%ae", f"{changes.base}..{changes.head}")
-    told = read_git(top, *words, "--", f":(top,literal){path}")
-    return set(filter(None, (told or b"").decode("utf-8", "replace").split("\n")))
+    return set(read_log(top, changes, path, "%an%n%ae"))
 
 
 class _Branch(NamedTuple):

@@ -44,8 +44,9 @@ def attribute_file(
     if not file.changed:
         return ()
     writers = find_writers(file.lines, frozenset(names), edits)
-    _follow_commits(file, writers, edits)
-    _match_between(file, writers, [edit for edit in edits if edit.path in names])
+    digests = list(map(digest_line, file.lines))
+    _follow_commits(file, digests, writers, edits)
+    _match_between(file, digests, writers, [edit for edit in edits if edit.path in names])
     left = [at for at in file.changed if not writers[at]]
     reformatted = _find_reformatted(file, left, kept)
     given = {**dict(enumerate(writers)), **reformatted}
@@ -54,7 +55,10 @@ def attribute_file(
 
 
 def _follow_commits(
-    file: ChangedFile, writers: list[tuple[Edit, ...]], edits: Sequence[Edit]
+    file: ChangedFile,
+    digests: Sequence[str],
+    writers: list[tuple[Edit, ...]],
+    edits: Sequence[Edit],
 ) -> None:
     """Give a line to the writer of the line beside it where both came in one commit, and one patch
     of that writer added both beside each other.
@@ -62,7 +66,7 @@ def _follow_commits(
     A line without words, at the edge of what a patch added, says too little by its content alone.
     A line that a patch added is given once: another line of the same content is somebody else's.
     """
-    changed, digests = set(file.changed), list(map(digest_line, file.lines))
+    changed = set(file.changed)
     pairs = _find_pairs(edits)
 
     def find_places(at: int, beside: int) -> set[_Added]:
@@ -104,7 +108,10 @@ def _follow_commits(
 
 
 def _match_between(
-    file: ChangedFile, writers: list[tuple[Edit, ...]], edits: Sequence[Edit]
+    file: ChangedFile,
+    digests: Sequence[str],
+    writers: list[tuple[Edit, ...]],
+    edits: Sequence[Edit],
 ) -> None:
     """Give a line to the one invocation that added it between the two lines that stand around it,
     where nothing like that stands anywhere else in the file."""
@@ -116,7 +123,6 @@ def _match_between(
                 if row[1].mark == ADDED:
                     key = tuple(line.digest for line in row)
                     added.setdefault(key, {})[edit.invocation_id] = edit
-    digests = list(map(digest_line, file.lines))
     rows = [*zip(digests, digests[1:], digests[2:], strict=False)]
     often = Counter(rows)
     for at in file.changed:
@@ -200,7 +206,7 @@ def _find_reformatted(
     found: dict[int, tuple[Edit, ...]] = {}
     place = 0
     while place < len(left) and texts:
-        row, edits = _find_row(file.lines, left[place:], bare, texts)
+        row, edits = _find_row(file.lines, left, place, bare, texts)
         found |= dict.fromkeys(row, edits)
         place += len(row) or 1
     return found
@@ -209,19 +215,21 @@ def _find_reformatted(
 def _find_row(
     lines: Sequence[str],
     left: Sequence[int],
+    start: int,
     bare: Mapping[int, str],
     texts: Sequence[tuple[Edit, str]],
 ) -> tuple[Sequence[int], tuple[Edit, ...]]:
-    """Return the longest row of lines from the first of these that edits hold, and the edits; no
+    """Return the longest row of lines from `start` in `left` that edits hold, and the edits; no
     line where that is too little to tell.
 
     `bare` is each line without its form. A row does not end with a blank line.
     """
     sought, size, holding = "", 0, texts
     edits: tuple[Edit, ...] = ()
-    for count, at in enumerate(left, 1):
+    for count in range(1, len(left) - start + 1):
+        at = left[start + count - 1]
         sought += bare[at]
-        if not sought or at != left[0] + count - 1:
+        if not sought or at != left[start] + count - 1:
             break
         holding = [item for item in holding if sought in item[1]]
         if not holding:
@@ -229,4 +237,4 @@ def _find_row(
         if lines[at].strip() and len(sought) >= _ENOUGH:
             by_id = {edit.invocation_id: edit for edit, _ in holding}
             size, edits = count, tuple(edit for _, edit in sorted(by_id.items()))
-    return left[:size], edits
+    return left[start : start + size], edits

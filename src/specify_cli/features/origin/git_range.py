@@ -200,7 +200,7 @@ class _Row(NamedTuple):
 
 def _list_files(top: str, base: str, head: str, paths: Sequence[str]) -> Iterator[_Row]:
     words = ["diff", "--raw", "-z", "--no-abbrev", "-M", "--no-ext-diff", base, head, "--"]
-    fields = iter(map(_decode, _ask(top, *words, *map(_literal, paths)).split(b"\0")))
+    fields = iter(map(_decode, _ask(top, *words, *map(literal, paths)).split(b"\0")))
     for line in fields:
         if line.startswith(":"):
             _, mode, old_blob, blob, status = line.split(" ")
@@ -219,12 +219,13 @@ def _read_files(top: str, ends: tuple[str, str], rows: Sequence[_Row]) -> Iterat
             row for row in part if row.file.kind == "deleted" or data.get(row.file.blob) is not None
         ]
         hunks = _read_hunks(top, ends, sought)
-        bare = [row for row in sought if not any(size for *_, size in hunks.get(row.blobs, ()))]
-        before = read_blobs(top, (row.old_blob for row in bare))
+        # The lines that went are read of files in which none came.
+        bare = {blobs[0] for blobs, found in hunks.items() if not any(size for *_, size in found)}
+        before = read_blobs(top, (row.old_blob for row in sought if row.old_blob in bare))
         for row in part:
             found = hunks.get(row.blobs, ())
             file = _add_lines(row, data.get(row.file.blob), found)
-            old = before.get(row.old_blob) if row in bare and file.problem is None else None
+            old = None if file.changed or file.problem else before.get(row.old_blob)
             yield file if old is None else file._replace(gone=_pick_gone(split_text(old), found))
 
 
@@ -263,7 +264,7 @@ def _read_hunks(
     paths = (path for row in rows for path in (row.file.old_path, row.file.path) if path)
     words = ["diff", "-U0", "-M", "--text", "--full-index", "--no-ext-diff", "--no-textconv"]
     words += ["--no-color", "--diff-algorithm=histogram"]
-    found = _parse_hunks(_ask(top, *words, *ends, "--", *map(_literal, dict.fromkeys(paths))))
+    found = _parse_hunks(_ask(top, *words, *ends, "--", *map(literal, dict.fromkeys(paths))))
     for pair in (row.blobs for row in rows):
         if pair not in found and set("".join(pair)) != {"0"} and "0" * 40 not in pair:
             # git took another file for the one that this one was before
@@ -283,6 +284,12 @@ def _parse_hunks(output: bytes) -> dict[tuple[str, str], _Hunks]:
     return found
 
 
+def read_log(top: str, changes: ChangeRange, path: str, form: str) -> list[str]:
+    """Return what git's log of a file in a range prints in a format, line by line."""
+    words = ("log", f"--format={form}", f"{changes.base}..{changes.head}", "--", literal(path))
+    return list(filter(None, _decode(read_git(top, *words) or b"").split("\n")))
+
+
 def _blame(top: str, since: str, head: str, file: ChangedFile, known: set[str]) -> dict[int, str]:
     """Return for the changed lines of a file the commit of the range that each came in."""
     revision = f"{since}..{head}" if since else head
@@ -297,7 +304,8 @@ def _blame(top: str, since: str, head: str, file: ChangedFile, known: set[str]) 
     return {number: sha for number, sha in stated if number in changed and sha in known}
 
 
-def _literal(path: str) -> str:
+def literal(path: str) -> str:
+    """Return how git is given a path of the repository that stands for itself alone."""
     return f":(top,literal){path}"
 
 

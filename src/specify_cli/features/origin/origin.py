@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from doctrine.git import read_git
 from doctrine.text import make_encodable, say
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.approvals.approvals import judge_approvals
 from specify_cli.features.origin.attributing import KeptText, attribute_file
+from specify_cli.features.origin.git_range import read_log
 from specify_cli.features.origin.report import (
     ChangedFile,
     ChangeRange,
@@ -159,9 +159,7 @@ def _trace_removal(
             told.setdefault(place.invocation_id, set()).update(went)
     if not sought <= set().union(*told.values()):
         return (), ()
-    words = ("log", "--format=%H", f"{changes.base}..{changes.head}", "--")
-    commits = read_git(top, *words, f":(top,literal){file.path}") or b""
-    return tuple(sorted(told)), tuple(commits.decode().split())
+    return tuple(sorted(told)), tuple(read_log(top, changes, file.path, "%H"))
 
 
 def _list_texts(edits: Iterable[Edit]) -> Iterator[KeptText]:
