@@ -272,6 +272,32 @@ def test_a_held_record_is_erased_by_nothing(cli: Cli, tmp_path: Path) -> None:
     assert cli("forget", "--subject", NAME, "--yes", cwd=root).code == 0 and not holding(root)
 
 
+def test_a_record_of_a_clock_that_was_a_year_ahead_is_held_released_and_erased(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    make_repository(root)
+    executor = ProfileInvocationExecutor(root, clock=lambda: time.time_ns() + 365 * 86_400 * 10**9)
+    one = executor.invoke(f"fix the login test for {NAME}").invocation_id
+    executor.complete(one)
+
+    for _ in range(2):
+        assert cli("hold", "add", one, "--reason", "case 1", cwd=root).code == 0
+        assert cli("forget", "--subject", NAME, "--yes", cwd=root).code == 1 and holding(root)
+        assert cli("hold", "release", one, "--reason", "closed", cwd=root).code == 0
+    assert cli("forget", "--subject", NAME, "--yes", cwd=root).code == 0
+
+    report = verify(root)
+    assert (codes(report), holding(root)) == (set(), []) and report.erased
+    orders = [
+        json.loads(path.read_bytes())
+        for path in sorted((root / ".kittify/events/annexes" / one).iterdir())
+        if b'"ordered_by"' in path.read_bytes()
+    ]
+    assert len({line["at"] for line in orders}) == 5
+    assert all(line["clock"] < line["at"] for line in orders)
+    erased = cli("invocations", "verify", one, cwd=root).out
+    assert next(line["clock"][:10] for line in orders) in erased
+
+
 def test_a_hold_is_put_on_what_a_query_finds(cli: Cli, tmp_path: Path) -> None:
     root = tmp_path / "p"
     plant(root, records=3)

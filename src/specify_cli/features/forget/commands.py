@@ -233,13 +233,15 @@ def _order_each(values: Values, event: str) -> int:
     for place in places:
         with erasing.lock(project):
             now = read_clock(time.time_ns)
-            hold = find_hold(read_orders(roots, place.invocation_id, away))
+            orders = read_orders(roots, place.invocation_id, away)
+            hold = find_hold(orders)
             if (hold is None) == (event == "released"):
                 continue
             content: dict[str, object] = {"event": event}
             if hold is not None:
                 content["hold"] = hold["~"]
-            line = compose_order(place, read_place(project, place), content, order, now)
+            data = read_place(project, place)
+            line = compose_order(place, data, content, order, now, orders)
             write_annex(project, records, place.invocation_id, new_ulid(now, os.urandom(10)), line)
         seal = str(hold["~"]) if hold is not None else line[-67:-3].decode()
         rows.append(_describe_hold(place.invocation_id, seal, order, rfc3339(now), event == "held"))

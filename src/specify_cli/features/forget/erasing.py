@@ -33,7 +33,7 @@ from specify_cli.features.forget.finding import (
     pair_passed,
     take_out,
 )
-from specify_cli.features.forget.orders import Order, compose_order
+from specify_cli.features.forget.orders import Order, compose_order, read_orders
 from specify_cli.libraries.archive.sealing import FOLDER as SEALED
 from specify_cli.libraries.archive.sealing import Keys
 from specify_cli.project.config import Project
@@ -55,8 +55,7 @@ Journal = dict[str, Any]
 
 
 def begin(project: Project, plan: Plan, order: Order, now: int) -> Journal:
-    """Make the journal of an erasure durable and return it. Raises CallerError HELD, and as
-    compose_order does.
+    """Make the journal of an erasure durable and return it. Raises CallerError HELD.
 
     Months in archives that it touches are laid on disk again first.
     """
@@ -151,7 +150,8 @@ def _compose(
         if seal is not None and seal in plan.lines:
             rows.append(make_row(open_line(_erase(raw, plan.lines, salts)[:-1])))
     content = {"event": "erased", "lines": rows, "objects": sorted(named & set(plan.objects))}
-    line = compose_order(first.place, data, content, order, now)
+    orders = read_orders(sorted({copy.root for copy in plan.copies}), plan.invocation_id)
+    line = compose_order(first.place, data, content, order, now, orders)
     return {
         "invocation_id": plan.invocation_id,
         "annex": new_ulid(now, os.urandom(10)),

@@ -90,7 +90,6 @@ FEATURE = Feature(
     shapes="shapes",
     errors={
         "HELD": "The record is held.",
-        "CLOCK_BEHIND": "The clock is before the record's newest line.",
         "ANNEX_DAMAGED": "An annex of an erasure was changed.",
     },
     pure=("targets",),

@@ -2,7 +2,7 @@
 §13).
 
     order = Order("ada", "leaves the company", key="~/.ssh/id_ed25519")
-    line = compose_order(project, place, "held", {}, order, now)
+    line = compose_order(place, data, {"event": "held"}, order, now, [])
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from specify_cli.errors import CallerError
 from specify_cli.features.approvals.orders import NAMESPACE, make_order_statement
 from specify_cli.features.witness.elsewhere import Committed, read_blob
+from specify_cli.invocation.ends.activity import read_moment
 from specify_cli.libraries.archive.orders import place_order
 from specify_cli.libraries.ssh.signatures import sign_text
 from specify_cli.project.config import Project
@@ -21,6 +21,9 @@ from specify_cli.record.ids import rfc3339
 from specify_cli.record.seal import open_line, seal_line
 from specify_cli.storage.checking import annex_files
 from specify_cli.storage.store import FileRecordStore, Place
+
+# The last moment (ms) that a line can state.
+_LATEST = 253_402_300_799_999
 
 
 class Order(NamedTuple):
@@ -33,22 +36,30 @@ class Order(NamedTuple):
 
 
 def compose_order(
-    place: Place, data: bytes, content: Mapping[str, object], order: Order, now: int
+    place: Place,
+    data: bytes,
+    content: Mapping[str, object],
+    order: Order,
+    now: int,
+    orders: Sequence[Mapping[str, object]],
 ) -> bytes:
     """Return the annex's line for a record with these bytes; `content` holds its event.
 
-    Raises StoredDataError RECORD_DAMAGED, CallerError CLOCK_BEHIND.
+    Its time is not before the record's newest line, and behind `orders`, those that were given of
+    the record before. Where this clock (`now`, in ms) says an earlier time, because it or another
+    one was wrong, `at` is the first that follows, and `clock` is what this one said.
+
+    Raises StoredDataError RECORD_DAMAGED.
     """
     fields = place_order(place, data, content)
-    newest, at = str(fields["at"]), rfc3339(now)
-    if at < newest:
-        raise CallerError(
-            "CLOCK_BEHIND",
-            f"this clock says {at}, before the newest line of {place.invocation_id} ({newest})",
-            "set the clock, then run the command again",
-        )
+    given = (read_moment(one.get("at")) for one in orders)
+    earliest = max(
+        read_moment(fields["at"]) or 0, *(one + 1 for one in given if one is not None), 0
+    )
+    if now < earliest:
+        fields["clock"] = rfc3339(now)
     fields |= {
-        "at": at,
+        "at": rfc3339(min(max(now, earliest), _LATEST)),
         "ordered_by": order.by,
         "reason": order.reason,
         "identity": "rule" if order.rule else "ssh" if order.key else "claim",

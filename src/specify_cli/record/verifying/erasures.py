@@ -127,7 +127,7 @@ def judge_erasures(
 
 
 def find_hold(
-    annexes: Sequence[Mapping[str, object]], at: str = "9999"
+    annexes: Sequence[Mapping[str, object]], at: str = "9999-12-31T23:59:59.999Z"
 ) -> Mapping[str, object] | None:
     """Return a hold that is in force on a record at a time; None where none is.
 
@@ -146,7 +146,8 @@ def find_hold(
 def _say_order(fields: Mapping[str, object]) -> str:
     rule = fields.get("rule")
     by = f"rule {say(rule)}" if rule is not None else say(fields.get("ordered_by"))
-    return f"{say(fields.get('at'))}, by {by}: {say(fields.get('reason'))}"
+    at = fields.get("clock", fields.get("at"))
+    return f"{say(at)}, by {by}: {say(fields.get('reason'))}"
 
 
 def _proves(row: Row, line: ErasedLine | None) -> bool:
