@@ -319,9 +319,10 @@ def run_together(act: Callable[[T], R], items: Collection[T]) -> list[R]:
         return list(pool.map(run, items))
 
 
-def accept(root: Path) -> None:
-    """Accept the project's config as a person would with `spec-kitty config accept`."""
-    write_accepted(str(git_directory(str(root))), "", read_stated(str(root)).stated)
+def accept(root: Path, place: str = "") -> None:
+    """Accept the config of a project, in a folder of the worktree where that is given, as a person would with
+    `spec-kitty config accept`."""
+    write_accepted(str(git_directory(str(root))), place, read_stated(str(root / place)).stated)
 
 
 def add_worktree(root: Path, path: Path) -> Path:

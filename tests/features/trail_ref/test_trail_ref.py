@@ -159,8 +159,8 @@ def test_a_ref_that_lost_what_was_seen_is_found_and_never_overwrites(team: Team,
 def test_an_archive_that_is_none_is_named_and_the_others_come(team: Team) -> None:
     writer = team.shop.work()
     files = {f"2026-11/{'0' * 26}-{'0' * 16}.tar": b"nothing"}
-    found = git_ref.fetch_ref(str(team.shop.root), "origin")
-    state = git_ref.push_files(str(team.shop.root), "origin", files, found)
+    found = git_ref.fetch_ref(str(team.shop.root), git_ref.REF, "origin")
+    state = git_ref.push_files(str(team.shop.root), git_ref.REF, "origin", files, found)
     team.run(team.shop.root, "trail", "push")
     clone = team.clone("clone")
     fetched = team.run(clone, "trail", "fetch", "--json")
@@ -212,7 +212,7 @@ def test_a_hold_of_another_clone_arrives_behind_a_push_that_saw_its_archive(team
     """A push reads no archive of others, so the fetch behind it still does; what it refused it says each time."""
     root, writer = team.shop.root, team.shop.work()
     files = {f"2026-11/{writer}-{'0' * 16}.tar": b"nothing"}
-    git_ref.push_files(str(root), "origin", files, git_ref.fetch_ref(str(root), "origin"))
+    git_ref.push_files(str(root), git_ref.REF, "origin", files, git_ref.fetch_ref(str(root), git_ref.REF, "origin"))
     team.run(root, "trail", "push")
     clone = team.clone("clone")
     team.run(clone, "trail", "fetch")
@@ -225,3 +225,25 @@ def test_a_hold_of_another_clone_arrives_behind_a_push_that_saw_its_archive(team
 
     assert [(ran.code, len(ran.json()["refused"])) for ran in fetched] == [(1, 1), (1, 1)]
     assert erased.error()["error_code"] == "HELD"
+
+
+def test_two_projects_of_a_repository_keep_their_records_apart(team: Team) -> None:
+    root, below = team.shop.root, ("packages/web app", "packages/.x.lock")
+    for name in below:
+        shutil.copytree(root / ".kittify", root / name / ".kittify", ignore=shutil.ignore_patterns("events", "local"))
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "two projects more")
+    git(root, "push", "-q", "origin", "HEAD:main")
+    clone = team.clone("clone")
+    git(clone, "checkout", "-q", "origin/main")
+    for name in below:
+        accept(root, name)
+        accept(clone, name)
+    places = ["", *below]
+    own = [team.record(root / name, "fix the login test") for name in places]
+    pushed = [team.run(root / name, "trail", "push", "--json").json()["added"] for name in places]
+    came = [team.run(clone / name, "trail", "fetch", "--json").json()["records"] for name in places]
+
+    assert pushed == came == [[one] for one in own]
+    refs = git(team.remote, "for-each-ref", "--format=%(refname)", "refs/kittify").split()
+    assert refs == [f"{git_ref.REF}{rest}" for rest in ("", "-of-packages%2F%2Ex%2Elock", "-of-packages%2Fweb%20app")]

@@ -26,6 +26,7 @@ from specify_cli.features.trail_ref.git_ref import (
     Fetched,
     fetch_ref,
     list_files,
+    name_ref,
     push_files,
     read_tip,
     refuse_rewritten,
@@ -97,8 +98,9 @@ def push_trail(project: Project, remote: str) -> Pushed:
             else "set `trail: ref` in .kittify/config.yaml, then spec-kitty config accept",
         )
     top = require_worktree(project.root, _WHY)
-    known = _list_branch(project) if in_branch else fetch_ref(top, remote)
-    refuse_rewritten(remote, known)
+    ref = name_ref(top, project.root)
+    known = _list_branch(project) if in_branch else fetch_ref(top, ref, remote)
+    refuse_rewritten(remote, ref, known)
     new: dict[str, bytes] = {}
     left_out: list[str] = []
     for place in _list_closed(project):
@@ -110,7 +112,7 @@ def push_trail(project: Project, remote: str) -> Pushed:
             left_out.append(f"{place.invocation_id}: {error}")
     if in_branch:
         _write_files(project, new)
-    state = _list_branch(project) if in_branch else push_files(top, remote, new, known)
+    state = _list_branch(project) if in_branch else push_files(top, ref, remote, new, known)
     added = sorted({name[8:34] for name in new})
     return Pushed(tuple(added), len(state.files), tuple(left_out))
 
@@ -145,10 +147,11 @@ def fetch_trail(project: Project, remote: str) -> TakenIn:
     if project.config.trail == COMMITTED_SEALED:
         return _take_in(project, _list_branch(project), partial(_read_branch, project))
     top = require_worktree(project.root, _WHY)
-    found = fetch_ref(top, remote)
+    ref = name_ref(top, project.root)
+    found = fetch_ref(top, ref, remote)
     taken = _take_in(project, found, lambda blob: read_blob(top, blob, MAX_ARCHIVE))
     if found.tip is not None and not found.rewritten and not found.lost:
-        remember(top, found.tip)
+        remember(top, ref, found.tip)
     return taken
 
 
@@ -178,7 +181,7 @@ def fetch_source(project: Project, sources: list[Source]) -> TakenIn:
 
 def find_archive(project: Project, top: str, invocation_id: str) -> Iterator[bytes]:
     """Yield the archives of a record that the branch and the ref here hold."""
-    tip = read_tip(top)
+    tip = read_tip(top, name_ref(top, project.root))
     files = sorted(list_files(top, tip).items()) if tip is not None else []
     found = [
         read_blob(top, blob, MAX_ARCHIVE) for name, blob in files if name[8:34] == invocation_id

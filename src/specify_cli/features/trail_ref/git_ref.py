@@ -1,10 +1,12 @@
 """The ref `refs/kittify/trail`: commits whose trees hold immutable files, merged by union.
 
-    found = fetch_ref(top, "origin")
-    push_files(top, "origin", {"2026-11/01J….tar": data}, found)
+    ref = name_ref(top, root)
+    found = fetch_ref(top, ref, "origin")
+    push_files(top, ref, "origin", {"2026-11/01J….tar": data}, found)
 
-No branch, index or work tree is touched. Files are only ever added: a tree without a file that was
-seen before was cut, and a tip that does not continue the one seen before was rewritten.
+Each project of a repository has a ref of its own. No branch, index or work tree is touched. Files
+are only ever added: a tree without a file that was seen before was cut, and a tip that does not
+continue the one seen before was rewritten.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ import re
 import tempfile
 from collections.abc import Mapping
 from typing import NamedTuple
+from urllib.parse import quote
 
 from doctrine.git import read_git, run_git
 from specify_cli.errors import EnvironmentFault, StoredDataError
 
-REF, _INCOMING = "refs/kittify/trail", "refs/kittify/incoming"
+REF = "refs/kittify/trail"
 NAME = re.compile(r"[0-9]{4}-[0-9]{2}/[0-9A-Z]{26}-[0-9a-f]{16}\.tar")
 # How often a push tries again where somebody else was quicker.
 _TRIES = 8
@@ -40,6 +43,16 @@ class Fetched(NamedTuple):
     rewritten: bool
 
 
+def name_ref(top: str, root: str) -> str:
+    """Return the ref of a project: `refs/kittify/trail` of the one at the worktree's top, and
+    `refs/kittify/trail-of-packages%2Fweb` of one in a folder. [pure]"""
+    below = os.path.relpath(root, top)
+    if below == ".":
+        return REF
+    # what git refuses in the name of a ref, too: `..`, `.lock` at the end
+    return f"{REF}-of-{quote(os.fsencode(below), safe='').replace('.', '%2E').replace('~', '%7E')}"
+
+
 def list_files(top: str, tip: str) -> dict[str, str]:
     """Return the blob of each file of a state; names that none of ours has are left out."""
     listed = read_git(top, "ls-tree", "-r", "-z", tip) or b""
@@ -52,27 +65,27 @@ def list_files(top: str, tip: str) -> dict[str, str]:
     return files
 
 
-def read_tip(top: str, ref: str = REF) -> str | None:
+def read_tip(top: str, ref: str) -> str | None:
     """Return the commit a ref stands at; None where there is none."""
     found = read_git(top, "rev-parse", "--verify", "-q", f"{ref}^{{commit}}")
     return None if found is None else found.decode().strip()
 
 
-def fetch_ref(top: str, remote: str) -> Fetched:
+def fetch_ref(top: str, ref: str, remote: str) -> Fetched:
     """Return what a remote has now. The ref here is not moved. Raises EnvironmentFault
     REMOTE_FAILED."""
-    if _read_remote_tip(top, remote) is None:
-        seen = read_tip(top)
+    if _read_remote_tip(top, ref, remote) is None:
+        seen = read_tip(top, ref)
         return Fetched(None, {}, () if seen is None else tuple(list_files(top, seen)), bool(seen))
-    _run_git(
-        top, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", remote, f"+{REF}:{_INCOMING}"
-    )
-    tip = read_tip(top, _INCOMING)
+    incoming = f"{ref}-incoming"
+    words = ("--quiet", "--no-tags", "--no-write-fetch-head", remote, f"+{ref}:{incoming}")
+    _run_git(top, "fetch", *words)
+    tip = read_tip(top, incoming)
     if tip is None:
         raise EnvironmentFault(
-            "REMOTE_FAILED", f"{remote}: {REF} is no commit", f"git ls-remote {remote}"
+            "REMOTE_FAILED", f"{remote}: {ref} is no commit", f"git ls-remote {remote}"
         )
-    return compare_states(top, read_tip(top), tip)
+    return compare_states(top, read_tip(top, ref), tip)
 
 
 def compare_states(top: str, seen: str | None, tip: str) -> Fetched:
@@ -86,51 +99,53 @@ def compare_states(top: str, seen: str | None, tip: str) -> Fetched:
     return Fetched(tip, files, lost, not continues)
 
 
-def remember(top: str, tip: str) -> None:
+def remember(top: str, ref: str, tip: str) -> None:
     """Move the ref here to a state that holds all that the one before held."""
-    _run_git(top, "update-ref", REF, tip)
+    _run_git(top, "update-ref", ref, tip)
 
 
-def push_files(top: str, remote: str, new: Mapping[str, bytes], found: Fetched) -> Fetched:
+def push_files(
+    top: str, ref: str, remote: str, new: Mapping[str, bytes], found: Fetched
+) -> Fetched:
     """Add files to the remote's ref, which was found like this, and return its state then; another
     clone's are kept.
 
     Raises EnvironmentFault REMOTE_FAILED, StoredDataError TRAIL_REWRITTEN where the remote lost
     what was seen there before: nothing is pushed then.
     """
-    refuse_rewritten(remote, found)
+    refuse_rewritten(remote, ref, found)
     blobs = {name: _write_blob(top, data) for name, data in new.items()}
     for _ in range(_TRIES):
         if blobs.items() <= found.files.items():
             if found.tip is not None:
-                remember(top, found.tip)
+                remember(top, ref, found.tip)
             return found
         tip = _commit(top, found.tip, blobs)
         try:
-            _run_git(top, "push", "--quiet", "--no-verify", remote, f"{tip}:{REF}")
+            _run_git(top, "push", "--quiet", "--no-verify", remote, f"{tip}:{ref}")
         except EnvironmentFault:
-            if _read_remote_tip(top, remote) == found.tip:
+            if _read_remote_tip(top, ref, remote) == found.tip:
                 raise  # nobody was quicker: the remote refuses
-            found = fetch_ref(top, remote)
-            refuse_rewritten(remote, found)
+            found = fetch_ref(top, ref, remote)
+            refuse_rewritten(remote, ref, found)
             continue
-        remember(top, tip)
+        remember(top, ref, tip)
         return compare_states(top, None, tip)
     raise EnvironmentFault(
         "REMOTE_FAILED", f"{remote}: other clones pushed {_TRIES} times meanwhile", "push again"
     )
 
 
-def refuse_rewritten(remote: str, found: Fetched) -> None:
+def refuse_rewritten(remote: str, ref: str, found: Fetched) -> None:
     """Raise StoredDataError TRAIL_REWRITTEN for a ref that lacks what was seen there before."""
     if not found.rewritten and not found.lost:
         return
     what = f"{len(found.lost)} files are gone" if found.lost else "its history is another one"
     raise StoredDataError(
         "TRAIL_REWRITTEN",
-        f"{remote}: {REF} was rewritten or cut since it was seen last: {what}"
+        f"{remote}: {ref} was rewritten or cut since it was seen last: {what}"
         + (f", first {found.lost[0]}" if found.lost else ""),
-        f"ask who did it; `git push {remote} {REF}:{REF} --force` puts back the state seen here",
+        f"ask who did it; `git push {remote} {ref}:{ref} --force` puts back the state seen here",
     )
 
 
@@ -151,8 +166,8 @@ def _write_blob(top: str, data: bytes) -> str:
     return _run_git(top, "hash-object", "-w", "--stdin", given=data).strip()
 
 
-def _read_remote_tip(top: str, remote: str) -> str | None:
-    return next(iter(_run_git(top, "ls-remote", remote, REF).split()), None)
+def _read_remote_tip(top: str, ref: str, remote: str) -> str | None:
+    return next(iter(_run_git(top, "ls-remote", remote, ref).split()), None)
 
 
 def _run_git(
