@@ -337,7 +337,28 @@ def test_hooks_that_were_taken_out_by_hand_are_named(
     close(cli, root, run)
 
     assert ("hooks_off", "claude-code") in [(gap["reason"], gap["what"]) for gap in list_gaps(root, run)]
-    assert "HOOKS_OFF" in {item["code"] for item in cli("doctor", "--json").json()["findings"]}
+    (off,) = (item for item in cli("doctor", "--json").json()["findings"] if item["code"] == "HOOKS_OFF")
+    assert ("repair that file" in off["repair"]) == (left == "{broken")
+
+
+def test_hooks_of_which_some_were_taken_out_are_named_and_put_back_as_doctor_says(
+    cli: Cli, repository_with_files: Path
+) -> None:
+    settings = repository_with_files / ".claude/settings.json"
+
+    def ask_doctor() -> list[dict[str, str]]:
+        found = cli("doctor", "--json").json()["findings"]
+        return [item for item in found if item["code"] == "HOOKS_OUTDATED"]
+
+    cli("hooks", "install", "--harness", "claude-code")
+    assert ask_doctor() == []
+    value = json.loads(settings.read_text())
+    del value["hooks"]["PostToolUse"]
+    settings.write_text(json.dumps(value))
+    (named,) = ask_doctor()
+    assert named["path"] == ".claude/settings.json"
+    assert cli(*named["repair"].split()[1:]).code == 0
+    assert ask_doctor() == []
 
 
 def test_hooks_in_a_settings_file_that_is_a_link_are_not_said_to_be_off(

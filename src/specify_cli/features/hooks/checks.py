@@ -17,7 +17,9 @@ from specify_cli.features.hooks.losses import LogLine, logged
 from specify_cli.features.hooks.settings.detection import (
     describe_off,
     find_program,
+    fit_to_program,
     lies_below,
+    list_places,
 )
 from specify_cli.features.hooks.settings.install import SettingsPlace, standing
 from specify_cli.features.hooks.settings.known import find_harness, list_harnesses
@@ -132,19 +134,46 @@ def _check_hooks_off(project: Project, home: str | None) -> Iterator[Finding]:
             program.warning,
             "spec-kitty hooks status",
         )
-    known = {harness.name for harness in list_harnesses(look=False)}
-    marked = {name for name in known if opens_by_itself(project.root, name)}
+    harnesses = list_harnesses(look=False)
+    marked = {one.name for one in harnesses if opens_by_itself(project.root, one.name)}
     for name in sorted(marked.union(installed)):
+        places = [
+            place
+            for one in harnesses
+            if one.name == name
+            for place in list_places(one, project.root, home)
+        ]
         off = describe_off(name, project.root, home)
-        if off is not None:
-            what = f"{find_harness(name).title} runs no hooks: {off}"
-            yield Finding(
-                "HOOKS_OFF",
-                WARNING,
-                layout.RECORDS,
-                what,
-                "remove that setting, install them again, or: spec-kitty hooks uninstall",
-            )
+        if off is None:
+            yield from _check_outdated(places)
+            continue
+        is_broken = any(standing(place).problem == off for place in places)
+        repair = "repair that file" if is_broken else "remove that setting"
+        yield Finding(
+            "HOOKS_OFF",
+            WARNING,
+            layout.RECORDS,
+            f"{find_harness(name).title} runs no hooks: {off}",
+            f"{repair}, install them again, or: spec-kitty hooks uninstall",
+        )
+
+
+def _check_outdated(places: list[SettingsPlace]) -> Iterator[Finding]:
+    """Yield the settings files that lack some of the hooks that this version installs."""
+    for place in places:
+        # The program is asked what it can be told only where something is missing.
+        if standing(place).state != "outdated" or (
+            standing(place._replace(harness=fit_to_program(place.harness))).state != "outdated"
+        ):
+            continue
+        scope = " --scope user" if place.scope == "user" else ""
+        yield Finding(
+            "HOOKS_OUTDATED",
+            WARNING,
+            place.path,
+            f"hooks of {place.harness.title} are missing: what they would tell is not recorded",
+            f"spec-kitty hooks install --harness {place.harness.name}{scope}",
+        )
 
 
 def watch_silence(
