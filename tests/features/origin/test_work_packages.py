@@ -72,10 +72,22 @@ def test_origin_counts_the_rules_in_front_of_the_agent_as_show_does(asked: str, 
 
 
 @pytest.mark.parametrize(
-    ("name", "next_step"), [("HEAD~9", "git log --oneline"), ("nowhere", "git fetch origin nowhere")]
+    ("name", "remote", "next_step"),
+    [
+        ("HEAD~9", "origin", "git log --oneline names those that are here"),
+        ("nowhere", "origin", "git fetch origin nowhere"),
+        ("origin/main", "origin", "git fetch origin main"),
+        ("up/main", "up", "git fetch up main"),
+        ("topic/one", "up", "git fetch up topic/one"),
+        ("origin/main", None, "git branch --all"),
+    ],
 )
-def test_a_commit_that_is_not_here_has_a_next_step_that_works(asked: str, cli: Cli, name: str, next_step: str) -> None:
+def test_a_commit_that_is_not_here_has_a_next_step_that_works(
+    asked: str, project: Path, cli: Cli, name: str, remote: str | None, next_step: str
+) -> None:
+    if remote is not None:
+        git(project, "remote", "add", remote, "../elsewhere.git")
     refused = cli("origin", f"{name}..HEAD", "--json")
 
     assert asked and 1 == refused.code
-    assert next_step in refused.error()["suggestion"]
+    assert refused.error()["suggestion"] == next_step

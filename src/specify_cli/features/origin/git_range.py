@@ -77,10 +77,15 @@ def find_commit(top: str, name: str) -> str:
     if name and not name.startswith("-"):
         found = read_git(top, "rev-parse", "--verify", "-q", f"{name}^{{commit}}")
     if found is None:
+        remotes = os.fsdecode(read_git(top, "remote") or b"").split()
+        remote, _, branch = name.partition("/")
+        if remote not in remotes:
+            remote, branch = next(iter(remotes), ""), name
         # no remote knows a place that is counted from another
         is_counted = not set("~^@").isdisjoint(name)
-        fetch = f"git fetch origin {name.removeprefix('origin/') or 'main'}"
-        step = "git log --oneline names those that are here" if is_counted else fetch
+        step = "git log --oneline names those that are here" if is_counted else "git branch --all"
+        if remote and not is_counted:
+            step = f"git fetch {remote} {branch or 'main'}"
         if name == "HEAD":
             step = "git commit: this repository has no commit yet"
         raise CallerError("INVALID_VALUE", f"{name!r} is no commit of this repository", step)
