@@ -13,6 +13,8 @@ from typing import Any
 from approving import AGENT, PERSON
 from keys import allow, make_key
 from specify_cli.features.approvals.approving import Wish, approve
+from specify_cli.invocation.caller import Caller
+from specify_cli.invocation.ends.opening import Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
 from support import Ran, accept, git, run_main
@@ -76,11 +78,12 @@ class Shop:
         git(self.root, "switch", "-q", "topic")
         git(self.root, "rebase", "-q", "main")
 
-    def begin(self, request: str = "fix the login test") -> str:
-        return self.executor.invoke(request, profile="builder-bea", caller=AGENT).invocation_id
+    def begin(self, request: str = "fix the login test", parent: str | None = None, caller: Caller = AGENT) -> str:
+        terms = Terms(parent=parent)
+        return self.executor.invoke(request, profile="builder-bea", caller=caller, terms=terms).invocation_id
 
-    def record(self, invocation_id: str, *events: tuple[str, dict[str, Any]]) -> None:
-        self.executor.record(invocation_id, list(events), caller=AGENT)
+    def record(self, invocation_id: str, *events: tuple[str, dict[str, Any]], caller: Caller = AGENT) -> None:
+        self.executor.record(invocation_id, list(events), caller=caller)
 
     def edit(self, invocation_id: str, path: str = "src/new.py", lines: int = 3) -> None:
         """Have the agent add lines at the end of a file."""
@@ -104,13 +107,21 @@ class Shop:
         patch = {"path": path, "kind": "delete" if after is None else "modify", "before": before, "ok": True}
         self.record(invocation_id, ("patch_apply", patch | ({} if after is None else {"after": after})))
 
-    def test(self, invocation_id: str, output: str = GREEN, command: str = "pytest -q", status: str = "ok") -> None:
+    def test(
+        self,
+        invocation_id: str,
+        output: str = GREEN,
+        command: str = "pytest -q",
+        status: str = "ok",
+        caller: Caller = AGENT,
+    ) -> None:
         self.number += 1
         call = {"call_id": f"c{self.number}", "tool": "Bash"}
         self.record(
             invocation_id,
             ("tool_call", {**call, "args": {"command": command}}),
             ("tool_result", {"call_id": call["call_id"], "status": status, "output": output}),
+            caller=caller,
         )
 
     def approve(self, invocation_id: str, key: Path | None = None, wish: Wish = Wish()) -> None:
@@ -132,6 +143,9 @@ class Shop:
 
     def gate(self, *argv: str) -> Ran:
         return run_main(["gate", "--base", "main", *argv], cwd=self.root, home=self.home)
+
+    def origin(self) -> str:
+        return run_main(["origin", "main..HEAD"], cwd=self.root, home=self.home).out
 
     def judge(self) -> Any:
         return self.gate("--json").json()

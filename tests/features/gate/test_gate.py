@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from gating import ADA, ALL_FAIL, Shop, draw_clean_branch, read_record
+from approving import AGENT
+from gating import ADA, ALL_FAIL, GREEN, Shop, draw_clean_branch, read_record
 from keys import make_key
 from specify_cli.features.approvals.approving import Wish
 from specify_cli.features.forget.erasing import begin, carry_out, write_journal
@@ -104,6 +105,52 @@ def test_tests_before_the_last_edit_do_not_count(tmp_path: Path) -> None:
     shop.test(invocation_id)
     shop.edit(invocation_id)
     shop.end(invocation_id)
+    shop.commit()
+
+    assert shop.codes() == ["TESTS_NOT_GREEN"]
+
+
+@pytest.mark.parametrize("edits", ["above", "below"])
+@pytest.mark.parametrize(
+    ("output", "status", "codes"),
+    [(GREEN, "ok", []), ("1 failed, 3 passed in 0.1s", "error", ["TESTS_NOT_GREEN"])],
+)
+def test_tests_count_that_ran_in_the_record_above_or_below_of_the_session(
+    tmp_path: Path, edits: str, output: str, status: str, codes: list[str]
+) -> None:
+    """The first prompt began the one, a `do` of the agent the other."""
+    shop = Shop(tmp_path, "  tests: fail")
+    above = shop.begin()
+    below = shop.begin("fix the login test now", above)
+    editor, tester = (above, below) if edits == "above" else (below, above)
+    shop.edit(editor)
+    shop.test(tester, output, status=status)
+    shop.end(below)
+    shop.end(above)
+    shop.commit()
+    (writer,) = shop.judge()["origin"]["writers"]
+
+    assert shop.codes() == codes
+    assert (writer["invocation_id"], writer["tests"]["record"]) == (editor, tester)
+    state = "passed" if status == "ok" else "failed"
+    assert f"tests {state} after the last change (pytest -q) in {tester[-6:]}, of the same session" in shop.origin()
+
+
+def test_tests_of_another_session_or_before_the_change_or_of_no_relation_do_not_count(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  tests: fail")
+    above = shop.begin()
+    below = shop.begin("fix the login test now", above)
+    shop.test(below)
+    shop.end(below)
+    shop.edit(above)
+    beside = shop.begin("fix it again")
+    shop.test(beside)
+    shop.end(beside)
+    elsewhere = AGENT._replace(session={"harness": "claude-code", "session_id": "s2"})
+    other = shop.begin("fix it elsewhere", above, elsewhere)
+    shop.test(other, caller=elsewhere)
+    shop.end(other)
+    shop.end(above)
     shop.commit()
 
     assert shop.codes() == ["TESTS_NOT_GREEN"]

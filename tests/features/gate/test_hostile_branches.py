@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -411,3 +412,23 @@ def test_more_files_than_are_looked_at_are_not_known_and_fail_where_that_is_aske
 
     assert ran.code == 1
     assert any("20 of 30 files were not looked at" in item["message"] for item in ran.json()["findings"])
+
+
+def test_tests_that_a_branch_made_up_below_an_honest_record_are_not_its_own(begun: Street, tmp_path: Path) -> None:
+    street = begun.copy(tmp_path / "street")
+    shop, mallory = street.shop, street.mallory
+    untested = shop.begin("add a step")
+    shop.edit(untested, "src/honest.py")
+    shop.end(untested)
+    run_main(["trail", "checkpoint"], cwd=shop.root, home=shop.home)
+    shop.commit("the log")
+    git(mallory.root, "pull", "-q", str(shop.root), "topic")
+    tester = mallory.begin("test it", untested)
+    mallory.test(tester)
+    mallory.end(tester)
+    mallory.commit("tested")
+    findings: Any = street.judge()["findings"]
+    (found,) = findings
+
+    assert (found["code"], found["level"], found["invocation_id"]) == ("TESTS_NOT_KNOWN", "fail", untested)
+    assert tester in found["message"] and "is proven less" in found["message"]

@@ -220,9 +220,13 @@ def _parse_config(data: bytes | None) -> Config:
 
 
 def _prove_records(branch: _Branch, origin: Origin) -> Mapping[str, str]:
-    """Return how far the record of each writer is proven under the keys of the base."""
+    """Return how far the record of each writer is proven under the keys of the base, and those that
+    tell how their work was tested."""
     project, base = branch.project, branch.base
     proofs = {writer.invocation_id: writer.proof for writer in origin.writers}
+    for writer in origin.writers:
+        if writer.tests.record is not None:
+            proofs.setdefault(writer.tests.record, writer.proof)
     sealed = [name for name, proof in proofs.items() if proof == "sealed"]
     if not sealed or (base.policy is None and base.signers is None):
         return proofs

@@ -191,6 +191,13 @@ class _Finder:
             if any(rule.covers(path) for path in self.paths.get(writer.invocation_id, ())):
                 yield writer
 
+    def is_proven_less(self, name: str | None, than: str) -> bool:
+        """Return whether one record is proven less than another; False without a name."""
+        proofs = self.evidence.proofs
+        return name is not None and (
+            PROOFS.index(proofs.get(name, "claimed")) < PROOFS.index(proofs.get(than, "claimed"))
+        )
+
     def find_in_lines(
         self, code: str, rule: Rule, file: TracedFile, part: Stretch | None, detail: str = ""
     ) -> Findings:
@@ -249,6 +256,9 @@ def _judge_tests(finder: _Finder) -> Findings:
         state, command = writer.tests.state, writer.tests.command
         if writer.invocation_id in finder.evidence.older:
             said = "its record is older than this range, so its tests ran on another state"
+            yield from _find_of("TESTS_NOT_KNOWN", rule, writer.invocation_id, said)
+        elif finder.is_proven_less(writer.tests.record, writer.invocation_id):
+            said = f"that of {writer.tests.record}, which says so, is proven less than its own"
             yield from _find_of("TESTS_NOT_KNOWN", rule, writer.invocation_id, said)
         elif state == "not known":
             yield from _find_of(

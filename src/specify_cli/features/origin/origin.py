@@ -25,6 +25,7 @@ from specify_cli.features.origin.report import (
     TracedFile,
     count_lines,
 )
+from specify_cli.features.origin.session import find_tests
 from specify_cli.features.origin.writers import ApprovedBy, Writer, describe_writer
 from specify_cli.features.search.blame import Edit
 from specify_cli.features.search.database import SearchIndex
@@ -38,7 +39,7 @@ from specify_cli.record.reading.patch_lines import (
     digest_line,
     read_lines_member,
 )
-from specify_cli.record.reading.views import fields_of
+from specify_cli.record.reading.views import fields_of, join
 from specify_cli.record.record import Record
 from specify_cli.record.story.summary import summarize_story
 from specify_cli.record.story.telling import number_lines, tell_story
@@ -198,9 +199,13 @@ def read_writer(project: Project, place: Place, reading: Reading = Reading()) ->
     story = tell_story(
         number_lines(fields_of(record), annexes), commands, os.path.realpath(project.root)
     )
-    return describe_writer(
+    writer = describe_writer(
         place.invocation_id, record, annexes, commands, report, approvals, summarize_story(story)
     )
+    if writer.tests.state != "not run":
+        return writer
+    lines = join(fields_of(record), annexes)
+    return writer._replace(tests=find_tests(project, lines, writer, commands))
 
 
 def _list_approvals(record: Record, signers: Signers | None) -> Iterator[ApprovedBy]:

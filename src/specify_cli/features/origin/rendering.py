@@ -107,7 +107,9 @@ def say_tests(writer: Writer) -> str:
         "not known": "after the last change are not known",
     }
     state = writer.tests.state
-    return f"{said.get(state, f'{state} after the last change')}{command}"
+    record = writer.tests.record
+    where = f" in {record[-6:]}, of the same session" if record else ""
+    return f"{said.get(state, f'{state} after the last change')}{command}{where}"
 
 
 def say_approvals(writer: Writer) -> str:

@@ -22,6 +22,8 @@ from specify_cli.record.story.summary import Summary
 from specify_cli.record.story.words import describe_work
 
 CLAIMED, DAMAGED, SEALED = "claimed", "damaged", "sealed"
+# The least first.
+PROOFS = (DAMAGED, CLAIMED, SEALED)
 
 
 class ApprovedBy(NamedTuple):
@@ -93,7 +95,6 @@ def describe_writer(
         for line in lines
         if line.get("event") == "capture_gap" and line.get("reason") == "unseen_change"
     )
-    claimed = "imported" in started or not record.sealed
     errors = [item.code for item in report.findings if item.severity == ERROR]
     return Writer(
         invocation_id,
@@ -115,11 +116,18 @@ def describe_writer(
         tuple(dict.fromkeys(unseen)),
         tuple(dict.fromkeys(_list_refused(entries))),
         summary,
-        DAMAGED if errors else CLAIMED if claimed else SEALED,
+        judge_proof(record, report),
         sum(map(is_stand_in, lines)),
         tuple(dict.fromkeys(errors)),
         describe_work(started.get("mission"), started.get("work_package")),
     )
+
+
+def judge_proof(record: Record, report: RecordReport) -> str:
+    """Return how far a record is proven without any key, as `Writer.proof` has it."""
+    if any(item.severity == ERROR for item in report.findings):
+        return DAMAGED
+    return CLAIMED if "imported" in record.started or not record.sealed else SEALED
 
 
 def _find_rules(

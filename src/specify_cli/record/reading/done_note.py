@@ -61,12 +61,14 @@ class CheckState(NamedTuple):
     """How the work of a record was tested after its last change, and the lines that show it.
 
     `state` is `passed`, `failed`, `not run` (none ran after the last change), `no change` (there is
-    nothing to test) or `not known` (command lines, or whole lines, are not kept).
+    nothing to test) or `not known` (command lines, or whole lines, are not kept). `record` is the
+    other record of the session that shows the run, None where this one does.
     """
 
     state: str
     command: str = ""
     seqs: tuple[int, ...] = ()
+    record: str | None = None
 
 
 def judge_tests(lines: Sequence[Mapping[str, object]], commands: Sequence[str] = ()) -> CheckState:
@@ -90,6 +92,22 @@ def judge_tests(lines: Sequence[Mapping[str, object]], commands: Sequence[str] =
     check = later[-1]
     state = check.shows if check.shows in (PASSED, FAILED, NOT_KNOWN) else "not run"
     return CheckState(state, _cut(check.entry.about), (last.seq, check.seq))
+
+
+def judge_later_tests(
+    lines: Sequence[Mapping[str, object]], since: str, commands: Sequence[str] = ()
+) -> CheckState | None:
+    """Return how the test runs of another record of a session went that began behind a moment (RFC
+    3339): as one that passed, else as the last; None where there are none."""
+    checks = [
+        check
+        for check in _Shown(make_timeline(lines), commands).checks
+        if (check.entry.at or "") > since and check.shows in (PASSED, FAILED, NOT_KNOWN)
+    ]
+    if not checks:
+        return None
+    check = next((one for one in checks if one.shows == PASSED), checks[-1])
+    return CheckState(check.shows, _cut(check.entry.about))
 
 
 def judge_end(events: Sequence[Mapping[str, object]]) -> str:

@@ -1,0 +1,95 @@
+"""How the work of a record was tested by records of its session that hang together with it.
+
+    tests = find_tests(project, lines, writer, commands)
+    print(tests.state, tests.record)     # passed 01J…
+
+Where the first prompt of a session begins a record and a `do` another, the one can hold the change
+and the other the test run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from specify_cli.errors import InvocationError
+from specify_cli.features.origin.writers import PROOFS, Writer, judge_proof
+from specify_cli.project.config import Project
+from specify_cli.record.ids import millis_of
+from specify_cli.record.reading.checks import PASSED
+from specify_cli.record.reading.done_note import CheckState, judge_later_tests
+from specify_cli.record.reading.views import fields_of, join
+from specify_cli.storage.checking import verify_place
+from specify_cli.storage.index import Index
+from specify_cli.storage.queries import (
+    Filters,
+    Row,
+    annex_events,
+    list_invocations,
+    read_record,
+    read_row,
+)
+from specify_cli.storage.store import Place
+
+# So many records of a session are asked.
+_MAX_RECORDS = 50
+
+
+def find_tests(
+    project: Project,
+    lines: Sequence[Mapping[str, object]],
+    writer: Writer,
+    commands: Sequence[str] = (),
+) -> CheckState:
+    """Return how the work of a writer, which its own record does not tell, was tested after its
+    last change; as the writer has it where no record above or below it tells either.
+
+    `lines` are the fields of the writer's record and its annexes. One run that passed is enough,
+    for what was changed behind it is judged by the record that changed it. What another record
+    says counts only where it is proven as far as this one. Raises InvocationError.
+    """
+    cited = writer.tests.seqs
+    since = max((str(line.get("at")) for line in lines if line.get("seq") in cited), default="~")
+    found: list[CheckState] = []
+    for place in _list_family(project, lines[0]):
+        record = read_record(project.root, place)
+        if record is None:
+            continue
+        told = join(fields_of(record), annex_events(project.root, place.invocation_id))
+        state = judge_later_tests(told, since, commands)
+        if state is not None:
+            proof = judge_proof(record, verify_place(project, place))
+            if PROOFS.index(proof) >= PROOFS.index(writer.proof):
+                found.append(state._replace(seqs=cited, record=place.invocation_id))
+    passed = next((state for state in found if state.state == PASSED), None)
+    return passed or next(iter(found), writer.tests)
+
+
+def _list_family(project: Project, started: Mapping[str, object]) -> Iterator[Place]:
+    """Yield the records of a session that one hangs on, and those that hang on it."""
+    session, own = started.get("session"), str(started.get("invocation_id"))
+    if not isinstance(session, dict):
+        return
+    asked = Filters(session=str(session.get("session_id")), since=millis_of(own))
+    below = {own}
+    for row in reversed(list_invocations(project, asked, _MAX_RECORDS).rows):
+        if row.session == session and row.parent_invocation_id in below:
+            below.add(row.invocation_id)
+            yield Index(project.root).resolve(row.invocation_id)
+    for row in _list_above(project, started):
+        if row.session == session:
+            yield Index(project.root).resolve(row.invocation_id)
+
+
+def _list_above(project: Project, started: Mapping[str, object]) -> Iterator[Row]:
+    """Yield the record that one hangs on, and those above."""
+    above, seen = started.get("parent_invocation_id"), {started.get("invocation_id")}
+    while isinstance(above, str) and above not in seen and len(seen) < _MAX_RECORDS:
+        seen.add(above)
+        try:
+            row = read_row(project.root, Index(project.root).resolve(above))
+        except (OSError, InvocationError):
+            return  # it is not here: then it tells nothing
+        if row is None:
+            return
+        yield row
+        above = row.parent_invocation_id
