@@ -445,7 +445,23 @@ def tell_invocation(project: Project, value: Mapping[str, object]) -> Story:
     story = tell_story(lines, commands, os.path.realpath(project.root))
     # The lines of an older writer do not say it, its row does.
     work = describe_work(value.get("mission"), value.get("work_package"))
-    return story._replace(asked=story.asked._replace(work=work))
+    asked = story.asked._replace(work=work)
+    return story._replace(asked=asked, before=tell_above(project, started))
+
+
+def tell_above(project: Project, started: Mapping[str, object]) -> str:
+    """Return what the record above one tells of the turn in which that began, as `tell_before`
+    does; "" where it is not here."""
+    from specify_cli.record.story.summary import tell_before
+
+    above = started.get("parent_invocation_id")
+    if not isinstance(above, str):
+        return ""
+    try:
+        record = read_record(project.root, Index(project.root).resolve(above))
+    except (OSError, InvocationError):
+        return ""
+    return "" if record is None else tell_before(started, fields_of(record))
 
 
 def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:

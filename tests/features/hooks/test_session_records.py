@@ -187,6 +187,31 @@ def test_a_do_begins_its_own_record_and_gives_the_session_back(chartered: Path, 
     assert (asked[-1]["outcome"], asked[-1]["closed_by"]) == ("done", "agent")
 
 
+def test_what_was_done_in_the_turn_before_its_do_is_told_in_its_story(
+    chartered: Path, cli: Cli, tell: Tell, tmp_path: Path
+) -> None:
+    cli("hooks", "install", "--harness", "claude-code", "--open")
+    for number, prompt in ((1, "look around"), (2, "fix the login test")):
+        tell("UserPromptSubmit", prompt=prompt)
+        tell("PreToolUse", **call(number, f"cat file{number}.py"))
+        tell("PostToolUse", **call(number, f"cat file{number}.py"), tool_response="x = 1")
+    asking = call(3, "spec-kitty do 'fix the login test' --json")
+    tell("PreToolUse", **asking)
+    begun = cli("do", "fix the login test", "--json", env=ENV)
+    tell("PostToolUse", **asking, tool_response={"stdout": begun.out})
+    tell("SessionEnd", reason="other")
+    own, asked = (lines[0]["invocation_id"] for lines in read_records(chartered))
+    cli("profile-invocation", "complete", asked)
+    page = tmp_path / "page.html"
+    cli("invocations", "export", asked, "--html", str(page))
+
+    before = f"1 call: ran cat file2.py (in {own})"
+    assert cli("invocations", "show", asked, "--story", "--json").json()["before"] == before
+    assert f"  earlier in this turn: {before}\n" in cli("invocations", "show", asked).out
+    assert f'"before": "{before}"' in page.read_text()
+    assert cli("invocations", "show", own, "--story", "--json").json()["before"] == ""
+
+
 def test_a_session_that_came_to_its_end_is_done_though_the_record_it_asked_for_was_left_open(
     chartered: Path, cli: Cli, tell: Tell
 ) -> None:

@@ -28,6 +28,8 @@ def render_story(
     """Yield the chapters of a story and what is left open; with the record's lines texts and
     outputs stand whole."""
     full = None if lines is None else {line.get("seq"): line for line in lines}
+    if story.before:
+        yield f"  earlier in this turn: {one_line(story.before, 400)}"
     for part in story.done:
         yield from _render_part(part, "  ", full)
     if not story.done:

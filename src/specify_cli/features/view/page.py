@@ -31,6 +31,7 @@ from specify_cli.record.record import fold, lines_in_force
 from specify_cli.record.story.telling import number_lines, tell_story
 from specify_cli.storage.checking import annex_files, verify_place
 from specify_cli.storage.objects import FileObjectStore
+from specify_cli.storage.queries import tell_above
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.notes import ED25519
@@ -108,7 +109,9 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
     commands = read_commands(record.started, FileObjectStore(project.root).get)
     root = os.path.realpath(project.root)
     facts = {
-        "story": tell_story(number_lines(own, later), commands, root),
+        "story": tell_story(number_lines(own, later), commands, root)._replace(
+            before=tell_above(project, record.started)
+        ),
         "replay": _replay(project, place.invocation_id),
         "note": [remark.line for remark in note_done(lines_told, commands)],
         "not_seen": list_unseen(record.started, lines_told),

@@ -837,6 +837,7 @@ function show(lines, annexes, objects, images, said, proofs, story) {
       ["begun", localTime(started.started_at, DAY) || started.started_at],
       ["went to", `${text(started.profile_id ?? "")} · ${text(started.action ?? "")}`],
       ["why", story?.asked.why || started.match_reason],
+      ["earlier in this turn", story?.before],
       ["calls", story && `${story.calls}${story.failed ? `, ${story.failed} failed or denied` : ""}`],
       ["changed", story && (story.changed.length ? namesOf(story.changed.map((one) => one.path)) : "no file that a line tells of")],
       ["tests after the last change", story && (TESTED[story.tests] ?? story.tests)],

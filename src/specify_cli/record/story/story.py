@@ -84,7 +84,9 @@ class Changed(NamedTuple):
 
 class Story(NamedTuple):
     """A record as a story. `outcome` is open where it is not closed; `tests` says how the work was
-    tested after its last change. `left` and `judged` are sentences with the lines they cite."""
+    tested after its last change. `left` and `judged` are sentences with the lines they cite.
+    `before` says what the agent did in the same turn before the record began, where the record
+    above it holds that."""
 
     invocation_id: str
     outcome: str
@@ -100,6 +102,7 @@ class Story(NamedTuple):
     tests: str
     left: tuple[Fact, ...]
     judged: tuple[Fact, ...]
+    before: str = ""
 
 
 class Fact(NamedTuple):

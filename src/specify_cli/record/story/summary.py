@@ -14,7 +14,7 @@ from doctrine.text import count, say
 from specify_cli.record.reading.timeline import Entry, make_timeline, moment_of
 from specify_cli.record.story.naming import join_acts
 from specify_cli.record.story.story import Part, Story
-from specify_cli.record.story.telling import Telling, tell_asked
+from specify_cli.record.story.telling import Telling, tell_asked, tell_story
 from specify_cli.record.story.words import Act, cut
 
 if TYPE_CHECKING:
@@ -78,6 +78,31 @@ def summarize_story(story: Story) -> Summary:
 def _cut_facts(texts: Sequence[str]) -> tuple[str, ...]:
     more = [f"and {len(texts) - _FACTS} more"] if len(texts) > _FACTS else []
     return (*(cut(text, _SENTENCE) for text in texts[:_FACTS]), *more)
+
+
+def tell_before(started: Line, above: Sequence[Line]) -> str:
+    """Return what an agent did in a turn before its `do` began a record, by the lines of the record
+    above it that a hook had begun for the session; "" where that is nothing.
+
+    `started` are the fields of the first line of the one, `above` those of all lines of the other.
+    """
+    first = above[0] if above else {}
+    session, began = started.get("session"), str(started.get("started_at"))
+    is_subagent = isinstance(session, dict) and "agent_id" in session
+    if "opened_by" not in first or first.get("session") != session or is_subagent:
+        return ""
+    earlier = [line for line in above if "at" in line and str(line["at"]) < began]
+    prompts = (at for at, line in enumerate(earlier) if line.get("event") == "prompt")
+    turn = earlier[max(prompts, default=0) :]
+    ended = {line.get("call_id") for line in turn if line.get("event") == "tool_result"}
+    # the call of the `do` itself is under way
+    over = [
+        line for line in turn if line.get("event") != "tool_call" or line.get("call_id") in ended
+    ]
+    story = tell_story(over)
+    if not story.calls:
+        return ""
+    return f"{summarize_story(story).done} (in {say(first.get('invocation_id'))})"
 
 
 def _walk(parts: Iterable[Part]) -> Iterator[Part]:
