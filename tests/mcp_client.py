@@ -26,16 +26,16 @@ INFO = Implementation(name="a-client", version="1")
 def play(project: Path, home: Path, session: Session) -> None:
     """Start the server as a client does, play a session, end it."""
     server = StdioServerParameters(command=SPEC_KITTY, args=["mcp", "serve"], cwd=project, env=environment(home))
-    anyio.run(_play, Client(server, client_info=INFO), session)
+    anyio.run(play_session, Client(server, client_info=INFO), session)
 
 
 def play_here(project: Path, home: Path, session: Session) -> None:
     """Play a session with a server in this process, whose tools are processes as ever."""
     with contextlib.chdir(project), mock.patch.dict(os.environ, environment(home), clear=True):
-        anyio.run(_play, Client(build_server(), client_info=INFO), session)
+        anyio.run(play_session, Client(build_server(), client_info=INFO), session)
 
 
-async def _play(client: Client, session: Session) -> None:
+async def play_session(client: Client, session: Session) -> None:
     with anyio.fail_after(60):
         async with client:
             await session(client)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+import anyio
 import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
 
 from doctrine.yaml_reader import PARSER_VERSION
 from receiving import Receiver
-from support import EVENT, LINES, Ran, environment, git
+from support import EVENT, LINES, Ran, environment, git, run_main
 
 TESTS = Path(__file__).parents[1]
 BEGIN = f"""
@@ -26,21 +33,23 @@ sys.argv = ["spec-kitty", *sys.argv[2:]]
 """
 
 
+def spell(program: str, home: Path, *argv: str, tried: bool = True, loaded: str = "os") -> list[str]:
+    """Return the command of a process that takes itself for one on Windows, with modules that it `loaded` before."""
+    own = {"USERPROFILE": "C:" + str(home).replace("/", "\\"), "USERNAME": "ada"}
+    own |= {"SPEC_KITTY_TRY_WINDOWS": "1"} if tried else {}
+    return [sys.executable, "-c", f"import {loaded}\n{BEGIN}{program}", json.dumps(own), *argv]
+
+
+def plain_environment(home: Path) -> dict[str, str]:
+    return {name: value for name, value in environment(home).items() if name not in ("HOME", "USER", "LOGNAME")}
+
+
 def run_child(
     program: str, cwd: Path, home: Path, *argv: str, stdin: bytes = b"", tried: bool = True, loaded: str = "os"
 ) -> Ran:
-    """Run a program in a process that takes itself for one on Windows, with modules that it `loaded` before."""
-    own = {"USERPROFILE": "C:" + str(home).replace("/", "\\"), "USERNAME": "ada"}
-    own |= {"SPEC_KITTY_TRY_WINDOWS": "1"} if tried else {}
-    plain = {name: value for name, value in environment(home).items() if name not in ("HOME", "USER", "LOGNAME")}
-    done = subprocess.run(
-        [sys.executable, "-c", f"import {loaded}\n{BEGIN}{program}", json.dumps(own), *argv],
-        cwd=cwd,
-        env=plain,
-        input=stdin,
-        capture_output=True,
-        check=False,
-    )
+    command = spell(program, home, *argv, tried=tried, loaded=loaded)
+    plain = plain_environment(home)
+    done = subprocess.run(command, cwd=cwd, env=plain, input=stdin, capture_output=True, check=False)
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
@@ -68,10 +77,9 @@ def test_a_hook_on_windows_disturbs_no_agent_and_a_library_import_says_why(chart
 
 
 def test_what_has_no_form_of_windows_is_refused_when_it_is_tried(chartered: Path, home: Path) -> None:
-    for words in (["capsule"], ["view"], ["collector", "serve"], ["mcp", "serve"]):
-        ran = run_child(MAIN, chartered, home, *words)
+    ran = run_child(MAIN, chartered, home, "capsule")
 
-        assert ran.code == 1 and ran.err.startswith(f"SYSTEM_UNTRIED: `spec-kitty {words[0]}` has no Windows form")
+    assert ran.code == 1 and ran.err.startswith("SYSTEM_UNTRIED: `spec-kitty capsule` has no Windows form")
 
 
 def test_a_record_is_made_closed_listed_and_verified_as_on_windows(chartered: Path, home: Path) -> None:
@@ -222,6 +230,66 @@ sync|enable|--endpoint|{url}|--token-file|../token|--yes
 sync|push
 sync|status
 sync|disable"""
+
+
+# Python's event loop of Windows does there what that of selectors does here.
+SERVE = f"import asyncio; asyncio.ProactorEventLoop = asyncio.SelectorEventLoop; {MAIN}"
+SERVING = "asyncio, filelock, subprocess, uvicorn, starlette, anyio._backends._asyncio"
+
+
+@contextmanager
+def serving(cwd: Path, home: Path, *argv: str) -> Iterator[str]:
+    """Run a server as on Windows; give where it answers, and stop it as Ctrl-C does."""
+    command = spell(SERVE, home, *argv, "--json", loaded=SERVING)
+    with subprocess.Popen(command, cwd=cwd, env=plain_environment(home), stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        try:
+            yield str(json.loads(server.stdout.readline())["url"])
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.stdout.read()
+    assert server.returncode == 0
+
+
+def test_the_viewer_and_the_collector_answer_as_on_windows(chartered: Path, home: Path, tmp_path: Path) -> None:
+    cli = partial(run_main, cwd=chartered, home=home)
+    cli(["init"])
+    done = cli(["do", "fix the login test", "--json"]).json()["invocation_id"]
+    cli(["profile-invocation", "complete", done])
+    with serving(chartered, home, "view") as url:  # room: view
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(url) as answer:
+            listed = answer.read().decode()
+            assert done in listed
+        with opener.open(f"{answer.url}invocations/{done}") as run:
+            assert "fix the login test" in run.read().decode()
+
+    words = ("collector", "token", "create", "ada", "--db", "c.db", "--project", "all", "--json")
+    made = run_child(MAIN, tmp_path, home, *words, loaded=SERVING)
+    (tmp_path / "token").write_text(json.loads(made.out)["token"])
+    serve = ("collector", "serve", "--db", "c.db", "--listen", "127.0.0.1:0")  # room: collector
+    with serving(tmp_path, home, *serve) as url:
+        enable = ("--endpoint", f"{url}v1/events", "--token-file", str(tmp_path / "token"), "--yes")
+        assert cli(["sync", "enable", *enable]).code == 0
+        assert cli(["sync", "push", "--json"]).json()["delivered"] == 2  # room: sync
+
+
+def test_the_tools_of_mcp_answer_as_on_windows(chartered: Path, home: Path) -> None:
+    from mcp_client import call, play_session  # room: mcp
+
+    answers: list[str] = []
+
+    async def session(client: Client) -> None:
+        answers.append(await call(client, "do", request="fix the login test"))
+        answers.append(await call(client, "verify"))
+
+    inner = spell(MAIN, home)
+    program = f"from specify_cli.features.mcp import server; server._PROGRAM = {inner!r}; {SERVE}"
+    own = spell(program, home, "mcp", "serve", loaded=f"{SERVING}, mcp.server.mcpserver")
+    server = StdioServerParameters(command=own[0], args=own[1:], cwd=chartered, env=plain_environment(home))
+    anyio.run(play_session, Client(server), session)
+
+    assert json.loads(answers[0])["action"] == "implement" and "intact" in answers[1]
 
 
 def test_a_folder_is_renamed_where_nothing_has_its_name(tmp_path: Path, home: Path) -> None:

@@ -100,6 +100,9 @@ _TRIED = (
     "approve",
     "reexecute",
     "sync",
+    "view",
+    "mcp",
+    "collector",
     "--version",
     "--help",
 )

@@ -155,7 +155,9 @@ def bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Where Windows has that, the other would let a second program take the port.
+        exclusive = getattr(socket, "SO_EXCLUSIVEADDRUSE", None)
+        bound.setsockopt(socket.SOL_SOCKET, exclusive or socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
     except OSError:
         bound.close()
