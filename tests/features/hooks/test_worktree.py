@@ -462,6 +462,24 @@ def test_what_is_known_of_the_tree_counts_only_as_this_clone_kept_it(agent: Agen
     assert (agent.seen(), agent.unseen()) == ([], [])
 
 
+def test_that_files_of_a_submodule_are_not_compared_is_said(agent: Agent, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    git(tmp_path, "init", "-q", str(other))
+    (other / "x.py").write_text("x = 1\n")
+    git(other, "add", "-A")
+    git(other, "commit", "-qm", "start")
+    git(agent.root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "lib")
+    git(agent.root, "commit", "-qam", "a submodule")
+    (agent.root / layout.TREE / agent.run).unlink()
+    agent.shell("true")
+    agent.shell("echo 'x = 2' > lib/x.py; echo seven >> a.py")
+    agent.stop()
+    said = [(line["reason"], line["what"]) for line in agent.lines() if line["event"] == "capture_gap"]
+
+    assert said == [("submodule", "lib")]
+    assert agent.seen() == [("modify", "a.py")]
+
+
 def test_a_tree_of_too_many_files_is_compared_at_turns_alone_and_that_is_said(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

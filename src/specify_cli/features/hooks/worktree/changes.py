@@ -102,6 +102,15 @@ class Changes:
             self._append([(_as_line(body), "size")])
             return Known(now, "", "", {}, [], [], {})
         top, prefix = self._index.top, self._index.prefix
+        if os.path.lexists(f"{top}/.gitmodules"):
+            # git's index names the folder of another repository as if it were a file
+            paths = map(os.fsdecode, self._index.paths)
+            inner = [path for path in paths if os.path.isdir(f"{self._root}/{path}")]
+            message = "another repository: of its files only what edits of tools tell is recorded"
+            names = [mask_path(path, self._settings.rules) for path in inner[:_MAX_CHANGED]]
+            self._append(
+                [(_as_line(gap("submodule", name, message=message)), name) for name in names]
+            )
         base = (read_git(top, "rev-parse", "-q", "--verify", "HEAD") or b"").decode().strip()
         files = {path: File(0, 0, 0, "", None) for path in list_gone(self._index)}
         moved: dict[str, os.stat_result] = {}
