@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from gating import Shop
-from support import SPEC_KITTY, environment, git, run_main
+from specify_cli.invocation.executor import ProfileInvocationExecutor
+from support import SPEC_KITTY, accept, environment, git, run_main
 
 ROOT = Path(__file__).parents[3]
 ZIZMOR = ROOT / ".venv-judges/bin/zizmor"
@@ -38,6 +40,82 @@ def make_branch(tmp_path: Path, *, tested: bool) -> tuple[Shop, Path]:
     shop.commit()
     git(tmp_path, "clone", "-q", str(shop.root), "runner")
     return shop, tmp_path / "runner"
+
+
+def make_folders(tmp_path: Path, *, tested: bool) -> tuple[Shop, Path]:
+    """Return a shop in a folder of its repository, beside another project, and a fresh clone as `make_branch` does."""
+    top = tmp_path / "mono"
+    top.mkdir()
+    shop = Shop(top, FAIL)
+    shutil.rmtree(shop.root / ".git")
+    (top / ".gitignore").write_text("/home\n/ada*\n/allowed*\n")
+    shutil.copytree(shop.root / ".kittify", top / "other one/.kittify", ignore=shutil.ignore_patterns("events"))
+    git(top, "init", "-q", "-b", "main")
+    for place in ("shop", "other one"):
+        accept(top, place)
+    install(shop, "--github", "--gitlab", "--pre-push")
+    shop.commit("start")
+    git(top, "switch", "-qc", "topic")
+    shop.executor = ProfileInvocationExecutor(shop.root)
+    invocation_id = shop.begin()
+    shop.edit(invocation_id)
+    if tested:
+        shop.test(invocation_id)
+    shop.end(invocation_id)
+    shop.commit()
+    git(tmp_path, "clone", "-q", str(top), "runner")
+    return shop, tmp_path / "runner"
+
+
+@pytest.mark.parametrize("tested", [True, False])
+def test_projects_in_folders_are_judged_each_by_its_own_rules(tmp_path: Path, tested: bool) -> None:
+    shop, runner = make_folders(tmp_path, tested=tested)
+    workflow = runner / ".github/workflows/spec-kitty-gate.yml"
+    judge = next(step["run"] for step in read_steps(workflow, "judge") if step.get("name") == "Judge")
+    job = YAML(typ="safe").load(runner / ".gitlab/spec-kitty-gate.yml")["spec-kitty-gate"]
+    report = tmp_path / "report"
+    done = run_steps(judge, runner, shop.home, BASE="origin/main", REPORT=str(report), **TOKEN)
+    script, branch = "\n".join(job["script"]), {"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main"}
+    merged = run_steps(script, runner, shop.home, REPORT="report", **branch)
+    git(tmp_path, "clone", "-q", "--bare", str(runner), "remote.git")
+    git(tmp_path / "remote.git", "branch", "main", git(shop.root, "rev-parse", "main").strip())
+    git(tmp_path / "remote.git", "branch", "-D", "topic")
+    git(shop.root, "remote", "add", "origin", str(tmp_path / "remote.git"))
+    git(shop.root, "fetch", "-q", "origin")
+    pushed = run_steps("git push -q origin topic", shop.root, shop.home)
+
+    comment = (report / "comment.md").read_text()
+    assert [ran.returncode for ran in (done, merged, pushed)] == [0 if tested else 1] * 3, (done, merged, pushed)
+    assert comment.startswith("<!-- spec-kitty gate -->\n")
+    other, own = comment.partition("## ./shop/")[::2]
+    assert "## ./other one/" in other and "PASS" in other and ("TESTS" in own) != tested
+    found = [path.read_text() for path in sorted((runner / "report").glob("junit*.xml"))]
+    assert ['failures="0"' in text for text in found] == [True, tested]
+
+
+@pytest.mark.parametrize("how", ["above", "link"])
+def test_a_branch_puts_no_other_project_in_the_place_of_the_one_that_judges_it(tmp_path: Path, how: str) -> None:
+    shop, _ = make_folders(tmp_path, tested=False)
+    top = shop.root.parent
+    if how == "above":
+        (top / ".kittify").mkdir()
+        (top / ".kittify/config.yaml").write_text("trail: committed\n")
+    else:
+        shop.root.rename(top / "aside")
+        shop.root.symlink_to("other one")
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "another")
+    git(tmp_path, "clone", "-q", str(top), "again")
+    runner = tmp_path / "again"
+    workflow = runner / ".github/workflows/spec-kitty-gate.yml"
+    judge = next(step["run"] for step in read_steps(workflow, "judge") if step.get("name") == "Judge")
+    report = {"BASE": "origin/main", "REPORT": str(tmp_path / "report")}
+    done = run_steps(judge, runner, top / "home", **report, **TOKEN)
+
+    assert done.returncode == 1
+    own = (tmp_path / "report/comment.md").read_text().partition("## ./shop/")[2]
+    assert "could not judge (exit code 1)" in own
+    assert how == "link" or "the branch has put another above it" in done.stderr
 
 
 def run_steps(script: str, cwd: Path, home: Path, **more: str) -> subprocess.CompletedProcess[str]:

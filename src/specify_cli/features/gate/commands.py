@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from doctrine.git import DEFAULT_BASES, read_git
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import plain, write_json, write_lines, write_text
 from specify_cli.durable import read_clock
-from specify_cli.errors import CallerError, InvocationError
+from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.features.gate.evidence import GateRange, judge_project
 from specify_cli.features.gate.formats import make_junit, make_sarif
 from specify_cli.features.gate.installing import install_files
@@ -22,6 +23,7 @@ from specify_cli.features.origin.origin import find_prefix
 from specify_cli.features.search.commands import open_index
 from specify_cli.libraries.archive.archive import create_file
 from specify_cli.project.config import load_project
+from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import is_invocation_id
 from specify_cli.record.seal import canonical
@@ -36,12 +38,35 @@ def gate(values: Values) -> int:
     project = shell.read_project()
     top = find_top(project)
     base = shell.get_text(values, "base") or _find_base(top)
+    _refuse_other_project(top, find_commit(top, base), project.root)
     asked = GateRange(top, base, str(values["head"]))
     today = rfc3339(read_clock(time.time_ns))[:10]
     with open_index(project) as index:
         judged = judge_project(project, index, asked, today)
     _write(judged, values)
     return _EXITS[judged.verdict]
+
+
+def _refuse_other_project(top: str, tip: str, root: str) -> None:
+    """Raise StoredDataError GATE_INVALID where the base has no project at `root`, but one in a
+    folder between that and here: the branch has put another above it, without its rules."""
+    here, root = os.path.realpath(shell.here()), os.path.realpath(root)
+    folder = here
+    while folder != root and len(folder) > len(root):
+        if _has_project(top, tip, folder) and not _has_project(top, tip, root):
+            name = os.path.relpath(folder, top)
+            raise StoredDataError(
+                "GATE_INVALID",
+                f"the project of the base is in {name}, and the branch has put another above it",
+                f"judge it by hand: git diff {tip[:12]}... -- :/.kittify",
+            )
+        folder = os.path.dirname(folder)
+
+
+def _has_project(top: str, tip: str, folder: str) -> bool:
+    """Return whether a commit has a project in a folder of the worktree."""
+    name = f"{tip}:{find_prefix(folder, top)}{layout.KITTIFY}"
+    return read_git(top, "cat-file", "-e", name) is not None
 
 
 def _find_base(top: str) -> str:

@@ -93,7 +93,7 @@ def judge_project(project: Project, index: SearchIndex, asked: GateRange, today:
     tip = find_commit(asked.top, asked.base)
     prefix = find_prefix(project.root, asked.top)
     with _read_base(asked.top, tip, prefix) as base:
-        changes = drop_evidence(read_range(asked.top, f"{tip}...{asked.head}"), prefix)
+        changes = drop_evidence(read_range(asked.top, f"{tip}...{asked.head}"))
         evidence = _gather_evidence(_Branch(project, asked.top, prefix, base, changes), index)
         waivers = list(read_waivers(asked.top, changes, prefix))
         return apply_waivers(

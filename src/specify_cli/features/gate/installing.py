@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import indent
 
 from doctrine import os
 from doctrine.git import ask_git
@@ -18,7 +19,6 @@ _PLACES = {
 }
 # Approvals and proofs need the keys' library.
 DEFAULT_PACKAGE = f"spec-kitty-recorder[trail]=={VERSION}"
-_INDENT = " " * 10
 
 
 def install_files(top: str, kinds: Sequence[str], package: str | None) -> list[tuple[str, str]]:
@@ -51,10 +51,11 @@ def compose_file(kind: str, package: str | None = None) -> bytes:
     name = "pre-push.sh" if kind == "pre_push" else f"{kind}.yml"
     text = (_TEMPLATES / name).read_text(encoding="utf-8")
     text = text.replace("@PACKAGE@", json.dumps(package or DEFAULT_PACKAGE))
-    for part in ("judge", "comment"):
+    for part in ("judge", "comment", "projects"):  # the first has the last in it
         steps = (_TEMPLATES / f"{part}.sh").read_text(encoding="utf-8")
-        indented = "".join(f"{_INDENT}{line}" for line in steps.splitlines(keepends=True))
-        text = text.replace(f"@{part.upper()}@\n", indented)
+        before, mark, after = text.partition(f"@{part.upper()}@\n")
+        margin = before[before.rfind("\n") + 1 :]
+        text = before + indent(steps, margin).removeprefix(margin) + after if mark else text
     return text.encode()
 
 

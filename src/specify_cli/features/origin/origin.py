@@ -49,8 +49,9 @@ from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import annex_events, read_record
 from specify_cli.storage.store import Place
 
+# Of this project, and of others in folders of the repository.
 _EVIDENCE = re.compile(
-    r"\.kittify/(trail/(\.git\w+|[0-9]{4}-[0-9]{2}/[^/]+\.jsonl|log/[^/]+/[^/]+)"
+    r"(?:.*/)?\.kittify/(trail/(\.git\w+|[0-9]{4}-[0-9]{2}/[^/]+\.jsonl|log/[^/]+/[^/]+)"
     r"|events/(\.git\w+|objects/[0-9a-f]{2}/[0-9a-f]{62}|annexes/[^/]+/[^/]+\.jsonl)"
     r"|gate-waivers/[0-9a-f]+\.json)"
 )
@@ -86,7 +87,7 @@ def trace_range(
             _trace_file(index, changes, file, prefix),
             *_trace_removal(index, changes, file, prefix, top),
         )
-        for file in drop_evidence(changes, prefix).files
+        for file in drop_evidence(changes).files
     )
     every = [part for file in files for part in file.stretches]
     problems = list(changes.problems)
@@ -109,17 +110,11 @@ def trace_range(
     )
 
 
-def drop_evidence(changes: ChangeRange, prefix: str) -> ChangeRange:
+def drop_evidence(changes: ChangeRange) -> ChangeRange:
     """Return a range without the files that are records, what they lead to, or waivers: they are no
     work by themselves."""
-    return changes._replace(
-        files=tuple(
-            file
-            for file in changes.files
-            if not file.path.startswith(prefix)
-            or _EVIDENCE.fullmatch(file.path.removeprefix(prefix)) is None
-        )
-    )
+    files = (file for file in changes.files if _EVIDENCE.fullmatch(file.path) is None)
+    return changes._replace(files=tuple(files))
 
 
 def find_prefix(root: str, top: str) -> str:

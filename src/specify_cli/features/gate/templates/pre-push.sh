@@ -1,6 +1,7 @@
 #!/bin/sh
 # Written by `spec-kitty gate install --pre-push`: judges what is pushed before it leaves.
 # git push --no-verify goes past it.
+@PROJECTS@
 remote=$1
 base=$(git rev-parse --verify -q "refs/remotes/$remote/HEAD") ||
   base=$(git rev-parse --verify -q "refs/remotes/$remote/main") ||
@@ -11,5 +12,7 @@ base=$(git rev-parse --verify -q "refs/remotes/$remote/HEAD") ||
 while read -r _ local_sha remote_ref _; do
   case "$local_sha" in *[!0]*) ;; *) continue ;; esac
   case "$remote_ref" in refs/heads/*) ;; *) continue ;; esac
-  spec-kitty gate --base "$base" --head "$local_sha" >&2 || exit 1
+  list_projects "$base" | while IFS= read -r folder; do
+    (enter "$folder" && spec-kitty gate --base "$base" --head "$local_sha") >&2 </dev/null || exit 1
+  done || exit 1
 done
