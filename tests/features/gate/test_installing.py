@@ -93,6 +93,14 @@ def test_projects_in_folders_are_judged_each_by_its_own_rules(tmp_path: Path, te
     assert ['failures="0"' in text for text in found] == [True, tested]
 
 
+def test_where_the_projects_lie_in_folders_the_top_is_not_judged(tmp_path: Path) -> None:
+    shop, _ = make_folders(tmp_path, tested=False)
+    ran = run_main(["gate", "--base", "main", "--json"], cwd=shop.root.parent, home=shop.home)
+
+    assert (ran.code, ran.error()["error_code"]) == (1, "GATE_INVALID")
+    assert "but in other one, shop" in ran.error()["message"]
+
+
 @pytest.mark.parametrize("how", ["above", "link"])
 def test_a_branch_puts_no_other_project_in_the_place_of_the_one_that_judges_it(tmp_path: Path, how: str) -> None:
     shop, _ = make_folders(tmp_path, tested=False)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 
 from doctrine.git import DEFAULT_BASES, read_git
+from doctrine.text import say
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import plain, write_json, write_lines, write_text
 from specify_cli.durable import read_clock
@@ -30,6 +32,8 @@ from specify_cli.record.seal import canonical
 from specify_cli.room import Values
 from specify_cli.storage.index import Index
 
+# So many folders of projects are named.
+_NAMED = 5
 _EXITS = {"pass": 0, "fail": 1, "damaged": 3}
 
 
@@ -49,8 +53,17 @@ def gate(values: Values) -> int:
 
 def _refuse_other_project(top: str, tip: str, root: str) -> None:
     """Raise StoredDataError GATE_INVALID where the base has no project at `root`, but one in a
-    folder between that and here: the branch has put another above it, without its rules."""
+    folder: there is none here, or the branch has put another above it, without its rules."""
     here, root = os.path.realpath(shell.here()), os.path.realpath(root)
+    if not os.path.lexists(f"{root}/{layout.KITTIFY}"):
+        listed = read_git(top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", tip) or b""
+        places = re.findall(r"(?:^|\0)([^\0]*)/\.kittify/config\.yaml(?=\0)", os.fsdecode(listed))
+        if places:
+            raise StoredDataError(
+                "GATE_INVALID",
+                f"the base has no project here, but in {', '.join(map(say, places[:_NAMED]))}",
+                "go into its folder and judge it there",
+            )
     folder = here
     while folder != root and len(folder) > len(root):
         if _has_project(top, tip, folder) and not _has_project(top, tip, root):
