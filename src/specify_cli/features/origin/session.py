@@ -32,6 +32,8 @@ from specify_cli.storage.store import Place
 
 # So many records of a session are asked.
 _MAX_RECORDS = 50
+# No session goes on for longer: what began later is not looked at.
+_LONGEST_MILLIS = 7 * 24 * 3600 * 1000
 
 
 def find_tests(
@@ -69,7 +71,10 @@ def _list_family(project: Project, started: Mapping[str, object]) -> Iterator[Pl
     session, own = started.get("session"), str(started.get("invocation_id"))
     if not isinstance(session, dict):
         return
-    asked = Filters(session=str(session.get("session_id")), since=millis_of(own))
+    begun = millis_of(own)
+    asked = Filters(
+        session=str(session.get("session_id")), since=begun, until=begun + _LONGEST_MILLIS
+    )
     below = {own}
     for row in reversed(list_invocations(project, asked, _MAX_RECORDS).rows):
         if row.session == session and row.parent_invocation_id in below:
