@@ -55,6 +55,17 @@ def test_a_run_that_ends_well_is_closed_as_done(chartered: Path) -> None:
     assert intact(chartered)
 
 
+def test_what_follows_two_steps_that_overlapped_is_of_neither(chartered: Path) -> None:
+    with open_invocation(chartered, "implement WP03") as run, run.begin_step("around"):
+        first, second = run.begin_step("first"), run.begin_step("second")
+        first.end()
+        second.end()
+        run.error("E1")
+    told = lines(chartered)[4:-1]
+
+    assert [(line["event"], line["step"]) for line in told if line["event"] == "error"] == [("error", "around")]
+
+
 def test_a_step_gives_its_result_and_leaves_both_ends(chartered: Path) -> None:
     with open_invocation(chartered, "implement WP03", capture={"tool": "full"}) as run:
         doubled = run.step("double", lambda number: 2 * number, 21, step_type="sum", decide=lambda _: "WARN")

@@ -81,7 +81,7 @@ class Scope:
         self.in_step: bool = (
             above is None or self.is_step or (above.in_step and above.lane == self.lane)
         )
-        self.refused = False
+        self.refused = self.left = False
         # The call as the record knows it; of the run and of a step none.
         self.known_id = ""
 
@@ -94,9 +94,14 @@ class Scope:
         _HERE.set(self)
 
     def leave(self) -> None:
-        """Give the context back to the scope that it worked in before."""
+        """Give the context back to the scope that it worked in before, of those that have not ended
+        here since: steps may overlap."""
+        self.left = True
         if _HERE.get() is self:
-            _HERE.set(self.outer)
+            outer = self.outer
+            while outer is not None and outer.left and outer.lane == self.lane:
+                outer = outer.outer
+            _HERE.set(outer)
 
 
 class Past(NamedTuple):
