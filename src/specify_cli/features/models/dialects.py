@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -170,8 +171,7 @@ def _read_message(item: Any) -> Iterator[Message]:
     if not isinstance(item, dict):
         raise UnknownFormError("a message is no object")
     if isinstance(item.get("parts"), list):  # pydantic-ai
-        for part in item["parts"]:
-            yield from _read_part(part)
+        yield from _join_said(message for part in item["parts"] for message in _read_part(part))
         return
     if isinstance(item.get("data"), dict):  # LangChain
         item = {"role": item.get("type"), **item["data"]}
@@ -225,6 +225,16 @@ def _read_part(part: Any) -> Iterator[Message]:
         yield Message(role, text, (), str(part.get("tool_call_id") or "") if role == "tool" else "")
     elif kind != "thinking":
         raise UnknownFormError(f"a message holds {kind}, not only text")
+
+
+def _join_said(messages: Iterator[Message]) -> Iterator[Message]:
+    """Yield what a model said in a row as one message: the results of all its calls follow it."""
+    for role, group in groupby(messages, lambda message: message.role):
+        said = tuple(group)
+        if role == "assistant":
+            calls = tuple(call for message in said for call in message.calls)
+            said = (Message(role, "".join(message.text for message in said), calls),)
+        yield from said
 
 
 def _read_call(item: Any) -> ToolUse:
