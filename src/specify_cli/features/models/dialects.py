@@ -12,10 +12,13 @@ left out.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+from doctrine.text import say
 
 Json = dict[str, object]
 CHAT, MESSAGES = "/chat/completions", "/messages"
@@ -28,6 +31,14 @@ _PARTS = {
     "tool-return": "tool",
     "retry-prompt": "user",
 }
+# Members of a request that have no part in the answer; those whose usual value has none; and what
+# is asked again.
+_SILENT = {"model", "stream", "stream_options", "user", "metadata", "store", "service_tier"}
+_USUAL: Json = {"tool_choice": "auto", "response_format": {"type": "text"}, "n": 1}
+_OPTIONS = ("max_tokens", "max_completion_tokens", "temperature", "top_p")
+# What a provider puts behind the name of a model it answers with, or is asked for.
+_VERSION = re.compile(r"[-@:](\d{4}-\d\d-\d\d|\d{3,}|latest)$")
+_LATEST = re.compile(r"[-@:]latest$")
 _STOPS = {"length": "cut", "max_tokens": "cut", "content_filter": "refused", "refusal": "refused"}
 
 
@@ -95,7 +106,15 @@ def read_question(prompt: object) -> Question:
         raise UnknownFormError("its prompt is no text and no list of messages")
     system = _read_blocks("system", body["system"]) if body.get("system") else ()
     messages = (*system, *(message for item in parts for message in _read_message(item)))
-    options: Json = {name: body[name] for name in ("max_tokens", "temperature") if name in body}
+    options: Json = {name: body[name] for name in _OPTIONS if body.get(name) is not None}
+    read = {"messages", "system", "tools", *_SILENT, *options}
+    others = sorted(
+        say(name)
+        for name, value in body.items()
+        if name not in read and value not in (None, _USUAL.get(name), {"type": "auto"})
+    )
+    if others:
+        raise UnknownFormError(f"it was asked with {', '.join(others)}, which is not asked again")
     return Question(tuple(messages), tuple(map(_read_tool, body.get("tools") or ())), options)
 
 
@@ -130,17 +149,14 @@ def name_other_model(value: object, asked: str) -> str | None:
     """Return the model that an answer names where it is another than the one asked.
 
     A name with a date or version behind it is the same model: `gpt-5` answers as
-    `gpt-5-2026-01-01`.
+    `gpt-5-2026-01-01`, and not as `gpt-5-mini`.
     """
     named = value.get("model") if isinstance(value, dict) else None
-    if (
-        not isinstance(named, str)
-        or not named
-        or named.startswith(asked)
-        or asked.startswith(named)
-    ):
+    if not isinstance(named, str) or not named:
         return None
-    return named
+    meant = _LATEST.sub("", asked)
+    is_same = meant in (named, _VERSION.sub("", named)) or named == _VERSION.sub("", meant)
+    return None if is_same else named
 
 
 def read_error(value: object) -> str | None:
@@ -157,7 +173,7 @@ def write_question(question: Question, model: str, dialect: str) -> Json:
     messages = list(_write_chat(question) if dialect == CHAT else _write_messages(question))
     body: Json = {"model": model, "messages": messages, **question.options}
     if dialect == MESSAGES:
-        body["max_tokens"] = question.options.get("max_tokens", MAX_TOKENS)
+        body["max_tokens"] = body.get("max_tokens", body.pop("max_completion_tokens", MAX_TOKENS))
         system = "\n\n".join(
             message.text for message in question.messages if message.role == "system"
         )
@@ -259,17 +275,26 @@ def _read_tool(item: Any) -> Tool:
 
 
 def _read_tokens(value: object) -> dict[str, int]:
-    used: Any = value.get("usage") if isinstance(value, dict) else None
-    names = {
-        "input": ("input_tokens", "prompt_tokens"),
-        "output": ("output_tokens", "completion_tokens"),
+    """Return what an answer used by kind (docs/hooks.md): OpenAI's form counts as asked what its
+    cache gave."""
+    used = _get_object(value, "usage")
+    cached = _get_object(used, "prompt_tokens_details").get("cached_tokens")
+    told = {
+        "input": used.get("input_tokens", used.get("prompt_tokens")),
+        "output": used.get("output_tokens", used.get("completion_tokens")),
+        "cache_read": used.get("cache_read_input_tokens", cached) or None,
+        "cache_write": used.get("cache_creation_input_tokens") or None,
+        "thinking": _get_object(used, "completion_tokens_details").get("reasoning_tokens") or None,
     }
-    usage = used if isinstance(used, dict) else {}
-    counts = {
-        ours: next((usage[name] for name in theirs if name in usage), None)
-        for ours, theirs in names.items()
-    }
-    return {name: count for name, count in counts.items() if type(count) is int and count >= 0}
+    counts = {name: count for name, count in told.items() if type(count) is int and count >= 0}
+    if "prompt_tokens" in used and "input" in counts:
+        counts["input"] = max(0, counts["input"] - counts.get("cache_read", 0))
+    return counts
+
+
+def _get_object(value: object, name: str) -> Mapping[str, Any]:
+    member = value.get(name) if isinstance(value, Mapping) else None
+    return member if isinstance(member, Mapping) else {}
 
 
 def _write_chat(question: Question) -> Iterator[Json]:
