@@ -84,3 +84,32 @@ def test_an_agent_that_is_asked_twice_at_once_as_a_tool_loses_no_answer(chartere
 
     assert found.count(("step_completed", "inner", "PASS")) == found.count(("step_started", "inner")) == 2
     assert found.count(("model_call", "inner", "Scripted")) == 2
+
+
+def test_runs_at_once_whose_model_numbers_their_calls_alike_lose_no_result(chartered: Path) -> None:
+    waiting: list[str] = []
+
+    @function_tool
+    async def read(path: str) -> str:
+        """Read a file, once every run has begun to."""
+        waiting.append(path)
+        while len(waiting) < 2:
+            await asyncio.sleep(0)
+        return f"text of {path}"
+
+    async def work(hooks: RecordHooks, path: str) -> None:
+        model = Scripted([ask("read", "call_0", path=path)], [answer("Done.")])
+        agent = OpenAgent(name="mender", model=model, tools=[read])
+        await Runner.run(agent, REQUEST, hooks=hooks, run_config=RunConfig(tracing_disabled=True))
+
+    async def work_twice(hooks: RecordHooks) -> None:
+        await asyncio.gather(work(hooks, "a.py"), work(hooks, "b.py"))
+
+    with open_invocation(chartered, REQUEST, capture=FULL) as run:
+        asyncio.run(work_twice(RecordHooks(run)))
+    found = events(chartered, run)
+    asked = {item["call_id"]: json.loads(item["args"])["path"] for item in found if item["event"] == "tool_call"}
+    given = {item["call_id"]: json.loads(item["output"]) for item in found if item["event"] == "tool_result"}
+
+    assert len(asked) == 2
+    assert given == {call_id: f"text of {path}" for call_id, path in asked.items()}

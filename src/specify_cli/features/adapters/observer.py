@@ -68,22 +68,28 @@ class Observer:
     def begin_tool(
         self, key: Hashable, tool: str, args: object, *, call_id: str = "", step: Step | None = None
     ) -> None:
-        """Record a tool call. What it does outside nobody says, so it is external."""
+        """Record a tool call. What it does outside nobody says, so it is external.
+
+        A `call_id` that an open call has is left out: results are paired by it.
+        """
         payload: dict[str, object] = {"tool": tool, "args": args, "side_effect": "external"}
-        body = self._run.record(
-            "tool_call", payload | ({"call_id": call_id} if call_id else {}), step=step
-        )
-        self._begun[key] = _Begun(
-            "tool_result", {"tool": tool, "call_id": body["call_id"]}, step, time.monotonic()
-        )
+        with self._run.lock:
+            if any(begun.payload.get("call_id") == call_id for begun in self._begun.values()):
+                call_id = ""
+            body = self._run.record(
+                "tool_call", payload | ({"call_id": call_id} if call_id else {}), step=step
+            )
+            self._begun[key] = _Begun(
+                "tool_result", {"tool": tool, "call_id": body["call_id"]}, step, time.monotonic()
+            )
 
     def begin_model(
         self, key: Hashable, model: str, prompt: object, step: Step | None = None
     ) -> None:
         """Keep what a model is asked until it answers."""
-        self._begun[key] = _Begun(
-            "model_call", {"model": model, "prompt": prompt}, step, time.monotonic()
-        )
+        begun = _Begun("model_call", {"model": model, "prompt": prompt}, step, time.monotonic())
+        with self._run.lock:
+            self._begun[key] = begun
 
     def end(
         self,
@@ -97,7 +103,7 @@ class Observer:
     ) -> None:
         """Record the result of a tool or the answer of a model; nothing for a key that was never
         begun. `status` is how a tool ended where the error does not say it."""
-        begun = self._begun.pop(key, None)
+        begun = self._begun.get(key)
         if begun is None:
             return
         if error is not None:
@@ -115,9 +121,10 @@ class Observer:
                 "model": model or begun.payload["model"],
             }
             outcome |= {"tokens": tokens} if tokens else {}
-        self._run.record(
-            begun.event, {**begun.payload, **outcome, "duration_ms": took}, step=begun.step
-        )
+        told = {**begun.payload, **outcome, "duration_ms": took}
+        with self._run.lock:  # until it is written the call is open
+            if self._begun.pop(key, None) is not None:
+                self._run.record(begun.event, told, step=begun.step)
 
 
 def count_kinds(

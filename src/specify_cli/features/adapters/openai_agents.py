@@ -70,7 +70,10 @@ class RecordHooks(RunHooks[Any]):
 
     async def on_tool_start(self, context: RunContextWrapper[Any], agent: Any, tool: Tool) -> None:
         """Record a tool call before it is made."""
-        step, key = self._observer.find_step(_name_agent(context, agent)), _name_call(context, tool)
+        step, key = (
+            self._observer.find_step(_name_agent(context, agent)),
+            _name_call(context, agent, tool),
+        )
         if isinstance(context, ToolContext):
             args, call_id = parse_text(context.tool_arguments), context.tool_call_id
             self._observer.begin_tool(key, tool.name, args, call_id=call_id, step=step)
@@ -82,7 +85,7 @@ class RecordHooks(RunHooks[Any]):
     ) -> None:
         """Record what a tool gave. The SDK gives a tool's error as its result, so a failed call
         looks done."""
-        self._observer.end(_name_call(context, tool), result)
+        self._observer.end(_name_call(context, agent, tool), result)
 
 
 def _name_agent(context: RunContextWrapper[Any], agent: Any) -> Hashable:
@@ -91,12 +94,11 @@ def _name_agent(context: RunContextWrapper[Any], agent: Any) -> Hashable:
     return id(getattr(context, "_approvals", context.usage)), agent.name
 
 
-def _name_call(context: RunContextWrapper[Any], tool: Tool) -> Hashable:
-    return (
-        (context.tool_call_id, tool.name)
-        if isinstance(context, ToolContext)
-        else (id(context), tool.name)
-    )
+def _name_call(context: RunContextWrapper[Any], agent: Any, tool: Tool) -> Hashable:
+    """Return what tells a call from those of other runs too: some models number theirs anew in
+    each."""
+    call = context.tool_call_id if isinstance(context, ToolContext) else id(context)
+    return _name_agent(context, agent), call, tool.name
 
 
 def _name_model(agent: Agent[Any]) -> str:
