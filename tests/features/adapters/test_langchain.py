@@ -78,6 +78,7 @@ ANSWERS = [
             "output_tokens": 3,
             "total_tokens": 23,
             "input_token_details": {"cache_read": 8, "cache_creation": 2},
+            "output_token_details": {"reasoning": 1},
         },
     ),
 ]
@@ -109,7 +110,7 @@ def test_a_graph_is_recorded_by_nodes_with_models_and_parallel_tools(chartered: 
     ]
     assert [item.get("tokens") for item in found if item["event"] == "model_call"] == [
         None,
-        {"input": 10, "output": 3, "cache_read": 8, "cache_write": 2},
+        {"input": 10, "output": 3, "cache_read": 8, "cache_write": 2, "thinking": 1},
     ]
     assert json.loads(next(item for item in calls if item["call_id"] == "c1")["args"]) == {"path": "a.py"}
 

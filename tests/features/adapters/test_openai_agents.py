@@ -11,7 +11,7 @@ from typing import Any
 from agents import Agent as OpenAgent
 from agents import Model, ModelResponse, RunConfig, Runner, Usage, function_tool
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
-from openai.types.responses.response_usage import InputTokensDetails
+from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails
 
 from adapting import FULL, REQUEST, events, shown
 from specify_cli.features.adapters.openai_agents import RecordHooks
@@ -36,7 +36,15 @@ class Scripted(Model):
     async def get_response(self, *_: Any, **__: Any) -> ModelResponse:
         await asyncio.sleep(0)
         details = InputTokensDetails.model_construct(cached_tokens=4, cache_write_tokens=0)
-        used = Usage(requests=1, input_tokens=9, output_tokens=2, total_tokens=11, input_tokens_details=details)
+        thought = OutputTokensDetails(reasoning_tokens=1)
+        used = Usage(
+            requests=1,
+            input_tokens=9,
+            output_tokens=2,
+            total_tokens=11,
+            input_tokens_details=details,
+            output_tokens_details=thought,
+        )
         return ModelResponse(output=next(self.turns), usage=used, response_id=None)
 
     def stream_response(self, *_: Any, **__: Any) -> Any:
@@ -68,7 +76,7 @@ def test_a_run_of_the_openai_agents_sdk_is_recorded(chartered: Path) -> None:
     ]
     assert [item["call_id"] for item in found if item["event"] == "tool_call"] == ["c1"]
     assert json.loads(found[2]["args"]) == {"path": "a.py"}
-    assert found[1]["tokens"] == {"input": 5, "output": 2, "cache_read": 4}
+    assert found[1]["tokens"] == {"input": 5, "output": 2, "cache_read": 4, "thinking": 1}
 
 
 def test_an_agent_that_is_asked_twice_at_once_as_a_tool_loses_no_answer(chartered: Path) -> None:

@@ -26,6 +26,7 @@ def test_spans_of_generative_ai_are_recorded_and_others_passed_over(chartered: P
             "gen_ai.request.model": "some-model",
             "gen_ai.usage.input_tokens": 7,
             "gen_ai.usage.cache_read.input_tokens": 3,
+            "gen_ai.usage.reasoning.output_tokens": 2,
             "gen_ai.input.messages": json.dumps(asked),
         }
         act = {
@@ -50,7 +51,10 @@ def test_spans_of_generative_ai_are_recorded_and_others_passed_over(chartered: P
         ("tool_result", "mender", "read", "error"),
         ("step_completed", "mender", "PASS"),
     ]
-    assert (found[1]["tokens"], json.loads(found[1]["prompt"])) == ({"input": 4, "cache_read": 3}, asked)
+    assert (found[1]["tokens"], json.loads(found[1]["prompt"])) == (
+        {"input": 4, "cache_read": 3, "thinking": 2},
+        asked,
+    )
     assert json.loads(found[3]["output"]) == "not there"
 
 

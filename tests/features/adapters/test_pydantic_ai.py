@@ -21,7 +21,9 @@ from specify_cli.features.programs.run import Run, open_invocation
 def answer_twice(messages: list[ModelMessage], _: AgentInfo) -> PydanticResponse:
     if len(messages) == 1:
         calls = [ToolCallPart("read", {"path": path}, path) for path in ("a.py", "b.py")]
-        return PydanticResponse(calls, usage=RequestUsage(input_tokens=9, cache_read_tokens=4, output_tokens=2))
+        details = {"reasoning_tokens": 1}
+        used = RequestUsage(input_tokens=9, cache_read_tokens=4, output_tokens=2, details=details)
+        return PydanticResponse(calls, usage=used)
     return PydanticResponse([TextPart("Done.")])
 
 
@@ -54,7 +56,7 @@ def test_an_agent_of_pydantic_ai_is_recorded_with_parallel_tools(chartered: Path
     )
     assert sorted(made) == ["a.py", "b.py"]
     assert {item["side_effect"] for item in found if item["event"] == "tool_call"} == {"none"}
-    assert found[0]["tokens"] == {"input": 5, "output": 2, "cache_read": 4}
+    assert found[0]["tokens"] == {"input": 5, "output": 2, "cache_read": 4, "thinking": 1}
 
 
 def test_an_agent_of_pydantic_ai_goes_on_where_it_was_interrupted(chartered: Path) -> None:

@@ -116,6 +116,7 @@ class RecordCallbacks(BaseCallbackHandler):
             used.get("output_tokens", used.get("completion_tokens")),
             details.get("cache_read"),
             details.get("cache_creation"),
+            (used.get("output_token_details") or {}).get("reasoning"),
         )
         self._observer.end(run_id, answer, model=model, tokens=tokens)
 

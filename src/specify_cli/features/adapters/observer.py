@@ -128,7 +128,7 @@ class Observer:
 
 
 def count_kinds(
-    asked: object, answered: object, cache_read: object, cache_write: object
+    asked: object, answered: object, cache_read: object, cache_write: object, thought: object
 ) -> dict[str, int]:
     """Return the tokens of one answer by kind (docs/hooks.md): what a framework counts as asked
     holds what a cache gave or took."""
@@ -137,6 +137,7 @@ def count_kinds(
         "output": answered,
         "cache_read": cache_read or None,
         "cache_write": cache_write or None,
+        "thinking": thought or None,
     }
     kinds = {kind: count for kind, count in told.items() if type(count) is int and count >= 0}
     if "input" in kinds:

@@ -64,7 +64,8 @@ class RecordHooks(RunHooks[Any]):
             getattr(used.input_tokens_details, name, None)
             for name in ("cached_tokens", "cache_write_tokens")
         )
-        tokens = count_kinds(used.input_tokens, used.output_tokens, *cached)
+        thought = getattr(used.output_tokens_details, "reasoning_tokens", None)
+        tokens = count_kinds(used.input_tokens, used.output_tokens, *cached, thought)
         answer = [item.model_dump(mode="json", exclude_unset=True) for item in response.output]
         self._observer.end(("model", _name_agent(context, agent)), answer, tokens=tokens)
 

@@ -80,7 +80,7 @@ class RecordSpans(SpanProcessor):
         error: str | None,
         step: Step | None,
     ) -> None:
-        names = ("input", "output", "cache_read.input", "cache_creation.input")
+        names = ("input", "output", "cache_read.input", "cache_creation.input", "reasoning.output")
         tokens = count_kinds(*(attributes.get(f"gen_ai.usage.{name}_tokens") for name in names))
         payload: dict[str, object] = {
             "model": str(
