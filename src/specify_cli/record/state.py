@@ -96,8 +96,8 @@ class StateFold:
         fold.state().status
 
     `last_ordinal` is the highest ordinal of each step's name, `labels` the seq of each labelled
-    checkpoint, and `policy` what the last `policy_snapshot_ref` says; these three are for whoever
-    writes the next line, and no part of the state.
+    checkpoint, `policy` what the last `policy_snapshot_ref` says, and `spent_tokens` counts each
+    token once; these four are for whoever writes the next line, and no part of the state.
     """
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class StateFold:
         self.open_calls: dict[str, None] = {}
         self.steps = 0
         self.tool_calls = 0
-        self.tokens = 0
+        self.tokens = self.spent_tokens = 0
         self.last_output_hash: str | None = None
         self.stopped = False
         self.last_ordinal: dict[str, int] = {}
@@ -226,7 +226,10 @@ class StateFold:
     def _apply_model_call(self, fields: Mapping[str, object]) -> None:
         tokens = fields.get("tokens")
         if isinstance(tokens, Mapping):
-            self.tokens += sum(count for count in tokens.values() if type(count) is int)
+            counts = {kind: count for kind, count in tokens.items() if type(count) is int}
+            # Checkpoints name a state in which thinking, a part of the output, counts beside it.
+            self.tokens += sum(counts.values())
+            self.spent_tokens += sum(counts.values()) - counts.get("thinking", 0)
         output_hash = fields.get("response_hash")
         if output_hash is not None:
             self.last_output_hash = str(output_hash)

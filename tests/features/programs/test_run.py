@@ -55,6 +55,14 @@ def test_a_run_that_ends_well_is_closed_as_done(chartered: Path) -> None:
     assert intact(chartered)
 
 
+def test_thinking_which_is_part_of_the_output_counts_once_against_a_limit(chartered: Path) -> None:
+    with open_invocation(chartered, "implement WP03", limits={"tokens": 11}) as run:
+        run.model_call("m", "p", "r", tokens={"input": 5, "output": 6, "thinking": 4})
+
+    assert work(chartered) == ["model_call", "completed"]
+    assert lines(chartered)[-1]["outcome"] == "done"
+
+
 def test_what_follows_two_steps_that_overlapped_is_of_neither(chartered: Path) -> None:
     with open_invocation(chartered, "implement WP03") as run, run.begin_step("around"):
         first, second = run.begin_step("first"), run.begin_step("second")

@@ -236,17 +236,17 @@ class Course:
                 )
             if not about or not self._limits:
                 return
-            usage = self.recorder.fold.usage
+            usage, tokens = self.recorder.fold.usage, self.recorder.fold.spent_tokens
             used = {
                 "steps": usage.steps + (about == "steps"),
                 "tool_calls": usage.tool_calls + (about == "tool_calls"),
-                "tokens": usage.tokens + (about == "model_calls"),
+                "tokens": tokens + (about == "model_calls"),
                 "seconds": self.past.spent_seconds + time.monotonic() - self._began,
             }
             for name, amount in used.items():
                 allowed = self._limits.get(name)
                 if type(allowed) is int and amount > allowed:
-                    spent = usage.tokens if name == "tokens" else math.ceil(amount)
+                    spent = tokens if name == "tokens" else math.ceil(amount)
                     raise self._record_violation(name, allowed, spent)
 
     def _record_violation(self, name: str, allowed: int, found: int) -> LimitExceeded:
@@ -266,7 +266,7 @@ class Course:
         """Record that tokens are overspent; the call that exceeds them is the last."""
         with self.lock:
             allowed = self._limits.get("tokens")
-            spent = self.recorder.fold.usage.tokens
+            spent = self.recorder.fold.spent_tokens
             if type(allowed) is int and spent > allowed and self.violated is None:
                 self._record_violation("tokens", allowed, spent)
 
