@@ -254,7 +254,7 @@ def _describe(kind: str, fields: Mapping[str, object]) -> str:
             parts.append(key if value else f"no {key}")
         else:
             parts.append(
-                _find_gist(say(value.get("head", ""))) if isinstance(value, dict) else say(value)
+                _find_gist(say(value.get("head", "") if isinstance(value, dict) else value))
             )
     return " ".join(filter(None, parts))
 

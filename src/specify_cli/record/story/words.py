@@ -244,7 +244,7 @@ def read_printed(value: object) -> str:
 
     Where no member is found the text comes back as it is.
     """
-    text = read_text(value)
+    text = _unquote(value) if isinstance(value, str) else read_text(value)
     if not text.startswith(("{", "[")):
         return text
     try:
@@ -281,7 +281,15 @@ def _count_lines(fields: Mapping[str, object]) -> tuple[int | None, int | None]:
 
 
 def _read_head(args: object) -> str:
-    return say(args.get("head", "")) if isinstance(args, dict) else say(args or "")
+    return say(args.get("head", "")) if isinstance(args, dict) else _unquote(say(args or ""))
+
+
+def _unquote(text: str) -> str:
+    """Return the string that a value kept whole is the JSON of; any other as it stands."""
+    try:
+        return say(json.loads(text)) if text.startswith('"') else text
+    except ValueError:
+        return text
 
 
 def _find_value(head: str) -> str:

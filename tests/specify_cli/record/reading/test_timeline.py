@@ -23,6 +23,13 @@ def test_a_call_and_its_result_are_one_entry_with_the_time_between() -> None:
     assert (entry.status, entry.duration_ms, entry.bad) == ("error", 3000, True)
 
 
+def test_a_call_that_is_kept_whole_is_about_the_same_as_one_that_is_summed_up() -> None:
+    args = '{"command":"pytest -q","x":1}'
+    (whole,) = make_timeline([line(4, "tool_call", call_id="a", tool="Bash", args=args)])
+
+    assert whole.about == "pytest -q"
+
+
 def test_an_end_that_a_transcript_told_later_was_when_the_transcript_says() -> None:
     told = {"witness": "transcript", "claimed_at": "2026-11-22T10:00:02.500Z"}
     begun = line(4, "tool_call", 1, call_id="a", tool="Edit")

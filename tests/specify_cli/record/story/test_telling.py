@@ -11,6 +11,7 @@ from specify_cli.record.story.choice import explain_choice
 from specify_cli.record.story.story import Part
 from specify_cli.record.story.summary import pair_calls, summarize_story, tell_lines
 from specify_cli.record.story.telling import tell_story
+from specify_cli.record.story.words import read_printed
 from specify_cli.routing.choice import CRITERIA
 
 ROOT = "/home/me/project"
@@ -56,6 +57,15 @@ def test_calls_are_grouped_and_named_in_plain_english() -> None:
     ]
     assert [act.what for act in chapter.parts[0].acts] == ["a.py", "src/b.py"]
     assert [part.outcome for part in chapter.parts] == ["ok", "failed", "ok", "ok", "ok"]
+
+
+def test_what_was_kept_whole_reads_as_it_was_printed() -> None:
+    begun = line(1, "tool_call", call_id="c1", tool="fetch", args=json.dumps("the page"))
+    ended = line(2, "tool_result", call_id="c1", status="error", output=json.dumps("no answer:\ntimed out\n"))
+    (chapter,) = tell_story([begun, ended], root=ROOT).done
+
+    assert read_printed(ended["output"]) == "no answer:\ntimed out\n"
+    assert [(act.what, act.result) for act in chapter.parts[0].acts] == [("the page", "timed out")]
 
 
 @pytest.mark.parametrize(
