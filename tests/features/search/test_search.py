@@ -87,7 +87,8 @@ def test_a_rule_and_a_commit_find_the_work_they_belong_to(cli: Cli, chartered: P
     cli("profile-invocation", "complete", one, "--commit", "HEAD")
 
     assert find(cli, "--commit", sha[:9]) == find(cli, "--rule", "policy-summary") == [(one, None)]
-    assert find(cli, "--commit", "0" * 9) == []
+    assert find(cli, "--commit", sha[:9].upper()) == [(one, None)]
+    assert find(cli, "--commit", "0" * 9) == find(cli, "--commit", "%") == find(cli, "--commit", "_") == []
 
 
 def test_what_came_since_is_found_and_a_link_made_later_too(cli: Cli, project: Path, worked: tuple[str, str]) -> None:

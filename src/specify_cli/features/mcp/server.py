@@ -165,12 +165,16 @@ async def _run(
     argv = [*_PROGRAM, *before, "--json" if as_json else "", *dashes, *after]
     environment = {**os.environ, "SPEC_KITTY_MCP_CLIENT": _name_client(ctx), "COLUMNS": "160"}
     with anyio.move_on_after(_SECONDS):
-        done = await anyio.run_process(
-            [word for word in argv if word != ""],
-            input=said.encode("utf-8", "replace"),
-            env=environment,
-            check=False,
-        )
+        try:
+            done = await anyio.run_process(
+                [word for word in argv if word != ""],
+                input=said.encode("utf-8", "replace"),
+                env=environment,
+                check=False,
+            )
+        except (ValueError, OSError) as error:  # what an agent gave is no word of a command line
+            why = getattr(error, "strerror", None) or error
+            raise ToolError(f"this cannot be asked: {why}: give a shorter, plain text") from error
         out, err = done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
         if done.returncode not in accepted or not out:
             raise ToolError(_read_error(err or out or f"it ended with {done.returncode}"))

@@ -578,7 +578,7 @@ class SearchIndex:
 _COMPARED = {
     "path": "(value = ? OR value GLOB ? OR substr(value, -length(?) - 1) = '/' || ?)",
     "tool": "value = ? COLLATE NOCASE",
-    "commit": "value LIKE ? || '%'",
+    "commit": "substr(value, 1, length(?)) = lower(?)",
     "rule": "(value = ? OR substr(value, -length(?) - 1) = '/' || ?)",
 }
 
