@@ -253,6 +253,7 @@ def test_an_empty_project_lists_nothing_and_says_how_to_start(cli: Cli) -> None:
 def test_the_newest_events_are_shown_and_followed_to_the_close(cli: Cli, project: Path, home: Path) -> None:
     one = cli("do", "implement WP03", "--json").json()["invocation_id"]
     assert cli("invocations", "tail", "--lines", "1").out.count("\n") == 1
+    assert cli("invocations", "tail", "--lines", "9" * 30).out == cli("invocations", "tail", "--lines", "999").out
     follower = subprocess.Popen(
         [SPEC_KITTY, "invocations", "tail", one, "--follow", "--json"],
         cwd=project,

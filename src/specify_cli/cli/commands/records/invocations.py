@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -71,7 +72,7 @@ def tail(values: Values) -> int:
     project = shell.read_project()
     place = Index(project.root).resolve(shell.get_text(values, "invocation_id") or "last")
     lines, offset, ended = values["lines"], 0, False
-    last_lines = lines if isinstance(lines, int) else 0
+    last_lines = min(lines, sys.maxsize) if isinstance(lines, int) else 0
 
     begun: dict[str, Mapping[str, object]] = {}
     started: dict[str, object] = {}
