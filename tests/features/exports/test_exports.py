@@ -211,6 +211,8 @@ def test_an_agent_trace_names_the_lines_in_the_commit(worked: str, cli: Cli, pro
     (file,) = trace["files"]
     (lines,) = file["conversations"][0]["ranges"]
     assert (file["path"], lines["start_line"], lines["end_line"]) == ("a.py", 2, 2)
+    # The model that the program says it asked.
+    assert file["conversations"][0]["contributor"] == {"type": "ai", "model_id": "some-model"}
     assert trace["vcs"]["revision"] == git(project, "rev-parse", "HEAD").strip()
     assert "vcs" not in moved and moved["files"][0]["conversations"][0]["ranges"][0]["start_line"] == 2
 

@@ -69,15 +69,15 @@ class Run(NamedTuple):
 
     @property
     def model(self) -> str | None:
-        """Return the model that worked: what the last turn said, else what the caller said of
-        itself."""
+        """Return the model that worked: what the last turn said, else the last call of a model,
+        else what the caller said of itself."""
         actor = self.started.get("actor")
-        named = [actor.get("model")] if isinstance(actor, dict) else []
-        named += [
-            span.entry.fields.get("model") for span in self.spans if span.entry.kind == "turn"
-        ]
-        names = [name for name in named if name]
-        return say(names[-1]) if names else None
+        names = [actor.get("model")] if isinstance(actor, dict) else []
+        for kind in ("model_call", "turn"):
+            names += [
+                span.entry.fields.get("model") for span in self.spans if span.entry.kind == kind
+            ]
+        return next((say(name) for name in reversed(names) if name), None)
 
 
 def read_run(
