@@ -225,6 +225,9 @@ const PRINTED = ["stdout", "stderr", "output", "content", "text", "llmContent", 
 function printedOf(value, objects) {
   // What a tool printed: programs wrap it in JSON of their own, which may be cut.
   const kept = textOf(value, objects);
+  if (kept.startsWith('"') && (!isObject(value) || objects.has(value.object))) {
+    try { return String(JSON.parse(kept)); } catch { return kept; } // what is kept whole is the JSON of a text
+  }
   if (!/^[{[]/.test(kept)) return kept;
   try {
     const parsed = JSON.parse(kept);
