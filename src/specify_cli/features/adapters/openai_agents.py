@@ -60,12 +60,13 @@ class RecordHooks(RunHooks[Any]):
     ) -> None:
         """Record the model's answer and what it used."""
         used = response.usage
-        cached = (
-            getattr(used.input_tokens_details, name, None)
-            for name in ("cached_tokens", "cache_write_tokens")
+        tokens = count_kinds(
+            used.input_tokens,
+            used.output_tokens,
+            getattr(used.input_tokens_details, "cached_tokens", None),
+            getattr(used.input_tokens_details, "cache_write_tokens", None),
+            getattr(used.output_tokens_details, "reasoning_tokens", None),
         )
-        thought = getattr(used.output_tokens_details, "reasoning_tokens", None)
-        tokens = count_kinds(used.input_tokens, used.output_tokens, *cached, thought)
         answer = [item.model_dump(mode="json", exclude_unset=True) for item in response.output]
         self._observer.end(("model", _name_agent(context, agent)), answer, tokens=tokens)
 

@@ -83,10 +83,14 @@ class RecordAgent(AbstractCapability[Any]):
 
 def _count_tokens(answer: Any) -> dict[str, int]:
     used = answer.get("usage") or {}
-    names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
     details = used.get("details") or {}
-    thought = details.get("reasoning_tokens", details.get("thoughts_tokens"))
-    return count_kinds(*(used.get(name) for name in names), thought)
+    return count_kinds(
+        used.get("input_tokens"),
+        used.get("output_tokens"),
+        used.get("cache_read_tokens"),
+        used.get("cache_write_tokens"),
+        details.get("reasoning_tokens", details.get("thoughts_tokens")),
+    )
 
 
 def _drop_volatile(value: Any) -> Any:
