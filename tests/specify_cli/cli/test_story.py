@@ -68,6 +68,16 @@ def test_full_shows_texts_and_outputs_whole_and_diff_the_changes_alone(cli: Cli,
     assert diff.startswith("modify a.py\n@@ -1 +1 @@\n-") and "+x\n" in diff and "what was done" not in diff
 
 
+def test_full_shows_what_a_model_answered(cli: Cli) -> None:
+    invocation_id: str = cli("do", "fix the login test", "--json").json()["invocation_id"]
+    call = json.dumps({"model": "m", "prompt": "how?", "response": "Fold the name.\nThen test."})
+    cli("profile-invocation", "record", "--invocation-id", invocation_id, "--event", "model_call", "--json-payload", call)
+    short, full = (cli("invocations", "show", invocation_id, *options).out for options in ((), ("--full",)))
+
+    assert "Fold the name." not in short
+    assert "  | Fold the name.\n" in full and "  | Then test.\n" in full
+
+
 def test_a_diff_marks_what_came_and_says_what_failed_and_what_was_not_kept() -> None:
     after = {"head": "one\ntwo\n", "size": 8}
     came = f"={digest_line('one')}+{digest_line('two')}"

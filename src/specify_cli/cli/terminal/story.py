@@ -152,7 +152,8 @@ def _render_part(
         yield paint(f"{deeper}{' ' * 10}and {len(names) - len(shown)} more", "dim")
     if full is not None:
         for act in part.acts:
-            output = read_printed(full.get(act.seqs[-1], {}).get("output"))
+            told = full.get(act.seqs[-1], {})  # of a tool its output, of a model its answer
+            output = read_printed(told.get("output", told.get("response")))
             yield from (f"{deeper}  | {row}" for row in output.split("\n") if output)
     for inner in part.parts:
         yield from _render_part(inner, deeper, full)
