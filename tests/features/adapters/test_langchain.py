@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -198,3 +199,21 @@ def test_a_run_that_goes_on_is_not_watched(chartered: Path) -> None:
 
     with pytest.raises((CallerError, InvocationError), match="framework decides itself"):
         resume(chartered, run.invocation_id, again)
+
+
+class Several(GenericFakeChatModel):
+    """A model that gives several answers to one question, and counts them in the form of OpenAI's service."""
+
+    def _generate(self, *_: Any, **__: Any) -> ChatResult:
+        used = {"prompt_tokens": 9, "completion_tokens": 6, "prompt_tokens_details": {"cached_tokens": 4}}
+        generations = [ChatGeneration(message=AIMessage(text)) for text in ("one", "two")]
+        return ChatResult(generations=generations, llm_output={"token_usage": used, "model_name": "some-model"})
+
+
+def test_every_answer_to_one_question_is_recorded_with_what_they_used(chartered: Path) -> None:
+    with open_invocation(chartered, REQUEST, capture=FULL) as run:
+        Several(messages=iter(())).invoke("how?", {"callbacks": [RecordCallbacks(run)]})
+    (asked, _) = events(chartered, run)
+
+    assert [answer["data"]["content"] for answer in json.loads(asked["response"])] == ["one", "two"]
+    assert (asked["model"], asked["tokens"]) == ("some-model", {"input": 5, "output": 6, "cache_read": 4})

@@ -100,25 +100,24 @@ class RecordCallbacks(BaseCallbackHandler):
         )
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **_: Any) -> None:
-        """Record the model's answer and what it used."""
-        first = next((item for batch in response.generations for item in batch), None)
-        message = getattr(first, "message", None)
-        answer = getattr(first, "text", None) if message is None else _dump_messages([message])[0]
-        used = (
-            getattr(message, "usage_metadata", None)
-            or (response.llm_output or {}).get("token_usage")
-            or {}
+        """Record the model's answer, or all of them where it gave several, and what it used."""
+        given = [item for batch in response.generations for item in batch]
+        messages = [getattr(item, "message", None) for item in given]
+        answers = [
+            item.text if message is None else _dump_messages([message])[0]
+            for item, message in zip(given, messages, strict=True)
+        ]
+        first = next(iter(messages), None)
+        output = response.llm_output or {}
+        told = getattr(first, "response_metadata", None) or {}
+        self._observer.end(
+            run_id,
+            answers if len(answers) > 1 else next(iter(answers), None),
+            model=told.get("model_name") or output.get("model_name"),
+            tokens=_count_tokens(
+                getattr(first, "usage_metadata", None) or output.get("token_usage") or {}
+            ),
         )
-        model = (getattr(message, "response_metadata", None) or {}).get("model_name")
-        details = used.get("input_token_details") or {}
-        tokens = count_kinds(
-            used.get("input_tokens", used.get("prompt_tokens")),
-            used.get("output_tokens", used.get("completion_tokens")),
-            details.get("cache_read"),
-            details.get("cache_creation"),
-            (used.get("output_token_details") or {}).get("reasoning"),
-        )
-        self._observer.end(run_id, answer, model=model, tokens=tokens)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Record that a model gave no answer."""
@@ -215,6 +214,19 @@ def _dump_messages(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
         if _DRAWN_ID.fullmatch(str(message["data"].get("id"))):
             message["data"]["id"] = None
     return dumped
+
+
+def _count_tokens(used: Mapping[str, Any]) -> dict[str, int]:
+    """Return the tokens of an answer by kind, of LangChain's own form or of OpenAI's."""
+    asked, cached = used.get("input_token_details"), used.get("prompt_tokens_details")
+    thought, reasoned = used.get("output_token_details"), used.get("completion_tokens_details")
+    return count_kinds(
+        used.get("input_tokens", used.get("prompt_tokens")),
+        used.get("output_tokens", used.get("completion_tokens")),
+        (asked or {}).get("cache_read") or (cached or {}).get("cached_tokens"),
+        (asked or {}).get("cache_creation"),
+        (thought or {}).get("reasoning") or (reasoned or {}).get("reasoning_tokens"),
+    )
 
 
 def _read_leave(error: BaseException) -> str | None:
