@@ -54,6 +54,17 @@ def test_words_lead_to_the_line_they_stand_in(cli: Cli, worked: tuple[str, str])
     assert find(cli, "test login", "absent") == []
 
 
+def test_records_that_grow_in_turn_are_each_one_record_with_its_lines_in_order(cli: Cli, project: Path) -> None:
+    one, two = (cli("do", f"implement {name}", "--json").json()["invocation_id"] for name in ("one", "two"))
+    for run in (one, two, one, two, one):
+        call = '{"tool": "grep", "args": "needle"}'
+        cli("profile-invocation", "record", "--invocation-id", run, "--event", "tool_call", "--json-payload", call)
+        find(cli, "needle")  # the index takes the new line
+
+    assert find(cli, "needle") == [(two, 4), (two, 5), (one, 4), (one, 5), (one, 6)]
+    assert "; 2 more records hold" in cli("invocations", "search", "needle", "--limit", "1").err
+
+
 @pytest.mark.parametrize(
     ("option", "value", "which"),
     [

@@ -391,7 +391,10 @@ class SearchIndex:
             return self._make_hits(row, place, lines, query.text)
 
         hits, unread = self._select(query, limit, make_hits)
-        return sorted(hits, key=lambda hit: hit.invocation_id, reverse=True)[:limit], unread
+        # The lines of a record that grew came in pieces, the newest first.
+        hits.sort(key=lambda hit: hit.seq or 0)
+        hits.sort(key=lambda hit: hit.invocation_id, reverse=True)
+        return hits[:limit], unread
 
     def _select(
         self, query: Query, limit: int, make: Callable[[Row, Place, _Lines], Iterable[T]]
@@ -399,18 +402,18 @@ class SearchIndex:
         """Return what is made of the newest records that fit, up to `limit`, and how many more there
         are: counted up to `COUNTED`, and without a look at them."""
         found: list[T] = []
-        unread = 0
+        unread: set[Place] = set()
         for place, lines in self._find_places(query, match_query(query.text)):
             if len(found) >= limit:
-                unread += 1
-                if unread >= COUNTED:
+                unread.add(place)
+                if len(unread) >= COUNTED:
                     break
                 continue
             row = self._read_row(place)
             if row is not None and query.rows.accept(row):
                 found += make(row, place, lines)
-                unread += len(found) > limit
-        return found, unread
+                unread |= {place} if len(found) > limit else set()
+        return found, len(unread)
 
     def count_rules(
         self, invocation_ids: Iterable[str], limit: int
