@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook
 
 from receiving import Answer, Receiver
-from specify_cli.features.sync.sending.transport import Endpoint, judge
+from specify_cli.features.sync.sending.transport import Endpoint, failed, judge
 
 TOKEN = "tok-0123456789abcdef"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -282,3 +282,11 @@ def test_what_is_meant_for_this_machine_goes_through_no_proxy(
         endpoint.close()
         assert proxy.requests == []
         assert verdict.kind == "answered" or host == "127.0.0.2"
+
+
+def test_a_short_header_does_not_hide_the_reason_and_a_long_one_stands_nowhere() -> None:
+    headers = {"x-tenant": "e", "x-zone": "he", "authorization": f"Bearer {TOKEN}"}
+
+    assert failed("http://127.0.0.1/x", f"the header {TOKEN} expired", headers).message == (
+        "http://127.0.0.1/x did not take what was sent: the header ⟦header⟧ expired"
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import email.utils
 import hashlib
 import json
+import re
 import signal
 import threading
 import time
@@ -38,6 +39,8 @@ _AGAIN = frozenset({408, 425, 429})
 _AT_FAULT = frozenset({400, 409, 413, 415, 422})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_TEXT = 500
+# A value of a header with fewer letters is no secret, and stands in many words.
+_LEAST_SECRET = 4
 
 
 class Problem(NamedTuple):
@@ -311,10 +314,11 @@ def post_json(url: str, headers: Headers, body: bytes, *, seconds: float = ANSWE
 
 def failed(url: str, why: str, headers: Headers) -> EnvironmentFault:
     """Return the error for a request that was not taken, without what its headers hold."""
-    for secret in filter(
-        None, (part for value in headers.values() for part in (value, value.rpartition(" ")[2]))
-    ):
-        why = why.replace(secret, "⟦header⟧")
+    parts = {part for value in headers.values() for part in (value, value.rpartition(" ")[2])}
+    secrets = [part for part in parts if len(part) >= _LEAST_SECRET]
+    if secrets:  # a whole value before a part of it, and none within a mask
+        secrets.sort(key=len, reverse=True)
+        why = re.sub("|".join(map(re.escape, secrets)), "⟦header⟧", why)
     return EnvironmentFault(
         "DELIVERY_FAILED",
         f"{url} did not take what was sent: {shown(why, '')}",
