@@ -71,7 +71,16 @@ def test_full_shows_texts_and_outputs_whole_and_diff_the_changes_alone(cli: Cli,
 def test_full_shows_what_a_model_answered(cli: Cli) -> None:
     invocation_id: str = cli("do", "fix the login test", "--json").json()["invocation_id"]
     call = json.dumps({"model": "m", "prompt": "how?", "response": "Fold the name.\nThen test."})
-    cli("profile-invocation", "record", "--invocation-id", invocation_id, "--event", "model_call", "--json-payload", call)
+    cli(
+        "profile-invocation",
+        "record",
+        "--invocation-id",
+        invocation_id,
+        "--event",
+        "model_call",
+        "--json-payload",
+        call,
+    )
     short, full = (cli("invocations", "show", invocation_id, *options).out for options in ((), ("--full",)))
 
     assert "Fold the name." not in short
