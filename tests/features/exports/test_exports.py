@@ -384,6 +384,7 @@ def test_what_does_not_go_together_is_refused(worked: str, cli: Cli, argv: list[
     ran = cli("invocations", "export", worked, *argv, "--json")  # room: sync
 
     assert ran.code in (1, 2) and ran.error()["error_code"] == code
+    assert "sync enable" not in ran.error()["suggestion"]
 
 
 def test_a_run_whose_first_line_is_withheld_has_no_trace() -> None:

@@ -30,7 +30,10 @@ def ask_other(values: Values) -> int:
             "USAGE", "--ab MODEL and --endpoint URL go together", "spec-kitty replay --help"
         )
     endpoint, variable = (
-        checked_endpoint(str(values["endpoint"])),
+        checked_endpoint(
+            str(values["endpoint"]),
+            "name one: --endpoint https://models.example.org/v1/chat/completions",
+        ),
         shell.get_text(values, "key_variable"),
     )
     headers: dict[str, str] = {}

@@ -31,6 +31,7 @@ BINDINGS = "token-endpoints.json"
 ERRORS = "propagation-errors.jsonl"
 
 Environment = Mapping[str, str]
+_ENABLE = "spec-kitty sync enable --endpoint https://collector.example.org/v1/events"
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*\.?")
 _MAX = 64 * 1024
 # Members that consents of before lack.
@@ -100,25 +101,32 @@ def project_uuid(project: Project) -> str:
         ) from error
 
 
-def checked_endpoint(text: str) -> str:
+def checked_endpoint(text: str, advice: str = _ENABLE) -> str:
     """Return an endpoint that may be agreed to. Raises CallerError ENDPOINT_INVALID, which repeats
-    no password."""
+    no password, with this advice."""
+    fault = _find_fault(text)
+    if fault is not None:
+        raise CallerError("ENDPOINT_INVALID", fault, advice)
+    return text
+
+
+def _find_fault(text: str) -> str | None:
     if any(mark in text for mark in "@?#\\"):
-        raise _bad_endpoint(
-            "the endpoint", "it may hold no user, password, query or fragment; secrets go elsewhere"
+        return (
+            "the endpoint: it may hold no user, password, query or fragment; secrets go elsewhere"
         )
     if not text.isascii() or any(character <= " " or character == "\x7f" for character in text):
-        raise _bad_endpoint("the endpoint", "it holds spaces or characters outside ASCII")
+        return "the endpoint: it holds spaces or characters outside ASCII"
     try:
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise _bad_endpoint(text, str(error)) from error
+        return f"{text}: {error}"
     if port == 0 or not (_is_address(host) or (len(host) <= 253 and _HOST.fullmatch(host))):
-        raise _bad_endpoint(text, "it names no host")
+        return f"{text}: it names no host"
     if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(host)):
-        raise _bad_endpoint(text, "expected https, or http to this machine itself")
-    return text
+        return f"{text}: expected https, or http to this machine itself"
+    return None
 
 
 def is_loopback(host: str) -> bool:
@@ -132,14 +140,6 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _bad_endpoint(text: str, why: str) -> CallerError:
-    return CallerError(
-        "ENDPOINT_INVALID",
-        f"{text}: {why}",
-        "spec-kitty sync enable --endpoint https://collector.example.org/v1/events",
-    )
 
 
 def proposal(project: Project) -> Mapping[str, str]:

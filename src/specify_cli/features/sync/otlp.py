@@ -16,7 +16,7 @@ _TRACES = "/v1/traces"
 def read_endpoint(text: str) -> str:
     """Return where traces go: an address without a path gets OTLP's own. Raises CallerError
     ENDPOINT_INVALID."""
-    url = checked_endpoint(text)
+    url = checked_endpoint(text, "name one: --endpoint https://collector.example.org/v1/traces")
     return url.rstrip("/") + _TRACES if urlsplit(url).path in ("", "/") else url
 
 
