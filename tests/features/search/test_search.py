@@ -54,7 +54,8 @@ def test_words_lead_to_the_line_they_stand_in(cli: Cli, worked: tuple[str, str])
     assert find(cli, "test login", "absent") == []
 
 
-def test_records_that_grow_in_turn_are_each_one_record_with_its_lines_in_order(cli: Cli, project: Path) -> None:
+@pytest.mark.usefixtures("project")
+def test_records_that_grow_in_turn_are_each_one_record_with_its_lines_in_order(cli: Cli) -> None:
     one, two = (cli("do", f"implement {name}", "--json").json()["invocation_id"] for name in ("one", "two"))
     for run in (one, two, one, two, one):
         call = '{"tool": "grep", "args": "needle"}'
