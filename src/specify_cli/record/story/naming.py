@@ -105,13 +105,16 @@ def _count_lines(acts: Sequence[Act]) -> str:
 
 
 def _describe_end(acts: Sequence[Act], bad: Sequence[Act]) -> str:
-    """Return how one deed ended, or how many of several failed."""
+    """Return how one deed ended, or how many of several failed or were denied."""
     first = acts[0]
     if len(acts) == 1 and first.result:
         return f": {first.result}"
     if not bad:
         return ""
-    return f", {len(bad)} failed" if len(acts) > 1 else f": {first.outcome}"
+    if len(acts) == 1:
+        return f": {first.outcome}"
+    counts = [(outcome, sum(act.outcome == outcome for act in bad)) for outcome in BAD]
+    return "".join(f", {number} {outcome}" for outcome, number in counts if number)
 
 
 def name_event(entry: Entry) -> str:

@@ -59,6 +59,18 @@ def test_calls_are_grouped_and_named_in_plain_english() -> None:
     assert [part.outcome for part in chapter.parts] == ["ok", "failed", "ok", "ok", "ok"]
 
 
+def test_a_group_says_which_calls_failed_and_which_were_denied() -> None:
+    lines = [
+        *call(1, "Read", {"file_path": "a"}, "gone", status="error"),
+        *call(3, "Read", {"file_path": "b"}, "no", status="denied"),
+        *call(5, "WebFetch", {"url": "u"}, "no", status="denied"),
+        *call(7, "WebFetch", {"url": "v"}, "no", status="denied"),
+    ]
+    (chapter,) = tell_story(lines, root=ROOT).done
+
+    assert titles(chapter.parts) == ["read 2 files, 1 failed, 1 denied", "fetched 2 times: u, v, 2 denied"]
+
+
 def test_what_was_kept_whole_reads_as_it_was_printed() -> None:
     begun = line(1, "tool_call", call_id="c1", tool="fetch", args=json.dumps("the page"))
     ended = line(2, "tool_result", call_id="c1", status="error", output=json.dumps("no answer:\ntimed out\n"))
