@@ -34,6 +34,10 @@ _ABOUT = 600_000_000
 _REST = 4
 _LINE = 160
 _FORBIDDEN = ("forbid", "never", "prohibit", "off-limits", "ask-first", "must-not", "not-allowed")
+# A title of at most so many words says only that its section forbids: *Not allowed here*.
+_PLAIN = 3
+# What a rule file says of some files only, as a first charter names its section.
+_OF_FILES = re.compile(r"\(from .+, for .+\)")
 _TESTING = {"test", "tests", "testing"}
 _OF_AN_ACTION = ("review", "plan", "specif", "implement")
 _PROFILE_SIZE = 160
@@ -166,8 +170,9 @@ def _is_first(choice: Choice) -> bool:
 def _order(choice: Choice, action: str, testing: str) -> tuple[int, int]:
     """Return the place of what binds: summary, marked, forbidden, testing, the rest of the charter.
 
-    The rest goes by how much the request is about it; what is for another action comes last.
-    `testing` is the uri of the section that says how to test.
+    Of several sections that forbid, the one whose title says least beside that comes first, and
+    those that say more come behind how to test, whose uri is `testing`. The rest goes by how much
+    the request is about it; what is for another action comes last.
     """
     artifact, lexical = choice.hit.artifact, choice.hit.lexical
     other = next((name for name in _OF_AN_ACTION if artifact.id.startswith(name)), "")
@@ -175,21 +180,28 @@ def _order(choice: Choice, action: str, testing: str) -> tuple[int, int]:
         return 0, 0
     if choice.always:
         return 1, -choice.hit.score
-    if _is_forbidding(artifact):
-        return 2, 0
     if artifact.uri == testing:
-        return 3, 0
+        return 2, _PLAIN + 1
+    if _is_forbidding(artifact):
+        words = len(_name_words(artifact))
+        return 2, words if words <= _PLAIN else words + 1
     return (_REST if action.startswith(other) else _REST + 1), -lexical
 
 
 def _is_forbidding(section: Artifact) -> bool:
-    return any(word in section.id.partition("@")[0] for word in _FORBIDDEN)
+    named = "-".join(_name_words(section))
+    return not _OF_FILES.search(section.title) and any(word in named for word in _FORBIDDEN)
+
+
+def _name_words(section: Artifact) -> list[str]:
+    return section.id.partition("@")[0].split("-")
 
 
 def find_testing(sections: Iterable[Artifact]) -> str:
     """Return the uri of the section that says how to test, or nothing: the one whose title says
     least beside that, so *Testing* before *Testing conventions (from AGENTS.md)*."""
-    named = {one.uri: one.id.partition("@")[0].split("-") for one in sections}
+    sections = [one for one in sections if not _OF_FILES.search(one.title)]
+    named = {one.uri: _name_words(one) for one in sections}
     tests = [uri for uri, words in named.items() if not _TESTING.isdisjoint(words)]
     return min(tests, key=lambda uri: len(named[uri]), default="")
 

@@ -540,6 +540,27 @@ def test_how_to_test_is_what_the_charter_says_of_testing_alone_and_is_not_crowde
     assert measure_charter(_inputs({CHARTER_MARKDOWN: charter})) == measure_charter(_inputs())
 
 
+def test_what_is_forbidden_is_not_crowded_out_by_a_section_that_says_never_of_something() -> None:
+    long = b"## %s\n\n" + b"Run the real flow, whatever it takes.\n" * 60
+    charter = long % b"Never bypass the production flow (from AGENTS.md)" + b"""
+## Forbidden
+
+Stop before a force-push.
+
+## Testing
+
+Use pytest.
+
+""" + long % b"Never mock (from .cursor/rules/e2e.mdc, for e2e/**)"  # fmt: skip
+    result = _assemble({CHARTER_MARKDOWN: charter}, action="implement", request="fix the parser")
+    shown = [(hit["uri"].rpartition("/")[2], hit["shown"]) for hit in result.hits]
+    first = [name for name, how in shown if how == "always"]
+
+    assert {"forbidden", "testing"} <= set(first)
+    assert "never-mock-from-cursor-rules-e2e-mdc-for-e2e" in [name for name, how in shown if how == "line"]
+    assert result.text.index("### Forbidden") < result.text.index("### Testing") < result.text.index("### Never")
+
+
 def test_a_part_of_which_nothing_fits_is_offered_by_a_line() -> None:
     word = b"x" * 2_000 + b"\n"
     charter = CHARTER.replace(b"Use pytest; coverage over 90 %.", word)
