@@ -38,7 +38,7 @@ from charter.state import mark_loaded as mark_action_loaded
 from charter.tokens import estimate_tokens
 from charter.work import read_work
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepository
-from doctrine.artifact import NOWHERE, Artifact
+from doctrine.artifact import NOWHERE, Artifact, list_names
 from doctrine.git import find_worktree, list_changed
 from doctrine.graph import Graph, parse_edges
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
@@ -53,7 +53,7 @@ from doctrine.load import (
 from doctrine.packs import split_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, Literal
 
     from charter.layout import Page
@@ -493,7 +493,7 @@ def _collect_artifacts(inputs: ContextInputs) -> list[Artifact]:
         for artifact in artifacts.values()
         if artifact.binding
         or artifact.kind not in activated
-        or artifact.id in activated[artifact.kind]
+        or not set(list_names(artifact)).isdisjoint(activated[artifact.kind])
     ]
     return [*inputs.charter.sections, *in_force]
 
@@ -506,19 +506,33 @@ def _find_seeds(
     from_action = dict(graph.distances([f"action:{action}"], limit=depth))
     starts = ["charter"]
     words: tuple[str, ...] = ()
-    near: list[str] = [
-        f"doctrine://{kind}/{identifier}"
-        for kind, ids in inputs.charter.selected.items()
-        for identifier in ids
-    ]
+    near = _find_selected(inputs)
     if profile is not None:
         starts += [f"profile:{profile.profile_id}", *(f"role:{role}" for role in profile.roles)]
         words = (*profile.languages, *profile.frameworks, *profile.domain_keywords, *profile.tags)
-        near += [f"doctrine://directive/{reference}" for reference in profile.directive_references]
-        near += [f"doctrine://tactic/{reference}" for reference in profile.tactic_references]
+        near += _find_uris(inputs, "directive", profile.directive_references)
+        near += _find_uris(inputs, "tactic", profile.tactic_references)
     from_profile = dict(graph.distances(starts, limit=depth))
     from_profile.update((uri, 1) for uri in near if depth)
     return Seeds(from_action, from_profile, words, action)
+
+
+def _find_selected(inputs: ContextInputs) -> list[str]:
+    selected = inputs.charter.selected.items()
+    return [uri for kind, names in selected for uri in _find_uris(inputs, kind, names)]
+
+
+def _find_uris(inputs: ContextInputs, kind: str, names: Sequence[str]) -> list[str]:
+    """Return the uris of the artifacts of a kind that a list names; an id counts before the name of
+    a file, and a name that nobody has is taken for the id of one that ships."""
+    ours = [(artifact.uri, list_names(artifact)) for artifact in inputs.artifacts
+            if names and artifact.kind == kind]  # fmt: skip
+    known: dict[str, str] = {}
+    for place in range(3):
+        for uri, has in ours:
+            for name in has[place : place + 1]:
+                known.setdefault(name, uri)
+    return [known.get(name, f"doctrine://{kind}/{name}") for name in names]
 
 
 def _find_ties(
@@ -532,11 +546,7 @@ def _find_ties(
         edge.target for edge in inputs.edges if edge.relation == BINDS and edge.source in sources
     }
     tied = {edge.target for edge in inputs.edges if edge.source == f"action:{action}"}
-    tied.update(
-        f"doctrine://{kind}/{identifier}"
-        for kind, ids in inputs.charter.selected.items()
-        for identifier in ids
-    )
+    tied.update(_find_selected(inputs))
     seeds = _find_seeds(inputs, profile, action, depth)
     return Ties(seeds, frozenset(binding), frozenset(tied))
 

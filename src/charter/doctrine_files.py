@@ -10,7 +10,13 @@ from __future__ import annotations
 from charter.model import CharterError, Policy
 from charter.parse import parse_charter_markdown, parse_policy
 from charter.retrieval import matches
-from doctrine.artifact import Artifact, ArtifactError, parse_artifact, parse_markdown_artifact
+from doctrine.artifact import (
+    Artifact,
+    ArtifactError,
+    list_names,
+    parse_artifact,
+    parse_markdown_artifact,
+)
 from doctrine.graph import Edge, GraphError, parse_edges
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from doctrine.load import ParseCache, Problem, SourceFile
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
 DOCTRINE_FOLDER = ".kittify/doctrine"
 GRAPH_PATHS = (".kittify/doctrine/graph.yaml", ".kittify/doctrine/graph.yml")
 OF_PROJECT = "project"
+CHARTER_YAML = ".kittify/charter/charter.yaml"
 POLICY_PATH = ".kittify/charter/policy.yaml"
 
 
@@ -228,11 +235,17 @@ def _append(artifact: Artifact, guide: Artifact | None) -> Artifact:
 def join_artifacts(
     own: Sequence[Artifact],
     packed: Sequence[Artifact],
+    activated: Mapping[str, Sequence[str]],
     problems: list[Problem],
 ) -> tuple[Artifact, ...]:
     """Return the artifacts of project and packs, one for each uri: the project's before a pack's,
     an earlier pack's before a later one's, and what a pack binds before all."""
     bound = {one.uri: one for one in reversed(packed) if one.binding}
+    for kept in bound.values():
+        if set(list_names(kept)).isdisjoint(activated.get(kept.kind, (kept.id,))):
+            reason = f"activated_{kept.kind}s leaves out {kept.uri}, which {kept.origin} binds"
+            repair = f"it stays in force; name {kept.id} in the list"
+            problems.append(Problem(CHARTER_YAML, None, reason, repair))
     joined = dict(bound)
     for one in (*own, *packed):
         kept = joined.setdefault(one.uri, one)

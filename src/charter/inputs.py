@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 from charter.doctrine_files import (
+    CHARTER_YAML,
     DOCTRINE_FOLDER,
     POLICY_PATH,
     find_place,
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 
 
 CHARTER_MARKDOWN = ".kittify/charter/charter.md"
-CHARTER_YAML = ".kittify/charter/charter.yaml"
 CONFIG_PATH = ".kittify/config.yaml"
 OVERLAYS = f"{DOCTRINE_FOLDER}/overlays/"
 CHARTER_BYTES = 1_048_576
@@ -214,7 +214,7 @@ def _build_inputs(
     charter = charter._replace(sections=(*charter.sections, *packed.sections))
     if policy_state != "unreadable" and packed.policy_error is not None:
         policy_state, policy_document, policy_error = "unreadable", None, packed.policy_error
-    artifacts = join_artifacts(artifacts, packed.artifacts, problems)
+    artifacts = join_artifacts(artifacts, packed.artifacts, charter.activated, problems)
     policy = join_policy(policy, packed.rules, (*charter.sections, *artifacts), problems)
     edges = (*edges, *packed.edges)
     corpus = {artifact.uri: artifact.digest for artifact in (*charter.sections, *artifacts)}

@@ -34,6 +34,7 @@ WORK_KINDS = (
 )
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _KIND = re.compile(r"[a-z][a-z-]{0,31}\Z")
+_NUMBER = re.compile(r"[0-9]+(?=-)")
 _SUFFIXES = (".yaml", ".yml", ".md")
 _HEADING = re.compile(r"#+[ \t]+(.+)")
 # Bookkeeping of the formats in the field: says nothing an agent could act on.
@@ -193,6 +194,15 @@ def _read_always(document: Mapping[str, object]) -> tuple[str, ...]:
 def _keep_texts(value: object) -> tuple[str, ...]:
     items = value if isinstance(value, list) else () if value is None else (value,)
     return tuple([item.lower() for item in items if isinstance(item, str)])
+
+
+def list_names(artifact: Artifact) -> tuple[str, ...]:
+    """Return what lists can name an artifact by, the strongest first: its id, the name of its file,
+    and the number which that begins with (spec-kitty writes `DIRECTIVE_034` in
+    `034-test-first.directive.yaml`, and its lists say `034-test-first` or `034`)."""
+    stem = _get_stem(artifact.path)
+    number = _NUMBER.match(stem)
+    return tuple(dict.fromkeys(filter(None, (artifact.id, stem, number and number[0]))))
 
 
 def _get_stem(path: str) -> str:

@@ -483,6 +483,26 @@ def test_an_activated_list_leaves_only_what_it_names() -> None:
     ]
 
 
+def test_lists_name_a_rule_by_its_id_by_its_file_and_by_the_number_of_that() -> None:
+    rule = ".kittify/doctrine/directives/034-lamps-first.directive.yaml"
+    lamps = {rule: b"id: DIRECTIVE_034\ntitle: Lamps\nbody: Light the lamps.\n"}
+    profile = _profile("critic-cato")._replace(directive_references=("034",))
+    for name in ("DIRECTIVE_034", "034-lamps-first", "034"):
+        active = {**lamps, CHARTER_YAML: f"activated_directives: ['{name}']\n".encode()}
+        selected = {**lamps, CHARTER_YAML: f"selected_directives: ['{name}']\n".encode()}
+
+        assert {"DIRECTIVE_034"} == _list_doctrine(_assemble(active, depth=2, request="light the lamps"))
+        assert "DIRECTIVE_034" in _list_doctrine(_assemble(selected, action="curate", depth=1))
+    near = _assemble(lamps, action="curate", depth=1, profile=profile, request="light the lamps").hits
+    assert ["0.0"] != [hit["explain"]["graph"][:3] for hit in near if hit["uri"].endswith("DIRECTIVE_034")]
+    other = {**lamps, CHARTER_YAML: b"activated_directives: ['34', lamps-first]\n"}
+    assert not _list_doctrine(_assemble(other, depth=2, request="light the lamps"))
+
+
+def _list_doctrine(result: CharterContextResult) -> set[str]:
+    return {hit["uri"].rpartition("/")[2] for hit in result.hits if hit["uri"].startswith("doctrine://directive/")}
+
+
 def test_a_selected_artifact_is_near_whatever_the_action() -> None:
     files = {CHARTER_YAML: b"governance: {charter: {selected_tactics: [threat-walk]}}\n"}
 

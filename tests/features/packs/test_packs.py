@@ -208,8 +208,13 @@ def test_what_a_pack_binds_a_project_cannot_take_away(house: House) -> None:
     assert "pay.csv" not in text and "Close the ledger" not in text
     warned = " ".join(done["warnings"])
     assert "is bound by pack house-rules" in warned and "would withhold what a pack binds" in warned
+    assert "activated_directives leaves out doctrine://directive/payroll-inside, which pack house-rules binds" in warned
     lint = house.run("charter", "lint", "--json")
-    assert lint.code == 1 and {item["code"] for item in lint.json()["findings"]} >= {"DOCTRINE_BROKEN", "POLICY_BROKEN"}
+    assert lint.code == 1 and {item["code"] for item in lint.json()["findings"]} >= {
+        "CHARTER_BROKEN",
+        "DOCTRINE_BROKEN",
+        "POLICY_BROKEN",
+    }
 
 
 @pytest.mark.usefixtures("pack")

@@ -29,7 +29,7 @@ from charter.retrieval import deciding, matches
 from doctrine.agent_profiles.capabilities import DEFAULT_ROLE_CAPABILITIES
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import SUFFIXES, AgentProfileRepository
-from doctrine.artifact import KINDS, RULE_KEYS, Artifact
+from doctrine.artifact import KINDS, RULE_KEYS, Artifact, list_names
 from doctrine.graph import parse_edges
 from doctrine.load import (
     GRAPH_FILE,
@@ -486,8 +486,10 @@ def _check_list(
     rules: _Rules, path: str, key: str, kind: str, identifiers: Sequence[str]
 ) -> Findings:
     """Yield what a list at a key of a file names and nobody defines."""
+    artifacts = (one for one in rules.artifacts.values() if one.kind == kind)
+    known = {name for artifact in artifacts for name in list_names(artifact)}
     for place, identifier in enumerate(identifiers):
-        if f"doctrine://{kind}/{identifier}" not in rules.artifacts:
+        if identifier not in known:
             line = find_line_of_item(rules.read_lines(path), key, place)
             yield _report_unknown(rules, path, line, kind, identifier)
 
