@@ -467,6 +467,17 @@ def test_the_gate_says_what_a_branch_takes_from_packs(tmp_path: Path) -> None:
     weaker = [item["message"] for item in shop.judge()["findings"] if item["code"] == "RULES_WEAKENED"]
     assert any("packs/house-rules/tactics/ledger.md is not the file" in text for text in weaker), weaker
 
+    (pinned / "pack.yaml").write_text("not: [yaml\n")
+    shop.commit()
+    weaker = [item["message"] for item in shop.judge()["findings"] if item["code"] == "RULES_WEAKENED"]
+    assert not any("no longer pinned" in text for text in weaker), weaker
+    for said in (
+        "tactics/ledger.md is not the file",
+        "pack.yaml is not the file",
+        "no longer binds charter://section/",
+    ):
+        assert any(said in text for text in weaker), weaker
+
     write_pack(tmp_path / "house-rules", **{"pack.yaml": ABOUT.replace("charter://section/forbidden, ", "")})
     git(shop.root, "reset", "-q", "--hard", "main")
     run_main(["packs", "update", "house-rules", "--yes"], cwd=shop.root, home=shop.home)

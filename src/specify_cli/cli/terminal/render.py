@@ -243,7 +243,7 @@ def _describe_end(value: Mapping[str, object], entries: Sequence[Entry]) -> str:
         end = f"open, last event {local_time(last)}" if last else "open"
     else:
         took = describe_span(measure(started, completed))
-        end = f"{one_line(value.get('outcome'))} at {local_time(completed)}"
+        end = f"{one_line(value.get('outcome') or 'closed')} at {local_time(completed)}"
         end += f", after {took}" if took else ""
     calls = Counter(entry.bad for entry in entries if entry.kind == "tool_call")
     if not calls:

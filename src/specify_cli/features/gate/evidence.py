@@ -384,15 +384,20 @@ def _find_lost_packs(base: _Reader, head: _Reader, names: Iterable[str]) -> Iter
 
 
 def _read_packs(read: _Reader) -> dict[str, tuple[Pack, frozenset[str]]]:
-    """Return the packs that a commit pins, and what each binds; none where that cannot be read."""
-    found: dict[str, tuple[Pack, frozenset[str]]] = {}
+    """Return the packs that a commit pins, and what each binds; none where packs.lock cannot be
+    read, and nothing is bound where a pack.yaml cannot."""
     try:
-        for pack in parse_lock(read.get(LOCK_PATH, _MAX_LOCK) or b'{"version": 1, "packs": []}'):
-            about = f"{pack.folder}/{ABOUT}"
-            document = read_yaml(read.get(about) or b"", name=about)
-            found[pack.id] = pack, frozenset(read_binding(document))
-    except (PackError, YamlError):
+        pinned = parse_lock(read.get(LOCK_PATH, _MAX_LOCK) or b'{"version": 1, "packs": []}')
+    except PackError:
         return {}
+    found: dict[str, tuple[Pack, frozenset[str]]] = {}
+    for pack in pinned:
+        about = f"{pack.folder}/{ABOUT}"
+        try:
+            binding = read_binding(read_yaml(read.get(about) or b"", name=about))
+        except (PackError, YamlError):
+            binding = ()
+        found[pack.id] = pack, frozenset(binding)
     return found
 
 

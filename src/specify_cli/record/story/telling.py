@@ -69,7 +69,8 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
     notes = [Fact(remark.text, remark.seqs) for remark in note_done(lines, commands)]
     return Story(
         invocation_id=say(started.get("invocation_id") or ""),
-        outcome=say(ended.get("outcome") or "open"),
+        # An older writer could close a record without saying how it ended.
+        outcome=say(ended.get("outcome") or "closed") if ended else "open",
         closed_by=_get_text(ended, "closed_by"),
         ended_at=closed,
         duration_ms=measure(begun, closed),

@@ -200,6 +200,12 @@ def test_what_is_not_whole_says_so_in_its_place() -> None:
     assert erased.limits == ("erased: text",)
 
 
+def test_a_record_that_an_older_writer_closed_without_an_outcome_is_not_open() -> None:
+    lines = [line(0, "started"), line(1, "completed", completed_at="2026-06-08T08:30:14+00:00", outcome=None)]
+
+    assert ["open", "closed"] == [tell_story(lines[:end]).outcome for end in (1, 2)]
+
+
 def test_what_is_left_open_and_what_was_judged_cite_their_lines() -> None:
     lines = [
         *call(1, "Bash", {"command": "sleep 9"}, None),
