@@ -401,5 +401,8 @@ def choose_budget(settings: Mapping[str, Any], profile_id: str | None, action: s
 
 def _setting_problem(key: str, expected: str) -> Problem:
     return Problem(
-        CONFIG_PATH, None, f"{key} is not usable; the default is", f"set {key} to {expected}"
+        CONFIG_PATH,
+        None,
+        f"{key} is not usable, so its default counts",
+        f"set {key} to {expected}",
     )

@@ -92,6 +92,28 @@ Be brief.
 """
 
 
+def test_a_first_charter_demands_no_command_that_a_rule_file_says_not_to_run(cli: Cli, project: Path) -> None:
+    (project / "package.json").write_text(
+        '{"scripts": {"test": "vitest", "lint": "eslint", "build": "tsup"}, "devDependencies": {"typescript": "5"}}'
+    )
+    (project / "tsconfig.json").write_text("{}")
+    rules = (
+        "Do not use root `tsc --noEmit`; use `npm test`.\nNever run `npm run lint` in CI.\n"
+        "Don't run `npm test` twice.\n<!-- Never use `npm run lint`. -->\n"
+        "- Do not run `dev` or `build` unless asked.\nNever push without `npm test`.\n"
+    )
+    (project / "CLAUDE.md").write_text(rules)
+    (project / ".cursor/rules").mkdir(parents=True)
+    (project / ".cursor/rules/api.mdc").write_text("---\nglobs: api/*\n---\nNever run `npm test`.\n")
+    notes = cli("setup", "--yes", "--skip", "hooks", "--skip", "skills").err
+    charter = (project / ".kittify/charter/charter.md").read_text().partition("(from CLAUDE.md)")[0]
+    guide = (project / ".kittify/doctrine/toolguides/build-and-test.yaml").read_text()
+
+    assert "`npm test`" in charter and "`npm run lint`" in charter and "tsc" not in charter + guide
+    assert "npm run build" not in guide
+    assert "npx tsc --noEmit is not proposed: CLAUDE.md says not to run it" in notes
+
+
 def test_rules_a_project_has_are_in_its_first_charter_once_and_with_their_source(cli: Cli, project: Path) -> None:
     (project / "AGENTS.md").write_text(RULES)
     (project / "CLAUDE.md").write_text("@AGENTS.md\n\n## Style\n- Use tabs, never spaces.\n- Sort imports.\n")

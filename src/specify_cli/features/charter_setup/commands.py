@@ -12,7 +12,7 @@ from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import escape, write_json, write_note, write_text
 from specify_cli.errors import CallerError, InvocationError
-from specify_cli.features.charter_setup.existing_rules import read_rule_files
+from specify_cli.features.charter_setup.existing_rules import find_refusal, read_rule_files
 from specify_cli.features.charter_setup.first_charter import Draft, plan_drafts, write_drafts
 from specify_cli.features.charter_setup.survey import survey
 from specify_cli.features.charter_setup.synthesize import (
@@ -86,13 +86,17 @@ def _plan(root: str, person: Person | None) -> tuple[Answers, list[Draft], list[
     give beside what is there, and notes."""
     facts = detect_facts(root)
     surveyed = survey(root, root_languages=facts.languages)
+    existing = read_rule_files(root)
+    refused = {step.line: find_refusal(existing, step.line) for step in surveyed.steps}
+    surveyed = surveyed._replace(steps=tuple(s for s in surveyed.steps if not refused[s.line]))
     answers = proposals(surveyed)
     if person is not None:
         answers = _run_interview(person, answers, root)
-    existing = read_rule_files(root)
     files = plan(surveyed, answers, shipped=ProfileRegistry(root).all(), existing=existing)
     drafts, notes = plan_drafts(root, files, facts)
     notes += [f"{file.path}: {file.note}" for file in existing if file.note]
+    notes += [f"{line} is not proposed: {path} says not to run it"
+              for line, path in refused.items() if path]  # fmt: skip
     return answers, drafts, notes
 
 

@@ -43,6 +43,16 @@ _FRONT = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
 _FILES = re.compile(r"^(?:globs|applyTo|paths):(.*\n(?:[ \t]*- .*\n)*)", re.MULTILINE)
 _ALL_FILES = ("", "*", "**", "**/*")
 _UNSEEN = re.compile(UNSEEN)
+# What a sentence says not to run, and what makes it a sentence about some cases only.
+_NOT_TO_RUN = re.compile(
+    r"(?i)\b(?:do not|don['’]t|never|avoid) (?:us|run|call|invok|execut)(?:e|n?ing)?\b"
+    r"((?:`[^`\n]*`|[^`.;:—\n]|[.:](?=\S))*)"
+)
+_UNLESS = re.compile(r"(?i)\bunless\b|, (?:but|use|run)\b")
+_IN_CASES = re.compile(
+    r"(?i)\b(?:if|when|while|in|on|for|from|with|without|before|after|until|except|twice|again)\b"
+)
+_CODE = re.compile(r"`([^`\n]+)`")
 _MAX_FILES, _MAX_BYTES, _MAX_LINES = 20, 65_536, 120
 
 
@@ -100,6 +110,19 @@ def collect_sections(files: Iterable[RuleFile], said: str = "") -> tuple[RuleSec
                 body = "\n".join(kept)
                 sections.append(RuleSection(title, file.path, body, _find_files(file)))
     return tuple(sections)
+
+
+def find_refusal(files: Iterable[RuleFile], line: str) -> str:
+    """Return the file that says not to run a command (`Do not use root tsc --noEmit`), else
+    nothing. What is for some files or cases only refuses no command."""
+    for file in files:
+        text = "" if _find_files(file) else _COMMENT.sub("", _OURS.sub("", _normalise(file.text)))
+        for said in _NOT_TO_RUN.finditer(text):
+            clause = _UNLESS.split(said[1])[0]
+            for code in () if _IN_CASES.search(_CODE.sub("", clause)) else _CODE.findall(clause):
+                if re.search(rf"(?<![\w-]){re.escape(code.strip())}(?![\w-])", line):
+                    return file.path
+    return ""
 
 
 def render_sections(sections: Iterable[RuleSection]) -> str:
