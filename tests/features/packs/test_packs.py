@@ -186,7 +186,9 @@ def test_a_repository_named_from_a_subfolder_is_found_again_from_anywhere(house:
     assert "1 record could not be asked" in shown.err
     assert broken["message"].startswith("directives/payroll-inside.yaml:") and "lint" not in str(broken)
     (house.root / ".kittify/packs/house-rules/directives/payroll-inside.yaml").write_text(RULE + " ")
-    assert "no rule that was in use" in house.run("packs", "remove", "house-rules").out
+    removed = house.run("packs", "remove", "house-rules", "--json").json()["rules"]
+    assert "doctrine://tactic/ledger" in {rule["uri"] for rule in removed}
+    assert "doctrine://directive/payroll-inside" not in {rule["uri"] for rule in removed}, "it was not in use"
 
 
 @pytest.mark.usefixtures("pack")
@@ -260,7 +262,11 @@ def test_an_update_that_brings_nothing_asks_nothing_and_one_that_repairs_asks(ho
     )
     (house.root / ".kittify/packs/house-rules/tactics/ledger.md").write_text("# Other\n")
     asked = house.run("packs", "update", "house-rules")
+    repaired = house.run("packs", "update", "house-rules", "--yes", "--json").json()["changes"]
 
+    assert [("added", "doctrine://tactic/ledger")] == [(change["what"], change["uri"]) for change in repaired]
+    (house.root / ".kittify/packs/house-rules/pack.yaml").write_text("id: house-rules\n")
+    assert "no rule that was in use" in house.run("packs", "remove", "house-rules").out
     assert (nothing.code, as_json.code, asked.code) == (0, 0, 1) and not as_json.json()["written"]
     assert "nothing to take, it is pinned as it is" in nothing.out and "answer y" in asked.out
 

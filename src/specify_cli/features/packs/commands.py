@@ -20,6 +20,7 @@ from specify_cli.features.packs.content import (
     Content,
     Rule,
     compare_rules,
+    list_rules,
     read_content,
     write_manifest,
 )
@@ -129,7 +130,7 @@ def update(values: Values) -> int:
     project, _ = load_project(shell.here(), shell.home())
     pinned = read_pinned(project.root)
     pack = _find(pinned, str(values["id"]))
-    before = _list_rules(project.root, pack)
+    before = list_rules(pack, _read_files(project.root, pack), shipped_bundle())
     fetched = refetch_pack(pack.source, shell.get_text(values, "rev"), project.root)
     taken, content = _describe(fetched, values, before)
     if content.pack.id != pack.id:
@@ -205,7 +206,7 @@ def remove(values: Values) -> int:
     root = load_project(shell.here(), shell.home())[0].root
     pinned = read_pinned(root)
     pack = _find(pinned, str(values["id"]))
-    rules = _list_rules(root, pack)
+    rules = list_rules(pack, _read_files(root, pack), shipped_bundle())
     drop_pack(root, pinned, pack)
     removed = Removed(pack.id, rules)
     if values["json"]:
@@ -300,17 +301,15 @@ def _describe(fetched: Fetched, values: Values, before: Sequence[Rule]) -> tuple
 
 def _load_pinned(root: str, pack: Pack, bundle: ShippedBundle) -> Content:
     """Return what a pinned pack holds as it lies in the project."""
+    source = {key: str(value) for key, value in pack.source.items()}
+    return read_content(_read_files(root, pack), (), {**source, "path": pack.id}, bundle)
+
+
+def _read_files(root: str, pack: Pack) -> dict[str, bytes]:
+    """Return the bytes of the files of a pack that packs.lock names."""
     read, _ = read_folder(root, pack.folder, (".yaml", ".yml", ".md", ".json", ".sig"))
     files = {source.path.removeprefix(f"{pack.folder}/"): source.data for source in read}
-    pinned = {path: data for path, data in files.items() if path in pack.files}
-    source = {key: str(value) for key, value in pack.source.items()}
-    return read_content(pinned, (), {**source, "path": pack.id}, bundle)
-
-
-def _list_rules(root: str, pack: Pack) -> tuple[Rule, ...]:
-    """Return the rules of a pinned pack; none where its files are not as pinned."""
-    problems = {state.id: state.problems for state in verify_packs(root, None)}[pack.id]
-    return () if problems else _load_pinned(root, pack, shipped_bundle()).rules
+    return {path: data for path, data in files.items() if path in pack.files}
 
 
 def _copy_rules(root: str, folder: str) -> None:

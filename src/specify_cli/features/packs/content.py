@@ -18,6 +18,7 @@ from doctrine.packs import (
     LOCK_PATH,
     LOCK_VERSION,
     MANIFEST,
+    PACK_POLICY,
     Pack,
     classify_file,
     is_pack_id,
@@ -83,7 +84,25 @@ def read_content(
         problem = inputs.problems[0]
         where = problem.place.removeprefix(f"{pack.folder}/")
         raise CallerError("PACK_INVALID", f"{where}: {problem.reason}", _AUTHOR)
-    rules = [
+    rules = _make_rules(inputs, files)
+    _check_binding(about, rules, pack.id)
+    tokens = sum(size for artifact, size in measure_first_tier(inputs) if artifact.binding)
+    kinds = Counter(path.split("/")[0] for path in passed_over)
+    return Content(pack, tuple(sorted(rules)), tokens, dict(sorted(kinds.items())))
+
+
+def list_rules(pack: Pack, files: Mapping[str, bytes], bundle: ShippedBundle) -> tuple[Rule, ...]:
+    """Return the rules that a pinned pack brings as its files lie in a project: of a file that is
+    not as pinned none, and none at all while that is its pack.yaml or policy.yaml."""
+    intact = {path: data for path, data in files.items()
+              if sha256(data).hexdigest() == pack.files.get(path)}  # fmt: skip
+    if any(path in pack.files and path not in intact for path in (ABOUT, PACK_POLICY)):
+        return ()
+    return tuple(sorted(_make_rules(load_alone(pack, intact, bundle), intact)))
+
+
+def _make_rules(inputs: ContextInputs, files: Mapping[str, bytes]) -> list[Rule]:
+    return [
         *(Rule(one.uri, one.title, one.digest, one.binding) for one in inputs.charter.sections),
         *(Rule(one.uri, one.title, one.digest, one.binding) for one in inputs.artifacts),
         *(
@@ -92,10 +111,6 @@ def read_content(
         ),
         *_read_profiles(files),
     ]
-    _check_binding(about, rules, pack.id)
-    tokens = sum(size for artifact, size in measure_first_tier(inputs) if artifact.binding)
-    kinds = Counter(path.split("/")[0] for path in passed_over)
-    return Content(pack, tuple(sorted(rules)), tokens, dict(sorted(kinds.items())))
 
 
 def load_alone(pack: Pack, files: Mapping[str, bytes], bundle: ShippedBundle) -> ContextInputs:
