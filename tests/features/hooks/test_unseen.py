@@ -318,6 +318,8 @@ def test_hooks_that_a_setting_switches_off_are_named(
         ("hooks_off", "claude-code"),
         ("unseen_change", path),
     ]
+    for words in (("hooks", "install", "--harness", "claude-code"), ("setup", "--yes")):
+        assert "Claude Code runs no hooks: disableAllHooks is set in" in cli(*words).err
     assert states == ["disabled", "absent"]
     assert "HOOKS_OFF" in {item["code"] for item in cli("doctor", "--json").json()["findings"]}
 

@@ -24,6 +24,7 @@ from specify_cli.features.hooks.commands import (
     OPENING,
     change_hooks,
     describe_change,
+    list_switched_off,
 )
 from specify_cli.features.hooks.conversation.session_record import set_mark
 from specify_cli.features.hooks.settings.detection import find_program, is_detected
@@ -165,6 +166,7 @@ def _set_up(
         noted.skills.extend(file.path for file in files if file.state == "new")
     program = find_program(root)
     warnings = [*notices, *notes, *([program.warning] if done and program.warning else [])]
+    warnings += list_switched_off(done, root, shell.home())
     warnings += [
         f"{harness.title}: {error.message}; {error.suggestion}" for harness, error in refused
     ]

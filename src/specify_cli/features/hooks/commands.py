@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import (
@@ -20,6 +20,7 @@ from specify_cli.features.hooks.rehearsal import rehearse
 from specify_cli.features.hooks.settings.detection import (
     Program,
     describe_hooks,
+    describe_off,
     find_program,
     fit_to_program,
     list_in_use,
@@ -167,6 +168,8 @@ def _change_settings(values: Values, *, installing: bool) -> int:
             write_lines([OPENING])
         if installing:
             _warn(find_program(root))
+            for warning in () if dry else list_switched_off(done, root, home):
+                write_note(f"warning: {warning}")
         for _, refusal in refused:
             write_error(refusal, False)
     return 1 if refused else 0
@@ -206,6 +209,14 @@ def change_hooks(
         except InvocationError as error:
             refused.append((harness, error))
     return done, refused
+
+
+def list_switched_off(done: Iterable[Change], root: str, home: str | None) -> Iterator[str]:
+    """Yield what keeps the hooks that were put in from being run: a setting of the harness."""
+    for change in done:
+        off = describe_off(change.place.harness.name, root, home)
+        if off is not None:
+            yield f"{change.place.harness.title} runs no hooks: {off}"
 
 
 def describe_change(change: Change) -> dict[str, object]:
