@@ -240,6 +240,20 @@ def read_folder(
     return tuple(files), tuple(problems)
 
 
+def list_folder(root: str, path: str) -> tuple[str, ...]:
+    """Return the names in a relative folder, sorted; none where it is not there. Raises
+    SourceError."""
+    folder = _open_folder(root, path)
+    if folder is None:
+        return ()
+    try:
+        return tuple(sorted(os.listdir(folder)))
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    finally:
+        os.close(folder)
+
+
 def _open_folder(root: str, path: str) -> int | None:
     """Return a descriptor of a folder, each step below the root opened without following a link."""
     try:

@@ -12,10 +12,17 @@ import re
 from functools import lru_cache
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
-from doctrine.load import Problem, SourceError, SourceFile, read_folder, read_source
+from doctrine.load import (
+    Problem,
+    SourceError,
+    SourceFile,
+    list_folder,
+    read_folder,
+    read_source,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
     from typing import Any
 
 LOCK_PATH = ".kittify/packs.lock"
@@ -26,6 +33,7 @@ MANIFEST = "pack-manifest.json"
 SIGNATURE = f"{MANIFEST}.sig"
 PACK_POLICY = "policy.yaml"
 PACK_CHARTER = "charter.md"
+_NAMED = 20
 _LOCK_BYTES = 4 * 1024 * 1024
 _RULE_FOLDERS = ("directives", "tactics", "styleguides", "toolguides")
 _YAML = (".yaml", ".yml")
@@ -155,10 +163,8 @@ def read_packs(root: str, *, profiles: bool) -> tuple[tuple[SourceFile, ...], tu
     lock, packs, broken = read_lock(root)
     if broken is not None:
         return (), (broken,)
-    if lock is None:
-        return (), ()
-    files: list[SourceFile] = [] if profiles else [lock]
-    problems: list[Problem] = []
+    files: list[SourceFile] = [] if profiles or lock is None else [lock]
+    problems = [] if profiles else _find_unpinned(root, {pack.id for pack in packs})
     suffixes, skip = (_PROFILES, ()) if profiles else (_TEXTS, (*_PROFILES, "README.md"))
     for pack in packs:
         read, unread = read_folder(root, pack.folder, suffixes, skip=skip)
@@ -181,6 +187,19 @@ def read_packs(root: str, *, profiles: bool) -> tuple[tuple[SourceFile, ...], tu
             else:
                 files.append(found[path])
     return tuple(files), tuple(problems)
+
+
+def _find_unpinned(root: str, pinned: Container[str]) -> list[Problem]:
+    """Return a problem for each folder of a pack that no entry pins: of a lock that is gone, or an
+    add that was interrupted."""
+    try:
+        names = list_folder(root, PACKS_FOLDER)
+    except SourceError as error:
+        return [error.problem]
+    reason = "packs.lock pins no such pack, so nothing of it is used"
+    repair = f"`git checkout {LOCK_PATH}`, pin it with packs add, or remove the folder"
+    loose = [name for name in names if is_pack_id(name) and name not in pinned]
+    return [Problem(f"{PACKS_FOLDER}/{name}", None, reason, repair) for name in loose[:_NAMED]]
 
 
 def _compare(source: SourceFile | None, pinned: str | None) -> str:

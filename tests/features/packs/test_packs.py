@@ -288,6 +288,23 @@ def test_what_is_not_as_pinned_is_repaired_by_the_advice_as_it_is_typed(house: H
     assert house.run("packs", "verify").code == 0, typed
 
 
+@pytest.mark.usefixtures("pack")
+def test_a_pack_whose_lock_is_gone_is_named_and_so_is_a_folder_that_nothing_pins(house: House) -> None:
+    house.run("packs", "add", "../house-rules")
+    (house.root / ".kittify/packs/README.md").write_text("Packs of the house.\n")
+    assert house.run("packs", "verify").code == 0
+    (house.root / ".kittify/packs/other/directives").mkdir(parents=True)
+    loose, pinned = house.run("packs", "verify"), house.run("packs", "list").out
+    (house.root / ".kittify/packs.lock").unlink()
+    warned = " ".join(house.do()["warnings"])
+    gone = house.run("packs", "verify")
+
+    assert (loose.code, "packs/other: packs.lock pins no such pack" in loose.out) == (1, True)
+    assert "packs/house-rules:" not in loose.out and "NOT USED" not in pinned
+    assert (gone.code, "packs/house-rules: packs.lock pins no such pack" in gone.out) == (1, True)
+    assert "packs/house-rules: packs.lock pins no such pack" in warned and house.run("doctor").code == 1
+
+
 @pytest.mark.parametrize("name", ["policy.yaml", "pack.yaml", ""])
 @pytest.mark.usefixtures("pack")
 def test_while_a_packs_policy_is_not_as_pinned_nothing_is_shown(house: House, name: str) -> None:

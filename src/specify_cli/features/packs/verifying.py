@@ -6,7 +6,7 @@ import os
 from typing import NamedTuple
 
 from doctrine.load import SourceError, read_source
-from doctrine.packs import MANIFEST, SIGNATURE, Pack, read_lock, read_packs
+from doctrine.packs import MANIFEST, PACKS_FOLDER, SIGNATURE, Pack, read_lock, read_packs
 from specify_cli.errors import CallerError
 from specify_cli.features.packs.content import check_manifest
 from specify_cli.libraries.ssh.signatures import Signers, holds_by_itself
@@ -32,7 +32,8 @@ def verify_packs(root: str, signers: Signers | None) -> tuple[PackState, ...]:
     """Return the state of each pinned pack. Raises EnvironmentFault without ssh-keygen where keys
     are named.
 
-    A lock that cannot be read is the only entry, without an id.
+    A lock that cannot be read is the only entry, without an id; so are folders that no entry pins,
+    behind the others.
     """
     _, packs, broken = read_lock(root)
     if broken is not None:
@@ -48,7 +49,11 @@ def verify_packs(root: str, signers: Signers | None) -> tuple[PackState, ...]:
         (manifest, sealed), problems = _read_sealed(root, pack)
         signature, names = check_signature(manifest, sealed, signers)
         states.append(PackState(pack.id, pack.version, (*ours, *problems), signature, names))
-    return tuple(states)
+    folders = {pack.folder for pack in packs}
+    loose = [problem.describe() for problem in found
+             if problem.path.startswith(PACKS_FOLDER) and not any(
+                 f"{problem.path}/".startswith(f"{folder}/") for folder in folders)]  # fmt: skip
+    return (*states, *((PackState("", "", tuple(loose), "none", ()),) if loose else ()))
 
 
 def check_signature(
