@@ -249,9 +249,11 @@ def join_artifacts(
     joined = dict(bound)
     for one in (*own, *packed):
         kept = joined.setdefault(one.uri, one)
-        if kept.binding and one.origin == OF_PROJECT:
+        if kept.binding and kept != one and (one.binding or one.origin == OF_PROJECT):
             reason = f"{one.uri} is bound by {kept.origin}, so this file is not used"
             repair = "give yours another id: it can add to what binds, not replace it"
+            if one.binding:
+                repair = "ask the author of one of the two packs to give it another id"
             problems.append(Problem(one.path, 1, reason, repair))
     return tuple(joined[uri] for uri in sorted(joined))
 

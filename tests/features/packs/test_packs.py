@@ -305,6 +305,22 @@ def test_a_pack_whose_lock_is_gone_is_named_and_so_is_a_folder_that_nothing_pins
     assert "packs/house-rules: packs.lock pins no such pack" in warned and house.run("doctor").code == 1
 
 
+def test_a_rule_that_two_packs_bind_is_the_first_ones_and_the_other_is_named(house: House) -> None:
+    for name in ("first", "second"):
+        about = f"id: {name}\nversion: '1'\nbinding: ['doctrine://directive/pay']\n"
+        rule = f"title: {name}\nbody: Payroll of the {name} pack.\n"
+        only = dict.fromkeys(FILES) | {"pack.yaml": about, "directives/pay.yaml": rule}
+        house.run("packs", "add", str(write_pack(house.folder / name, **only)))
+    done = house.do()
+    found = house.run("charter", "lint", "--json").json()["findings"]
+
+    assert "Payroll of the first pack." in done["governance_context_text"]
+    assert "doctrine://directive/pay is bound by pack first, so this file is not used" in " ".join(done["warnings"])
+    assert ".kittify/packs/second/directives/pay.yaml" in {
+        item["file"] for item in found if item["code"] == "PACK_BROKEN"
+    }
+
+
 @pytest.mark.parametrize("name", ["policy.yaml", "pack.yaml", ""])
 @pytest.mark.usefixtures("pack")
 def test_while_a_packs_policy_is_not_as_pinned_nothing_is_shown(house: House, name: str) -> None:
@@ -386,6 +402,10 @@ def test_a_signed_pack_is_checked_against_the_keys_that_a_person_names(house: Ho
     assert house.run("packs", "verify", "--allowed-signers", signers).code == 0
     assert house.run("packs", "verify", "--json").json()["packs"][0]["signature"] == "unknown"
     assert house.run("packs", "verify", "--allowed-signers", allow(house.folder, eve)).code == 1
+    for name in ("pack-manifest.json", "pack-manifest.json.sig"):
+        (pack / name).unlink()
+    unsigned = house.run("packs", "update", "house-rules", "--dry-run")
+    assert "what is pinned is signed, and what would be taken is not" in unsigned.err
     (house.root / ".kittify/packs/house-rules/pack-manifest.json.sig").write_text("none")
     assert house.run("packs", "verify").code == 1
 

@@ -144,6 +144,8 @@ def update(values: Values) -> int:
         told = [f"{pack.id} {one_line(pack.version, 40)}: nothing to take, it is pinned as it is"]
         write_json(taken) if values["json"] else write_lines(told)
         return 0
+    if states[pack.id].signature != "none" and taken.signature == "none":
+        write_note("warning: what is pinned is signed, and what would be taken is not")
     if content.pack.files != pack.files:
         with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
             _copy_rules(project.root, folder)
