@@ -92,6 +92,16 @@ Be brief.
 """
 
 
+def test_rule_files_of_folders_are_not_left_out_in_silence(cli: Cli, project: Path) -> None:
+    for folder in ("docs", "src/api", "node_modules/x"):
+        (project / folder).mkdir(parents=True)
+        (project / folder / "AGENTS.md").write_text("- Only here.\n")
+    noted = cli("setup", "--yes", "--skip", "hooks", "--skip", "skills").err
+
+    assert "docs/AGENTS.md and 1 more like it: not read" in noted
+    assert "Only here." not in (project / ".kittify/charter/charter.md").read_text()
+
+
 def test_a_first_charter_demands_no_command_that_a_rule_file_says_not_to_run(cli: Cli, project: Path) -> None:
     (project / "package.json").write_text(
         '{"scripts": {"test": "vitest", "lint": "eslint", "build": "tsup"}, "devDependencies": {"typescript": "5"}}'

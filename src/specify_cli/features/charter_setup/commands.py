@@ -97,6 +97,12 @@ def _plan(root: str, person: Person | None) -> tuple[Answers, list[Draft], list[
     notes += [f"{file.path}: {file.note}" for file in existing if file.note]
     notes += [f"{line} is not proposed: {path} says not to run it"
               for line, path in refused.items() if path]  # fmt: skip
+    if surveyed.nested:
+        more = len(surveyed.nested) - 1
+        notes.append(
+            f"{surveyed.nested[0]}{f' and {more} more like it' if more else ''}: not read, since "
+            "the charter is for the whole project and such a file for its folder"
+        )
     return answers, drafts, notes
 
 

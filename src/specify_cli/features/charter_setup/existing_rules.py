@@ -29,6 +29,8 @@ _FOR_AGENTS = (
     ".github/copilot-instructions.md",
     ".cursorrules",
 )
+# What agents read by themselves, in each folder for what is below it.
+FOR_FOLDERS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", "QWEN.md")
 _FOLDERS = (".cursor/rules", ".github/instructions", ".claude/rules")
 # Read in part: the sections whose headings speak of how to work.
 _FOR_PEOPLE = ("CONTRIBUTING.md", ".github/CONTRIBUTING.md", "docs/CONTRIBUTING.md")

@@ -15,6 +15,7 @@ import re
 from doctrine import os
 from doctrine.languages import ENDINGS
 from doctrine.light_imports import NamedTuple
+from specify_cli.features.charter_setup.existing_rules import FOR_FOLDERS
 from specify_cli.features.charter_setup.repository import (
     Manifests,
     Repository,
@@ -103,6 +104,7 @@ class Survey(NamedTuple):
     changelog: str = ""
     data: Data | None = None
     packages: tuple[Package, ...] = ()
+    nested: Names = ()  # rule files for agents that lie in a folder, and hold there
 
 
 def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
@@ -132,6 +134,11 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
         packages=()
         if any(step.purpose == "test" for step in steps)
         else tuple(_find_packages(repository)),
+        nested=tuple(
+            path
+            for path in repository.files
+            if "/" in path and _PLAIN.match(path) and path.rpartition("/")[2] in FOR_FOLDERS
+        ),
     )
 
 
