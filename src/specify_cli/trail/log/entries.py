@@ -584,6 +584,8 @@ def _read_older_end(path: str) -> str | None:
         )[2]
         linked = b'"after":' in os.pread(fd, _LINE_END, 0)
         return None if linked or b'"event":"completed"' not in closing else _read_last_seal(fd)
+    except OSError:
+        return None  # a folder or FIFO in the place of a record: verify names it
     finally:
         os.close(fd)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -433,6 +435,15 @@ def test_a_trail_from_before_links_becomes_linked_as_it_goes_on(root: Path) -> N
     assert "(6 records without links)" in half.not_proven[0]
     assert len(_first(root, new)["after"]) == 64  # type: ignore[arg-type]
     assert codes(verify(root)) == {"LINK_MISSING"}
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_stands_in_the_place_of_a_record_stops_no_first_command(root: Path, make: Callable[[Path], None]) -> None:
+    (root / RECORDS).mkdir(parents=True, exist_ok=True)
+    make(root / RECORDS / "critic-cato-01KTK4DFAS04MCX5GP1W2R6NEC.jsonl")
+    _complete(root, _do(root))
+
+    assert "NOT_A_REGULAR_FILE" in codes(verify(root))
 
 
 def test_who_remembers_does_not_take_a_new_log_for_the_old_one(root: Path, tmp_path: Path) -> None:
