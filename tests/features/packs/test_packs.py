@@ -305,6 +305,21 @@ def test_a_pack_whose_lock_is_gone_is_named_and_so_is_a_folder_that_nothing_pins
     assert "packs/house-rules: packs.lock pins no such pack" in warned and house.run("doctor").code == 1
 
 
+@pytest.mark.usefixtures("pack")
+def test_a_pack_is_not_added_over_files_that_nothing_pins(house: House) -> None:
+    folder = house.root / ".kittify/packs/house-rules"
+    house.run("packs", "add", "../house-rules")
+    (house.root / ".kittify/packs.lock").unlink()
+    (folder / "directives/mine.yaml").write_text("id: mine\n")
+    refused = house.run("packs", "add", "../house-rules", "--json")
+    kept = (folder / "directives/mine.yaml").read_text()
+    (folder / "directives/mine.yaml").unlink()
+
+    assert (refused.code, refused.error()["error_code"], kept) == (1, "FILE_EXISTS", "id: mine\n")
+    assert "house-rules/directives/mine.yaml" in refused.error()["message"]
+    assert house.run("packs", "add", "../house-rules").code == 0
+
+
 def test_a_rule_that_two_packs_bind_is_the_first_ones_and_the_other_is_named(house: House) -> None:
     for name in ("first", "second"):
         about = f"id: {name}\nversion: '1'\nbinding: ['doctrine://directive/pay']\n"

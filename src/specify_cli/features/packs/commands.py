@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from doctrine.load import ShippedBundle, read_folder, replace_file, shipped_bundle
 from doctrine.packs import LOCK_PATH, MANIFEST, PACKS_FOLDER, SIGNATURE, Pack
-from doctrine.text import count
+from doctrine.text import count, make_encodable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
 from specify_cli.durable import write_failed
@@ -31,7 +31,7 @@ from specify_cli.features.packs.verifying import (
     require_signature,
     verify_packs,
 )
-from specify_cli.features.packs.writing import drop_pack, read_pinned, write_pack
+from specify_cli.features.packs.writing import drop_pack, find_loose, read_pinned, write_pack
 from specify_cli.features.what_if.backtest import Row, backtest
 from specify_cli.features.what_if.candidates import read_project
 from specify_cli.libraries.ssh.options import read_signers
@@ -117,6 +117,13 @@ def add(values: Values) -> int:
             "PACK_INVALID",
             f"a pack {taken.id} is pinned already",
             f"spec-kitty packs update {taken.id}",
+        )
+    loose = find_loose(root, content.pack, fetched.files)
+    if loose is not None:
+        raise CallerError(
+            "FILE_EXISTS",
+            f"{make_encodable(loose)} is there and no file of this pack; nothing was written",
+            f"move it out of {content.pack.folder}, then add the pack again",
         )
     if not values["dry_run"]:
         write_pack(root, pinned, content.pack, fetched.files)

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from doctrine import os
 from doctrine.load import replace_file
 from doctrine.packs import LOCK_PATH, PACKS_FOLDER, Pack, read_lock
-from specify_cli.durable import write_failed
-from specify_cli.errors import StoredDataError
+from specify_cli.durable import read_below, write_failed
+from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.packs.content import write_lock
 
 
@@ -31,6 +31,22 @@ def pin(packs: Iterable[Pack], pack: Pack) -> list[Pack]:
     if not any(one.id == pack.id for one in known):
         return [*known, pack]
     return [pack if one.id == pack.id else one for one in known]
+
+
+def find_loose(root: str, pack: Pack, files: Mapping[str, bytes]) -> str | None:
+    """Return a file in the folder of a pack that is not one of the pack's `files` as it is; None
+    where writing the pack would lose nothing."""
+    folder = f"{root}/{pack.folder}"
+    for parent, _, names in () if os.path.islink(folder) else os.walk(folder):
+        for name in names:
+            path = f"{parent}/{name}"[len(folder) + 1 :]
+            try:
+                same = read_below(root, f"{pack.folder}/{path}") == files.get(path)
+            except (OSError, InvocationError):
+                same = False
+            if not same:
+                return f"{pack.folder}/{path}"
+    return None
 
 
 def write_pack(root: str, packs: Iterable[Pack], pack: Pack, files: Mapping[str, bytes]) -> None:
