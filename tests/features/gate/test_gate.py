@@ -110,6 +110,24 @@ def test_tests_before_the_last_edit_do_not_count(tmp_path: Path) -> None:
     assert shop.codes() == ["TESTS_NOT_GREEN"]
 
 
+def test_a_record_that_the_branch_lacks_is_named_where_it_lies(tmp_path: Path) -> None:
+    """The session went on when its work was committed, and its record was published behind that."""
+    shop = Shop(tmp_path, "  tests: fail")
+    invocation_id = shop.begin()
+    shop.edit(invocation_id)
+    shop.test(invocation_id)
+    shop.commit()
+    shop.end(invocation_id)
+    before = shop.judge()["origin"]["not_known"]
+    git(shop.root, "add", ".kittify/trail")
+    git(shop.root, "commit", "-qm", "its record")
+
+    assert before == [
+        f"a clone does not see 1 record of this work (first {invocation_id}): git add :/.kittify/trail, and commit"
+    ]
+    assert shop.judge()["origin"]["not_known"] == []
+
+
 @pytest.mark.parametrize("edits", ["above", "below"])
 @pytest.mark.parametrize(
     ("output", "status", "codes"),

@@ -22,7 +22,7 @@ from charter.inputs import CHARTER_MARKDOWN
 from doctrine.git import read_git
 from doctrine.light_imports import sha256
 from doctrine.packs import ABOUT, LOCK_PATH, Pack, PackError, parse_lock, read_binding, split_path
-from doctrine.text import make_encodable
+from doctrine.text import count, make_encodable
 from doctrine.yaml_reader import YamlError, read_yaml
 from specify_cli.cli.tables.points import call_fill, list_fills
 from specify_cli.errors import InvocationError, StoredDataError
@@ -132,6 +132,8 @@ def _gather_evidence(branch: _Branch, index: SearchIndex) -> Evidence:
     if absent:
         said = f"{absent} records of {changes.head[:10]} are not checked out: git switch --detach"
         origin = origin._replace(not_known=(*origin.not_known, said))
+    unseen = _find_unpublished(branch, origin)
+    origin = origin._replace(not_known=(*origin.not_known, *unseen))
     return Evidence(
         base.gate,
         base.has_file,
@@ -139,7 +141,7 @@ def _gather_evidence(branch: _Branch, index: SearchIndex) -> Evidence:
         origin,
         _prove_records(branch, origin),
         base.policy is not None or base.signers is not None,
-        _list_older(branch),
+        _list_published(branch, base.tip),
         tuple(_list_untold(branch)),
         tuple(_find_secrets(changes.files, base.config.redaction)),
         _find_weakening(branch),
@@ -275,10 +277,21 @@ def _count_absent(branch: _Branch) -> int:
     )
 
 
-def _list_older(branch: _Branch) -> frozenset[str]:
-    """Return the invocations whose records the base has already."""
-    trail, tree = f"{branch.prefix}{layout.TRAIL}/", branch.base.tip
-    listed = read_git(branch.top, "ls-tree", "-r", "-z", "--name-only", tree, trail)
+def _find_unpublished(branch: _Branch, origin: Origin) -> Iterator[str]:
+    """Yield what a clone of the head will not see of a trail that is committed: closed records that
+    are here and not in it."""
+    if branch.project.config.trail != "committed":
+        return
+    closed = {writer.invocation_id for writer in origin.writers if writer.outcome != "open"}
+    if missing := sorted(closed - _list_published(branch, branch.changes.head)):
+        said = f"{count(len(missing), 'record')} of this work (first {missing[0]})"
+        yield f"a clone does not see {said}: git add :/{branch.prefix}{layout.TRAIL}, and commit"
+
+
+def _list_published(branch: _Branch, commit: str) -> frozenset[str]:
+    """Return the invocations whose records a commit has."""
+    trail = f"{branch.prefix}{layout.TRAIL}/"
+    listed = read_git(branch.top, "ls-tree", "-r", "-z", "--name-only", commit, trail)
     names = (os.fsdecode(name).rpartition("/")[2] for name in (listed or b"").split(b"\0"))
     return frozenset(ids[1] for name in names if (ids := layout.parse_record_name(name)))
 
