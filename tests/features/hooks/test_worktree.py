@@ -264,6 +264,37 @@ def test_what_a_shell_took_away_is_its_own_though_an_edit_moved_the_folder_after
     assert (agent.seen(), agent.unseen()) == ([("delete", "b.py")], [])
 
 
+def test_a_file_that_calls_took_away_was_not_taken_by_who_changed_its_folder_later(
+    agent: Agent, chartered: Path, home: Path
+) -> None:
+    """A folder's time says at most when a file went; a second record looks at the tree that the first one left."""
+    other = Agent(agent.cli, chartered, home, f"{SESSION[:-1]}2")
+    other.shell("true")
+    agent.shell("rm b.py")
+    agent.shell("git mv a.py c.py")
+    time.sleep(0.15)
+    (chartered / "by-hand").mkdir()
+    time.sleep(0.15)
+    other.shell("true")
+    agent.shell("true")
+    for one in (agent, other):
+        one.stop()
+        assert agent.cli("profile-invocation", "complete", one.run, env=one.env).code == 0
+
+    assert (agent.unseen(), other.unseen(), other.seen()) == ([], [], [])
+
+
+def test_what_a_person_took_away_is_named(agent: Agent, chartered: Path) -> None:
+    agent.shell("true")
+    time.sleep(0.15)
+    (chartered / "b.py").unlink()
+    time.sleep(0.15)
+    agent.shell("true")
+    agent.stop()
+
+    assert (agent.unseen(), agent.seen()) == (["b.py"], [])
+
+
 def test_a_move_takes_no_line_and_what_changed_in_it_is_new(agent: Agent) -> None:
     agent.shell("git mv a.py moved.py; mv b.py sub/b.py; echo eight >> sub/b.py")
     agent.stop()

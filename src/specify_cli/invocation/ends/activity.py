@@ -53,11 +53,12 @@ class Call(NamedTuple):
 
 class Edit(NamedTuple):
     """When a path was edited, by which call; `has_lines` says whether its line tells which lines
-    came."""
+    came, `is_delete` whether the file went."""
 
     span: Span
     call_id: str
     has_lines: bool
+    is_delete: bool
 
 
 class Activity(NamedTuple):
@@ -77,6 +78,16 @@ class Activity(NamedTuple):
         """
         return any(call.span.holds(moment) for call in self.calls) or any(
             edit.span.end + SLACK_MILLIS >= moment for edit in self.edits.get(path, ())
+        )
+
+    def can_explain_gone(self, path: str, moment: int) -> bool:
+        """Return whether a file that is gone can have been taken away by a call, or an edit tells
+        that it was.
+
+        The moment is that of its folder, which others move later: the file went at most then.
+        """
+        return any(call.span.begin - SLACK_MILLIS <= moment for call in self.calls) or any(
+            edit.is_delete for edit in self.edits.get(path, ())
         )
 
 
@@ -120,7 +131,7 @@ def read_activity(
             span = spans.get(call_id) or Span(moment - _UNTOLD_MILLIS, moment)
             if line.get("witness") == "tree":
                 span = Span(moment, moment)
-            edit = Edit(span, call_id, "lines" in line)
+            edit = Edit(span, call_id, "lines" in line, line.get("kind") == "delete")
             edits.setdefault(str(line.get("path")), []).append(edit)
     if with_open:
         calls += [_make_call(call, now, now) for call in begun.values()]

@@ -3,7 +3,8 @@ when it is closed.
 
 A file that changed while the record was open, and not while one of its tools ran, was changed by
 somebody else: a person, another program, or the agent where its hooks did not tell. Each is a
-`capture_gap` *unseen_change*.
+`capture_gap` *unseen_change*. Of a file that is gone nobody knows when it went: it is named where
+no call can have taken it, and else by who looks at the tree between calls.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import time
 
 from doctrine.git import ask_git, find_worktree
-from doctrine.light_imports import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import make_encodable
 from specify_cli.invocation.ends.activity import read_activity, read_moment, read_others
 from specify_cli.invocation.events.event_body import gap
@@ -24,11 +25,24 @@ from specify_cli.redaction.redact import redact
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from specify_cli.invocation.ends.activity import Activity
     from specify_cli.record.record import Record
     from specify_cli.redaction.redact import RuleSet
 
 MAX_NAMED = 100
 _MAX_PATH = 512
+
+
+class _Change(NamedTuple):
+    """When (ms) a file changed; of one that is gone, at most when it went."""
+
+    moment: int
+    is_gone: bool
+
+    def is_of(self, path: str, activity: Activity) -> bool:
+        """Return whether what a record tells explains the change of a file."""
+        explains = activity.can_explain_gone if self.is_gone else activity.explains
+        return explains(path, self.moment)
 
 
 def find_unseen(
@@ -54,20 +68,20 @@ def find_unseen(
         for line in lines
         if line.get("reason") == "unseen_change"
     }
-    changes: dict[str, int] = {}
+    changes: dict[str, _Change] = {}
     for path in _list_changed(root, began):
-        changed = _read_change(root, path)
+        change = _read_change(root, path)
         masked = mask_path(path, rules)
-        if changed is None or changed < began or own.explains(masked, changed):
+        if change is None or change.moment < began or change.is_of(masked, own):
             continue
-        if changed > (named.get(masked) or -1):
-            changes[masked] = changed
+        if change.moment > (named.get(masked) or -1):
+            changes[masked] = change
     others = list(read_others(root, invocation_id, began, now)) if changes else []
     return describe_unseen(
         {
-            path: changed
-            for path, changed in changes.items()
-            if not any(other.explains(path, changed) for other in others)
+            path: change.moment
+            for path, change in changes.items()
+            if not any(change.is_of(path, other) for other in others)
         }
     )
 
@@ -141,13 +155,14 @@ def _list_changed(root: str, since: int) -> Iterator[str]:
             yield named
 
 
-def _read_change(root: str, path: str) -> int | None:
-    """Return when (ms) a file changed; of a deleted one when its folder did."""
+def _read_change(root: str, path: str) -> _Change | None:
+    """Return when a file changed; of a deleted one when its folder did."""
     try:
-        return os.lstat(f"{root}/{path}").st_mtime_ns // 1_000_000
+        return _Change(os.lstat(f"{root}/{path}").st_mtime_ns // 1_000_000, False)
     except OSError:
         pass
     try:
-        return os.lstat(os.path.dirname(f"{root}/{path}")).st_mtime_ns // 1_000_000
+        folder = os.lstat(os.path.dirname(f"{root}/{path}"))
+        return _Change(folder.st_mtime_ns // 1_000_000, True)
     except OSError:
         return None

@@ -32,7 +32,7 @@ from specify_cli.features.hooks.worktree.judge import (
     describe_change,
     judge_change,
 )
-from specify_cli.features.hooks.worktree.known import File, Known, stamp
+from specify_cli.features.hooks.worktree.known import ENDED, File, Known, stamp
 from specify_cli.features.hooks.worktree.listing import (
     Index,
     Moved,
@@ -120,7 +120,7 @@ class Changes:
                 try:
                     moved[path] = os.lstat(f"{self._root}/{path}")
                 except OSError:
-                    continue
+                    files[path] = File(0, 0, 0, "", None)
         files |= {path: stamp(state) for path, state in moved.items()}
         files |= {path: content.file for path, content in self._read(moved).items()}
         return Known(now, base, self._index.stamp, files, *list_unknown_folders(self._index), {})
@@ -201,12 +201,16 @@ class Changes:
             verdict = judge_change(named, moment, own, (), kinds)
             if verdict.whose in ("own", "hand"):
                 if others is None:
-                    since = min(moments.values()) - 1000
-                    others = list(read_others(self._root, self._place.invocation_id, since, now))
+                    since = min(moments.values())
+                    since = min(since, known.at // 1_000_000) if moved.gone else since
+                    asked = (self._root, self._place.invocation_id, since - 1000, now)
+                    others = list(read_others(*asked))
                 verdict = judge_change(named, moment, own, others, kinds)
             # Of a file that is gone the time is at most that of its folder.
             late = path in moved.gone and any(
-                call.span.end * 1_000_000 >= known.at for call in own.calls
+                call.span.end * 1_000_000 >= known.at and kinds.get(call.call_id) != ENDED
+                for activity in (own, *(others or ()))
+                for call in activity.calls
             )
             if verdict.whose == "hand" and (late or moment < covered):
                 verdict = Verdict("unsure")

@@ -35,7 +35,8 @@ def look_beside(at: Site, call: HookInput) -> None:
         return
     if event.event != "tool_call":
         if kind != TELLS:
-            _look(at, place, call, is_behind=not _has_others(at.root))
+            ended, is_behind = str(event.payload.get("call_id")), not _has_others(at.root)
+            _look(at, place, call, ended=ended, is_behind=is_behind)
         return
     path = find_path(event.payload.get("args")) if kind == TELLS else None
     if path is not None:
@@ -63,6 +64,7 @@ def _look(
     *,
     begun: tuple[str, str] | None = None,
     only: str | None = None,
+    ended: str | None = None,
     is_behind: bool = False,
 ) -> None:
     """Look for the record a call is bound to; for the one it was bound to before, where that is
@@ -71,13 +73,13 @@ def _look(
     from specify_cli.features.hooks.worktree.look import look
 
     session = str(call.session_id)
-    if look(at, place, session, call=begun, only=only, is_behind=is_behind):
+    if look(at, place, session, call=begun, only=only, ended=ended, is_behind=is_behind):
         return
     from specify_cli.features.hooks.search import find_above  # once behind each record
 
     above = find_above(at.root, at.harness, session, call.subagent, place)
     if above is not None:
-        look(at, above, session, call=begun, is_behind=is_behind)
+        look(at, above, session, call=begun, ended=ended, is_behind=is_behind)
 
 
 def _has_others(root: str) -> bool:

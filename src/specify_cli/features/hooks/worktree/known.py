@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # What is not kept beyond this is not known at the next look.
 _MAX_KNOWN = 4 * 1024 * 1024
 _MAX_CALLS = 64
+# In the place of its kind: what a call had changed when it ended is known.
+ENDED = "ended"
 _MAX_AGE = 7 * 24 * 3600 * 10**9
 
 

@@ -12,7 +12,13 @@ from doctrine.git import find_worktree
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.features.hooks.worktree.known import Known, forget_old, read_known, write_known
+from specify_cli.features.hooks.worktree.known import (
+    ENDED,
+    Known,
+    forget_old,
+    read_known,
+    write_known,
+)
 from specify_cli.features.hooks.worktree.listing import find_moved, look_at_file, read_index
 from specify_cli.invocation.events.settings import digest_key
 from specify_cli.record import layout
@@ -39,6 +45,7 @@ def look(
     call: tuple[str, str] | None = None,
     ends_turn: bool = False,
     only: str | None = None,
+    ended: str | None = None,
     is_behind: bool = False,
     recorder: Recorder | None = None,
 ) -> bool:
@@ -46,7 +53,8 @@ def look(
     the record is closed.
 
     `call` is the one that begins, with its kind (`judge_call`). With `only`, one file is looked
-    at; with `is_behind`, a tree of many files is not. Raises what a write raises.
+    at; with `is_behind`, a tree of many files is not. `ended` is the call that has just ended.
+    Raises what a write raises.
     """
     now = time.time_ns()
     top, key = find_worktree(at.root), digest_key(at.git_dir)
@@ -87,6 +95,8 @@ def look(
             known = known._replace(
                 at=now, indexed=index.stamp, folders=moved.folders, ignored=moved.ignored
             )
+            if ended in known.calls:
+                known.calls[ended] = ENDED
         if call is not None:
             known.calls[call[0]] = call[1]
         write_known(fd, place.invocation_id, key.secret, known)
