@@ -24,6 +24,7 @@ OF_THE_WHOLE = frozenset(
         "test_strangers.py",
         "test_schemas_are_printed_and_committed",
         "test_commands_of_the_rooms_do_their_ordinary_work_as_on_windows",
+        "test_packs_approvals_programs_and_sync_do_their_ordinary_work_as_on_windows",
         "test_the_error_and_finding_tables_of_the_docs_are_the_codes",
         "test_the_names_of_schemas_are_completed_without_the_models_they_are_made_of",
         "test_help_lists_every_command_in_a_section",
