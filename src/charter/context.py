@@ -220,7 +220,12 @@ def _complete_config(
 def choose_room(
     settings: Mapping[str, Any], config: Mapping[str, Any], profile_id: str | None, action: str
 ) -> dict[str, Any]:
-    """Return the members of a config that a project's settings decide, for the scorer it names."""
+    """Return the members of a config that a project's settings decide, for the scorer it names.
+
+    `settings` are those of the project's config.yaml under `context`, whole or in part; `config` is
+    a recorded one, whose `scorer_version` says which scorer it is for. The answer has `weights`,
+    `k` and `budget` (tokens; characters for the first scorer), and `always` where that is known.
+    """
     before = RetrievalConfig()
     if config.get("scorer_version") == _BY_CHARACTERS:
         names = {"weights": "weights", "k": "k", "budget": "context_budget"}

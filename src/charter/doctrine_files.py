@@ -62,7 +62,12 @@ class Packed(NamedTuple):
 def read_doctrine(
     by_path: Mapping[str, SourceFile], problems: list[Problem], cache: ParseCache
 ) -> tuple[tuple[Artifact, ...], tuple[Edge, ...]]:
-    """Return the artifacts and edges of a project's own files; what cannot be used is a problem."""
+    """Return the artifacts and edges of a project's own files; what cannot be used is a problem.
+
+    `by_path` maps paths below the project's root to what was read of them; what lies outside the
+    doctrine folder is passed over. `problems` is added to. Artifacts are sorted by uri, and of two
+    with one uri the first counts. `cache` remembers what was parsed.
+    """
     artifacts: dict[str, Artifact] = {}
     edges: list[Edge] = []
     for path, source in by_path.items():
@@ -83,7 +88,12 @@ def read_packed(
     problems: list[Problem],
     cache: ParseCache,
 ) -> Packed:
-    """Return what the pinned packs bring, from files that are as they are pinned."""
+    """Return what the pinned packs bring, from files that are as they are pinned.
+
+    `by_path` maps paths to what was read, `unreadable` those that could not be to (reason,
+    repair). A pack whose policy is not as pinned leaves `policy_error`, and then nothing is shown.
+    `problems` is added to, one for each file that cannot be used.
+    """
     lock, error = by_path.get(LOCK_PATH), _find_lost_policy(unreadable)
     if lock is None:
         return Packed(LOCK_PATH in unreadable, policy_error=error)
@@ -239,7 +249,12 @@ def join_artifacts(
     problems: list[Problem],
 ) -> tuple[Artifact, ...]:
     """Return the artifacts of project and packs, one for each uri: the project's before a pack's,
-    an earlier pack's before a later one's, and what a pack binds before all."""
+    an earlier pack's before a later one's, and what a pack binds before all.
+
+    `own` are the project's, `packed` those of its packs in the order of `packs.lock`. `activated`
+    are the lists of charter.yaml, by kind. `problems` is added to where a file is not used, or a
+    list leaves out what stays in force.
+    """
     bound = {one.uri: one for one in reversed(packed) if one.binding}
     for kept in bound.values():
         if set(list_names(kept)).isdisjoint(activated.get(kept.kind, (kept.id,))):
@@ -265,7 +280,11 @@ def join_policy(
     problems: list[Problem],
 ) -> Policy:
     """Return the rules in the order in which they decide: what packs bind, the project's, the rest
-    of the packs'."""
+    of the packs'.
+
+    The first rule that matches an artifact decides. `artifacts` are what the rules can be about:
+    a rule of the project's that would withhold what a pack binds is a problem, and does not.
+    """
     binding = [artifact for artifact in artifacts if artifact.binding]
     for rule in own.rules:
         kept = [one.uri for one in binding if rule.action != "allow" and matches(rule, one)]
@@ -331,7 +350,12 @@ def find_place(
     repair: str,
     limit: int,
 ) -> Problem:
-    """Return a problem at the line of the nearest node there is on the way to the one at fault."""
+    """Return a problem at the line of the nearest node there is on the way to the one at fault.
+
+    `path` is the way to the node: names of members and numbers of items, from 0. `limit` is how
+    many bytes of the file are parsed. The line counts from 1; of Markdown, and of a file that is no
+    YAML, it is the first.
+    """
 
     def nearest() -> int:
         try:

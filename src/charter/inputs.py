@@ -142,7 +142,12 @@ def load_inputs(
     settings: Mapping[str, Any] | None = None,
 ) -> ContextInputs:
     """Return everything a context depends on, read from a project: each file once, no link
-    followed."""
+    followed.
+
+    `settings` stand in the place of those in config.yaml. What cannot be read or used is among the
+    `problems` of the answer; nothing raises for it. Without `cache` nothing that was parsed before
+    is used again.
+    """
     root = os.fspath(repo_root)
     cache = cache or ParseCache(None)
     sources: list[SourceFile] = []

@@ -107,7 +107,12 @@ def write_page(
     action: str,
     config: Mapping[str, Any],
 ) -> Page:
-    """Return the text of a context within its budget, what it shows, and what had no room."""
+    """Return the text of a context within its budget, what it shows, and what had no room.
+
+    `collection` is everything that could be shown, `selection` what was chosen of it, best first.
+    Of `config` the members `budget` and `always` count, in estimated tokens (`charter.tokens`):
+    what binds may fill `always`, and all of it together `budget`.
+    """
     room = _Room(config["budget"], config["always"])
     opening = [_write_opening(inputs, profile, action), describe_denied(inputs, collection)]
     for part in (*filter(None, opening), _ON_DEMAND, *_HEADINGS):

@@ -98,7 +98,12 @@ def retrieve(
     config: RetrievalConfig,
     policy: Policy,
 ) -> Retrieval:
-    """Return the artifacts that bear on a request, best first."""
+    """Return the artifacts that bear on a request, best first.
+
+    `query` is the request's text, `seeds` say where in the graph who works and what is done stand,
+    and `policy` what may be shown. Scores are whole numbers, 1e9 for one. At most `config.k` are
+    hits; the others that bear on it are `cut`.
+    """
     # 1. The query becomes terms.
     terms = query_terms(query)
     terms = tuple(term for term in terms if term != stem(seeds.name)) or terms
@@ -225,7 +230,12 @@ def lexical_scores(
     collection: Sequence[Artifact], terms: tuple[str, ...], config: RetrievalConfig
 ) -> list[int]:
     """Return how well each text answers the terms, 0 to 1e9: BM25 as a share of the best a text
-    could reach."""
+    could reach.
+
+    A term in a title counts three times, and so does one among an artifact's keywords or tags that
+    the request names. Without terms, or for an empty collection, every score is 0. Whole numbers
+    alone are used, so a score is the same on every machine. The formula is Robertson's BM25.
+    """
     if not terms or not collection:
         return [0] * len(collection)
     bodies = [fold(artifact.body) for artifact in collection]

@@ -92,7 +92,12 @@ class Ties(NamedTuple):
 def select(
     collection: Sequence[Artifact], work: Work, ties: Ties, config: SelectionConfig, policy: Policy
 ) -> Selection:
-    """Return what bears on the work, best first."""
+    """Return what bears on the work, best first.
+
+    `ties` say what binds and what is near to who works on what; `config` holds the weights and the
+    least scores. What binds and the charter's sections are always among it. `cut` are those that
+    bear on the work behind the first `config.k`.
+    """
     # 1. Nothing that policy withholds says anything: a score must not tell of a hidden text.
     seen = redact_collection(collection, policy)
     lexical = lexical_scores(seen, work.terms, _read_bm25(config))

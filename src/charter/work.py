@@ -110,7 +110,11 @@ def read_work(
     request: str, action: str, files: Iterable[str] = (), languages: Iterable[str] = ()
 ) -> Work:
     """Return the work a request names; `files` are those its branch has changed, `languages` those
-    of who works."""
+    of who works.
+
+    Of the request the first `MAX_QUERY` characters are read, and of files it names or that have
+    changed at most `MAX_FILES`. `action` is what it was routed to; its own name is no term.
+    """
     text = request[:MAX_QUERY]
     spelt = re.findall(_FILE, text) if "." in text else ()
     named = [*dict.fromkeys((*spelt, *files))][:MAX_FILES]

@@ -225,7 +225,11 @@ def read_folder(
     max_bytes: int = MAX_BYTES,
 ) -> tuple[tuple[SourceFile, ...], tuple[Problem, ...]]:
     """Return every file below a relative folder whose name ends in one of the suffixes (and in none
-    to skip)."""
+    to skip).
+
+    `path` is relative to `root`. No link is followed. Files are sorted by path, each with at most
+    `max_bytes`; one that is larger or cannot be read is a problem instead.
+    """
     files = _Sources()
     problems: list[Problem] = []
     try:
@@ -368,7 +372,11 @@ def _read_bytes(folder: int, name: str, path: str, max_bytes: int) -> bytes | No
 
 def replace_file(path: str, data: bytes, mode: int, *, sync: bool = True) -> None:
     """Write a file that holds the new bytes or, after a crash, the old ones; never half of either.
-    Raises OSError."""
+    Raises OSError.
+
+    `mode` is of a new file (octal permissions). Without `sync` a power cut can leave an empty file:
+    only for what can be made anew.
+    """
     scratch = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:

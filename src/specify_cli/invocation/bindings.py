@@ -354,7 +354,11 @@ def remember_left_open(root: str, binding: Binding, harness: str, session: str) 
 
 def list_left_open(root: str, harness: str, session: str) -> Iterator[str]:
     """Yield the open records that sessions which ended left behind, other than this one; forget
-    those closed since."""
+    those closed since.
+
+    `session` is the harness's own id of the session that asks. Ids of invocations come, at most
+    one for each mark; nothing where the marks cannot be read.
+    """
     if not os.path.lexists(f"{root}/{layout.LEFT_OPEN}"):
         return
     try:
