@@ -25,7 +25,7 @@ def test_the_example_runs_and_says_what_its_comments_say(chartered: Path, home: 
     assert done.returncode == 0, done.stderr
     assert [line.split(":")[0].split(";")[0] for line in told] == [
         *["MATCH"] * 4,
-        "another context than then",
+        "another context than then",  # room: what_if
         "  + doctrine",
         "cause data",
     ]
