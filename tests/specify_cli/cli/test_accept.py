@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from specify_cli.record import layout
 from support import Cli, accept, environment, git
 
 SECRET = "ghp_" + "a1B2c3D4e5" * 4
@@ -386,3 +387,17 @@ def test_what_was_decided_stands_on_the_next_record_and_on_no_other(cli: Cli, ch
     assert "decisions" not in second
     assert ["config accept", "sync enable"] == [item["message"].partition(" (")[0] for item in found]
     assert "http://127.0.0.1:9/" in cli("invocations", "show", ids[0]).out
+
+
+@pytest.mark.parametrize("words", [("init",), ("setup", "--yes")])  # room: charter_setup
+def test_where_a_project_was_set_up_this_clone_works_whatever_is_recorded_above(
+    cli: Cli, project: Path, words: tuple[str, ...]
+) -> None:
+    inner = project / "packages/web"
+    (inner / ".kittify").mkdir(parents=True)
+    assert cli(*words, cwd=inner).code == 0
+    above = cli("do", "fix the login test", "--json", cwd=project).json()["invocation_id"]
+    within = cli("do", "fix the login test", "--json", cwd=inner).json()["invocation_id"]
+
+    folders = [project / layout.RECORDS, inner / layout.RECORDS]
+    assert [[path.stem[-26:] for path in folder.glob("*.jsonl")] for folder in folders] == [[above], [within]]

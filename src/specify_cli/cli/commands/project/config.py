@@ -24,6 +24,7 @@ from specify_cli.project.config import load_project, read_stated
 from specify_cli.project.protection import (
     DEFAULTS,
     read_accepted,
+    remember_first_use,
     resolve_protections,
     write_accepted,
 )
@@ -107,6 +108,8 @@ def initialise(root: str, trail: str | None) -> tuple[dict[str, object], Sequenc
         accepted = read_accepted(project.git_dir, place) or DEFAULTS
         write_accepted(project.git_dir, place, accepted._replace(trail=str(trail)))
         project, _ = load_project(root, shell.home())
+    # Here this clone works from now on, whatever lies above later.
+    remember_first_use(project.git_dir, project.location.place, project.config.stated)
     prepare(FileRecordStore(root, project.config.trail))
     value: dict[str, object] = {
         "root": root,
