@@ -487,7 +487,7 @@ def redact_with(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> Re
     if not places and places is not None and not rules.user:
         return Redacted(text, counts)
     for _ in range(MAX_PASSES):
-        spans = _find_spans(text, places, rules)
+        spans = find_spans(text, rules, places)
         if not spans:
             return Redacted(text, counts)
         # What a mask leaves behind can match anew (a word now begins where it did not), hence again
@@ -503,9 +503,14 @@ def redact_with(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> Re
     return Redacted(MASK.format(rule=OVERRUN), {**counts, OVERRUN: 1})
 
 
-def _find_spans(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> list[Span]:
-    """Return what to mask, in order and apart from each other; masks already there stay as they
-    are."""
+def find_spans(
+    text: str, rules: RuleSet, places: tuple[int, ...] | None = None
+) -> list[tuple[int, int, int, str]]:
+    """Return what to mask, as (start, end, order, rule id), in order and apart from each other;
+    masks already there stay as they are.
+
+    `places` are the shipped rules that are asked; None are all. Raises RedactionError.
+    """
     view = view_of(text)
     spans = [
         (*view.back(start, end), place, rules.shipped[place].rule_id)

@@ -442,6 +442,23 @@ def test_a_secret_and_a_record_without_a_trail_and_an_unseen_change_are_found(tm
     assert {"CHANGE_UNSEEN", "SECRET_WRITTEN", "NO_TRAIL"} <= set(shop.codes())
 
 
+def test_a_secret_is_found_whose_name_stands_in_another_line_than_its_value(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  secrets: fail")
+    empty = "env:\n  - name: DB_PASSWORD\n    valueFrom: {secretKeyRef: {name: db}}\n"
+    shop.on_base(lambda: shop.write("deploy.yaml", empty))
+    shop.write("deploy.yaml", "env:\n  - name: DB_PASSWORD\n    value: Harbor-stone3375\n")
+    shop.write("app.yaml", "database:\n  password: >-\n    Quartz_River6308!\n")
+    shop.write("user.json", '{"password":\n  "otter-Tango8960"}\n')
+    shop.commit()
+    findings = [one for one in shop.judge()["findings"] if one["code"] == "SECRET_WRITTEN"]
+
+    assert {(one["path"], one["first"]) for one in findings} == {
+        ("deploy.yaml", 3),
+        ("app.yaml", 3),
+        ("user.json", 2),
+    }
+
+
 def test_only_allowed_profiles_and_harnesses_write_a_guarded_file(tmp_path: Path) -> None:
     shop = Shop(tmp_path, "  allowed: {level: fail, paths: ['src/pay/*'], profiles: [critic-cato], harnesses: [codex]}")
     shop.work(path="src/pay/a.py")

@@ -13,9 +13,10 @@ import os
 import re
 import tempfile
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
 from charter.inputs import CHARTER_MARKDOWN
@@ -49,7 +50,7 @@ from specify_cli.record import layout
 from specify_cli.record.findings import judge_set
 from specify_cli.record.ids import millis_of
 from specify_cli.record.reading.checks import find_commands
-from specify_cli.redaction.redact import RuleSet, redact
+from specify_cli.redaction.redact import RuleSet, find_spans, redact
 from specify_cli.storage.checking import strays
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import read_record
@@ -324,16 +325,23 @@ def _list_untold(branch: _Branch) -> Iterator[str]:
 
 
 def _find_secrets(files: Sequence[ChangedFile], rules: RuleSet) -> Iterator[Secret]:
-    """Yield the lines of a range that hold what records mask."""
+    """Yield the lines of a range that hold what records mask, alone or beside the lines around
+    them: a name can stand in one line, also one that did not change, and its value in the next."""
     for file in files:
         if not file.changed:
             continue
-        text = "\n".join(file.lines[at] for at in file.changed)
-        if not redact(text, rules).counts:
-            continue
-        for at in file.changed:
-            for rule_id in redact(file.lines[at], rules).counts:
-                yield Secret(make_encodable(file.path), at + 1, rule_id)
+        changed = alone = frozenset(file.changed)
+        ends = list(accumulate(len(line) + 1 for line in file.lines))
+        found: set[tuple[int, str]] = set()
+        for start, end, _, rule_id in find_spans("\n".join(file.lines), rules):
+            lines = frozenset(range(bisect_right(ends, start), bisect_right(ends, end - 1) + 1))
+            if lines & changed:
+                found.add((min(lines & changed), rule_id))  # a key of many lines is told once
+            alone -= lines
+        # what stands around a line can hide nothing that it tells alone
+        found.update((at, one) for at in alone for one in redact(file.lines[at], rules).counts)
+        for at, rule_id in sorted(found):
+            yield Secret(make_encodable(file.path), at + 1, rule_id)
 
 
 def _find_weakening(branch: _Branch) -> Weakening:
