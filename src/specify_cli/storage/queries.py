@@ -252,10 +252,9 @@ def parse_moment(text: str, now: float | None = None, option: str = "--since") -
 
     `option` is what the error names.
     """
-
-    here = datetime.fromtimestamp(time.time() if now is None else now).astimezone()
     try:
-        return int(_find_moment(text, here).timestamp() * 1000)
+        at = datetime.fromtimestamp(time.time() if now is None else now, UTC)
+        return int(_find_moment(text, at).timestamp() * 1000)
     except (ValueError, OverflowError) as error:
         raise CallerError(
             "INVALID_VALUE",
@@ -265,13 +264,16 @@ def parse_moment(text: str, now: float | None = None, option: str = "--since") -
         ) from error
 
 
-def _find_moment(text: str, here: datetime) -> datetime:
-    """Return the moment that a text names, seen from `here`. Raises ValueError, OverflowError."""
+def _find_moment(text: str, now: datetime) -> datetime:
+    """Return the moment that a text names, seen from `now`. Raises ValueError, OverflowError.
+
+    The zone here is asked for only where a day is named by a word: what TZ says may be no zone.
+    """
     ago = re.fullmatch(r"([0-9]{1,6}) ?([mhdw])(?:in)?(?: ago)?", text)
     if ago is not None:
-        return here - timedelta(minutes=int(ago[1]) * _MINUTES[ago[2]])
+        return now - timedelta(minutes=int(ago[1]) * _MINUTES[ago[2]])
     if text in ("today", "yesterday"):
-        midnight = here.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+        midnight = now.astimezone().replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
         # The zone is found anew: the day before can have had another offset.
         return (midnight - timedelta(days=text == "yesterday")).astimezone()
     full = {4: f"{text}-01-01", 7: f"{text}-01"}.get(len(text), text)

@@ -306,6 +306,15 @@ def test_times_are_compared_as_moments(cli: Cli) -> None:
     assert one
 
 
+def test_a_zone_that_is_none_stops_nothing_that_asks_for_no_day(cli: Cli, process: Cli) -> None:
+    _begun(cli)
+    for zone in ("AAA+99:99", "XXX24", "AAA-167"):
+        for words in (("invocations", "list", "--since", "2h", "--json"), ("report",)):
+            assert process(*words, env={"TZ": zone}).code == 0, (zone, words)
+        ran = process("invocations", "list", "--since", "today", "--json", env={"TZ": zone})
+        assert (ran.code, ran.error()["error_code"]) == (1, "INVALID_VALUE")
+
+
 def test_a_projection_that_fails_is_a_warning_for_the_record_is_closed(cli: Cli, project: Path) -> None:
     (project / "proof.md").write_text("proof")
     (project / ".kittify").mkdir()
