@@ -210,6 +210,14 @@ def test_unknown_events_and_harnesses_disturb_nobody(hook: Hook, chartered: Path
     assert told == ([("unknown_payload", "SomethingNew")] if harness == "claude-code" else [])
 
 
+def test_a_number_beyond_a_double_keeps_its_spelling(hook: Hook, chartered: Path, run: str) -> None:
+    told = json.dumps(post(chartered, tool_response={"stdout": "fine", "ratio": 0.5})).replace("0.5", "1e400")
+    hook(told.encode())
+    (result,) = [line for line in events(chartered, run) if line["event"] == "tool_result"]
+
+    assert result["output"]["head"] == '{"ratio":1e400,"stdout":"fine"}'
+
+
 def test_a_large_output_is_cut_as_the_record_says(hook: Hook, chartered: Path, run: str) -> None:
     hook(post(chartered, tool_response={"text": "y" * 5_000_000}))
 

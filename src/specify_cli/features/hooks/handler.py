@@ -221,9 +221,18 @@ def _keep_from_git(root: str) -> None:
 def parsed(data: bytes) -> object:
     """Return the payload, however deep it is and however long its numbers. Raises ValueError."""
     try:
-        return json.loads(data)
+        return json.loads(data, parse_float=_read_double)
     except (RecursionError, ValueError):
         return parse_foreign(data)
+
+
+def _read_double(digits: str) -> float:
+    """Return a fraction; ValueError where no double holds it, as `1e400`, and its spelling is
+    kept."""
+    value = float(digits)
+    if value - value:  # of an infinity no number
+        raise ValueError(digits)
+    return value
 
 
 def _key_stand_ins(call: HookInput, git_dir: str | None) -> HookInput:
