@@ -32,7 +32,7 @@ _KEYS = tuple(
     """
     apikey appkey accesskey secretkey privatekey authkey encryptionkey signingkey masterkey
     accountkey sharedkey servicekey subscriptionkey storagekey deploykey licensekey keydata
-    recoverycode backupcode
+    recoverycode backupcode adminkey
     """.split()  # noqa: SIM905
 )
 _PASSWORDS = tuple(

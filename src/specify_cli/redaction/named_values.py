@@ -10,7 +10,7 @@ column …), and a value that is judged by how it stands there. `_judge_style` n
 from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING
-from specify_cli.redaction.heuristics import compiled, is_own_id, is_secret, kind_of_name
+from specify_cli.redaction.heuristics import compiled, is_own_id, is_secret, kind_of_name, stands_in
 
 if TYPE_CHECKING:
     import re
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 _TYPED = (
     r"(?::\s{0,3}&?(?:'static )?[A-Za-z_][A-Za-z0-9_.\[\], |]{0,40}?"
-    r"(?:\s{1,3}(?==[ \t]{0,4}[^\s=,;)}\]])|(?==[^\s=,;)}\]])|(?==[ \t]{0,4}[\"']))"
+    r"(?:\s{1,3}(?==[ \t]{0,4}[^\s=,;)}\]])|(?==[ \t]{0,4}[\"'])"
+    # without blanks a type that is known: the value of a setting can hold the sign as well
+    r"|(?:(?<=str)|(?<=tring)|(?<=[sS]tr)|(?<=\])|(?<=[bB]ytes)|(?<=[tT]ext)|(?<=Any))(?==[^\s=,;)}\]]))"
     r"|\[\d{0,4}\]|\s?\{ ?get;[^}\n]{0,24}\}|(?<=\s)[aA]s\s\w{1,24}(?=\s?=))?"
 )
 # `auth=("ada", "…")`, `NetworkCredential("ada", "…")`: the name stands between.
@@ -47,7 +49,7 @@ _ASSIGNED = (
     r"|(?<=\s)(?:(?!value)[\w:-]{1,32}=\\*[\"'][^\"'<>\n]{0,80}\\*[\"']\s?){1,3}>"
     r"|</\w{1,16}>\s{0,40}<(?:string|value|data|td|dd)>|>\s{0,40}<[vV]alue>"
     r"|\(|(?:--\w[\w-]{1,24}(?:[ =]\S{1,40})?\s){0,3}?--(?:value|secret-string|data)[ =]|,?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?\w{0,12}[vV]alue\\*[\"']?\s{0,4}[:=]"
-    r"|,|\|\||\?\?|or(?=\s)|[|│┃]|(?:(?:for|of)\s\S{1,40}\s)?(?:is|was|to|equals|ist|lautet|est?|[èé])(?=\s)|[是为為は])"
+    r"|,|\|\||\?\?|or(?=\s)|[|│┃]|(?:(?:for|of)\s\S{1,40}\s)?(?:is|was|to|equals|ist|lautet|est?|[èé])(?=\s)|[是为為は]|FOR\s\S{1,80}\s=)"
     rf"[ \t]{{0,16}}(?:\r?\n[ \t]{{0,16}})?{_YAML}(?:<(?:!\[CDATA\[|(?:b|code|strong|tt)>))?"
     r"(?:string\(\d{1,6}\)\s|[\w.:]{0,40}\((?:\w{1,16}\s?=\s?|\s{0,40})(?=[\"']))?(?:[rbufNLR@$]{1,2}(?=[\"']))?"
     r"(?:\{\{\s?(?=[\"']))?[“„«「『‘]?(?P<quote>\\*(?:\"{3}|'{3}|[\"'`])|%2[27])?"
@@ -140,7 +142,7 @@ def _is_lead(rest: str, head: str) -> bool:
 
 _VERBS = tuple("is was to equals ist lautet es est è é 是 为 為 は".split())  # noqa: SIM905
 _LEADS = (
-    *(f"{verb} " for verb in (*_VERBS, "for", "of", "As", "as")),
+    *(f"{verb} " for verb in (*_VERBS, "for", "FOR", "of", "As", "as")),
     *"str Str &# &eq -> </ -- 075 x3d x3D 是 为 為 は".split(),  # noqa: SIM905
 )
 _OPENERS = ("-", "#define ", "set", "def", "ENV ", "ARG ")
@@ -402,7 +404,8 @@ def _find_bare(
         style = _judge_style(text, start, name, match, begin + len(value))
     if style not in ("joined", "env"):
         value = value.rstrip(",;)]}." if style == "prose" else ",;)]}")
-    if not is_secret(kind, value, ids, style):
+    # what ends the place of a value is no part of a stand-in: `"SECRET_KEY": None,`
+    if not is_secret(kind, value, ids, style) or stands_in(value.rstrip(",;)]}") or value):
         return None
     finish = begin + len(value)
     return begin, _find_rest(text, finish) if finish == run.end() else finish

@@ -49,6 +49,8 @@ MASKED = (
     "a: b\n---\nstringData:\n  main: Sup3rS3cret\nkind: Secret\n---\nc: d\n",
     # Languages of programs
     "ALTER USER ada WITH PASSWORD 'Sup3rS3cret';",
+    "SET PASSWORD FOR 'ada'@'%' = 'Sup3rS3cret';",
+    "ALGOLIA_ADMIN_KEY=108c52111b72d0ab108c52111b72d0ab",
     "CREATE LOGIN ada WITH PASSWORD = N'Sup3rS3cret';",
     'requests.get(url, auth=("ada", "9fA3kQ0zLm7Xw2Bd"))',
     'new NetworkCredential("ada", "9fA3kQ0zLm7Xw2Bd");',
@@ -201,6 +203,13 @@ KEPT = (
     'the METHOD can be "md5", "password", "scram-sha-256" or "gss"',
     "from a import SyncX509IdentityAuth as SyncX509IdentityAuth",
     "click on >next and then on the list",
+    # A stand-in, and what ends its place
+    'DEFAULTS = {\n    "SECRET_KEY": None,\n    "DEBUG": None,\n}',
+    '{"DB_PASSWORD": null}',
+    "DB_PASSWORD: changeme,",
+    # A type and a default
+    "def f(password: str=None, secret: Optional[str]=read()): ...",
+    "passwd: typing.Text=field(),",
     "app.login('ada', 'the page')",
     "send it to the user as a token of thanks",
     "a password 7 times as long",
@@ -226,3 +235,9 @@ def test_a_value_beside_a_telling_name_is_masked(text: str) -> None:
 @pytest.mark.parametrize("text", KEPT)
 def test_code_and_references_are_kept(text: str) -> None:
     assert redact(text, RULES).text == text
+
+
+@pytest.mark.parametrize("value", ["Sup3r=S3cret", "Quartz=River", "P19QTGpp1bu=W9", "Harbor==stone3375", "a=b=Sup3r"])
+def test_an_equals_sign_in_a_value_splits_it_not(value: str) -> None:
+    for text in ("password: {}", "db:\n  password: {}\n  user: ada\n", "- passwd: {}\n"):
+        assert redact(text.format(value), RULES).text == text.format("⟦secret-value⟧")
