@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 from specify_cli.features.sessions.readers import read_session
 from specify_cli.features.sessions.reading import Session
+from specify_cli.features.sessions.transcripts import read_head
 
 AT = "2025-11-20T09:00:0{}.000Z"
 
@@ -205,3 +208,16 @@ def test_times_that_are_none_or_go_back_leave_the_order_of_the_lines() -> None:
 
     assert session is not None
     assert [item.payload["prompt"] for item in session.events] == ["one", "two", "three"]
+
+
+def test_the_first_bytes_of_what_is_no_plain_file_are_none(tmp_path: Path) -> None:
+    """A hook names the transcript: it would wait for good at a FIFO that nobody writes to."""
+    plain, pipe = tmp_path / "plain.jsonl", tmp_path / "pipe.jsonl"
+    plain.write_bytes(b"x" * 64)
+    os.mkfifo(pipe)
+    fd = os.open(pipe, os.O_RDWR)
+    os.write(fd, b"x" * 64)
+    read = [read_head(str(path), 64) for path in (plain, pipe, tmp_path, tmp_path / "none")]
+    os.close(fd)
+
+    assert read == [b"x" * 64, b"", b"", b""]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from doctrine.light_imports import NamedTuple
 from specify_cli.errors import StoredDataError
-from specify_cli.features.hooks.payload.transcript_end import read_end
+from specify_cli.features.hooks.payload.transcript_end import read_begin, read_end
 from specify_cli.features.sessions.reading import SessionReader
 
 MAX_TRANSCRIPT = 256 * 1024 * 1024
@@ -148,12 +148,8 @@ def list_subagents(folder: str) -> dict[str, str]:
 
 
 def read_head(path: str, size: int = _HEAD_BYTES) -> bytes:
-    """Return the first bytes of a file; none of one that cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(size)
-    except OSError:
-        return b""
+    """Return the first bytes of a plain file; none of one that cannot be read."""
+    return read_begin(path, size)
 
 
 def find_cwd(head: bytes) -> str:

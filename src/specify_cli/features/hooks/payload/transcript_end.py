@@ -15,7 +15,7 @@ from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from specify_cli.features.hooks.payload.dialect import Dialect
 
@@ -88,6 +88,16 @@ def read_ends(dialect: Dialect, path: str | None, ids: Iterable[str]) -> Ends:
 def read_end(path: str, limit: int = MAX_TRANSCRIPT, start: int = 0) -> bytes:
     """Return the end of a transcript, what comes before `start` left out; nothing of what is no
     plain file. The harness alone says where it is."""
+    return _read_plain(path, limit, lambda size: max(start, size - limit))
+
+
+def read_begin(path: str, limit: int) -> bytes:
+    """Return the first bytes of a transcript; nothing of what is no plain file, as a FIFO that
+    nobody writes to."""
+    return _read_plain(path, limit, lambda _: 0)
+
+
+def _read_plain(path: str, limit: int, find_offset: Callable[[int], int]) -> bytes:
     folder, _, name = path.rpartition("/")
     if not os.path.isabs(path):
         return b""
@@ -95,7 +105,7 @@ def read_end(path: str, limit: int = MAX_TRANSCRIPT, start: int = 0) -> bytes:
         with durable.folder(folder or "/") as folder_fd:
             fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
         try:
-            return os.pread(fd, limit, max(start, os.fstat(fd).st_size - limit))
+            return os.pread(fd, limit, find_offset(os.fstat(fd).st_size))
         finally:
             os.close(fd)
     except (OSError, InvocationError, ValueError):
