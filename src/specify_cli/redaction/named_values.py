@@ -96,8 +96,11 @@ def find_secret_values(
             end = at + len(needle) + len(near) - len(rest)
             if rest and end not in done:
                 done.add(end)
-                if rest.lstrip("\"'`* ")[:1] in _BOUNDS:
+                sign = rest.lstrip("\"'`* ")[:1]
+                if sign in _BOUNDS:
                     spans += _find_cells_below(text, at, ids, done)
+                if sign in (",", ")") and folded.find("values", end, end + 600) >= 0:
+                    spans += _find_inserted(text, at, ids, done)
                 if _is_lead(rest[:64], text[max(0, at - 48) : at]):
                     secret = _find_secret_beside(text, at, end, ids)
                     streak = streak + 1 if secret is None and at - last < 48 else 0
@@ -200,6 +203,37 @@ def _find_cells_below(
     return spans
 
 
+def _find_inserted(
+    text: str, at: int, ids: frozenset[str], done: set[int]
+) -> list[tuple[int, int]]:
+    """Find the secrets of up to 200 rows that SQL inserts into columns one of which is named at
+    `at`."""
+    spans: list[tuple[int, int]] = []
+    begin = text.rfind("(", max(0, at - 2000), at)
+    match = compiled(_COLUMNS).match(text, begin) if begin >= 0 else None
+    if match is None or -1 - len(text) - begin in done:
+        return spans
+    done.add(-1 - len(text) - begin)  # beyond what lines of tables are noted as
+    kinds = [kind_of_name(name.strip(_FRAME + "[]\n")) for name in match[1].split(",")]
+    stop = match.end()
+    for number in range(200 * len(kinds)):
+        cell = compiled(_SQL_VALUE).match(text, stop)
+        last = number % len(kinds) == len(kinds) - 1
+        if cell is None or (cell[2] == ",") == last:
+            break  # another number of values than of columns, or no value that is known
+        kind = kinds[number % len(kinds)]
+        if kind and cell[1] and is_secret(kind, cell[1], ids, "cell"):
+            spans.append(cell.span(1))
+        stop = cell.end()
+    return spans
+
+
+_COLUMNS = r"\(([^()]{1,2000})\)\s{0,40}(?i:values)\s{0,40}\("
+# A value in quotes, or any other, and what ends it; behind a row also what begins the next.
+_SQL_VALUE = (
+    r"\s{0,40}(?:[nNeE]?'((?:[^'\\]|''|\\.){0,4000}+)'|[^',()]{0,200}+(?:\([^()]{0,200}+\)){0,4})"
+    r"\s{0,40}(,|\)(?:\s{0,40},\s{0,40}\()?)"
+)
 _FRAME = " \t\r\"'`*|"
 _CELL = r"[\"'`*]?\w[\w .-]{0,63}[\"'`*]?"
 _HEADER = (

@@ -50,6 +50,9 @@ MASKED = (
     # Languages of programs
     "ALTER USER ada WITH PASSWORD 'Sup3rS3cret';",
     "SET PASSWORD FOR 'ada'@'%' = 'Sup3rS3cret';",
+    "INSERT INTO users (name, password, role) VALUES ('ada', 'Sup3rS3cret', 'admin');",
+    "insert into users\n  (id, `api_token`)\nvalues\n  (1, '330b5a82a524c822'), (nextval('x'), 'R6nMzoKn4rI7esAJ');",
+    'INSERT INTO "users" ("id", "password") VALUES (DEFAULT, crypt(\'x\', 4)), (2, E\'Sup3rS3cret\')',
     "ALGOLIA_ADMIN_KEY=108c52111b72d0ab108c52111b72d0ab",
     "CREATE LOGIN ada WITH PASSWORD = N'Sup3rS3cret';",
     'requests.get(url, auth=("ada", "9fA3kQ0zLm7Xw2Bd"))',
@@ -203,6 +206,10 @@ KEPT = (
     'the METHOD can be "md5", "password", "scram-sha-256" or "gss"',
     "from a import SyncX509IdentityAuth as SyncX509IdentityAuth",
     "click on >next and then on the list",
+    "INSERT INTO users (name, password) VALUES (%s, %s)",
+    "INSERT INTO users (name, password) VALUES ('ada', NULL), ('O''Hara', 'changeme');",
+    "INSERT INTO users (password_hash, name) VALUES (?, 'Sup3r4Nam3')",
+    "INSERT INTO users (secret, name) SELECT a, b FROM c WHERE d IN ('values', ('x1y2z3'));",
     # A stand-in, and what ends its place
     'DEFAULTS = {\n    "SECRET_KEY": None,\n    "DEBUG": None,\n}',
     '{"DB_PASSWORD": null}',
