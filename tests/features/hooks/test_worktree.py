@@ -309,6 +309,15 @@ def test_a_move_takes_no_line_and_what_changed_in_it_is_new(agent: Agent) -> Non
     assert agent.came("sub/b.py") == digests("eight")
 
 
+def test_a_file_that_was_moved_and_changed_in_one_command_leaves_its_record_intact(agent: Agent) -> None:
+    agent.shell("git mv a.py moved.py; sed -i 's/line 3/three/' moved.py")
+    agent.stop()
+    (made,) = [line for line in agent.lines() if line.get("kind") == "create"]
+
+    assert {line.mark for hunk in read_lines_member(made["lines"]) for line in hunk} == {"=", "-", "+"}
+    assert agent.cli("invocations", "verify", "--all").code == 0
+
+
 def test_a_new_file_in_a_folder_that_git_did_not_know_is_seen(cli: Cli, chartered: Path, home: Path) -> None:
     (chartered / ".gitignore").write_text("*.log\n")
     for name in ("empty/below/", "logs/one.log", "known/a.py"):

@@ -12,6 +12,7 @@ from replaying import lines_of, ran, record_path
 from specify_cli.features.programs.run import Run
 from specify_cli.record.layout import parse_record_name
 from specify_cli.record.reading.contradictions import STATING, find_contradictions
+from specify_cli.record.reading.patch_lines import digest_line
 from specify_cli.record.verify import verify_record
 
 MODES = ("off", "hash", "summary", "full")
@@ -72,3 +73,14 @@ def test_a_safe_export_that_withholds_one_of_a_pair_is_no_contradiction(chartere
         wrong[place] = {item.code for item in report.findings if item.severity == "error"}
 
     assert wrong and not any(wrong.values())
+
+
+def test_what_came_with_a_file_that_was_moved_has_to_stand_in_it_and_what_went_cannot() -> None:
+    def judge(lines: str, **more: str) -> list[str]:
+        made = {"event": "patch_apply", "kind": "create", "after": "x\n", "lines": lines}
+        return [*find_contradictions(made | more)]
+
+    came, gone = f"+{digest_line('x')}", f"-{digest_line('gone')}"
+    found = judge(came + gone, witness="tree"), judge(came + gone), judge(f"+{gone[1:]}", witness="tree")
+
+    assert [bool(why) for why in found] == [False, True, True]
