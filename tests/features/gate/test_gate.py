@@ -154,6 +154,20 @@ def test_tests_count_that_ran_in_the_record_above_or_below_of_the_session(
     assert f"tests {state} after the last change (pytest -q) in {tester[-6:]}, of the same session" in shop.origin()
 
 
+def test_tests_count_that_a_subagent_ran_in_a_record_of_its_own(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  tests: fail")
+    above = shop.begin()
+    shop.edit(above)
+    subagent = AGENT._replace(session={**AGENT.session, "agent_id": "a1"})
+    below = shop.begin("run the tests", above, subagent)
+    shop.test(below, caller=subagent)
+    shop.end(below)
+    shop.end(above)
+    shop.commit()
+
+    assert shop.codes() == []
+
+
 def test_tests_of_another_session_or_before_the_change_or_of_no_relation_do_not_count(tmp_path: Path) -> None:
     shop = Shop(tmp_path, "  tests: fail")
     above = shop.begin()

@@ -68,21 +68,26 @@ def find_tests(
 
 def _list_family(project: Project, started: Mapping[str, object]) -> Iterator[Place]:
     """Yield the records of a session that one hangs on, and those that hang on it."""
-    session, own = started.get("session"), str(started.get("invocation_id"))
-    if not isinstance(session, dict):
+    own, session = str(started.get("invocation_id")), _name_session(started.get("session"))
+    if session is None:
         return
     begun = millis_of(own)
-    asked = Filters(
-        session=str(session.get("session_id")), since=begun, until=begun + _LONGEST_MILLIS
-    )
+    asked = Filters(session=session[1], since=begun, until=begun + _LONGEST_MILLIS)
     below = {own}
     for row in reversed(list_invocations(project, asked, _MAX_RECORDS).rows):
-        if row.session == session and row.parent_invocation_id in below:
+        if _name_session(row.session) == session and row.parent_invocation_id in below:
             below.add(row.invocation_id)
             yield Index(project.root).resolve(row.invocation_id)
     for row in _list_above(project, started):
-        if row.session == session:
+        if _name_session(row.session) == session:
             yield Index(project.root).resolve(row.invocation_id)
+
+
+def _name_session(session: object) -> tuple[str, str] | None:
+    """Return the program and the id of a session, whose subagents work in it too."""
+    if not isinstance(session, dict):
+        return None
+    return str(session.get("harness")), str(session.get("session_id"))
 
 
 def _list_above(project: Project, started: Mapping[str, object]) -> Iterator[Row]:
