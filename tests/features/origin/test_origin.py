@@ -92,6 +92,18 @@ def test_what_a_formatter_rewrote_is_said_as_such(repository: Path, tmp_path: Pa
     assert told == [(1, 1, (run.invocation_id,), False), (2, 4, (run.invocation_id,), True)]
 
 
+def test_a_line_that_only_its_text_tells_is_in_another_form_only_where_it_is() -> None:
+    """Short lines of a short file that grew are told by the text that a record keeps."""
+    texts = ("def helper():", "    return 9")
+    edit = Edit("I", 1, ("2026", 1), "a.py", [[LineMark(ADDED, digest_line(text)) for text in texts]])
+    lines = (*texts, "x = 1")
+    file = ChangedFile("a.py", None, "created", "", lines, (0, 1, 2))
+    found = attribute_file(file, ("a.py",), [edit], [KeptText(edit, "\n".join(texts))])
+
+    told = [(part.first, part.last, part.invocation_ids, part.reformatted) for part in found]
+    assert told == [(1, 2, ("I",), False), (3, 3, (), False)]
+
+
 WRITTEN = (
     "# Shop\n\nThe shop has a cart, and a checkout that tries a failed payment again.\n\n"
     "* Install it\n* Run the server\n\n| a | b |\n|--|--|\n"

@@ -48,10 +48,11 @@ def attribute_file(
     _follow_commits(file, digests, writers, edits)
     _match_between(file, digests, writers, [edit for edit in edits if edit.path in names])
     left = [at for at in file.changed if not writers[at]]
-    reformatted = _find_reformatted(file, left, kept)
-    given = {**dict(enumerate(writers)), **reformatted}
+    by_text = _find_by_text(file, left, kept)
+    given = {**dict(enumerate(writers)), **by_text}
     _fill_blanks(file, given)
-    return tuple(_join(file, given, reformatted.keys()))
+    reformatted = {at for at, by in by_text.items() if not _has_added(digests[at], by)}
+    return tuple(_join(file, given, reformatted))
 
 
 def _follow_commits(
@@ -196,10 +197,20 @@ def _join(
         )
 
 
-def _find_reformatted(
+def _has_added(digest: str, edits: Sequence[Edit]) -> bool:
+    """Return whether one of these edits added a line as it is."""
+    return any(
+        line.mark == ADDED and line.digest == digest
+        for edit in edits
+        for hunk in edit.hunks
+        for line in hunk
+    )
+
+
+def _find_by_text(
     file: ChangedFile, left: Sequence[int], kept: Sequence[KeptText]
 ) -> dict[int, tuple[Edit, ...]]:
-    """Return the edits whose text holds lines in another form, the longest rows of lines first."""
+    """Return the edits whose text holds lines, perhaps in another form, the longest rows first."""
     form = _PROSE_FORM if file.path.endswith(_PROSE) else _FORM
     texts = [(item.edit, form.sub("", item.text)) for item in kept]
     bare = {at: form.sub("", file.lines[at]) for at in left}
