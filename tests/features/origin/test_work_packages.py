@@ -75,10 +75,11 @@ def test_origin_counts_the_rules_in_front_of_the_agent_as_show_does(asked: str, 
     ("name", "remote", "next_step"),
     [
         ("HEAD~9", "origin", "git log --oneline names those that are here"),
-        ("nowhere", "origin", "git fetch origin nowhere"),
-        ("origin/main", "origin", "git fetch origin main"),
-        ("up/main", "up", "git fetch up main"),
-        ("topic/one", "up", "git fetch up topic/one"),
+        ("nowhere", "origin", "git fetch origin nowhere:nowhere"),
+        ("origin/main", "origin", "git fetch origin main:refs/remotes/origin/main"),
+        ("up/main", "up", "git fetch up main:refs/remotes/up/main"),
+        ("topic/one", "up", "git fetch up topic/one:topic/one"),
+        ("0123456789abcdef", "up", "git fetch up 0123456789abcdef"),
         ("origin/main", None, "git branch --all"),
     ],
 )
@@ -91,3 +92,15 @@ def test_a_commit_that_is_not_here_has_a_next_step_that_works(
 
     assert asked and 1 == refused.code
     assert refused.error()["suggestion"] == next_step
+
+
+@pytest.mark.parametrize("name", ["origin/base", "base"])
+def test_the_next_step_brings_a_branch_that_a_clone_of_one_branch_lacks(
+    asked: str, project: Path, home: Path, tmp_path: Path, cli: Cli, name: str
+) -> None:
+    git(project, "branch", "-f", "base", "base", home=home)
+    git(tmp_path, "clone", "-q", "--single-branch", f"file://{project}", "one", home=home)
+    step = cli("origin", f"{name}..HEAD", "--json", cwd=tmp_path / "one").error()["suggestion"]
+    git(tmp_path / "one", *step.split()[1:], home=home)
+
+    assert asked and cli("origin", f"{name}..HEAD", cwd=tmp_path / "one").code == 0

@@ -32,6 +32,7 @@ _HUNK = re.compile(rb"^@@ -([0-9]+)(?:,([0-9]+))? \+([0-9]+)(?:,([0-9]+))? @@", 
 # Where lines went and how many, where lines came and how many.
 _Hunks = Sequence[tuple[int, int, int, int]]
 _BLAMED = re.compile(rb"^([0-9a-f]{40,64}) [0-9]+ ([0-9]+)(?: [0-9]+)?$", re.M)
+_SHA = re.compile(r"[0-9a-f]{7,64}")
 # How agents sign commits: in trailers, and as authors.
 _AGENTS = re.compile(
     r"noreply@anthropic\.com|noreply@openai\.com|cursoragent@cursor\.com|copilot@users\.noreply|"
@@ -79,13 +80,17 @@ def find_commit(top: str, name: str) -> str:
     if found is None:
         remotes = os.fsdecode(read_git(top, "remote") or b"").split()
         remote, _, branch = name.partition("/")
+        # a clone of one branch keeps no other by itself, and no clone a branch of its own
+        target = f":refs/remotes/{name}"
         if remote not in remotes:
-            remote, branch = next(iter(remotes), ""), name
+            remote, branch, target = next(iter(remotes), ""), name, f":{name}"
+        if _SHA.fullmatch(branch):
+            target = ""
         # no remote knows a place that is counted from another
         is_counted = not set("~^@").isdisjoint(name)
         step = "git log --oneline names those that are here" if is_counted else "git branch --all"
-        if remote and not is_counted:
-            step = f"git fetch {remote} {branch or 'main'}"
+        if remote and branch and not is_counted:
+            step = f"git fetch {remote} {branch}{target}"
         if name == "HEAD":
             step = "git commit: this repository has no commit yet"
         raise CallerError("INVALID_VALUE", f"{name!r} is no commit of this repository", step)
