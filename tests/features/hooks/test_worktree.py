@@ -343,6 +343,26 @@ def test_what_git_ignores_and_what_only_got_new_times_is_no_change(agent: Agent)
     assert (agent.seen(), agent.unseen()) == ([], [])
 
 
+def test_what_this_program_writes_into_a_committed_trail_is_no_change(
+    cli: Cli, chartered: Path, home: Path
+) -> None:
+    config = chartered / ".kittify/config.yaml"
+    config.write_text((config.read_text() if config.exists() else "") + "trail: committed\n")
+    assert cli("config", "accept", "--yes").code == 0
+    agent = Agent(cli, chartered, home)
+    agent.shell("git add -A")
+    agent.stop()
+    aside()
+    other = cli("do", "implement WP04", "--json", env={"CLAUDE_CODE_SESSION_ID": "another"}).json()["invocation_id"]
+    assert cli("profile-invocation", "complete", "--invocation-id", other).code == 0
+    aside()
+    agent.shell("git add -A")
+    agent.stop()
+
+    assert list((chartered / ".kittify/trail").glob("*/*.jsonl"))
+    assert (agent.seen(), agent.unseen()) == ([], [])
+
+
 def test_a_mode_is_a_change_without_lines(agent: Agent) -> None:
     agent.shell("chmod +x a.py")
     agent.stop()

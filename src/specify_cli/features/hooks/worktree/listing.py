@@ -8,6 +8,7 @@ started only where a name is new (is it ignored?), or the index is in a form not
 
 from __future__ import annotations
 
+import re
 import stat
 
 from doctrine import os
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 TICK = 10_000_000
 _ENTRY = 62
 _MAX_ASKED = 1000
+# What this program writes while it records, in this project or one in a folder of it.
+_OWN = re.compile(r"(?:^|/)\.kittify/(?:events|trail|evidence|local)/")
 
 
 class Index(NamedTuple):
@@ -128,7 +131,7 @@ def find_entry(index: Index, path: str, state: os.stat_result | None) -> Entry |
 
 
 def find_moved(index: Index, known: Known) -> Moved:
-    """Return what moved since a work tree was looked at."""
+    """Return what moved since a work tree was looked at, but records and what they lead to."""
     root, since = index.root, known.at - TICK
     tracked = set(index.paths)
     others = {os.fsencode(path) for path in known.files}
@@ -162,8 +165,16 @@ def find_moved(index: Index, known: Known) -> Moved:
         except OSError:
             continue
     stood = {path: file.changed for path, file in known.files.items()}
-    moments = {path: _find_moment(root, path) for path in gone if stood.get(path) != 0}
-    moved = {path: now for path, now in files.items() if stood.get(path) != now.st_ctime_ns}
+    moments = {
+        path: _find_moment(root, path)
+        for path in gone
+        if stood.get(path) != 0 and not _OWN.search(path)
+    }
+    moved = {
+        path: now
+        for path, now in files.items()
+        if stood.get(path) != now.st_ctime_ns and not _OWN.search(path)
+    }
     return Moved(moved, moments, sorted(watched), sorted(ignored))
 
 
