@@ -216,6 +216,33 @@ def test_the_last_words_after_a_close_are_an_annex_once(tell: Tell, cli: Cli, ch
     assert cli("invocations", "verify", run, "--json").json()["findings"] == []
 
 
+def test_two_turns_that_end_in_equal_words_are_two_where_the_program_gives_them_no_id(
+    tell: Tell, cli: Cli, chartered: Path
+) -> None:
+    run = begin(cli, tell)
+    for prompt in ("fix it", "fix it more"):
+        tell("UserPromptSubmit", prompt=prompt)
+        for _ in range(2):
+            tell("Stop", last_assistant_message="done")
+    told = [line["text"]["head"] for line in events(chartered, run) if line["event"] in ("prompt", "turn")]
+
+    assert told == ["fix it", "done", "fix it more", "done"]
+
+
+def test_the_last_words_after_each_close_of_a_session_are_told_where_the_program_gives_turns_no_id(
+    tell: Tell, cli: Cli, chartered: Path
+) -> None:
+    runs = []
+    for number in range(2):
+        tell("UserPromptSubmit", prompt="fix it")
+        runs.append(begin(cli, tell, f"t{number}"))
+        cli("profile-invocation", "complete", runs[-1], env=ENV)
+        for _ in range(2):
+            tell("Stop", last_assistant_message="done")
+
+    assert [[line["event"] for line in annexes(chartered, run)] for run in runs] == [["turn"], ["turn"]]
+
+
 def test_the_last_words_are_of_the_record_that_was_closed_last(tell: Tell, cli: Cli, chartered: Path) -> None:
     """A record that began inside another and was closed before it gets no answer of the session's."""
     tell("UserPromptSubmit", prompt="fix it", prompt_id="p1")

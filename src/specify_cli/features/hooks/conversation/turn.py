@@ -103,7 +103,8 @@ def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
         if moment.kind == "prompt":
             give_prompt(at, recorder, session)
         elif moment.kind == "end" and (is_main or moment.text):
-            key = _key(at, session, moment._replace(key=f"{moment.key} {call.subagent}"))
+            name = f"{_name_turn(at, session, moment)} {call.subagent}"
+            key = _key(at, session, moment._replace(key=name))
             # The transcript that a hook names is the session's: of a subagent it says nothing.
             own = facts if is_main else TurnFacts()
             turn = describe_turn(moment, own, call.subagent, at.harness)
@@ -316,8 +317,8 @@ def _append_late(at: Site, session: str, moment: SessionMoment, invocation_id: s
         asked is not None and str(last.get("completed_at")) < rfc3339(asked)
     ):
         return  # the turn is a later one
-    key = _key(at, session, moment) or short_digest(at.harness, session)
-    if not is_first_telling(at.root, key):
+    key = _key(at, session, moment._replace(key=_name_turn(at, session, moment)))
+    if key is None or not is_first_telling(at.root, key):
         return
     writer = name_writer(at.harness, session)
     with closing(Recorder(project, place, cache=cache, writer=writer)) as recorder:
@@ -342,6 +343,13 @@ def _key(at: Site, session: str, moment: SessionMoment) -> str | None:
     if moment.key is None:
         return None
     return _digest(at.harness, session, moment.kind, moment.key, moment.text or "")
+
+
+def _name_turn(at: Site, session: str, moment: SessionMoment) -> str:
+    """Return what tells a turn from others of its session: where the program gives nothing, the
+    prompt that began it, for two can end in equal words."""
+    prompt = None if moment.key else read_prompt(at, session)
+    return moment.key or ("" if prompt is None else prompt[0])
 
 
 def _digest(*names: str) -> str:
