@@ -343,9 +343,7 @@ def test_what_git_ignores_and_what_only_got_new_times_is_no_change(agent: Agent)
     assert (agent.seen(), agent.unseen()) == ([], [])
 
 
-def test_what_this_program_writes_into_a_committed_trail_is_no_change(
-    cli: Cli, chartered: Path, home: Path
-) -> None:
+def test_what_this_program_writes_into_a_committed_trail_is_no_change(cli: Cli, chartered: Path, home: Path) -> None:
     config = chartered / ".kittify/config.yaml"
     config.write_text((config.read_text() if config.exists() else "") + "trail: committed\n")
     assert cli("config", "accept", "--yes").code == 0

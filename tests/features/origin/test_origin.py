@@ -275,3 +275,32 @@ def test_a_binary_file_and_a_link_are_named_as_not_known(cli: Cli, project: Path
 
     assert branch and any("picture.png: it is no text" in text for text in told)
     assert any("link: it is a link" in text for text in told)
+
+
+def test_records_of_other_worktrees_are_named_where_a_line_has_none(repository: Path, tmp_path: Path, cli: Cli) -> None:
+    """An agent works in a worktree of its own; its branch is merged, then its worktree removed."""
+    root, other = Path(shutil.copytree(repository, tmp_path / "main")), tmp_path / "wt"
+    (root / "a.py").write_text("start_of_the_file = 1\n")
+    git(root, "add", "a.py", home=tmp_path)
+    git(root, "commit", "-qm", "start", home=tmp_path)
+    git(root, "worktree", "add", "-q", str(other), "-b", "work", home=tmp_path)
+    with open_invocation(other, "write it") as run:
+        (other / "a.py").write_text("value_of_the_agent = compute(1)\n")
+        run.patch("a.py", "modify", before="start_of_the_file = 1\n", after="value_of_the_agent = compute(1)\n")
+    git(other, "commit", "-qam", "work", home=tmp_path)
+    git(root, "merge", "-q", "work", home=tmp_path)
+
+    there = f"not known: records that lie in other worktrees, so ask there too: {other}\n"
+    assert [there in cli(*words, cwd=root).out for words in (("origin", "HEAD~1..HEAD"), ("why", "a.py:1"))] == [
+        True
+    ] * 2
+
+    git(root, "worktree", "remove", "--force", str(other), home=tmp_path)
+    left = "not known: 1 record that removed worktrees left: spec-kitty invocations reindex takes them in\n"
+    assert [left in cli(*words, cwd=root).out for words in (("origin", "HEAD~1..HEAD"), ("why", "a.py:1"))] == [
+        True
+    ] * 2
+
+    assert cli("invocations", "reindex", cwd=root).code == 0
+    assert run.invocation_id[-6:] in cli("why", "a.py:1", cwd=root).out
+    assert "not known" not in cli("origin", "HEAD~1..HEAD", cwd=root).out

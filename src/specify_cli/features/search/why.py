@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from doctrine.text import make_encodable
+from doctrine.text import count, make_encodable
 from specify_cli import durable
 from specify_cli.errors import CallerError
 from specify_cli.features.search.blame import Edit, attribute
@@ -26,6 +26,7 @@ from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.story.words import describe_work
 from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import show_invocation
+from specify_cli.storage.worktrees import find_left_behind, find_worktrees, list_records
 
 _MAX_FILE = 8 * 1024 * 1024
 
@@ -83,6 +84,20 @@ class Explanation(NamedTuple):
     unknown: int
     ranges: tuple[Range, ...]
     origins: tuple[Origin, ...]
+
+
+def list_elsewhere(root: str) -> Iterator[str]:
+    """Yield where records lie that can tell of lines and are not asked: those of other worktrees of
+    the repository. `root` is the project's folder."""
+    if behind := find_left_behind(root):
+        yield (
+            f"{count(len(behind), 'record')} that removed worktrees left: "
+            "spec-kitty invocations reindex takes them in"
+        )
+    others = [one for one in find_worktrees(root) if next(list_records(one), None) is not None]
+    if others:
+        named = ", ".join(map(make_encodable, others))
+        yield f"records that lie in other worktrees, so ask there too: {named}"
 
 
 def explain_file(

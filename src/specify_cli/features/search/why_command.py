@@ -9,7 +9,13 @@ from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, paint, write_json, write_lines
 from specify_cli.cli.terminal.render import local_time
 from specify_cli.features.search.commands import open_index
-from specify_cli.features.search.why import Explanation, Origin, explain_file, split_place
+from specify_cli.features.search.why import (
+    Explanation,
+    Origin,
+    explain_file,
+    list_elsewhere,
+    split_place,
+)
 from specify_cli.room import Values
 
 _RULES = 6
@@ -25,6 +31,8 @@ def why(values: Values) -> int:
         write_json(explanation)
         return 0
     write_lines(_render(explanation, whole=line is None))
+    if explanation.unknown:
+        write_lines(f"not known: {one_line(text)}" for text in list_elsewhere(project.root))
     return 0
 
 
