@@ -318,6 +318,32 @@ def test_a_file_that_was_moved_and_changed_in_one_command_leaves_its_record_inta
     assert agent.cli("invocations", "verify", "--all").code == 0
 
 
+@pytest.mark.parametrize("command", ["mv sub moved", "git mv sub moved"])
+def test_a_folder_that_was_moved_has_its_files_at_their_new_place(agent: Agent, command: str) -> None:
+    aside()
+    agent.shell(command)
+    aside()
+    agent.shell("sed -i 's/line 3/three/' moved/c.py")
+    agent.stop()
+
+    assert sorted(agent.seen()) == [("create", "moved/c.py"), ("delete", "sub/c.py"), ("modify", "moved/c.py")]
+    assert agent.came("moved/c.py") == digests("sub/c.py three")
+    assert agent.unseen() == []
+
+
+def test_a_folder_that_a_hand_moved_is_unseen_at_both_places(agent: Agent) -> None:
+    agent.shell("mkdir made; echo new > made/new.py")
+    agent.stop()
+    aside()
+    (agent.root / "made").rename(agent.root / "moved")
+    aside()
+    agent.shell("true")
+    agent.stop()
+
+    assert agent.seen() == [("create", "made/new.py")]
+    assert sorted(agent.unseen()) == ["made/new.py", "moved/new.py"]
+
+
 def test_a_new_file_in_a_folder_that_git_did_not_know_is_seen(cli: Cli, chartered: Path, home: Path) -> None:
     (chartered / ".gitignore").write_text("*.log\n")
     for name in ("empty/below/", "logs/one.log", "known/a.py"):

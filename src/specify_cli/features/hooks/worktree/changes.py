@@ -34,8 +34,10 @@ from specify_cli.features.hooks.worktree.judge import (
 )
 from specify_cli.features.hooks.worktree.known import ENDED, File, Known, stamp
 from specify_cli.features.hooks.worktree.listing import (
+    TICK,
     Index,
     Moved,
+    find_arrival,
     find_entry,
     list_gone,
     list_unknown_folders,
@@ -192,7 +194,10 @@ class Changes:
         """Return whose each change is, and when it happened (ms)."""
         own, covered, untold = self._read_own(now)
         kinds = {name: kind for name, kind in known.calls.items() if name not in untold}
-        moments = {path: state.st_ctime_ns // 1_000_000 for path, state in moved.files.items()}
+        moments = {
+            path: find_arrival(self._root, path, state, known.at - TICK) // 1_000_000
+            for path, state in moved.files.items()
+        }
         moments |= {path: moment // 1_000_000 for path, moment in moved.gone.items()}
         others: list[Activity] | None = None
         verdicts: dict[str, Verdict] = {}

@@ -135,10 +135,12 @@ def find_moved(index: Index, known: Known) -> Moved:
     root, since = index.root, known.at - TICK
     tracked = set(index.paths)
     others = {os.fsencode(path) for path in known.files}
+    arrived: set[bytes] = set()
     if known.base and index.stamp != known.indexed:
         # What git itself moved or took away is in its index no more.
         words = ("ls-tree", "-r", "-z", "--name-only", "--full-tree", known.base)
         others |= {*_strip(_list_paths(index.top, *words), index.prefix)}
+        arrived = tracked - others
     files, gone, folders = _find_moved_files(root, [*index.paths, *(others - tracked)], since)
     watched, ignored = set(known.folders), set(known.ignored)
     new = []
@@ -159,11 +161,14 @@ def find_moved(index: Index, known: Known) -> Moved:
             there = path in folders or path in watched or path in ignored or path in known.files
             if not (there or os.fsencode(path) in tracked or path in (layout.KITTIFY, ".git")):
                 new.append(path)
-    for path in _ask_untracked(index, new, watched, ignored):
+    untracked = _ask_untracked(index, new, watched, ignored)
+    for path in (*map(os.fsdecode, arrived), *untracked):
         try:
-            files[path] = os.lstat(f"{root}/{path}")
+            state = os.lstat(f"{root}/{path}")
         except OSError:
             continue
+        if not stat.S_ISDIR(state.st_mode):
+            files[path] = state
     stood = {path: file.changed for path, file in known.files.items()}
     moments = {
         path: _find_moment(root, path)
@@ -269,6 +274,20 @@ def _ask_untracked(
                 watched.add(folder[len(root) + 1 :])
         else:
             ignored.add(path)
+
+
+def find_arrival(root: str, path: str, state: os.stat_result, since: int) -> int:
+    """Return when (ns) a file that is as `state` says came to be so, at the latest.
+
+    Where its folder was moved it has no new time itself, one before `since`, but a folder has.
+    """
+    moment = state.st_ctime_ns
+    while moment < since and (path := path.rpartition("/")[0]):
+        try:
+            moment = max(moment, os.lstat(f"{root}/{path}").st_ctime_ns)
+        except OSError:
+            break
+    return moment
 
 
 def _find_moment(root: str, path: str) -> int:
