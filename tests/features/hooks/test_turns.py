@@ -229,6 +229,22 @@ def test_two_turns_that_end_in_equal_words_are_two_where_the_program_gives_them_
     assert told == ["fix it", "done", "fix it more", "done"]
 
 
+def test_a_turn_that_goes_on_under_its_prompt_and_ends_in_equal_words_is_another(
+    tell: Tell, cli: Cli, chartered: Path
+) -> None:
+    """A background command ended: the program asks the model again, and nobody prompts."""
+    run = begin(cli, tell)
+    tell("UserPromptSubmit", prompt="fix it", prompt_id="p1")
+    for number in range(2):
+        tell("PreToolUse", **call(f"c{number}"))
+        tell("PostToolUse", **call(f"c{number}"), tool_response={"stdout": ""})
+        for _ in range(2):
+            tell("Stop", last_assistant_message="done", prompt_id="p1")
+    told = [line["event"] for line in events(chartered, run) if line["event"] in ("tool_call", "turn")]
+
+    assert told == ["tool_call", "tool_call", "turn", "tool_call", "turn"]
+
+
 def test_the_last_words_after_each_close_of_a_session_are_told_where_the_program_gives_turns_no_id(
     tell: Tell, cli: Cli, chartered: Path
 ) -> None:

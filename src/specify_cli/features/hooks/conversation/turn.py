@@ -104,6 +104,7 @@ def record_moment(at: Site, call: HookInput, moment: SessionMoment) -> bool:
             give_prompt(at, recorder, session)
         elif moment.kind == "end" and (is_main or moment.text):
             name = f"{_name_turn(at, session, moment)} {call.subagent}"
+            name += f" {_count_calls(recorder)}" if is_main else ""
             key = _key(at, session, moment._replace(key=name))
             # The transcript that a hook names is the session's: of a subagent it says nothing.
             own = facts if is_main else TurnFacts()
@@ -224,6 +225,15 @@ def _append_error(recorder: Recorder, code: str, message: str) -> None:
     if data.rfind(b'"event":"error"') <= data.rfind(b'"event":"prompt"'):
         payload = {"error_code": code[:512], "message": message, "severity": "error"}
         _append(recorder, "error", payload, _digest(code, message, str(len(data))))
+
+
+def _count_calls(recorder: Recorder) -> int:
+    """Return how many calls of the main agent a record holds: work between two turns that end in
+    equal words under one prompt, as one that a background command begins does."""
+    data = FileRecordStore(recorder.project.root).read(recorder.place)
+    return sum(
+        b'"event":"tool_call"' in raw and b'"agent":' not in raw for raw in data.split(b"\n")
+    )
 
 
 def _list_open_calls(data: bytes) -> list[Mapping[str, object]]:
