@@ -99,6 +99,10 @@ def test_a_diff_marks_what_came_and_says_what_failed_and_what_was_not_kept() -> 
         {"path": "c", "kind": "modify", "diff": {"head": "@@\n-x\n+y\n"}, "ok": False},
         {"path": "d", "kind": "modify", "after": {"sha256": "0" * 64, "size": 8}},
         {"path": "e", "kind": "create", "after": {"head": "", "size": 0}},
+        {"path": "f", "kind": "create", "after": after, "lines": came, "witness": "tree"},
+        {"path": "g", "kind": "create", "after": after, "witness": "tree"},
+        {"path": "h", "kind": "create", "after": after, "lines": came.replace("=", "+"), "witness": "tree"},
+        {"path": "i", "kind": "modify", "after": after, "mode": "100755", "witness": "tree"},
     ]
 
     assert list(render_changes([{"event": "patch_apply", **body} for body in bodies])) == [
@@ -109,6 +113,10 @@ def test_a_diff_marks_what_came_and_says_what_failed_and_what_was_not_kept() -> 
         "modify c: failed, so nothing of this was changed", "@@", "-x", "+y", "",
         "modify d", "its text was not kept",
         "create e", "it is empty",
+        "create f", " one", "+two", "",
+        "create g", " one", " two", "",
+        "create h", "+one", "+two", "",
+        "modify i", "nothing but its mode changed, to 100755",
     ]  # fmt: skip
 
 

@@ -83,6 +83,9 @@ def _read_rows(line: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     Of a file whose text afterwards alone is kept, rows that did not come with the change have none.
     """
     text, name = read_text(line.get("diff")), "diff"
+    if "mode" in line:
+        yield "", f"nothing but its mode changed, to {one_line(line['mode'])}"
+        return
     if not text:
         text, name = read_text(line.get("after")), "after"
     if not text:
@@ -95,7 +98,11 @@ def _read_rows(line: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         yield from (("", row) for row in text[max(hunks, 0) :].split("\n"))
     else:
         rows = text.removesuffix("\n").split("\n")
-        is_new = line.get("kind") == "create"
+        came = [one.mark for hunk in read_lines_member(line.get("lines")) for one in hunk]
+        # What the work tree shows as new can have been moved there: then its lines say so, or none.
+        is_new = line.get("kind") == "create" and (
+            line.get("witness") != "tree" or set(came) == {ADDED}
+        )
         yield from zip("+" * len(rows) if is_new else _mark_rows(rows, line), rows, strict=True)
         yield "", ""
 

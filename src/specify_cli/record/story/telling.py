@@ -258,6 +258,9 @@ class Telling:
         act = make_act(entry, "edit", path, read_outcome(entry), done)
         if entry.fields.get("witness") == "tree":
             done = "created, " if kind == "create" else "deleted, " if done else ""
+            done = (
+                f"mode {cut(say(entry.fields['mode']), 10)}, " if "mode" in entry.fields else done
+            )
             act = act._replace(deed="change", result=f"{done}seen in the work tree")
         waiting = self._edits.pop(say(entry.fields.get("call_id")), None)
         if waiting is not None and waiting[1] in waiting[0].group:

@@ -413,6 +413,12 @@ def test_a_file_that_a_call_took_away_or_made_is_not_told_as_one_that_changed() 
     )
 
 
+def test_a_file_of_which_the_mode_alone_changed_says_so() -> None:
+    (part,) = tell_story([line(1, "patch_apply", path="a", kind="modify", mode="100755", witness="tree")]).done[0].parts
+
+    assert part.title == "changed a: mode 100755, seen in the work tree"
+
+
 def test_a_cut_text_is_counted_in_bytes_on_both_sides() -> None:
     text = {"head": "ü" * 400, "tail": "ü" * 100, "size": 1204}
     (part,) = tell_story([line(1, "turn", text=text)]).done[0].parts
