@@ -60,7 +60,10 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
     """
     started: Line = next((line for line in lines if line.get("event") == "started"), {})
     ended: Line = next((line for line in reversed(lines) if line.get("event") == "completed"), {})
-    telling = Telling(commands, find_root(lines, root))
+    session = started.get("session")
+    # What a subagent did in a record of its own is done by nobody below it.
+    own = _get_text(session, "agent_id") if isinstance(session, dict) else None
+    telling = Telling(commands, find_root(lines, root), own)
     for place, entry in enumerate(make_timeline(lines)):
         telling.take(place, entry)
     begun = _get_text(started, "started_at")
@@ -155,9 +158,11 @@ class _Chapter:
 class Telling:
     """The chapters so far, and which of them the next entry belongs to."""
 
-    def __init__(self, commands: Sequence[str], root: str) -> None:
+    def __init__(self, commands: Sequence[str], root: str, own: str | None = None) -> None:
         self._commands = commands
         self._root = root
+        # The subagent whose record it is.
+        self._own = own
         self._top: list[_Chapter] = [_Chapter("opening", "")]
         # By the id of the subagent, and by the place of the step in the timeline.
         self._agents: dict[str, _Chapter] = {}
@@ -217,7 +222,7 @@ class Telling:
         """Return the chapter of the step or subagent an entry is of; else the prompt's."""
         if entry.within is not None and entry.within in self._steps:
             return self._steps[entry.within]
-        if entry.agent is None:
+        if entry.agent in (None, self._own):
             return self._top[-1]
         if entry.agent not in self._agents:
             self._agents[entry.agent] = self._begin_agent(entry)

@@ -419,6 +419,19 @@ def test_a_file_of_which_the_mode_alone_changed_says_so() -> None:
     assert part.title == "changed a: mode 100755, seen in the work tree"
 
 
+def test_what_a_subagent_did_in_a_record_of_its_own_is_asked_of_no_subagent() -> None:
+    session = {"harness": "claude-code", "session_id": "s", "agent_id": "a1"}
+    lines = [
+        line(0, "started", session=session),
+        *call(1, "Bash", {"command": "make"}, agent="a1"),
+        *call(3, "Bash", {"command": "make docs"}, agent="a2"),
+    ]
+    story = tell_story(lines)
+
+    assert summarize_story(story).done == "2 calls: ran 2 commands; asked 1 subagent"
+    assert [part.title for part in story.done[0].parts] == ["ran make", "subagent a2"]
+
+
 def test_a_cut_text_is_counted_in_bytes_on_both_sides() -> None:
     text = {"head": "ü" * 400, "tail": "ü" * 100, "size": 1204}
     (part,) = tell_story([line(1, "turn", text=text)]).done[0].parts
