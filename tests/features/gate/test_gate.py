@@ -637,8 +637,8 @@ def test_records_in_the_branch_are_evidence_and_no_work_that_could_hold_a_secret
     [
         ("rm src/login.py", "it was deleted"),
         ("sed -i 2d src/login.py", "1 line went"),
-        ("chmod +x src/login.py", "its name or mode changed"),
-        ("mkdir free; mv src/login.py free/login.py", "its name or mode changed"),
+        ("chmod +x src/login.py", "its name, mode or last end of line changed"),
+        ("mkdir free; mv src/login.py free/login.py", "its name, mode or last end of line changed"),
     ],
 )
 def test_what_goes_from_a_guarded_folder_has_to_be_approved_by_somebody_else(

@@ -304,3 +304,27 @@ def test_records_of_other_worktrees_are_named_where_a_line_has_none(repository: 
     assert cli("invocations", "reindex", cwd=root).code == 0
     assert run.invocation_id[-6:] in cli("why", "a.py:1", cwd=root).out
     assert "not known" not in cli("origin", "HEAD~1..HEAD", cwd=root).out
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changed", "removed"),
+    [
+        ("one\ntwo\n", "one\ntwo", (), 0),
+        ("one\ntwo", "one\ntwo\n", (), 0),
+        ("{\n 1\n}\n", "{\n 1,\n 2\n}", (1, 2), 1),
+        ("one\ntwo", "one\ntwo\ntwo\n", (2,), 0),
+        ("one", "one\ntwo", (1,), 0),
+        ("one\ntwo", "one\nthree", (1,), 1),
+    ],
+)
+def test_a_last_line_of_which_only_the_end_of_line_changed_is_as_it_was(
+    repository: Path, tmp_path: Path, before: str, after: str, changed: tuple[int, ...], removed: int
+) -> None:
+    root = Path(shutil.copytree(repository, tmp_path / "ends"))
+    for text in (before, after):
+        (root / "a.txt").write_text(text)
+        git(root, "add", "a.txt", home=tmp_path)
+        git(root, "commit", "-qm", "x", home=tmp_path)
+    (file,) = read_range(str(root), "HEAD").files
+
+    assert (file.changed, file.removed) == (changed, removed)

@@ -302,7 +302,11 @@ def _judge_approvals(finder: _Finder) -> Findings:
 
 def _say_gone(file: TracedFile) -> str:
     """Return what became of a file in which no line came."""
-    gone = f"{count(file.removed, 'line')} went" if file.removed else "its name or mode changed"
+    gone = (
+        f"{count(file.removed, 'line')} went"
+        if file.removed
+        else "its name, mode or last end of line changed"
+    )
     return {"deleted": "it was deleted", "created": "it is empty"}.get(file.kind, gone)
 
 

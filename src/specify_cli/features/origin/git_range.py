@@ -29,6 +29,7 @@ _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _KINDS = {"A": "created", "D": "deleted", "R": "renamed"}
 _BLOBS = re.compile(rb"^index ([0-9a-f]+)\.\.([0-9a-f]+)", re.M)
 _HUNK = re.compile(rb"^@@ -([0-9]+)(?:,([0-9]+))? \+([0-9]+)(?:,([0-9]+))? @@", re.M)
+_NO_END = b"\n\\ No newline at end of file"
 # Where lines went and how many, where lines came and how many.
 _Hunks = Sequence[tuple[int, int, int, int]]
 _BLAMED = re.compile(rb"^([0-9a-f]{40,64}) [0-9]+ ([0-9]+)(?: [0-9]+)?$", re.M)
@@ -287,11 +288,24 @@ def _parse_hunks(output: bytes) -> dict[tuple[str, str], _Hunks]:
     for text in re.split(rb"^diff --git ", output, flags=re.M)[1:]:
         blobs = _BLOBS.search(text)
         if blobs is not None:
-            found[blobs[1].decode(), blobs[2].decode()] = [
-                (int(hunk[1]), int(hunk[2] or 1), int(hunk[3]), int(hunk[4] or 1))
-                for hunk in _HUNK.finditer(text)
-            ]
+            found[blobs[1].decode(), blobs[2].decode()] = [*_read_sizes(text)]
     return found
+
+
+def _read_sizes(text: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Yield where lines went and came, and how many. A last line of which only the end of line
+    went or came is as it was."""
+    heads = list(_HUNK.finditer(text))
+    for hunk in heads:
+        first, gone, begin, size = int(hunk[1]), int(hunk[2] or 1), int(hunk[3]), int(hunk[4] or 1)
+        if hunk is heads[-1] and _NO_END in text:
+            rows = text[hunk.end() :].split(b"\n")
+            old, new = ([row[1:] for row in rows if row[:1] == mark] for mark in (b"-", b"+"))
+            if len(old) == 1 and new[:1] == old:  # lines may have come behind it
+                first, gone, begin, size = first + 1, 0, begin + 1, size - 1
+            elif old and new and old[-1] == new[-1]:
+                gone, size = gone - 1, size - 1
+        yield first, gone, begin, size
 
 
 def read_log(top: str, changes: ChangeRange, path: str, form: str) -> list[str]:
