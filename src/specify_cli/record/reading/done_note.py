@@ -212,7 +212,7 @@ def _iter_remarks(shown: _Shown) -> Iterator[Remark]:
     yield from _find_failures(shown)
     yield from _find_changed_artifacts(shown.links, shown.edits)
     if shown.gaps:
-        named = _name(say(entry.fields.get("what")) for entry in shown.gaps)
+        named = _name(dict.fromkeys(say(entry.fields.get("what")) for entry in shown.gaps))
         yield Remark(
             "UNSEEN_CHANGES", f"changed while no recorded tool ran: {named}", _cite(shown.gaps)
         )

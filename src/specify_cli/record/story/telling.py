@@ -84,9 +84,17 @@ def tell_story(lines: Sequence[Line], commands: Sequence[str] = (), root: str = 
         calls=telling.calls,
         failed=telling.failed,
         tests=f"{tests.state}: {tests.command}" if tests.command else tests.state,
-        left=(*telling.left, *telling.list_open()),
+        left=(*_join_facts(telling.left), *telling.list_open()),
         judged=(*notes, *telling.judged),
     )
+
+
+def _join_facts(facts: Iterable[Fact]) -> Iterator[Fact]:
+    """Yield facts, those of equal words as one that cites all lines."""
+    seqs: dict[str, tuple[int, ...]] = {}
+    for fact in facts:
+        seqs[fact.text] = seqs.get(fact.text, ()) + fact.seqs
+    yield from (Fact(text, cited) for text, cited in seqs.items())
 
 
 def number_lines(lines: Sequence[Line], annexes: Sequence[Line]) -> Sequence[Line]:

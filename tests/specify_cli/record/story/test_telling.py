@@ -432,6 +432,15 @@ def test_what_a_subagent_did_in_a_record_of_its_own_is_asked_of_no_subagent() ->
     assert [part.title for part in story.done[0].parts] == ["ran make", "subagent a2"]
 
 
+def test_a_file_that_changed_unseen_twice_is_named_once() -> None:
+    gaps = [line(seq, "capture_gap", reason="unseen_change", what="a.py") for seq in (1, 2)]
+    story = tell_story([*gaps, line(3, "completed", outcome="done")])
+    (left,), (note,) = story.left, story.judged
+
+    assert (left.text, left.seqs) == ("changed while no recorded tool ran: a.py", (1, 2))
+    assert (note.text, note.seqs) == ("changed while no recorded tool ran: a.py", (1, 2))
+
+
 def test_a_cut_text_is_counted_in_bytes_on_both_sides() -> None:
     text = {"head": "ü" * 400, "tail": "ü" * 100, "size": 1204}
     (part,) = tell_story([line(1, "turn", text=text)]).done[0].parts
