@@ -61,6 +61,8 @@ _DECIDING = ("charter/", "doctrine/", "profiles/", "config.yaml", "packs.lock", 
 _RULES = (*_DECIDING, "gate.yaml")
 # So many past records are asked again, and so many of a time are looked at for a missing trail.
 _MOST_ASKED, _MOST_LOOKED_AT = 1_000, 2_000
+# So many lines around one say what its value is of: a private key has some fifty.
+_AROUND = 100
 _MAX_KEY_FILE, _MAX_LOCK = 1024 * 1024, 4 * 1024 * 1024
 _HANDLER = b"spec-kitty hook"
 
@@ -328,20 +330,34 @@ def _find_secrets(files: Sequence[ChangedFile], rules: RuleSet) -> Iterator[Secr
     """Yield the lines of a range that hold what records mask, alone or beside the lines around
     them: a name can stand in one line, also one that did not change, and its value in the next."""
     for file in files:
-        if not file.changed:
-            continue
-        changed = alone = frozenset(file.changed)
-        ends = list(accumulate(len(line) + 1 for line in file.lines))
         found: set[tuple[int, str]] = set()
-        for start, end, _, rule_id in find_spans("\n".join(file.lines), rules):
-            lines = frozenset(range(bisect_right(ends, start), bisect_right(ends, end - 1) + 1))
-            if lines & changed:
-                found.add((min(lines & changed), rule_id))  # a key of many lines is told once
-            alone -= lines
+        changed = alone = frozenset(file.changed)
+        for start, stop in _list_windows(file.changed, len(file.lines)):
+            lines = file.lines[start:stop]
+            ends = list(accumulate(len(line) + 1 for line in lines))
+            for first, end, _, rule_id in find_spans("\n".join(lines), rules):
+                rows = range(bisect_right(ends, first), bisect_right(ends, end - 1) + 1)
+                masked = frozenset(start + row for row in rows)
+                if masked & changed:
+                    found.add((min(masked & changed), rule_id))  # a key of many lines once
+                alone -= masked
         # what stands around a line can hide nothing that it tells alone
         found.update((at, one) for at in alone for one in redact(file.lines[at], rules).counts)
         for at, rule_id in sorted(found):
             yield Secret(make_encodable(file.path), at + 1, rule_id)
+
+
+def _list_windows(changed: Sequence[int], size: int) -> Iterator[tuple[int, int]]:
+    """Yield where the changed lines of a file stand with the lines around them, none twice."""
+    start = stop = 0
+    for at in changed:
+        if at - _AROUND > stop:
+            if stop > start:
+                yield start, stop
+            start = at - _AROUND
+        stop = min(size, at + _AROUND + 1)
+    if stop > start:
+        yield start, stop
 
 
 def _find_weakening(branch: _Branch) -> Weakening:
