@@ -101,8 +101,8 @@ def retrieve(
     """Return the artifacts that bear on a request, best first.
 
     `query` is the request's text, `seeds` say where in the graph who works and what is done stand,
-    and `policy` what may be shown. Scores are whole numbers, 1e9 for one. At most `config.k` are
-    hits; the others that bear on it are `cut`.
+    and `policy` what may be shown. Scores are whole numbers, 1e9 for one. At most `k` of the config
+    are hits; the others that bear on it are `cut`.
     """
     # 1. The query becomes terms.
     terms = query_terms(query)

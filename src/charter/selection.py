@@ -96,7 +96,7 @@ def select(
 
     `ties` say what binds and what is near to who works on what; `config` holds the weights and the
     least scores. What binds and the charter's sections are always among it. `cut` are those that
-    bear on the work behind the first `config.k`.
+    bear on the work behind the first `k` of the config.
     """
     # 1. Nothing that policy withholds says anything: a score must not tell of a hidden text.
     seen = redact_collection(collection, policy)
