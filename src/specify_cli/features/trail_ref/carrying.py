@@ -11,14 +11,12 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from itertools import chain
 from typing import NamedTuple
 
-from doctrine.git import read_blob
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.features.trail_ref.git_ref import (
@@ -28,12 +26,13 @@ from specify_cli.features.trail_ref.git_ref import (
     list_files,
     name_ref,
     push_files,
+    read_blobs,
     read_tip,
     refuse_rewritten,
     remember,
 )
 from specify_cli.features.witness.log.proofs import collect_proofs
-from specify_cli.libraries.archive.archive import export
+from specify_cli.libraries.archive.archive import Leaving, export
 from specify_cli.libraries.archive.unpacking import import_file
 from specify_cli.libraries.work.sources import Source, iter_opened, list_items
 from specify_cli.project.checks import list_names
@@ -103,11 +102,12 @@ def push_trail(project: Project, remote: str) -> Pushed:
     refuse_rewritten(remote, ref, known)
     new: dict[str, bytes] = {}
     left_out: list[str] = []
+    leaving = Leaving(project, safe=True)
     for place in _list_closed(project):
         try:
             name = _name_archive(project, place)
             if name not in known.files:
-                new[name] = _compose(project, place.invocation_id)
+                new[name] = _compose(leaving, project, place.invocation_id)
         except (OSError, InvocationError) as error:
             left_out.append(f"{place.invocation_id}: {error}")
     if in_branch:
@@ -127,8 +127,11 @@ def _list_branch(project: Project) -> Fetched:
     return Fetched(None, {name: name for name in names if NAME.fullmatch(name)}, (), False)
 
 
-def _read_branch(project: Project, name: str) -> bytes | None:
-    data = durable.read_below(project.root, f"{layout.TRAIL}/{name}", MAX_ARCHIVE)
+def _read_branch(project: Project, name: str) -> bytes | Exception | None:
+    try:
+        data = durable.read_below(project.root, f"{layout.TRAIL}/{name}", MAX_ARCHIVE)
+    except (OSError, InvocationError) as error:
+        return error
     return data if len(data) <= MAX_ARCHIVE else None
 
 
@@ -145,11 +148,12 @@ def fetch_trail(project: Project, remote: str) -> TakenIn:
     """Bring in every record of the remote's ref, or of the branch, that is not here. Raises
     EnvironmentFault REMOTE_FAILED."""
     if project.config.trail == COMMITTED_SEALED:
-        return _take_in(project, _list_branch(project), partial(_read_branch, project))
+        found = _list_branch(project)
+        return _take_in(project, found, lambda names: map(partial(_read_branch, project), names))
     top = require_worktree(project.root, _WHY)
     ref = name_ref(top, project.root)
     found = fetch_ref(top, ref, remote)
-    taken = _take_in(project, found, lambda blob: read_blob(top, blob, MAX_ARCHIVE))
+    taken = _take_in(project, found, lambda blobs: read_blobs(top, blobs, MAX_ARCHIVE))
     if found.tip is not None and not found.rewritten and not found.lost:
         remember(top, ref, found.tip)
     return taken
@@ -167,9 +171,10 @@ def fetch_source(project: Project, sources: list[Source]) -> TakenIn:
                     refused.append(f"{source.name}: {opened.failure.message}")
                     continue
                 other = load_project(opened.root, lenient=True)[0]
+                leaving = Leaving(other, safe=True)
                 for place in opened.places:
                     try:
-                        data = _compose(other, place.invocation_id, proofs=False)
+                        data = _compose(leaving, other, place.invocation_id, proofs=False)
                         new = _import(project, data)
                     except (OSError, InvocationError) as error:
                         refused.append(f"{place.invocation_id}: {error}")
@@ -183,30 +188,38 @@ def find_archive(project: Project, top: str, invocation_id: str) -> Iterator[byt
     """Yield the archives of a record that the branch and the ref here hold."""
     tip = read_tip(top, name_ref(top, project.root))
     files = sorted(list_files(top, tip).items()) if tip is not None else []
-    found = [
-        read_blob(top, blob, MAX_ARCHIVE) for name, blob in files if name[8:34] == invocation_id
-    ]
-    for name in _list_branch(project).files:
-        with suppress(InvocationError, OSError):  # what a branch planted is none
-            found += [_read_branch(project, name)] if name[8:34] == invocation_id else []
-    yield from filter(None, found)
+    blobs = [blob for name, blob in files if name[8:34] == invocation_id]
+    names = [name for name in _list_branch(project).files if name[8:34] == invocation_id]
+    for data in (*read_blobs(top, blobs, MAX_ARCHIVE), *(_read_branch(project, n) for n in names)):
+        if isinstance(data, bytes):  # what a branch planted is none
+            yield data
 
 
-def _take_in(project: Project, found: Fetched, read: Callable[[str], bytes | None]) -> TakenIn:
-    """Import archives. The git directory remembers which this worktree took in: the tip of the ref
-    does not tell, for a push moves it past archives of others that nobody read here."""
+def _take_in(
+    project: Project,
+    found: Fetched,
+    read: Callable[[Sequence[str]], Iterable[bytes | Exception | None]],
+) -> TakenIn:
+    """Import archives, which `read` gives in order.
+
+    The git directory remembers which this worktree took in: the tip of the ref does not tell, for a
+    push moves it past archives of others that nobody read here.
+    """
     records: list[str] = []
     refused: list[str] = []
     present: set[str] = set()
     index, folder = Index(project.root), f"{project.git_dir}/kittify"
     taken = set((durable.read_own(folder, _TAKEN, MAX_ARCHIVE) or b"").decode("latin-1").split())
+    pending: list[tuple[str, str, str]] = []
     for name, blob in sorted(found.files.items()):
         mark = sha256(os.fsencode(f"{os.path.realpath(project.root)}\0{blob}")).hexdigest()
         if mark in taken and index.lookup(name[8:34]):
             present.add(name[8:34])
-            continue
+        else:
+            pending.append((name, blob, mark))
+    contents = read([blob for _, blob, _ in pending])
+    for (name, _, mark), data in zip(pending, contents, strict=True):
         try:
-            data = read(blob)
             if data is None:
                 refused.append(f"{name}: it is larger than {MAX_ARCHIVE} bytes")
                 continue
@@ -223,8 +236,11 @@ def _take_in(project: Project, found: Fetched, read: Callable[[str], bytes | Non
     )
 
 
-def _import(project: Project, data: bytes) -> tuple[str, ...]:
-    """Return the records of an archive that were not here. Raises StoredDataError."""
+def _import(project: Project, data: bytes | Exception) -> tuple[str, ...]:
+    """Return the records of an archive that were not here. Raises StoredDataError, and an error in
+    its place."""
+    if isinstance(data, Exception):
+        raise data
     with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
         path = f"{folder}/{_FILE}"
         with open(path, "wb") as file:
@@ -259,16 +275,18 @@ def _name_archive(project: Project, place: Place) -> str:
     return f"{month}/{place.invocation_id}-{state}.tar"
 
 
-def _compose(project: Project, invocation_id: str, *, proofs: bool = True) -> bytes:
+def _compose(
+    leaving: Leaving, project: Project, invocation_id: str, *, proofs: bool = True
+) -> bytes:
     """Return a safe export of one record, with its proofs where its log can be signed."""
     with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
         path = f"{folder}/record.tar"
         prove = partial(collect_proofs, project) if proofs else None
         try:
-            export(project, [invocation_id], path, safe=True, prove=prove)
+            export(project, [invocation_id], path, safe=True, prove=prove, leaving=leaving)
         except InvocationError as error:
             if prove is None or error.code not in ("NOTHING_LOGGED", "EXTRA_MISSING"):
                 raise
-            export(project, [invocation_id], path, safe=True)
+            export(project, [invocation_id], path, safe=True, leaving=leaving)
         with open(path, "rb") as file:
             return file.read()

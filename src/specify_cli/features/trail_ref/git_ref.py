@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -23,6 +23,8 @@ from specify_cli.errors import EnvironmentFault, StoredDataError
 
 REF = "refs/kittify/trail"
 NAME = re.compile(r"[0-9]{4}-[0-9]{2}/[0-9A-Z]{26}-[0-9a-f]{16}\.tar")
+# So many bytes of archives are read at once.
+_AT_ONCE = 32 * 1024 * 1024
 # How often a push tries again where somebody else was quicker.
 _TRIES = 8
 _WHO = {
@@ -114,7 +116,7 @@ def push_files(
     what was seen there before: nothing is pushed then.
     """
     refuse_rewritten(remote, ref, found)
-    blobs = {name: _write_blob(top, data) for name, data in new.items()}
+    blobs = dict(zip(new, _write_blobs(top, [*new.values()]), strict=True))
     for _ in range(_TRIES):
         if blobs.items() <= found.files.items():
             if found.tip is not None:
@@ -162,8 +164,45 @@ def _commit(top: str, parent: str | None, blobs: Mapping[str, str]) -> str:
     return _run_git(top, "commit-tree", tree, *parents, "-m", "records", more=_WHO).strip()
 
 
-def _write_blob(top: str, data: bytes) -> str:
-    return _run_git(top, "hash-object", "-w", "--stdin", given=data).strip()
+def _write_blobs(top: str, contents: Sequence[bytes]) -> list[str]:
+    """Return the ids of these contents, which git keeps from then on."""
+    with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
+        paths = [f"{folder}/{number}" for number in range(len(contents))]
+        for path, data in zip(paths, contents, strict=True):
+            with open(path, "wb") as file:
+                file.write(data)
+        given = "".join(f"{path}\n" for path in paths).encode()
+        words = ("hash-object", "-w", "--no-filters", "--stdin-paths")
+        return _run_git(top, *words, given=given).split() if paths else []
+
+
+def read_blobs(top: str, blobs: Sequence[str], limit: int) -> Iterator[bytes | None]:
+    """Yield the contents of blobs in order, many read at once; None for one that is not there or
+    larger than `limit` bytes."""
+    given = "".join(f"{blob}\n" for blob in blobs).encode()
+    listed = read_git(top, "cat-file", "--batch-check=%(objectsize)", given=given) or b""
+    rows = [*listed.split(b"\n"), *[b""] * len(blobs)][: len(blobs)]
+    sizes = [int(row) if row.isdigit() and int(row) <= limit else -1 for row in rows]
+    at = 0
+    while at < len(blobs):
+        end, total = at, 0
+        while end < len(blobs) and (end == at or total + sizes[end] <= _AT_ONCE):
+            total += max(0, sizes[end])
+            end += 1
+        yield from _read_some(top, blobs[at:end], sizes[at:end])
+        at = end
+
+
+def _read_some(top: str, blobs: Sequence[str], sizes: Sequence[int]) -> Iterator[bytes | None]:
+    there = [blob for blob, size in zip(blobs, sizes, strict=True) if size >= 0]
+    given = "".join(f"{blob}\n" for blob in there).encode()
+    data, at = read_git(top, "cat-file", "--batch=", given=given) if there else b"", 0
+    for size in sizes:
+        if size < 0 or data is None:
+            yield None
+            continue
+        yield data[at + 1 : at + 1 + size]  # an empty line stands before each
+        at += size + 2
 
 
 def _read_remote_tip(top: str, ref: str, remote: str) -> str | None:

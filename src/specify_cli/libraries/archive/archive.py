@@ -117,6 +117,7 @@ def export(
     *,
     safe: bool = False,
     prove: Callable[[Set[str], Set[str | None]], Mapping[str, bytes]] | None = None,
+    leaving: Leaving | None = None,
 ) -> Exported:
     """Write these records with every object they lead to into one new file. Raises InvocationError.
 
@@ -124,11 +125,12 @@ def export(
     and what was captured in full, and the files whose content policy denies or redacts; each such
     line keeps its seal, so the chain still checks. Where the config says so, every export is safe
     and what was said leaves encrypted. `prove` returns the proofs of some invocations, and of
-    annexes by their seals, as members of the archive.
+    annexes by their seals, as members of the archive. `leaving` is of the same project, for who
+    writes many: it remembers what the rules say of the objects that records share.
     """
     # 1. Read and check every record; the order they were asked for in says nothing.
     safe = safe or project.config.is_sealed
-    index, leaving = Index(project.root), Leaving(project, safe=safe)
+    index, leaving = Index(project.root), leaving or Leaving(project, safe=safe)
     chosen = sorted(
         {index.resolve(text) for text in invocation_ids},
         key=lambda place: (place.invocation_id, place),
