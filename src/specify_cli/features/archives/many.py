@@ -17,7 +17,7 @@ from typing import NamedTuple
 from doctrine import os
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
-from specify_cli.libraries.archive.archive import MANIFEST, export
+from specify_cli.libraries.archive.archive import MANIFEST, Leaving, export
 from specify_cli.libraries.work.sharing import HERE, Engine, share_out
 from specify_cli.libraries.work.sources import Item, Source, group_items, iter_opened, list_items
 from specify_cli.project.config import Project, load_project
@@ -75,7 +75,7 @@ def archive_each(
 
 def _archive_items(folder: str, safe: bool, items: Iterable[Item]) -> Iterator[list[Archived]]:
     for source, group in group_items(items):
-        project: Project | None = None
+        leaving: Leaving | None = None
         for item in group:
             rows: list[Archived] = []
             try:
@@ -83,18 +83,20 @@ def _archive_items(folder: str, safe: bool, items: Iterable[Item]) -> Iterator[l
                     if failure is not None:
                         rows += _fail(Item(source, places), *failure)
                         continue
-                    if project is None or project.root != root:
+                    if leaving is None or leaving.project.root != root:
                         project = load_project(root, lenient=True)[0]
+                        leaving = Leaving(project, safe=safe or project.config.is_sealed)
                     ids = sorted({place.invocation_id for place in places})
-                    rows += [_archive_one(source, project, name, folder, safe) for name in ids]
+                    rows += [_archive_one(source, leaving, name, folder, safe) for name in ids]
             except InvocationError as error:
                 rows = _fail(item, error.code, error.message)
             yield rows
 
 
 def _archive_one(
-    source: Source, project: Project, invocation_id: str, folder: str, safe: bool
+    source: Source, leaving: Leaving, invocation_id: str, folder: str, safe: bool
 ) -> Archived:
+    project = leaving.project
     name = os.path.normpath(f"{source.name.removesuffix('.tar')}/{invocation_id}.tar")
     try:
         os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)
@@ -104,7 +106,8 @@ def _archive_one(
             if there is not None:
                 return Archived(source.name, invocation_id, name, *there)
             os.unlink(f"{folder}/{name}")
-        done = export(project, [invocation_id], f"{folder}/{name}", safe=safe)
+        path = f"{folder}/{name}"
+        done = export(project, [invocation_id], path, safe=safe, leaving=leaving)
     except InvocationError as error:
         return Archived(source.name, invocation_id, None, None, 0, error.code, error.message)
     except OSError as error:

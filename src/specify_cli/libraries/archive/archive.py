@@ -184,20 +184,20 @@ class Leaving:
     """
 
     def __init__(self, project: Project, *, safe: bool) -> None:
-        self._project, self._objects = project, FileObjectStore(project.root)
+        self.project, self._objects = project, FileObjectStore(project.root)
         self.reach = Reach(self._objects)
         self._search = Search(project.config.redaction) if safe else None
         self._judged: dict[str, str | None] = {}
 
     @cached_property
     def _keys(self) -> Keys:
-        return open_keys(self._project)
+        return open_keys(self.project)
 
     @cached_property
     def _policies(self) -> tuple[Policy, ...]:
         """Return the policies of today that a safe export asks beside those of its records."""
-        cache = ParseCache(self._project.parse_cache_path)
-        return (load_inputs(self._project.root, cache).policy,)
+        cache = ParseCache(self.project.parse_cache_path)
+        return (load_inputs(self.project.root, cache).policy,)
 
     def gather_objects(self, parts: Sequence[Part]) -> tuple[dict[str, bytes], dict[str, str]]:
         """Return the objects that leave, and why each other one does not."""
@@ -238,7 +238,7 @@ class Leaving:
 
     def _read(self, place: Place) -> tuple[Held, SealedCopy]:
         """Return the lines of a record, or of its sealed copy, and what stands beside them."""
-        project = self._project
+        project = self.project
         data = _hold(FileRecordStore(project.root).hold(place))
         annexes = {
             path: content
@@ -253,7 +253,7 @@ class Leaving:
     def compose_part(self, place: Place) -> Part:
         """Return a record as it leaves, under the rules of a safe export or whole. Raises
         StoredDataError."""
-        project, search = self._project, self._search
+        project, search = self.project, self._search
         checked = verify_place(project, place, None, self.reach)
         require_whole(checked, place)
         if search is not None and not checked.sealed:
