@@ -98,6 +98,16 @@ def test_what_git_says_of_a_remote_is_one_line(team: Team) -> None:
     assert "REMOTE_FAILED" in said and "\\x0a" not in said and "repository exists" in said
 
 
+def test_a_clone_in_which_nothing_was_done_yet_takes_records_in(team: Team) -> None:
+    writer = team.shop.work()
+    team.run(team.shop.root, "trail", "push")
+    git(team.folder, "clone", "-q", str(team.remote), "fresh")
+    fetched = [team.run(team.folder / "fresh", "trail", "fetch", "--json") for _ in range(2)]
+
+    assert [ran.code for ran in fetched] == [0, 0], fetched[0].err
+    assert [(ran.json()["records"], ran.json()["present"]) for ran in fetched] == [([writer], 0), ([], 1)]
+
+
 def test_pushing_again_adds_nothing_and_fetching_again_doubles_nothing(team: Team) -> None:
     team.shop.work()
     clone = team.clone("clone")

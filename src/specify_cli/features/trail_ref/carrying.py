@@ -229,6 +229,7 @@ def _take_in(
             continue
         taken.add(mark)
         present.add(name[8:34])
+    os.makedirs(folder, mode=0o700, exist_ok=True)
     with durable.folder(folder) as fd:
         durable.replace(fd, _TAKEN, "\n".join(sorted(taken)).encode(), durable.PRIVATE)
     return TakenIn(
