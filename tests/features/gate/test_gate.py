@@ -21,6 +21,7 @@ from specify_cli.features.forget.erasing import begin, carry_out, write_journal
 from specify_cli.features.forget.finding import make_plan
 from specify_cli.features.forget.orders import Order
 from specify_cli.features.forget.targets import Query
+from specify_cli.features.origin import git_range
 from specify_cli.project.config import load_project
 from support import FULL, git, run_main, valid
 
@@ -66,6 +67,29 @@ def test_a_branch_that_weakens_the_rules_is_judged_by_the_old_ones_and_told_so(t
     assert "TESTS_NOT_GREEN" in {item["code"] for item in findings}
     assert any("tests: fail becomes off" in text for text in weaker) and len(weaker) == 3
     assert "gate.yaml: tests: fail becomes off" in shop.gate("--format", "markdown").out
+
+
+@pytest.mark.parametrize("how", ["moved", "behind many files"])
+def test_rules_and_hooks_that_a_branch_moves_away_or_hides_behind_files_are_weaker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    shop = Shop(tmp_path, "  records: off\n  tests: fail\n  weakened: fail")
+    hooks = '{"hooks": ["spec-kitty hook claude-code"]}\n'
+    shop.on_base(lambda: shop.write(".claude/settings.json", hooks))
+    if how == "moved":
+        for name in (".kittify/gate.yaml", ".claude/settings.json"):
+            git(shop.root, "mv", name, f"{Path(name).name}.old")
+    else:
+        monkeypatch.setattr(git_range, "MAX_FILES", 2)
+        shop.set_rules("  records: off\n  weakened: fail")
+        shop.write(".claude/settings.json", "{}\n")
+        for number in range(120):
+            shop.write(f"!{number}.settings", f"{number}\n")
+    shop.commit()
+
+    told = [item["detail"] for item in shop.judge()["findings"] if item["code"] == "RULES_WEAKENED"]
+    assert "tests: fail becomes warn" in told
+    assert "hooks: .claude/settings.json runs 0 of 1 handlers" in told
 
 
 def test_what_is_weaker_is_told_of_the_file_that_says_it(tmp_path: Path) -> None:

@@ -30,7 +30,13 @@ from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.gate.judging import Evidence, Judged, Secret, Weakening, judge_range
 from specify_cli.features.gate.rules import GATE, MAX_GATE, GateFile, list_weaker, parse_gate
 from specify_cli.features.gate.waivers import apply_waivers, read_waivers
-from specify_cli.features.origin.git_range import find_commit, read_blobs, read_log, read_range
+from specify_cli.features.origin.git_range import (
+    find_commit,
+    list_changed,
+    read_blobs,
+    read_log,
+    read_range,
+)
 from specify_cli.features.origin.origin import Reading, drop_evidence, find_prefix, trace_range
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Origin
 from specify_cli.features.replay.replay import load_rules
@@ -63,6 +69,8 @@ _RULES = (*_DECIDING, "gate.yaml")
 _MOST_ASKED, _MOST_LOOKED_AT = 1_000, 2_000
 # So many lines around one say what its value is of: a private key has some fifty.
 _AROUND = 100
+# So many settings files are read with one command.
+_AT_ONCE = 100
 _MAX_KEY_FILE, _MAX_LOCK = 1024 * 1024, 4 * 1024 * 1024
 _HANDLER = b"spec-kitty hook"
 
@@ -364,7 +372,7 @@ def _find_weakening(branch: _Branch) -> Weakening:
     """Return what the branch changes of the rules that it is under."""
     _, top, prefix, base, changes = branch
     below = f"{prefix}.kittify/"
-    paths = [file.path for file in changes.files if file.path.startswith(below)]
+    paths = [path for path in list_changed(top, changes) if path.startswith(below)]
     names = {path.removeprefix(below) for path in paths}
     head = _Reader(top, changes.head, prefix)
     rules: list[tuple[str | None, str]] = []
@@ -440,22 +448,21 @@ def _read_packs(read: _Reader) -> dict[str, tuple[Pack, frozenset[str]]]:
 
 def _find_lost_hooks(top: str, changes: ChangeRange) -> Iterator[str]:
     """Yield the settings files that run fewer of our hooks than before."""
-    files = [file for file in changes.files if ("." in file.path and "settings" in file.path)
-             or "hooks" in file.path]  # fmt: skip
-    ends = [
-        (
-            file,
-            f"{changes.base}:{file.old_path or file.path}",
-            f"{changes.head}:{file.path}",
-        )
-        for file in files[:100]
-        if "\n" not in f"{file.old_path}{file.path}"
+    paths = [
+        path
+        for path in list_changed(top, changes, added=False)
+        if (("." in path and "settings" in path) or "hooks" in path) and "\n" not in path
     ]
-    data = read_blobs(top, (name for _, old, new in ends for name in (old, new)))
-    for file, old, new in ends:
-        before, after = ((data[name] or b"").count(_HANDLER) for name in (old, new))
-        if after < before:
-            yield f"hooks: {make_encodable(file.path)} runs {after} of {before} handlers"
+    for at in range(0, len(paths), _AT_ONCE):
+        ends = [
+            (path, f"{changes.base}:{path}", f"{changes.head}:{path}")
+            for path in paths[at : at + _AT_ONCE]
+        ]
+        data = read_blobs(top, (name for _, *names in ends for name in names))
+        for path, *names in ends:
+            before, after = ((data[name] or b"").count(_HANDLER) for name in names)
+            if after < before:
+                yield f"hooks: {make_encodable(path)} runs {after} of {before} handlers"
 
 
 def _ask_again(branch: _Branch) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -139,6 +139,15 @@ def read_blobs(top: str, blobs: Iterable[str], limit: int = MAX_FILE) -> dict[st
     return found
 
 
+def list_changed(top: str, changes: ChangeRange, *, added: bool = True) -> list[str]:
+    """Return the names that a range changed: all of them, and a file that was moved by both of its
+    names. Without `added` those that were there before."""
+    words = ["diff-tree", "-r", "-z", "--name-only", "--no-renames"]
+    words += [] if added else ["--diff-filter=a"]
+    listed = _ask(top, *words, changes.base, changes.head, "--")
+    return [_decode(name) for name in listed.split(b"\0") if name]
+
+
 def split_text(data: bytes) -> tuple[str, ...]:
     """Return the lines of a file's bytes."""
     text = data.decode("utf-8", "surrogateescape")
