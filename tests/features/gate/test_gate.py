@@ -92,6 +92,30 @@ def test_rules_and_hooks_that_a_branch_moves_away_or_hides_behind_files_are_weak
     assert "hooks: .claude/settings.json runs 0 of 1 handlers" in told
 
 
+def test_keys_that_a_branch_adds_or_no_longer_revokes_are_told(tmp_path: Path) -> None:
+    keys = "  allowed_signers: .kittify/allowed_signers\n  revoked: .kittify/revoked\n  policy: .kittify/policy"
+    shop = Shop(tmp_path, f"  weakened: fail\nkeys:\n{keys}")
+    signers = shop.root / ".kittify/allowed_signers"
+    (public,) = [line.split(" ", 1)[1] for line in signers.read_text().splitlines()]
+    policy = "quorum none\n"
+    shop.on_base(lambda: shop.write(".kittify/revoked", f"{public}\n"))
+    shop.on_base(lambda: shop.write(".kittify/policy", policy))
+    shop.write(".kittify/allowed_signers", f"# whom we trust\n{signers.read_text()}")
+    shop.write(".kittify/revoked", f"{public}\n{public} again\n")
+    shop.write(".kittify/policy", f"# of ours\n\n{policy}")
+    shop.commit("nobody more")
+    stricter = shop.judge()["findings"]
+    shop.write(".kittify/allowed_signers", f"{signers.read_text()}mallory@example.org {public}\n")
+    shop.write(".kittify/revoked", "")
+    shop.write(".kittify/policy", "log mine+1a2b3c4d+AQ\nquorum none\n")
+    shop.commit("whom I trust")
+
+    assert [stricter, [item["path"] for item in shop.judge()["findings"]]] == [
+        [],
+        [".kittify/allowed_signers", ".kittify/policy", ".kittify/revoked"],
+    ]
+
+
 def test_what_is_weaker_is_told_of_the_file_that_says_it(tmp_path: Path) -> None:
     shop = Shop(tmp_path, "  weakened: fail", trail="private")
     shop.write(".kittify/config.yaml", "trail: ref\n")

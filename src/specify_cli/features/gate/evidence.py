@@ -28,7 +28,7 @@ from doctrine.yaml_reader import YamlError, read_yaml
 from specify_cli.cli.tables.points import call_fill, list_fills
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.gate.judging import Evidence, Judged, Secret, Weakening, judge_range
-from specify_cli.features.gate.rules import GATE, MAX_GATE, GateFile, list_weaker, parse_gate
+from specify_cli.features.gate.rules import GATE, MAX_GATE, GateFile, Keys, list_weaker, parse_gate
 from specify_cli.features.gate.waivers import apply_waivers, read_waivers
 from specify_cli.features.origin.git_range import (
     find_commit,
@@ -382,6 +382,7 @@ def _find_weakening(branch: _Branch) -> Weakening:
             rules += [(GATE, text) for text in weaker]
         except StoredDataError as error:
             rules.append((GATE, f"the branch's file cannot be used: {error.message}"))
+    rules += _find_other_keys(base.gate.keys, _Reader(top, base.tip, prefix), head)
     if "config.yaml" in names:
         stated = _parse_config(head.get(layout.CONFIG)).stated
         changed = resolve_protections(stated, base.config.stated)[1]
@@ -395,6 +396,23 @@ def _find_weakening(branch: _Branch) -> Weakening:
     if not any(name.startswith(_DECIDING) for name in names):
         return Weakening(tuple(rules))
     return Weakening(tuple(rules), *_ask_again(branch))
+
+
+def _find_other_keys(keys: Keys, base: _Reader, head: _Reader) -> Iterator[tuple[str, str]]:
+    """Yield the files of keys by which more would be trusted than at the base, with what is said.
+    Whom a policy asks is weaker by any change."""
+    for name, path in keys:
+        if path is not None:
+            before, after = (_list_key_lines(read.get(path)) for read in (base, head))
+            more, fewer = after - before, before - after
+            if fewer if name == "revoked" else more or (fewer and name == "policy"):
+                yield path, f"keys: {path} says otherwise whom to trust"
+
+
+def _list_key_lines(data: bytes | None) -> set[bytes]:
+    """Return the lines of a file of keys that are no comments."""
+    lines = map(bytes.strip, (data or b"").splitlines())
+    return {line for line in lines if line and not line.startswith(b"#")}
 
 
 def _find_respelled(paths: Iterable[str], prefix: str) -> Iterator[str]:
