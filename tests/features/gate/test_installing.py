@@ -91,6 +91,32 @@ def test_projects_in_folders_are_judged_each_by_its_own_rules(tmp_path: Path) ->
     assert ['failures="0"' in text for text in found] == [True, False]
 
 
+def test_what_an_agent_wrote_in_one_project_is_asked_of_no_other(tmp_path: Path) -> None:
+    shop, _ = make_folders(tmp_path)
+    top, rules = shop.root.parent, "version: 1\nrules:\n  records: {level: fail, of: all}\n  secrets: fail\n"
+    git(top, "switch", "-q", "main")
+    for place in ("shop", "other one"):
+        (top / place / ".kittify/gate.yaml").write_text(rules)
+    (top / "other one/old.py").write_text("a_line_of_some_length = 1\n")
+    shop.commit("rules")
+    git(top, "switch", "-q", "topic")
+    git(top, "rebase", "-q", "main")
+    git(top, "mv", "shop/src/old.py", "other one/moved.py")
+    (top / "other one/new.py").write_text("def unrecorded_line_of_the_other():\n    return 'ghp_' + '1'\n")
+    shop.commit()
+    judged = {place: run_main(["gate", "--base", "main", "--json"], cwd=top / place, home=shop.home).json()
+              for place in ("shop", "other one")}  # fmt: skip
+    told = run_main(["origin", "main..HEAD", "--json"], cwd=shop.root, home=shop.home).json()
+
+    files = {place: [file["path"] for file in value["origin"]["files"]] for place, value in judged.items()}
+    assert files == {"shop": ["other one/moved.py", "shop/src/new.py"],
+                     "other one": ["other one/moved.py", "other one/new.py"]}  # fmt: skip
+    assert [value["verdict"] for value in judged.values()] == ["pass", "fail"]
+    assert [file["path"] for file in told["files"]] == files["shop"]
+    said = "1 file of other one, a project of its own: ask there"
+    assert said in told["not_known"] and said in judged["shop"]["origin"]["not_known"]
+
+
 def test_where_the_projects_lie_in_folders_the_top_is_not_judged(tmp_path: Path) -> None:
     shop, _ = make_folders(tmp_path)
     ran = run_main(["gate", "--base", "main", "--json"], cwd=shop.root.parent, home=shop.home)

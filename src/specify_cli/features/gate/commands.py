@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 
 from doctrine.git import DEFAULT_BASES, read_git
@@ -20,7 +19,7 @@ from specify_cli.features.gate.rendering import make_comment, render_gate
 from specify_cli.features.gate.rules import Rules, render_defaults
 from specify_cli.features.gate.waivers import Waiver, write_waiver
 from specify_cli.features.origin.commands import find_top
-from specify_cli.features.origin.git_range import find_commit, literal
+from specify_cli.features.origin.git_range import find_commit, list_projects, literal
 from specify_cli.features.origin.origin import find_prefix
 from specify_cli.features.search.commands import open_index
 from specify_cli.libraries.archive.archive import create_file
@@ -55,15 +54,13 @@ def _refuse_other_project(top: str, tip: str, root: str) -> None:
     """Raise StoredDataError GATE_INVALID where the base has no project at `root`, but one in a
     folder: there is none here, or the branch has put another above it, without its rules."""
     here, root = os.path.realpath(shell.here()), os.path.realpath(root)
-    if not os.path.lexists(f"{root}/{layout.KITTIFY}"):
-        listed = read_git(top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", tip) or b""
-        places = re.findall(r"(?:^|\0)([^\0]*)/\.kittify/config\.yaml(?=\0)", os.fsdecode(listed))
-        if places:
-            raise StoredDataError(
-                "GATE_INVALID",
-                f"the base has no project here, but in {', '.join(map(say, places[:_NAMED]))}",
-                "go into its folder and judge it there",
-            )
+    has_none = not os.path.lexists(f"{root}/{layout.KITTIFY}")
+    if has_none and (places := list(filter(None, list_projects(top, tip)))):
+        raise StoredDataError(
+            "GATE_INVALID",
+            f"the base has no project here, but in {', '.join(map(say, places[:_NAMED]))}",
+            "go into its folder and judge it there",
+        )
     folder = here
     while folder != root and len(folder) > len(root):
         if _has_project(top, tip, folder) and not _has_project(top, tip, root):

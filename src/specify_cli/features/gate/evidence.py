@@ -10,9 +10,7 @@ large, is named in `judged.origin.not_known`.
 from __future__ import annotations
 
 import os
-import re
 import tempfile
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,16 +26,33 @@ from doctrine.yaml_reader import YamlError, read_yaml
 from specify_cli.cli.tables.points import call_fill, list_fills
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.gate.judging import Evidence, Judged, Secret, Weakening, judge_range
-from specify_cli.features.gate.rules import GATE, MAX_GATE, GateFile, Keys, list_weaker, parse_gate
+from specify_cli.features.gate.rules import (
+    DECIDING,
+    GATE,
+    MAX_GATE,
+    GateFile,
+    Keys,
+    find_respelled,
+    list_weaker,
+    parse_gate,
+    trusts_more,
+)
 from specify_cli.features.gate.waivers import apply_waivers, read_waivers
 from specify_cli.features.origin.git_range import (
     find_commit,
     list_changed,
+    list_projects,
     read_blobs,
     read_log,
     read_range,
 )
-from specify_cli.features.origin.origin import Reading, drop_evidence, find_prefix, trace_range
+from specify_cli.features.origin.origin import (
+    Reading,
+    drop_evidence,
+    drop_others,
+    find_prefix,
+    trace_range,
+)
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Origin
 from specify_cli.features.replay.replay import load_rules
 from specify_cli.features.search.database import SearchIndex
@@ -62,9 +77,6 @@ from specify_cli.storage.index import Index
 from specify_cli.storage.queries import read_record
 from specify_cli.trail.log.notes import NoteError, Policy, parse_policy
 
-# Changes of these mean that past decisions are made again.
-_DECIDING = ("charter/", "doctrine/", "profiles/", "config.yaml", "packs.lock", "packs/")
-_RULES = (*_DECIDING, "gate.yaml")
 # So many past records are asked again, and so many of a time are looked at for a missing trail.
 _MOST_ASKED, _MOST_LOOKED_AT = 1_000, 2_000
 # So many lines around one say what its value is of: a private key has some fifty.
@@ -105,6 +117,7 @@ def judge_project(project: Project, index: SearchIndex, asked: GateRange, today:
     prefix = find_prefix(project.root, asked.top)
     with _read_base(asked.top, tip, prefix) as base:
         changes = drop_evidence(read_range(asked.top, f"{tip}...{asked.head}"))
+        changes = drop_others(changes, list_projects(asked.top, tip), prefix)
         evidence = _gather_evidence(_Branch(project, asked.top, prefix, base, changes), index)
         waivers = list(read_waivers(asked.top, changes, prefix))
         return apply_waivers(
@@ -389,45 +402,20 @@ def _find_weakening(branch: _Branch) -> Weakening:
         changed += list_narrowed(stated, base.config.stated)
         rules += [(layout.CONFIG, f"config: {text}") for text in changed]
     rules += [(None, text) for text in _find_lost_hooks(top, changes)]
-    rules += [(None, text) for text in _find_respelled(changes.paths, prefix)]
+    rules += [(None, text) for text in find_respelled(changes.paths, prefix)]
     if any(name.startswith("packs") for name in names):
         lost = _find_lost_packs(_Reader(top, base.tip, prefix), head, names)
         rules += [(None, text) for text in lost]
-    if not any(name.startswith(_DECIDING) for name in names):
+    if not any(name.startswith(DECIDING) for name in names):
         return Weakening(tuple(rules))
     return Weakening(tuple(rules), *_ask_again(branch))
 
 
 def _find_other_keys(keys: Keys, base: _Reader, head: _Reader) -> Iterator[tuple[str, str]]:
-    """Yield the files of keys by which more would be trusted than at the base, with what is said.
-    Whom a policy asks is weaker by any change."""
+    """Yield the files of keys that trust more than those of the base, with what is said."""
     for name, path in keys:
-        if path is not None:
-            before, after = (_list_key_lines(read.get(path)) for read in (base, head))
-            more, fewer = after - before, before - after
-            if fewer if name == "revoked" else more or (fewer and name == "policy"):
-                yield path, f"keys: {path} says otherwise whom to trust"
-
-
-def _list_key_lines(data: bytes | None) -> set[bytes]:
-    """Return the lines of a file of keys that are no comments."""
-    lines = map(bytes.strip, (data or b"").splitlines())
-    return {line for line in lines if line and not line.startswith(b"#")}
-
-
-def _find_respelled(paths: Iterable[str], prefix: str) -> Iterator[str]:
-    """Yield the files that are rules of the project only where macOS or Windows reads the name.
-
-    There case is folded, HFS+ leaves out what has no width, and Windows dots and spaces at the end;
-    it also knows .kittify as KITTIF~1.
-    """
-    below = f"{prefix}.kittify/".casefold()
-    for path in sorted(paths):
-        name = "".join(sign for sign in unicodedata.normalize("NFD", path) if sign.isprintable())
-        name = re.sub(r"[. ]+(?=/|$)", "", name).casefold().replace("kittif~1/", ".kittify/")
-        rest, plain = name.removeprefix(below), path.removeprefix(f"{prefix}.kittify/")
-        if rest != name and rest.startswith(_RULES) and not plain.startswith(_RULES):
-            yield f"{make_encodable(path)} is .kittify/{rest} on macOS and Windows"
+        if path is not None and trusts_more(name, base.get(path), head.get(path)):
+            yield path, f"keys: {path} says otherwise whom to trust"
 
 
 def _find_lost_packs(base: _Reader, head: _Reader, names: Iterable[str]) -> Iterator[str]:
@@ -516,7 +504,7 @@ def _lay_out(branch: _Branch, folder: str) -> None:
         path
         for path in sorted(changes.paths)
         if path.startswith(below)
-        and path[len(below) :].startswith(_DECIDING)
+        and path[len(below) :].startswith(DECIDING)
         and "\n" not in path
         and ".." not in path.split("/")
     ]

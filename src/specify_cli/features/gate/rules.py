@@ -9,11 +9,15 @@ rule's own level counts.
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from doctrine.text import make_encodable
 from doctrine.yaml_reader import YamlError, read_yaml
 from specify_cli.errors import StoredDataError
 
@@ -21,6 +25,9 @@ GATE = ".kittify/gate.yaml"
 Level = Literal["off", "warn", "fail"]
 _ORDER = ("off", "warn", "fail")
 MAX_GATE = 256 * 1024
+# Changes of these mean that past decisions are made again.
+DECIDING = ("charter/", "doctrine/", "profiles/", "config.yaml", "packs.lock", "packs/")
+_RULES = (*DECIDING, "gate.yaml")
 
 
 class Rule(BaseModel):
@@ -188,6 +195,33 @@ def _describe(rule: Rule | None) -> str:
         return "nothing"
     said = rule.model_dump(exclude_defaults=True, exclude={"level"})
     return rule.level + "".join(f", {key} {value}" for key, value in said.items())
+
+
+def trusts_more(name: str, before: bytes | None, after: bytes | None) -> bool:
+    """Return whether the file of a member of `keys` trusts more than before, by its lines that are
+    no comments; a policy does by any change."""
+    old, new = (
+        {line.strip() for line in (data or b"").splitlines() if line.strip()[:1] not in (b"", b"#")}
+        for data in (before, after)
+    )
+    if name == "policy":
+        return old != new
+    return bool(old - new if name == "revoked" else new - old)
+
+
+def find_respelled(paths: Iterable[str], prefix: str) -> Iterator[str]:
+    """Yield the files that are rules of the project only where macOS or Windows reads the name.
+
+    There case is folded, HFS+ leaves out what has no width, and Windows dots and spaces at the end;
+    it also knows .kittify as KITTIF~1.
+    """
+    below = f"{prefix}.kittify/".casefold()
+    for path in sorted(paths):
+        name = "".join(sign for sign in unicodedata.normalize("NFD", path) if sign.isprintable())
+        name = re.sub(r"[. ]+(?=/|$)", "", name).casefold().replace("kittif~1/", ".kittify/")
+        rest, plain = name.removeprefix(below), path.removeprefix(f"{prefix}.kittify/")
+        if rest != name and rest.startswith(_RULES) and not plain.startswith(_RULES):
+            yield f"{make_encodable(path)} is .kittify/{rest} on macOS and Windows"
 
 
 def render_defaults() -> str:

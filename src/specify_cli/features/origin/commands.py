@@ -8,8 +8,8 @@ from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import write_json, write_lines, write_text
 from specify_cli.errors import CallerError
-from specify_cli.features.origin.git_range import read_range
-from specify_cli.features.origin.origin import trace_range
+from specify_cli.features.origin.git_range import list_projects, read_range
+from specify_cli.features.origin.origin import drop_others, find_prefix, trace_range
 from specify_cli.features.origin.rendering import make_csv, render_origin
 from specify_cli.features.origin.report import ChangeRange
 from specify_cli.features.search.commands import open_index
@@ -31,7 +31,7 @@ def origin(values: Values) -> int:
         raise CallerError("USAGE", f"--release: expected A..B, found {release!r}", "v1.4..v1.5")
     project = shell.read_project()
     top = find_top(project)
-    changes = read_changes(top, str(given or release))
+    changes = read_changes(top, str(given or release), find_prefix(project.root, top))
     with open_index(project) as index:
         report = trace_range(project, index, changes, top)
     output, form = shell.get_text(values, "output"), values["format"]
@@ -60,12 +60,14 @@ def find_top(project: Project) -> str:
     return require_worktree(project.root, "it has no commits")
 
 
-def read_changes(top: str, given: str) -> ChangeRange:
-    """Return the changes that a range, a commit, or a file of the last commit stands for."""
+def read_changes(top: str, given: str, prefix: str) -> ChangeRange:
+    """Return the changes that a range, a commit, or a file of the last commit stands for; of a
+    range those of the project below `prefix`."""
     name, line = split_place(given, shell.here())
     whole = os.path.join(shell.here(), name)
     if ".." in given or not os.path.isfile(whole):
-        return read_range(top, given)
+        changes = read_range(top, given)
+        return drop_others(changes, list_projects(top, changes.head), prefix)
     relative = durable.name_below(os.path.realpath(top), os.path.realpath(whole))
     changes = read_range(top, "HEAD", (relative or name,), whole=True)
     if not changes.files:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from doctrine.git import read_git
 from specify_cli.errors import CallerError
 from specify_cli.features.origin.report import ChangedFile, ChangeRange, Commit
+from specify_cli.record import layout
 
 # So many files and commits of a range are looked at, and so many bytes of one file.
 MAX_FILES, MAX_COMMITS, MAX_FILE = 2_000, 5_000, 2 * 1024 * 1024
@@ -146,6 +147,16 @@ def list_changed(top: str, changes: ChangeRange, *, added: bool = True) -> list[
     words += [] if added else ["--diff-filter=a"]
     listed = _ask(top, *words, changes.base, changes.head, "--")
     return [_decode(name) for name in listed.split(b"\0") if name]
+
+
+def list_projects(top: str, commit: str) -> list[str]:
+    """Return the folders of the repository that are projects in a commit, `""` for the top."""
+    listed = _ask(top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
+    return [
+        name.removesuffix(layout.CONFIG).removesuffix("/")
+        for name in map(_decode, listed.split(b"\0"))
+        if f"/{name}".endswith(f"/{layout.CONFIG}")
+    ]
 
 
 def split_text(data: bytes) -> tuple[str, ...]:

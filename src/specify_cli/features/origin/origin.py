@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from doctrine.text import make_encodable, say
+from doctrine.text import count, make_encodable, say
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.features.approvals.approvals import judge_approvals
 from specify_cli.features.origin.attributing import KeptText, attribute_file
@@ -117,6 +118,30 @@ def drop_evidence(changes: ChangeRange) -> ChangeRange:
     work by themselves."""
     files = (file for file in changes.files if _EVIDENCE.fullmatch(file.path) is None)
     return changes._replace(files=tuple(files))
+
+
+def drop_others(changes: ChangeRange, projects: Sequence[str], prefix: str) -> ChangeRange:
+    """Return a range without the files of other projects of the repository: their records tell of
+    them, and are not read here. How many there are is said.
+
+    `projects` are the folders of all. One that lies within this one, or around it, is no other.
+    """
+    below = [f"{name}/" for name in sorted(projects)]
+    others = [name for name in below if not name.startswith(prefix) and not prefix.startswith(name)]
+    left: Counter[str] = Counter()
+    files: list[ChangedFile] = []
+    for file in changes.files:
+        names = (file.path, file.old_path or file.path)
+        found = [next(filter(name.startswith, others), None) for name in names]
+        if found[0] is None or found[1] is None:
+            files.append(file)
+        else:
+            left[found[0]] += 1
+    said = (
+        f"{count(number, 'file')} of {name[:-1]}, a project of its own: ask there"
+        for name, number in left.items()
+    )
+    return changes._replace(files=tuple(files), problems=(*changes.problems, *said))
 
 
 def find_prefix(root: str, top: str) -> str:
