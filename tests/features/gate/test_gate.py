@@ -116,6 +116,20 @@ def test_keys_that_a_branch_adds_or_no_longer_revokes_are_told(tmp_path: Path) -
     ]
 
 
+@pytest.mark.parametrize(("keys", "said"), [(KEYS, "approved by ada"), ("", "approved by ada (not proven)")])
+def test_a_comment_says_of_an_approval_what_the_keys_of_the_base_show(tmp_path: Path, keys: str, said: str) -> None:
+    shop = Shop(tmp_path, f"  tests: warn\n{keys}")
+    invocation_id = shop.begin()
+    shop.edit(invocation_id)
+    shop.approve(invocation_id)
+    shop.end(invocation_id)
+    shop.commit()
+    comment = html.unescape(shop.gate("--format", "markdown").out).replace("@example.org", "")
+
+    assert f", {said}<br>" in comment
+    assert "allowed by ada" in comment and "signature not checked" not in comment
+
+
 def test_what_is_weaker_is_told_of_the_file_that_says_it(tmp_path: Path) -> None:
     shop = Shop(tmp_path, "  weakened: fail", trail="private")
     shop.write(".kittify/config.yaml", "trail: ref\n")

@@ -11,7 +11,7 @@ from doctrine.text import count
 from specify_cli.cli.terminal.output import escape_markdown, one_line, paint
 from specify_cli.features.gate.findings import KINDS, GateFinding
 from specify_cli.features.gate.judging import Judged
-from specify_cli.features.origin.rendering import say_end, say_lines, say_tests
+from specify_cli.features.origin.rendering import say_approvals, say_end, say_lines, say_tests
 from specify_cli.features.origin.writers import Writer
 
 _SAID = {
@@ -139,9 +139,11 @@ def _tell_work(writer: Writer) -> str:
         ("done", summary.done),
         ("said", summary.said),
         ("left", "; ".join(summary.left)),
-        ("judged", "; ".join(summary.judged)),
+        # A story checks no signature; what the base's keys show of one stands behind the end.
+        ("judged", "; ".join(summary.judged).replace(" (signature not checked)", "")),
     ]
     ended = f"{say_end(writer)}, tests {say_tests(writer)}"
+    ended += f", {say_approvals(writer)}" if writer.approvals else ""
     lines = [asked, ended, *(f"{name}: {text}" for name, text in told if text)]
     text = "<br>".join(escape_markdown(one_line(line)) for line in lines)
     return f"- `{writer.invocation_id}` {text}"
