@@ -130,6 +130,29 @@ def test_a_comment_says_of_an_approval_what_the_keys_of_the_base_show(tmp_path: 
     assert "allowed by ada" in comment and "signature not checked" not in comment
 
 
+@pytest.mark.parametrize("how", ["sparse", "removed", "another"])
+def test_the_command_that_brings_records_into_the_work_tree_brings_them(tmp_path: Path, how: str) -> None:
+    shop = Shop(tmp_path, "  records: {level: fail, of: all}")
+    shop.work()
+    git(tmp_path, "clone", "-q", str(shop.root), "clone")
+    shop.root, head = tmp_path / "clone", "HEAD"
+    git(shop.root, "branch", "-q", "main", "origin/main")
+    if how == "sparse":
+        git(shop.root, "sparse-checkout", "set", "--no-cone", "/*", "!/.kittify/trail")
+    elif how == "removed":
+        git(shop.root, "rm", "-qr", ".kittify/trail")
+        git(shop.root, "reset", "-q")
+    else:
+        git(shop.root, "switch", "-q", "main")
+        head = "origin/topic"
+    absent = shop.gate("--head", head, "--json")
+    (said,) = (text for text in absent.json()["origin"]["not_known"] if "not checked out" in text)
+    git(shop.root, *said.partition(": git ")[2].split(" "))
+    present = shop.gate("--head", head, "--json")
+
+    assert [absent.code, present.code] == [1, 0], said
+
+
 def test_what_is_weaker_is_told_of_the_file_that_says_it(tmp_path: Path) -> None:
     shop = Shop(tmp_path, "  weakened: fail", trail="private")
     shop.write(".kittify/config.yaml", "trail: ref\n")

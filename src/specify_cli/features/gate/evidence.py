@@ -154,7 +154,7 @@ def _gather_evidence(branch: _Branch, index: SearchIndex) -> Evidence:
     origin = trace_range(branch.project, index, changes, branch.top, reading)
     absent = _count_absent(branch)
     if absent:
-        said = f"{absent} records of {changes.head[:10]} are not checked out: git switch --detach"
+        said = f"{absent} records of {changes.head[:10]} are not checked out: {_bring(branch)}"
         origin = origin._replace(not_known=(*origin.not_known, said))
     unseen = _find_unpublished(branch, origin)
     origin = origin._replace(not_known=(*origin.not_known, *unseen))
@@ -299,6 +299,16 @@ def _count_absent(branch: _Branch) -> int:
         for path in branch.changes.paths
         if path.startswith(trail) and layout.parse_record_name(path.rpartition("/")[2]) is not None
     )
+
+
+def _bring(branch: _Branch) -> str:
+    """Return the command that brings the records of the head into the work tree."""
+    top, head = branch.top, branch.changes.head
+    if find_commit(top, "HEAD") != head:
+        return f"git switch --detach {head[:10]}"
+    if (read_git(top, "config", "--bool", "core.sparseCheckout") or b"").strip() == b"true":
+        return "git sparse-checkout disable"
+    return f"git checkout HEAD -- :/{branch.prefix}{layout.TRAIL}"
 
 
 def _find_unpublished(branch: _Branch, origin: Origin) -> Iterator[str]:
