@@ -153,6 +153,18 @@ def test_the_command_that_brings_records_into_the_work_tree_brings_them(tmp_path
     assert [absent.code, present.code] == [1, 0], said
 
 
+def test_the_command_that_closes_open_work_closes_it_as_typed(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "  tests: off\n  ended: fail", trail="private")
+    invocation_id = shop.begin()
+    shop.edit(invocation_id)
+    shop.commit()
+    (finding,) = shop.judge()["findings"]
+    command = finding["next"].partition(",")[0].replace("ID", invocation_id).split(" ")[1:]
+    closed = run_main(command, cwd=shop.root, home=shop.home)
+
+    assert (closed.code, shop.codes()) == (0, []), closed.err
+
+
 def test_what_is_weaker_is_told_of_the_file_that_says_it(tmp_path: Path) -> None:
     shop = Shop(tmp_path, "  weakened: fail", trail="private")
     shop.write(".kittify/config.yaml", "trail: ref\n")

@@ -44,7 +44,7 @@ KINDS: dict[str, Kind] = {
     "INVOCATION_OPEN": Kind(
         "ended",
         "the agent's work is not closed",
-        "spec-kitty profile-invocation complete, then push the record.",
+        "spec-kitty profile-invocation complete ID --outcome done, then push the record.",
     ),
     "INVOCATION_FAILED": Kind(
         "ended",
