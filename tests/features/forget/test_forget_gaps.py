@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from specify_cli.cli import shell
+from specify_cli.features.forget import commands
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.record.seal import erase_members, open_line
 from support import Ran, accept, add_worktree, git, run_main
@@ -22,6 +24,11 @@ def site(tmp_path: Path) -> Path:
     accept(root)
     (tmp_path / "home").mkdir()
     return root
+
+
+def commit(root: Path, message: str) -> None:
+    git(root, "add", "-A")
+    git(root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", message)
 
 
 def begin(root: Path) -> str:
@@ -153,6 +160,28 @@ def test_a_hold_that_went_with_its_branch_counts_here(tmp_path: Path) -> None:
     git(root, "commit", "-qm", "released and erased")
     git(root, "merge", "-q", "--no-edit", "side")
     assert codes(verify(root)) == set()
+
+
+def test_an_erasure_stands_behind_a_release_of_another_branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its clock was a day ahead, and the branch comes later."""
+    root = make_repository(tmp_path / "p", "committed")
+    (tmp_path / "home").mkdir()
+    accept(root)
+    one = begin(root)
+    run("profile-invocation", "complete", one, cwd=root)
+    run("hold", "add", one, "--reason", "case 1", cwd=root)
+    commit(root, "a hold")
+    git(root, "switch", "-qc", "side")
+    with monkeypatch.context() as ahead:
+        ahead.setattr(commands, "read_clock", lambda _: time.time_ns() // 1_000_000 + 86_400_000)
+        run("hold", "release", one, "--reason", "closed", cwd=root)
+    commit(root, "released")
+    git(root, "switch", "-q", "main")
+    erased = run("forget", "--invocation-id", one, "--yes", cwd=root)
+    commit(root, "erased")
+    git(root, "merge", "-q", "--no-edit", "side")
+
+    assert (erased.code, codes(verify(root))) == (0, set())
 
 
 def test_a_hold_that_comes_while_a_person_is_asked_counts(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,11 +29,12 @@ from specify_cli.features.forget.finding import (
     Plan,
     RecordPlan,
     find_holds,
+    find_orders,
     list_roots,
     pair_passed,
     take_out,
 )
-from specify_cli.features.forget.orders import Order, compose_order, read_orders
+from specify_cli.features.forget.orders import Order, compose_order
 from specify_cli.libraries.archive.sealing import FOLDER as SEALED
 from specify_cli.libraries.archive.sealing import Keys
 from specify_cli.project.config import Project
@@ -94,6 +95,8 @@ def lock(project: Project) -> AbstractContextManager[int]:
 def write_journal(project: Project, plan: Plan, order: Order, now: int) -> Journal:
     """Make the journal of an erasure durable and return it, whatever is held."""
     name = new_ulid(now, os.urandom(10))
+    # An order of another branch comes back with it: the erasure has to stand behind that one too.
+    orders = find_orders(project, [one.invocation_id for one in plan.records])
     journal: Journal = {
         "v": _VERSION,
         "id": name,
@@ -101,7 +104,10 @@ def write_journal(project: Project, plan: Plan, order: Order, now: int) -> Journ
         "ordered_by": order.by,
         "reason": order.reason,
         "rule": order.rule,
-        "records": [_compose(one, order, now, set(plan.named)) for one in plan.records],
+        "records": [
+            _compose(one, order, now, set(plan.named), orders[one.invocation_id])
+            for one in plan.records
+        ],
         "objects": list(plan.objects),
         "named": list(plan.named),
         "files": list(plan.files),
@@ -133,8 +139,10 @@ def _compose(
     order: Order,
     now: int,
     named: Set[str],
+    orders: Sequence[Mapping[str, object]],
 ) -> dict[str, object]:
-    """Return what a journal says of one record: its annex, and what every copy's lines become.
+    """Return what a journal says of one record: its annex, and what every copy's lines become;
+    `orders` were given of it before.
 
     The annex names only objects that something else still names: a name is the hash of what went.
     """
@@ -150,7 +158,6 @@ def _compose(
         if seal is not None and seal in plan.lines:
             rows.append(make_row(open_line(_erase(raw, plan.lines, salts)[:-1])))
     content = {"event": "erased", "lines": rows, "objects": sorted(named & set(plan.objects))}
-    orders = read_orders(sorted({copy.root for copy in plan.copies}), plan.invocation_id)
     line = compose_order(first.place, data, content, order, now, orders)
     return {
         "invocation_id": plan.invocation_id,

@@ -104,11 +104,17 @@ def list_away(project: Project) -> Committed:
     return list_added(project.root, "--all") if project.config.trail == "committed" else {}
 
 
+def find_orders(project: Project, ids: Iterable[str]) -> dict[str, list[dict[str, object]]]:
+    """Return what was ordered of each of these records here, in another worktree or on another
+    branch."""
+    roots, away = list_roots(project), list_away(project)
+    return {one: read_orders(roots, one, away) for one in ids}
+
+
 def find_holds(project: Project, ids: Iterable[str]) -> dict[str, Mapping[str, object]]:
     """Return the hold that is in force on each of these records, of those that are held here, in
     another worktree or on another branch."""
-    roots, away = list_roots(project), list_away(project)
-    holds = {one: find_hold(read_orders(roots, one, away)) for one in ids}
+    holds = {one: find_hold(orders) for one, orders in find_orders(project, ids).items()}
     return {one: hold for one, hold in holds.items() if hold is not None}
 
 
