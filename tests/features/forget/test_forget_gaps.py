@@ -184,6 +184,43 @@ def test_an_erasure_stands_behind_a_release_of_another_branch(tmp_path: Path, mo
     assert (erased.code, codes(verify(root))) == (0, set())
 
 
+def test_a_release_ends_the_holds_of_clones_that_did_not_know_of_each_other(tmp_path: Path) -> None:
+    root = make_repository(tmp_path / "p", "committed")
+    (tmp_path / "home").mkdir()
+    accept(root)
+    one = begin(root)
+    run("profile-invocation", "complete", one, cwd=root)
+    commit(root, "a record")
+    seals = []
+    for name in ("one", "other"):
+        git(tmp_path, "clone", "-q", str(root), str(tmp_path / name))
+        accept(tmp_path / name)
+        held = run("hold", "add", one, "--reason", f"case {name}", "--json", cwd=tmp_path / name).json()
+        seals += [row["hold"] for row in held]
+        commit(tmp_path / name, "a hold")
+    for name in ("one", "other"):
+        git(root, "pull", "-q", "--no-edit", "--no-rebase", str(tmp_path / name), "main")
+    released = run("hold", "release", one, "--reason", "closed", "--json", cwd=root).json()
+
+    assert sorted(seals) == sorted(row["hold"] for row in released)
+    assert [row["in_force"] for row in run("hold", "list", "--json", cwd=root).json()] == [False, False]
+    assert run("forget", "--invocation-id", one, "--yes", cwd=root).code == 0
+    assert codes(verify(root)) == set()
+
+
+def test_the_list_says_who_released_a_hold_and_when(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An order of a clock that was behind is listed with what that clock said, as it was printed."""
+    one = begin(site)
+    added = run("hold", "add", one, "--reason", "case 1", "--json", cwd=site).json()[0]
+    with monkeypatch.context() as behind:
+        behind.setattr(commands, "read_clock", lambda _: time.time_ns() // 1_000_000 - 86_400_000)
+        ended = run("hold", "release", one, "--reason", "closed", "--json", cwd=site).json()[0]
+    (line,) = run("hold", "list", cwd=site).out.splitlines()
+
+    end = f"released {ended['at']} by {ended['ordered_by']}: closed"
+    assert f"{one} held {added['at']} by {added['ordered_by']}: case 1, {end}" == line
+
+
 def test_a_hold_that_comes_while_a_person_is_asked_counts(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = begin(site)
     record(site, one, "tool_call", call_id="c", tool="Bash", args={"to": NAME})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from doctrine.git import ask_git, find_worktree
 from doctrine.text import count
@@ -31,8 +31,9 @@ from specify_cli.features.forget.pending import plan_pending
 from specify_cli.features.forget.targets import SHORTEST, Query
 from specify_cli.libraries.archive.sealing import Keys, name_subject
 from specify_cli.project.config import Project, load_project
-from specify_cli.record.ids import new_ulid, rfc3339
-from specify_cli.record.verifying.erasures import find_hold
+from specify_cli.record.ids import new_ulid
+from specify_cli.record.seal import open_line
+from specify_cli.record.verifying.erasures import list_in_force
 from specify_cli.room import Values
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import Filters, list_invocations
@@ -231,24 +232,32 @@ def _order_each(values: Values, event: str) -> int:
     roots, away = finding.list_roots(project), finding.list_away(project)
     places = _list_places(project, index, values)
     for place in places:
+        one = place.invocation_id
         with erasing.lock(project):
             now = read_clock(time.time_ns)
-            orders = read_orders(roots, place.invocation_id, away)
-            hold = find_hold(orders)
-            if (hold is None) == (event == "released"):
-                continue
-            content: dict[str, object] = {"event": event}
-            if hold is not None:
-                content["hold"] = hold["~"]
-            data = read_place(project, place)
-            line = compose_order(place, data, content, order, now, orders)
-            write_annex(project, records, place.invocation_id, new_ulid(now, os.urandom(10)), line)
-        seal = str(hold["~"]) if hold is not None else line[-67:-3].decode()
-        rows.append(_describe_hold(place.invocation_id, seal, order, rfc3339(now), event == "held"))
+            orders = read_orders(roots, one, away)
+            for content in _list_contents(event, orders):
+                data = read_place(project, place)
+                line = compose_order(place, data, content, order, now, orders)
+                write_annex(project, records, one, new_ulid(now, os.urandom(10)), line)
+                given = {**(open_line(line[:-1]).fields or {}), "~": line[-67:-3].decode()}
+                orders.append(given)
+                seal = str(content.get("hold", given["~"]))
+                rows.append(_describe_hold(one, seal, given, event == "held"))
     why = "it was held already" if event == "held" else "it was not held"
     why = why if places else "no record fits what was asked for"
-    _print_holds(rows, values, f"nothing changed: {why}")
+    lines = [f"{row['invocation_id']} {event} {_say_row(row)}" for row in rows]
+    _print_holds(rows, lines or [f"nothing changed: {why}"], values)
     return 0
+
+
+def _list_contents(event: str, orders: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+    """Return what is to be ordered of a record: one hold where none is in force, or the end of each
+    that is: clones that did not know of each other can have held it twice."""
+    holds = list_in_force(orders)
+    if event == "held":
+        return [] if holds else [{"event": event}]
+    return [{"event": event, "hold": hold["~"]} for hold in holds]
 
 
 def _list_places(project: Project, index: Index, values: Values) -> list[Place]:
@@ -266,50 +275,41 @@ def _list_places(project: Project, index: Index, values: Values) -> list[Place]:
 
 
 def _describe_hold(
-    invocation_id: str, seal: str, order: Order, at: str, in_force: bool
+    invocation_id: str, seal: str, order: Mapping[str, object], in_force: bool
 ) -> dict[str, object]:
     return {
         "invocation_id": invocation_id,
         "hold": seal,
-        "ordered_by": order.by,
-        "reason": order.reason,
-        "at": at,
+        "ordered_by": str(order.get("ordered_by")),
+        "reason": str(order.get("reason")),
+        "at": str(order.get("clock", order.get("at"))),
         "in_force": in_force,
     }
 
 
 def list_holds(values: Values) -> int:
-    """Print every hold that was put on a record here."""
+    """Print every hold that was put on a record here, and who released it."""
     project = shell.read_project()
     rows: list[dict[str, object]] = []
-    roots, away = finding.list_roots(project), finding.list_away(project)
-    for invocation_id in sorted(finding.list_copies(project)):
-        orders = read_orders(roots, invocation_id, away)
-        over = {one.get("hold") for one in orders if one.get("event") == "released"}
-        rows += [
-            _describe_hold(
-                invocation_id,
-                str(one["~"]),
-                Order(str(one.get("ordered_by")), str(one.get("reason"))),
-                str(one.get("at")),
-                one["~"] not in over,
-            )
-            for one in orders
-            if one.get("event") == "held"
-        ]
-    _print_holds(rows, values, "nothing was ever held here")
+    lines: list[str] = []
+    for one, orders in finding.find_orders(project, sorted(finding.list_copies(project))).items():
+        ends = {order.get("hold"): order for order in orders if order.get("event") == "released"}
+        for hold in (order for order in orders if order.get("event") == "held"):
+            seal, end = str(hold["~"]), ends.get(hold["~"])
+            row = _describe_hold(one, seal, hold, end is None)
+            over = ", released " + _say_row(_describe_hold(one, seal, end, False)) if end else ""
+            rows.append(row)
+            lines.append(f"{one} held {_say_row(row)}{over}")
+    _print_holds(rows, lines or ["nothing was ever held here"], values)
     return 0
 
 
-def _print_holds(rows: list[dict[str, object]], values: Values, none: str) -> None:
+def _say_row(row: Mapping[str, object]) -> str:
+    return f"{row['at']} by {row['ordered_by']}: {row['reason']}"
+
+
+def _print_holds(rows: list[dict[str, object]], lines: list[str], values: Values) -> None:
     if values["json"]:
         write_json(rows)
-        return
-    write_lines(
-        [
-            f"{row['invocation_id']} {'held' if row['in_force'] else 'released'} {row['at']} by "
-            f"{row['ordered_by']}: {row['reason']}"
-            for row in rows
-        ]
-        or [none]
-    )
+    else:
+        write_lines(lines)

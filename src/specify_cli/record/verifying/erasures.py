@@ -131,6 +131,17 @@ def find_hold(
 ) -> Mapping[str, object] | None:
     """Return a hold that is in force on a record at a time; None where none is.
 
+    `annexes` and `at` are as for `list_in_force`.
+    """
+    return next(iter(list_in_force(annexes, at)), None)
+
+
+def list_in_force(
+    annexes: Sequence[Mapping[str, object]], at: str = "9999-12-31T23:59:59.999Z"
+) -> list[Mapping[str, object]]:
+    """Return the holds that are in force on a record at a time: several where clones that did not
+    know of each other held it.
+
     `annexes` are fields with their seals under `~`; `at` is RFC 3339, and without it every hold
     counts as begun. A release counts by the seal of the hold it names.
     """
@@ -140,7 +151,7 @@ def find_hold(
         for one in annexes
         if one.get("event") == "released" and str(one.get("at")) <= at
     }
-    return next((one for one in held if one.get("~") not in over), None)
+    return [one for one in held if one.get("~") not in over]
 
 
 def _say_order(fields: Mapping[str, object]) -> str:
