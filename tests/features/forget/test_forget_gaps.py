@@ -221,6 +221,19 @@ def test_the_list_says_who_released_a_hold_and_when(site: Path, monkeypatch: pyt
     assert f"{one} held {added['at']} by {added['ordered_by']}: case 1, {end}" == line
 
 
+def test_a_line_that_a_crash_left_hides_no_attempt_on_what_is_held(site: Path) -> None:
+    one = begin(site)
+    run("hold", "add", one, "--reason", "case 1", cwd=site)
+    run("forget", "--invocation-id", one, "--yes", cwd=site)
+    path = site / ".kittify/local/forget/refused.jsonl"
+    path.write_bytes(path.read_bytes() + b'[]\n{"at": 1, "held": [2]}\n{"at": "20')
+    found = run("doctor", "--json", cwd=site).json()["findings"]
+    tried = [item["message"] for item in found if item["code"] == "HELD_ERASURE_TRIED"]
+
+    assert "CHECK_FAILED" not in {item["code"] for item in found}
+    assert one in tried[0] and [f"line {number} of it" in tried[number - 1] for number in (2, 3, 4)] == [True] * 3
+
+
 def test_a_hold_that_comes_while_a_person_is_asked_counts(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = begin(site)
     record(site, one, "tool_call", call_id="c", tool="Bash", args={"to": NAME})

@@ -51,20 +51,36 @@ def check_erasures(project: Project, home: str | None) -> Iterator[Finding]:
                 "bring it back from where it was kept; spec-kitty forget --invocation-id ID "
                 "destroys the key of a record",
             )
+    yield from _list_refused(project)
+
+
+def _list_refused(project: Project) -> Iterator[Finding]:
+    """Yield each attempt on what is held; a line that a crash left, or that another program wrote,
+    hides none of the others."""
     path = f"{erasing.FOLDER}/{erasing.REFUSED}"
     try:
         lines = durable.read_below(project.root, path, _MOST).splitlines()
     except FileNotFoundError:
         return
-    for line in lines:
-        tried = json.loads(line)
+    for number, line in enumerate(lines, 1):
+        what = _read_attempt(line) or f"line {number} of it cannot be read"
         yield Finding(
             "HELD_ERASURE_TRIED",
             "warning",
             path,
-            f"at {say(tried['at'])} {say(tried['by'])} tried to erase {', '.join(tried['held'])}",
+            f"somebody tried to erase what is held: {what}",
             "ask why; spec-kitty hold list says who holds it",
         )
+
+
+def _read_attempt(line: bytes) -> str | None:
+    """Return what a line says of an attempt; None where it is no whole line of `refuse_held`."""
+    try:
+        tried = json.loads(line)
+        held = ", ".join(tried["held"])
+        return f"{say(tried['by'])} at {say(tried['at'])}, of {say(held)}"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def finish(project: Project, cache: ParseCache, home: str | None) -> None:
