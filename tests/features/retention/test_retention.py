@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 
 from planting import BEGUN, NAME, plant, record_of
 from specify_cli.errors import CallerError
+from specify_cli.features.forget import erasing, finding
+from specify_cli.features.forget.orders import Order
+from specify_cli.features.forget.targets import Query
 from specify_cli.features.retention.due import survey
 from specify_cli.features.retention.rules import Facts, Rule, find_contradictions, find_due
 from support import Cli
@@ -339,3 +343,45 @@ def test_an_erasure_that_was_not_carried_out_here_is_no_duty_met(cli: Cli, tmp_p
     cli("forget", "--resume", "--yes", cwd=other)
 
     assert (pending, judge()) == ("not met", "met")
+
+
+def test_the_report_counts_as_erased_for_somebody_what_somebody_ordered(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither what a rule erased, nor what left another clone encrypted."""
+    root = tmp_path / "p"
+    plant(root)
+    state(root, {"name": "old", "keep": "all", "at_most": 400}, cli=cli)
+    monkeypatch.setattr("specify_cli.features.retention.commands.read_clock", lambda _: NOW + 400 * DAY)
+
+    def judge() -> tuple[str, str, list[str]]:
+        rows = {row["source"]: row for row in cli("retention", "report", "--json", cwd=root).json()}
+        (asked,) = [row for source, row in rows.items() if source.endswith("Article 17(1)")]
+        (six,) = [row for source, row in rows.items() if source.endswith("19(1) and 26(6)")]
+        return str(asked["state"]), str(asked["facts"][0]), list(six["facts"])
+
+    assert cli("retention", "run", "--idle", "--yes", cwd=root).code == 0
+    by_rule = judge()
+    one = cli("do", "fix the login test", "--json", cwd=root).json()["invocation_id"]
+    assert cli("forget", "--invocation-id", one, "--yes", cwd=root).code == 0
+
+    rule = ["rule old erases all after 400 days"]
+
+    assert by_rule == ("not known", "on the records: 0 erasures that somebody ordered", rule)
+    assert judge() == ("met", "on the records: 1 erasure that somebody ordered", rule)
+
+
+def test_an_erasure_of_what_was_held_is_no_duty_met(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    one, _ = plant(root)
+    project = load(root)
+    plan = finding.make_plan(project, Query(texts=(NAME,)))
+    cli("hold", "add", one, "--reason", "case 1", cwd=root)
+    now = time.time_ns() // 1_000_000
+    erasing.carry_out(project, erasing.write_journal(project, plan, Order("mallory", "no reason"), now))
+    rows = cli("retention", "report", "--json", cwd=root).json()
+    (row,) = [row for row in rows if "17(3)" in row["source"]]
+
+    assert row["state"] == "not met" and row["facts"][0].startswith(
+        "erased while it was held: .kittify/events/annexes/"
+    )

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from itertools import chain
 
 from doctrine.text import count
 from specify_cli.cli import shell
@@ -20,7 +21,7 @@ from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError
 from specify_cli.features.forget import erasing
 from specify_cli.features.forget.commands import show_and_erase
-from specify_cli.features.forget.finding import find_holds, read_copy
+from specify_cli.features.forget.finding import find_holds, find_orders, read_copy
 from specify_cli.features.retention.checks import name_order
 from specify_cli.features.retention.due import (
     Row,
@@ -37,7 +38,6 @@ from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.room import Values
-from specify_cli.storage.checking import annex_files
 from specify_cli.storage.cold import open_each
 
 _LINES_SHOWN = 12
@@ -240,8 +240,9 @@ def _gather(project: Project) -> ProjectFacts:
         f"{one} is held by {hold.get('ordered_by')}: {hold.get('reason')}"
         for one, hold in find_holds(project, found.copies).items()
     ]
-    annexes = (data for one in found.copies for _, data in annex_files(project.root, one))
-    erased = sum(isinstance(data, bytes) and b'"event":"erased"' in data for data in annexes)
+    orders = chain.from_iterable(find_orders(project, found.copies).values())
+    # What a rule erased nobody asked for, nor what left another clone encrypted.
+    erased = sum(one["event"] == "erased" and one.get("identity") != "rule" for one in orders)
     pending = sum(item.code == "ERASURE_PENDING" for item in judged.findings)
     return ProjectFacts(
         found.rules,
@@ -257,5 +258,6 @@ def _gather(project: Project) -> ProjectFacts:
         erased,
         len(erasing.list_journals(project)) + pending,
         holds,
+        [item.file for item in judged.findings if item.code == "HELD_ERASED"],
         project.config.is_sealed,
     )

@@ -22,7 +22,8 @@ _AI_ACT, _GDPR = "Regulation (EU) 2024/1689", "Regulation (EU) 2016/679"
 
 class ProjectFacts(NamedTuple):
     """What the project's files say. `verdict` and `level` are of all records, `not_proven` are ends
-    of sentences ("that …"); `capture` holds a mode for each side."""
+    of sentences ("that …"); `capture` holds a mode for each side. `erasures` are those that
+    somebody ordered, and `held_erased` says which were made of what was held."""
 
     rules: Sequence[Rule]
     contradictions: Sequence[str]
@@ -37,6 +38,7 @@ class ProjectFacts(NamedTuple):
     erasures: int
     unfinished: int
     holds: Sequence[str]
+    held_erased: Sequence[str] = ()
     is_sealed: bool = False
 
 
@@ -63,12 +65,7 @@ def judge_duties(facts: ProjectFacts) -> list[Duty]:
         _judge_minimisation(facts),
         _judge_storage_limit(facts),
         _judge_erasure(facts),
-        Duty(
-            f"{_GDPR}, Article 17(3)(b) and (e)",
-            "What a law or a legal claim needs is kept in spite of a request.",
-            "met",
-            tuple(facts.holds) or ("nothing is held; spec-kitty hold add holds a record",),
-        ),
+        _judge_holds(facts),
         Duty(
             f"{_GDPR}, Article 19",
             "Whoever received the data is told of an erasure.",
@@ -99,11 +96,12 @@ def _judge_recording(facts: ProjectFacts) -> Duty:
 
 
 def _judge_six_months(facts: ProjectFacts) -> Duty:
-    short = [
-        f"rule {rule.name} erases {', '.join(rule.keep)} after {rule.at_most} days"
+    ends = {
+        f"rule {rule.name} erases {', '.join(rule.keep)} after {rule.at_most} days": rule.at_most
         for rule in facts.rules
-        if rule.at_most is not None and rule.at_most < _SIX_MONTHS
-    ]
+        if rule.at_most is not None
+    }
+    short = [what for what, days in ends.items() if days < _SIX_MONTHS]
     long = [
         f"rule {rule.name} keeps {', '.join(rule.keep)} for {rule.at_least} days"
         for rule in facts.rules
@@ -113,7 +111,7 @@ def _judge_six_months(facts: ProjectFacts) -> Duty:
         f"{_AI_ACT}, Articles 19(1) and 26(6)",
         "Providers and deployers of high-risk systems keep the logs at least six months.",
         "not met" if short else "met",
-        tuple(short or long or ("no rule erases anything",)),
+        tuple(short or [*long, *ends] or ["no rule erases anything"]),
     )
 
 
@@ -153,11 +151,23 @@ def _judge_erasure(facts: ProjectFacts) -> Duty:
         "Personal data are erased without undue delay when somebody asks for it.",
         "not met" if facts.unfinished else "met" if facts.erasures else "not known",
         (
-            f"{count(facts.erasures, 'erasure')} stand on the records",
+            f"on the records: {count(facts.erasures, 'erasure')} that somebody ordered",
             f"{facts.unfinished} unfinished"
             + (": spec-kitty forget --resume" if facts.unfinished else ""),
             "spec-kitty forget --subject NAME finds and erases; its certificate says what it "
             "cannot reach",
+        ),
+    )
+
+
+def _judge_holds(facts: ProjectFacts) -> Duty:
+    return Duty(
+        f"{_GDPR}, Article 17(3)(b) and (e)",
+        "What a law or a legal claim needs is kept in spite of a request.",
+        "not met" if facts.held_erased else "met",
+        (
+            *(f"erased while it was held: {what}" for what in facts.held_erased),
+            *(facts.holds or ("nothing is held; spec-kitty hold add holds a record",)),
         ),
     )
 
