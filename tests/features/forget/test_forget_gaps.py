@@ -259,6 +259,24 @@ def annexed(root: Path, path: Path) -> tuple[str, Path]:
     return one, annex
 
 
+def test_an_erasure_stands_behind_a_line_and_an_annex_of_a_clock_that_was_ahead(site: Path) -> None:
+    """The clock was corrected before the close, so the newest line is not the last one."""
+    ahead = ProfileInvocationExecutor(site, clock=lambda: time.time_ns() + 86_400 * 10**9)
+    for late in (["tool_call"], ["artifact_link"]):
+        one = begin(site)
+        call = {"call_id": "c", "tool": "Bash", "args": {"to": NAME}, "side_effect": "none"}
+        (site / f"{NAME}.txt").write_text("x", encoding="utf-8")
+        for event, payload in (("tool_call", call), ("artifact_link", {"path": str(site / f"{NAME}.txt")})):
+            if event == "artifact_link":
+                ProfileInvocationExecutor(site).complete(one)
+            executor = ahead if event in late else ProfileInvocationExecutor(site)
+            executor.record(one, [(event, payload)])
+    erased = run("forget", "--subject", NAME, "--yes", cwd=site)
+
+    assert erased.code == 0
+    assert codes(verify(site)) - {"CLOCK_WENT_BACK"} == set()
+
+
 def test_an_annex_that_was_changed_is_found_though_it_says_erased(site: Path) -> None:
     """It keeps the seal that the log holds: only an erasure that names its bytes vouches for it."""
     _, annex = annexed(site, site / "a.txt")

@@ -158,7 +158,9 @@ def _compose(
         if seal is not None and seal in plan.lines:
             rows.append(make_row(open_line(_erase(raw, plan.lines, salts)[:-1])))
     content = {"event": "erased", "lines": rows, "objects": sorted(named & set(plan.objects))}
-    line = compose_order(first.place, data, content, order, now, orders)
+    # It stands behind the annexes, of which it may erase something, whatever their clock said.
+    annexes = [open_line(one.removesuffix(b"\n")).fields or {} for one in said.values()]
+    line = compose_order(first.place, data, content, order, now, [*orders, *annexes])
     return {
         "invocation_id": plan.invocation_id,
         "annex": new_ulid(now, os.urandom(10)),

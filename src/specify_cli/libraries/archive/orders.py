@@ -32,8 +32,10 @@ def _find_tip(place: Place, data: bytes) -> Tip:
     """Return the line that an order hangs on: the last of a closed record, else the last opening
     one; with the time of the newest line."""
     tips = [tip for _, raw in split_lines(data) if (tip := tip_of(open_line(raw))) is not None]
+    # A clock that was ahead for a while leaves the newest line somewhere before the last.
+    newest = max((tip.at for tip in tips), default="")
     if tips and tips[-1].event == "completed":
-        return tips[-1]
+        return tips[-1]._replace(at=newest)
     opening = [tip for tip in tips if tip.seq == LAST_OPENING_SEQ] or tips[:1]
     if not opening:
         raise StoredDataError(
@@ -41,4 +43,4 @@ def _find_tip(place: Place, data: bytes) -> Tip:
             f"{place.path} holds no whole line",
             f"spec-kitty invocations verify {place.invocation_id}",
         )
-    return opening[0]._replace(at=max(tip.at for tip in tips))
+    return opening[0]._replace(at=newest)
