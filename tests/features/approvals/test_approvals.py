@@ -280,3 +280,25 @@ def test_the_flags_of_a_fido_key_say_whether_it_was_touched(flags: int, touched:
     lines = "\n".join(text[at : at + 70] for at in range(0, len(text), 70))
 
     assert was_touched(f"-----BEGIN SSH SIGNATURE-----\n{lines}\n-----END SSH SIGNATURE-----\n") is touched
+
+
+@pytest.mark.parametrize("query", [["--subject", "production"], ["--member", "signature"], []])
+@pytest.mark.parametrize("signed", [True, False])
+def test_an_erasure_leaves_the_record_intact_and_says_what_cannot_be_checked(
+    project: Project, query: list[str], signed: bool
+) -> None:
+    project.approve(reason="tested", key=str(project.key) if signed else None)
+    project.end()
+    project.executor.complete(project.id)
+    words = query if "--subject" in query else [*query, "--invocation-id", project.id]
+    erased = project.run("forget", *words, "--json", "--key", str(project.key), "--yes")
+    verified = project.verify()
+    found = {item["code"] for item in verified.json()["findings"]}
+    call, approval = (
+        next(line for line in project.lines() if line["event"] == event) for event in ("tool_call", "approval")
+    )
+
+    assert (verified.code, project.codes()) == (0, set())
+    assert erased.json()["done"] == (signed or "--member" not in query)
+    assert ("APPROVAL_ERASED" in found) == (signed and "erased" in approval)
+    assert ("args_hash" in approval) == ("args_hash" in call), "a hash of what was erased confirms a guess at it"

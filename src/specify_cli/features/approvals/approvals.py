@@ -20,12 +20,14 @@ from specify_cli.features.approvals.orders import check_orders
 from specify_cli.libraries.ssh.signatures import Signers, holds_by_itself, was_touched
 from specify_cli.record.findings import Finding, RecordReport
 from specify_cli.record.record import Entry, fold, is_stand_in
-from specify_cli.record.seal import canonical
+from specify_cli.record.seal import canonical, erased_members
 
 NAMESPACE = "spec-kitty-approval"
 _HEAD = "spec-kitty approval v1\n"
 # What a line has beside what is signed; of them the id says of which record it is.
 _UNSIGNED = frozenset(("v", "salt", "seq", "event", "prev", "at", "by", "dedupe", "signature", "~"))
+# What a line says of where and when it holds.
+_PLACED = frozenset(("approver", "by", "expires_at", "of", "refers_to", "signed_at"))
 _SUBJECTS = {"call": "tool_call", "gate": "gate_decision", "request": "started"}
 _RAN = ("ok", "error", "unknown")
 
@@ -150,8 +152,10 @@ def judge_approvals(entries: list[Entry], signers: Signers | None) -> Iterator[A
         if entry.fields.get("identity") in ("ssh", "git"):
             problem, detail = _judge_place(entry, entries, by_seal.get(str(entry.fields.get("of"))))
         if problem is None and entry.fields.get("identity") == "ssh":
-            signature = entry.fields.get("signature")
-            if signature in signatures:
+            signature, lost = entry.fields.get("signature"), erased_members(entry.fields)
+            if lost:
+                problem, detail = "APPROVAL_ERASED", ", ".join(lost)
+            elif signature in signatures:
                 problem, detail = "APPROVAL_INVALID", "its signature stands on an earlier line"
             elif not _is_signed(entry.fields, signers):
                 problem, detail = "APPROVAL_UNVERIFIED", f"{entry.fields.get('approver')}"
@@ -166,13 +170,19 @@ def _judge_place(
     if subject is not None and is_stand_in(subject.fields):
         return None, ""  # a safe export withholds the line; its seal stands there still
     fields, refers_to = entry.fields, str(entry.fields.get("refers_to"))
+    lost = set(erased_members(fields))
+    if lost & _PLACED:
+        return None, ""  # what is left says too little
     if (
         subject is None
         or subject.event != _SUBJECTS.get(refers_to)
         or subject.offset >= entry.offset
     ):
         return "APPROVAL_INVALID", "the line it is for is not before it"
-    for key in ("call_id", "gate", "args_hash"):
+    gone = set(erased_members(subject.fields))
+    if "by" in gone:
+        return None, ""
+    for key in sorted({"call_id", "gate", "args_hash"} - lost - gone):
         if fields.get(key) != (
             subject.fields.get(key) if key == "args_hash" or key in fields else None
         ):

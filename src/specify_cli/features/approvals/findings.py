@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from specify_cli.record.findings import ERROR, make_finding
+from specify_cli.record.findings import ERROR, WARNING, make_finding
 
 if TYPE_CHECKING:
     from specify_cli.record.findings import FindingKind
@@ -37,6 +37,11 @@ FINDINGS: Mapping[str, FindingKind] = {
         ERROR,
         "an approval is not signed as it stands, or by no allowed signer",
         "it was changed, or signed by another key: count the call as not approved",
+    ),
+    "APPROVAL_ERASED": (
+        WARNING,
+        "something that was signed of an approval was erased, so nobody can check its signature",
+        "count the call as not approved, unless you know it otherwise",
     ),
     "ORDER_UNVERIFIED": (
         ERROR,

@@ -269,6 +269,7 @@ def _plan_record(
     led: list[NamedObject] = []
     tails: set[str] = set()
     states: dict[str, object] = {}
+    copied: dict[str, tuple[object, object]] = {}
     annexes = read_annexes(files)
     for data in (*map(read_copy, files), *annexes.values()):
         tail = data[data.rfind(b"\n") + 1 :]
@@ -285,6 +286,8 @@ def _plan_record(
             named |= inside
             if "state_hash" in line.fields:
                 states[line.seal] = line.fields.get("seq")
+            if "args_hash" in line.fields:
+                copied[line.seal] = (line.fields.get("of"), line.fields.get("seq"))
             if members:
                 seq = line.fields.get("seq")
                 known = lines.setdefault(line.seal, (seq if type(seq) is int else 0, set()))[1]
@@ -296,6 +299,10 @@ def _plan_record(
     for seal, seq in states.items():
         if first is not None and type(seq) is int and seq > first:
             lines.setdefault(seal, (seq, set()))[1].add("state_hash")
+    # So would the hash of a call's arguments that stands on its approval (docs/format.md §12).
+    for seal, (of, seq) in copied.items():
+        if type(seq) is int and "args_hash" in lines.get(str(of), (0, set[str]()))[1]:
+            lines.setdefault(seal, (seq, set()))[1].add("args_hash")
     reach = reaches.setdefault(files[0].root, Reach(FileObjectStore(files[0].root)))
     named |= {item.digest for item in reach.of(led) if item.code is None}
     if lines or named or tails:
