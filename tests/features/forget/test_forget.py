@@ -361,6 +361,25 @@ def test_an_imported_archive_is_erased_where_it_was_taken_in(cli: Cli, tmp_path:
     assert (holding(other), cli("invocations", "verify", one, cwd=other).code) == ([], 0)
 
 
+def test_what_was_erased_while_it_was_held_arrives_elsewhere_with_its_orders(cli: Cli, tmp_path: Path) -> None:
+    """Each clone did its part rightly; who hears of both has to hear of the release too."""
+    root, other = tmp_path / "p", make_repository(tmp_path / "other")
+    one, _ = plant(root)
+    plan = finding.make_plan(load(root), Query(texts=(NAME,)))
+    cli("hold", "add", one, "--reason", "case 1", cwd=root)
+    cli("invocations", "export", one, "-o", str(tmp_path / "held.tar"), cwd=root)
+    assert cli("invocations", "import", str(tmp_path / "held.tar"), cwd=other).code == 0
+    order, now = Order("ada", "another clone"), time.time_ns() // 1_000_000
+    erasing.carry_out(load(root), erasing.write_journal(load(root), plan, order, now))
+    cli("hold", "release", one, "--reason", "closed", cwd=root)
+    cli("invocations", "export", one, "-o", str(tmp_path / "released.tar"), cwd=root)
+
+    assert cli("invocations", "import", str(tmp_path / "released.tar"), cwd=other).code == 0
+    assert [row["in_force"] for row in cli("hold", "list", "--json", cwd=other).json()] == [False]
+    assert cli("forget", "--resume", "--yes", cwd=other).code == 0 and not holding(other)
+    assert codes(verify(other)) == {"HELD_ERASED"}, "it is named where it arrives"
+
+
 def test_of_an_archive_of_several_with_erased_values_the_advice_works(cli: Cli, tmp_path: Path) -> None:
     root, other = tmp_path / "p", make_repository(tmp_path / "other")
     ids = plant(root)
