@@ -185,6 +185,7 @@ def test_what_leaves_sealed_is_ciphertext_there_and_goes_with_its_key(
     assert page.status == 200 and b"capture.sealed" in page.body
     assert done["orders"]["refused"] == 0 and len(list((site / ".git/kittify/sealed").glob("*.gone"))) == 2
     assert project_of(collector)["verdict"] == "intact"
+    assert project_of(collector)["conflicts"] == 0, "an erasure is no contradiction"
 
 
 def test_a_held_record_is_erased_by_no_clone_and_the_attempt_is_kept(

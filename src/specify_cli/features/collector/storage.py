@@ -22,7 +22,7 @@ from specify_cli.libraries.wire.contract import (
 )
 from specify_cli.record.findings import RecordReport
 from specify_cli.record.record import is_stand_in
-from specify_cli.record.seal import open_line
+from specify_cli.record.seal import erased_members, open_line
 from specify_cli.trail.log.merkle import Frontier, hash_leaf
 from specify_cli.trail.log.notes import Checkpoint, NoteError, parse_checkpoint
 
@@ -369,17 +369,18 @@ def _get_seal(phases: Mapping[str, StoredEvent], phase: str) -> object:
 
 def _continue(older: Sequence[str], newer: Sequence[str]) -> bool:
     """Return whether a copy of a record holds the lines of an older one; what is withheld is known
-    by its seal."""
+    by its seal, and so is a line that lost members in both."""
     return len(older) <= len(newer) and all(
-        one == other or _match_stand_in(one, other)
-        for one, other in zip(older, newer, strict=False)
+        one == other or _match_seals(one, other) for one, other in zip(older, newer, strict=False)
     )
 
 
-def _match_stand_in(one: str, other: str) -> bool:
+def _match_seals(one: str, other: str) -> bool:
     first, second = open_line(one.encode()), open_line(other.encode())
-    return first.seal == second.seal and any(
-        is_stand_in(line.fields or {}) for line in (first, second)
+    fields = (first.fields or {}, second.fields or {})
+    # A copy that leaves encrypted anew, once its key was destroyed, has salts of its own.
+    return first.seal == second.seal and (
+        any(map(is_stand_in, fields)) or all(map(erased_members, fields))
     )
 
 
