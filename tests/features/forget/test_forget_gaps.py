@@ -208,6 +208,15 @@ def test_a_release_ends_the_holds_of_clones_that_did_not_know_of_each_other(tmp_
     assert codes(verify(root)) == set()
 
 
+@pytest.mark.parametrize("verb", ["add", "release"])
+def test_the_advice_is_the_command_that_was_meant(site: Path, verb: str) -> None:
+    one = begin(site)
+    for words in ([one], ["--reason", "case 1"]):
+        refused = run("hold", verb, *words, "--json", cwd=site).error()
+
+        assert refused["suggestion"].startswith(f"spec-kitty hold {verb} ID")
+
+
 def test_the_list_says_who_released_a_hold_and_when(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An order of a clock that was behind is listed with what that clock said, as it was printed."""
     one = begin(site)

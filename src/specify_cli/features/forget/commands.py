@@ -43,6 +43,8 @@ from specify_cli.trail.log.entries import write_annex
 _MAX_TEXT = 1 << 20
 _LINES_SHOWN = 12
 _ALL = 2**31
+# By what it writes.
+_COMMANDS = {"held": "add", "released": "release"}
 
 
 def forget(values: Values) -> int:
@@ -223,14 +225,15 @@ def release_hold(values: Values) -> int:
 
 def _order_each(values: Values, event: str) -> int:
     project, _ = load_project(shell.here(), shell.home())
-    require_person(shell.caller().actor, "a hold", f"spec-kitty hold {event}")
+    command = f"spec-kitty hold {_COMMANDS[event]} ID"
+    require_person(shell.caller().actor, "a hold", f'{command} --reason "…"')
     order = _read_order(project, values)
     if values["reason"] is None:
-        raise CallerError("USAGE", "--reason is missing", 'spec-kitty hold add ID --reason "…"')
+        raise CallerError("USAGE", "--reason is missing", f'{command} --reason "…"')
     index, records = Index(project.root), FileRecordStore(project.root, project.config.trail)
     rows: list[dict[str, object]] = []
     roots, away = finding.list_roots(project), finding.list_away(project)
-    places = _list_places(project, index, values)
+    places = _list_places(project, index, values, command)
     for place in places:
         one = place.invocation_id
         with erasing.lock(project):
@@ -260,14 +263,14 @@ def _list_contents(event: str, orders: Sequence[Mapping[str, object]]) -> list[d
     return [{"event": event, "hold": hold["~"]} for hold in holds]
 
 
-def _list_places(project: Project, index: Index, values: Values) -> list[Place]:
+def _list_places(project: Project, index: Index, values: Values, command: str) -> list[Place]:
     """Return the records that a command names, or asks for as `invocations list` does."""
     ids = values["ids"]
     if isinstance(ids, list) and ids:
         return [index.resolve(str(one)) for one in ids]
     filters = read_filters(values)._replace(replays=True)
     if filters == Filters() and not values["all"]:
-        raise CallerError("USAGE", "name records, a filter or --all", "spec-kitty hold add ID")
+        raise CallerError("USAGE", "name records, a filter or --all", command)
     listing = list_invocations(project, filters, _ALL)
     for problem in listing.problems:
         write_note(f"warning: {problem}")
