@@ -60,6 +60,12 @@ class Cluster:
         self.url = address.replace("tcp://", "dask://")
         self.address = parse_scheduler(self.url)
 
+    def wait_for_workers(self, count: int) -> None:
+        from distributed import Client
+
+        with Client(self.address, set_as_default=False) as client:  # type: ignore[no-untyped-call]
+            wait_until(lambda: len(client.nthreads()) >= count)
+
     def kill_worker(self, *, at_work: bool = False) -> int:
         """Kill one worker with SIGKILL, `at_work` once it has something to do; another is started in its place."""
         from distributed import Client

@@ -181,10 +181,17 @@ def records(project: Path) -> Callable[[], list[Path]]:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """A Dask cluster of two workers, for a module whose tests let Dask leave sockets."""
+def whole_cluster() -> Iterator[Cluster]:
     with dask_cluster(2) as started:
         yield started
+
+
+@pytest.fixture
+def cluster(whole_cluster: Cluster) -> Cluster:
+    """A Dask cluster of two workers, for a module whose tests let Dask leave sockets; those that a test before this
+    one killed are there again."""
+    whole_cluster.wait_for_workers(2)
+    return whole_cluster
 
 
 @pytest.fixture(scope="session")

@@ -42,8 +42,8 @@ _LARGEST, _PARTS, _AHEAD = 500, 4, 3
 _TRIES = 3
 _CONNECT_SECONDS = 5
 # Results are waited for so long before the cluster is asked for its workers; so often it may have
-# none.
-_IDLE_SECONDS, _EMPTY_LOOKS = 3.0, 3
+# none: on a busy machine one that died is started again after some ten seconds.
+_IDLE_SECONDS, _EMPTY_LOOKS = 3.0, 10
 # What `share_out` itself raises; every other error is of the work.
 ENGINE_CODES = ("ENGINE_UNAVAILABLE", "EXTRA_MISSING")
 
