@@ -130,6 +130,14 @@ def _compose_comment(judged: Judged, most: int) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def _tell_judged(writer: Writer) -> str:
+    """Return what was judged. A story checks no signature: where the base's keys did, what they
+    show stands behind the end of the work."""
+    told = "; ".join(writer.summary.judged)
+    is_checked = any(item.signed for item in writer.approvals)
+    return told.replace(" (signature not checked)", "") if is_checked else told
+
+
 def _tell_work(writer: Writer) -> str:
     """Return the story of an invocation in a few words, as one entry of a list."""
     summary = writer.summary
@@ -139,8 +147,7 @@ def _tell_work(writer: Writer) -> str:
         ("done", summary.done),
         ("said", summary.said),
         ("left", "; ".join(summary.left)),
-        # A story checks no signature; what the base's keys show of one stands behind the end.
-        ("judged", "; ".join(summary.judged).replace(" (signature not checked)", "")),
+        ("judged", _tell_judged(writer)),
     ]
     ended = f"{say_end(writer)}, tests {say_tests(writer)}"
     ended += f", {say_approvals(writer)}" if writer.approvals else ""
