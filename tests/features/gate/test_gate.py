@@ -718,6 +718,17 @@ def test_the_defaults_are_a_file_that_can_be_used(tmp_path: Path) -> None:
     assert shop.gate().code == 0
 
 
+@pytest.mark.parametrize("size", [300 * 1024, 1100 * 1024])
+def test_a_gate_file_that_is_too_large_is_no_missing_one(tmp_path: Path, size: int) -> None:
+    """A base without a gate file is judged by rules that only warn."""
+    shop = Shop(tmp_path, "  records: fail")
+    padded = f"version: 1\nrules:\n  records: fail\n#{'x' * size}\n"
+    shop.on_base(lambda: shop.write(".kittify/gate.yaml", padded))
+    ran = shop.gate("--json")
+
+    assert (ran.code, ran.error()["error_code"]) == (1, "GATE_INVALID")
+
+
 def test_records_in_the_branch_are_evidence_and_no_work_that_could_hold_a_secret(tmp_path: Path) -> None:
     """A digest in a record can look like anything; what is in it was masked when it was written."""
     shop = Shop(tmp_path, "  secrets: fail\n  records: {level: fail, of: all}")

@@ -328,3 +328,37 @@ def test_a_last_line_of_which_only_the_end_of_line_changed_is_as_it_was(
     (file,) = read_range(str(root), "HEAD").files
 
     assert (file.changed, file.removed) == (changed, removed)
+
+
+def test_a_branch_that_brings_more_records_than_files_are_looked_at_is_traced_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a committed trail a branch brings several files of evidence for each request."""
+    monkeypatch.setattr("specify_cli.features.origin.git_range.MAX_FILES", 5)
+    git(tmp_path, "init", "-q", "-b", "main")
+    git(tmp_path, "config", "diff.renameLimit", "4")
+    lines = [f"def step_{at}(order):\n" for at in range(20)]
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/old.py").write_text("".join(lines))
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "start")
+    for project in ("", "packages/web/"):
+        for at in range(4):
+            kept = tmp_path / f"{project}.kittify/trail/2026-11/builder-{at}.jsonl"
+            blob = tmp_path / f"{project}.kittify/events/objects/{at:02x}/{at:062x}"
+            for path in (kept, blob):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(f"{project}{at}\n" * 9)
+    (tmp_path / "src/old.py").unlink()
+    (tmp_path / "src/new.py").write_text("".join([*lines, "def more(order):\n"]))
+    (tmp_path / ".kittify/trail/tool.py").write_text("is work\n")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "work")
+
+    changes = read_range(str(tmp_path), "HEAD")
+
+    assert changes.problems == ()
+    assert [(file.path, file.old_path, len(file.changed)) for file in changes.files] == [
+        (".kittify/trail/tool.py", None, 1),
+        ("src/new.py", "src/old.py", 1),
+    ]

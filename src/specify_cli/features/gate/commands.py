@@ -19,7 +19,7 @@ from specify_cli.features.gate.rendering import make_comment, render_gate
 from specify_cli.features.gate.rules import Rules, render_defaults
 from specify_cli.features.gate.waivers import Waiver, write_waiver
 from specify_cli.features.origin.commands import find_top
-from specify_cli.features.origin.git_range import find_commit, list_projects, literal
+from specify_cli.features.origin.git_range import find_commit, list_paths, list_projects, literal
 from specify_cli.features.origin.origin import find_prefix
 from specify_cli.features.search.commands import open_index
 from specify_cli.libraries.archive.archive import create_file
@@ -55,7 +55,7 @@ def _refuse_other_project(top: str, tip: str, root: str) -> None:
     folder: there is none here, or the branch has put another above it, without its rules."""
     here, root = os.path.realpath(shell.here()), os.path.realpath(root)
     has_none = not os.path.lexists(f"{root}/{layout.KITTIFY}")
-    if has_none and (places := list(filter(None, list_projects(top, tip)))):
+    if has_none and (places := list(filter(None, list_projects(list_paths(top, tip))))):
         raise StoredDataError(
             "GATE_INVALID",
             f"the base has no project here, but in {', '.join(map(say, places[:_NAMED]))}",

@@ -29,7 +29,6 @@ from specify_cli.features.gate.judging import Evidence, Judged, Secret, Weakenin
 from specify_cli.features.gate.rules import (
     DECIDING,
     GATE,
-    MAX_GATE,
     GateFile,
     Keys,
     find_respelled,
@@ -41,6 +40,7 @@ from specify_cli.features.gate.waivers import apply_waivers, read_waivers
 from specify_cli.features.origin.git_range import (
     find_commit,
     list_changed,
+    list_paths,
     list_projects,
     read_blobs,
     read_log,
@@ -48,7 +48,6 @@ from specify_cli.features.origin.git_range import (
 )
 from specify_cli.features.origin.origin import (
     Reading,
-    drop_evidence,
     drop_others,
     find_prefix,
     trace_range,
@@ -99,6 +98,7 @@ class _Base(NamedTuple):
     """What the base says: its rules, its config and whom it trusts."""
 
     tip: str
+    paths: frozenset[str]
     gate: GateFile
     has_file: bool
     config: Config
@@ -116,8 +116,8 @@ def judge_project(project: Project, index: SearchIndex, asked: GateRange, today:
     tip = find_commit(asked.top, asked.base)
     prefix = find_prefix(project.root, asked.top)
     with _read_base(asked.top, tip, prefix) as base:
-        changes = drop_evidence(read_range(asked.top, f"{tip}...{asked.head}"))
-        changes = drop_others(changes, list_projects(asked.top, tip), prefix)
+        changes = read_range(asked.top, f"{tip}...{asked.head}")
+        changes = drop_others(changes, list_projects(base.paths), prefix)
         evidence = _gather_evidence(_Branch(project, asked.top, prefix, base, changes), index)
         waivers = list(read_waivers(asked.top, changes, prefix))
         return apply_waivers(
@@ -165,7 +165,7 @@ def _gather_evidence(branch: _Branch, index: SearchIndex) -> Evidence:
         origin,
         _prove_records(branch, origin),
         base.policy is not None or base.signers is not None,
-        _list_published(branch, base.tip),
+        _list_published(branch, base.paths),
         tuple(_list_untold(branch)),
         tuple(_find_secrets(changes.files, base.config.redaction)),
         _find_weakening(branch),
@@ -186,12 +186,14 @@ def _gather_evidence(branch: _Branch, index: SearchIndex) -> Evidence:
 @contextmanager
 def _read_base(top: str, tip: str, prefix: str) -> Iterator[_Base]:
     """Read what the base says; its files of signers lie in a folder of their own meanwhile."""
-    read = _Reader(top, tip, prefix)
-    data = read.get(GATE, MAX_GATE)
-    gate = parse_gate(data)
-    config = _parse_config(read.get(layout.CONFIG))
-    charter = (read.get(CHARTER_MARKDOWN) or b"").decode("utf-8", "replace")
-    commands = (*gate.rules.tests.commands, *find_commands(charter))
+    paths = list_paths(top, tip)
+    read = _Reader(top, tip, prefix, paths)
+    data, stated, charter = read.get_all((GATE, layout.CONFIG, CHARTER_MARKDOWN))
+    if data is None and f"{prefix}{GATE}" in paths:
+        raise _refuse(f"it is no file of at most {_MAX_KEY_FILE} bytes")
+    gate, config = parse_gate(data), _parse_config(stated)
+    said = find_commands((charter or b"").decode("utf-8", "replace"))
+    commands = (*gate.rules.tests.commands, *said)
     policy = None
     if gate.keys.policy is not None:
         try:
@@ -199,28 +201,39 @@ def _read_base(top: str, tip: str, prefix: str) -> Iterator[_Base]:
         except NoteError as error:
             raise _refuse(f"keys.policy: {gate.keys.policy}: {error}") from error
     with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
-        paths: list[str | None] = []
+        files: list[str | None] = []
         for name in (gate.keys.allowed_signers, gate.keys.revoked):
-            path = None if name is None else f"{folder}/{len(paths)}"
-            paths.append(path)
+            path = None if name is None else f"{folder}/{len(files)}"
+            files.append(path)
             if name is not None and path is not None:
                 with open(path, "wb") as file:
                     file.write(read.require(name))
-        signers = None if paths[0] is None else Signers(paths[0], paths[1])
-        yield _Base(tip, gate, data is not None, config, commands, policy, signers)
+        signers = None if files[0] is None else Signers(files[0], files[1])
+        yield _Base(
+            tip, list_paths(top, tip), gate, data is not None, config, commands, policy, signers
+        )
 
 
 class _Reader(NamedTuple):
-    """Reads files of the project in one commit."""
+    """Reads files of the project in one commit, which has these paths."""
 
     top: str
     commit: str
     prefix: str
+    paths: frozenset[str]
 
     def get(self, path: str, limit: int = _MAX_KEY_FILE) -> bytes | None:
         """Return the bytes of a file; None where it is not there or too large."""
-        name = f"{self.commit}:{self.prefix}{path}"
-        return None if "\n" in path else read_blobs(self.top, [name], limit)[name]
+        return self.get_all((path,), limit)[0]
+
+    def get_all(self, paths: Sequence[str], limit: int = _MAX_KEY_FILE) -> list[bytes | None]:
+        """Return the bytes of files, each as `get` does."""
+        names = [
+            f"{self.commit}:{self.prefix}{path}" if f"{self.prefix}{path}" in self.paths else ""
+            for path in paths
+        ]
+        data = read_blobs(self.top, (name for name in names if name and "\n" not in name), limit)
+        return [data.get(name) for name in names]
 
     def require(self, path: str) -> bytes:
         """Return the bytes of a file that gate.yaml names. Raises StoredDataError GATE_INVALID."""
@@ -317,16 +330,15 @@ def _find_unpublished(branch: _Branch, origin: Origin) -> Iterator[str]:
     if branch.project.config.trail != "committed":
         return
     closed = {writer.invocation_id for writer in origin.writers if writer.outcome != "open"}
-    if missing := sorted(closed - _list_published(branch, branch.changes.head)):
+    if missing := sorted(closed - _list_published(branch, branch.changes.paths)):
         said = f"{count(len(missing), 'record')} of this work (first {missing[0]})"
         yield f"a clone does not see {said}: git add :/{branch.prefix}{layout.TRAIL}, and commit"
 
 
-def _list_published(branch: _Branch, commit: str) -> frozenset[str]:
-    """Return the invocations whose records a commit has."""
+def _list_published(branch: _Branch, paths: Iterable[str]) -> frozenset[str]:
+    """Return the invocations whose records are among the paths of a commit."""
     trail = f"{branch.prefix}{layout.TRAIL}/"
-    listed = read_git(branch.top, "ls-tree", "-r", "-z", "--name-only", commit, trail)
-    names = (os.fsdecode(name).rpartition("/")[2] for name in (listed or b"").split(b"\0"))
+    names = (path.rpartition("/")[2] for path in paths if path.startswith(trail))
     return frozenset(ids[1] for name in names if (ids := layout.parse_record_name(name)))
 
 
@@ -395,27 +407,28 @@ def _find_weakening(branch: _Branch) -> Weakening:
     """Return what the branch changes of the rules that it is under."""
     _, top, prefix, base, changes = branch
     below = f"{prefix}.kittify/"
-    paths = [path for path in list_changed(top, changes) if path.startswith(below)]
-    names = {path.removeprefix(below) for path in paths}
-    head = _Reader(top, changes.head, prefix)
+    changed = list_changed(top, changes)
+    names = {path.removeprefix(below) for path in changed if path.startswith(below)}
+    before = _Reader(top, base.tip, prefix, base.paths)
+    head = before._replace(commit=changes.head, paths=changes.paths)
     rules: list[tuple[str | None, str]] = []
     if "gate.yaml" in names:
         try:
-            weaker = list_weaker(base.gate, parse_gate(head.get(GATE, MAX_GATE)))
+            weaker = list_weaker(base.gate, parse_gate(head.get(GATE)))
             rules += [(GATE, text) for text in weaker]
         except StoredDataError as error:
             rules.append((GATE, f"the branch's file cannot be used: {error.message}"))
-    rules += _find_other_keys(base.gate.keys, _Reader(top, base.tip, prefix), head)
+    rules += _find_other_keys(base.gate.keys, before, head)
     if "config.yaml" in names:
         stated = _parse_config(head.get(layout.CONFIG)).stated
-        changed = resolve_protections(stated, base.config.stated)[1]
-        changed += list_narrowed(stated, base.config.stated)
-        rules += [(layout.CONFIG, f"config: {text}") for text in changed]
-    rules += [(None, text) for text in _find_lost_hooks(top, changes)]
+        lost = resolve_protections(stated, base.config.stated)[1]
+        lost += list_narrowed(stated, base.config.stated)
+        rules += [(layout.CONFIG, f"config: {text}") for text in lost]
+    before_it = [path for path, status in changed.items() if status != "A"]
+    rules += [(None, text) for text in _find_lost_hooks(top, changes, before_it)]
     rules += [(None, text) for text in find_respelled(changes.paths, prefix)]
     if any(name.startswith("packs") for name in names):
-        lost = _find_lost_packs(_Reader(top, base.tip, prefix), head, names)
-        rules += [(None, text) for text in lost]
+        rules += [(None, text) for text in _find_lost_packs(before, head, names)]
     if not any(name.startswith(DECIDING) for name in names):
         return Weakening(tuple(rules))
     return Weakening(tuple(rules), *_ask_again(branch))
@@ -462,11 +475,11 @@ def _read_packs(read: _Reader) -> dict[str, tuple[Pack, frozenset[str]]]:
     return found
 
 
-def _find_lost_hooks(top: str, changes: ChangeRange) -> Iterator[str]:
-    """Yield the settings files that run fewer of our hooks than before."""
+def _find_lost_hooks(top: str, changes: ChangeRange, changed: Iterable[str]) -> Iterator[str]:
+    """Yield which of the changed files are settings that run fewer of our hooks than before."""
     paths = [
         path
-        for path in list_changed(top, changes, added=False)
+        for path in changed
         if (("." in path and "settings" in path) or "hooks" in path) and "\n" not in path
     ]
     for at in range(0, len(paths), _AT_ONCE):

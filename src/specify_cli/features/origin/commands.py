@@ -67,7 +67,7 @@ def read_changes(top: str, given: str, prefix: str) -> ChangeRange:
     whole = os.path.join(shell.here(), name)
     if ".." in given or not os.path.isfile(whole):
         changes = read_range(top, given)
-        return drop_others(changes, list_projects(top, changes.head), prefix)
+        return drop_others(changes, list_projects(changes.paths), prefix)
     relative = durable.name_below(os.path.realpath(top), os.path.realpath(whole))
     changes = read_range(top, "HEAD", (relative or name,), whole=True)
     if not changes.files:

@@ -35,6 +35,19 @@ _NO_END = b"\n\\ No newline at end of file"
 _Hunks = Sequence[tuple[int, int, int, int]]
 _BLAMED = re.compile(rb"^([0-9a-f]{40,64}) [0-9]+ ([0-9]+)(?: [0-9]+)?$", re.M)
 _SHA = re.compile(r"[0-9a-f]{7,64}")
+_HEX = "[0-9a-f]"
+# Records, what they lead to, and waivers are no work by themselves, of this project or of others in
+# folders. Git passes over them, so that they take no room among the files and hide no move of one.
+_EVIDENCE = (
+    "trail/.git*",
+    "trail/[0-9][0-9][0-9][0-9]-[0-9][0-9]/?*.jsonl",
+    "trail/log/?*/?*",
+    "events/.git*",
+    f"events/objects/{_HEX * 2}/{_HEX * 62}",
+    "events/annexes/?*/?*.jsonl",
+    f"gate-waivers/{_HEX * 16}.json",
+)
+_WORK = (":(top)", *(f":(top,exclude,glob)**/.kittify/{name}" for name in _EVIDENCE))
 # How agents sign commits: in trailers, and as authors.
 _AGENTS = re.compile(
     r"noreply@anthropic\.com|noreply@openai\.com|cursoragent@cursor\.com|copilot@users\.noreply|"
@@ -47,7 +60,8 @@ _AGENTS = re.compile(
 def read_range(
     top: str, range_text: str, paths: Sequence[str] = (), *, whole: bool = False
 ) -> ChangeRange:
-    """Return what a range `A..B` changed since the point where B left A, or what one commit did.
+    """Return what a range `A..B` changed since the point where B left A, or what one commit did;
+    records and what they lead to are none of it.
 
     `paths` narrow it; `whole` means everything that one commit holds. Raises CallerError
     INVALID_VALUE for what is no range of this repository.
@@ -56,22 +70,24 @@ def read_range(
         base, head, since = _EMPTY_TREE, find_commit(top, range_text), ""
     else:
         base, head, since = _resolve(top, range_text)
-    commits, problems = _read_commits(top, since, head)
+    commits, is_plain, problems = _read_commits(top, since, head)
     rows = list(_list_files(top, base, head, paths))
     if len(rows) > MAX_FILES:
         problems.append(
             f"{len(rows) - MAX_FILES} of {len(rows)} files were not looked at (at most {MAX_FILES})"
         )
     known = {commit.sha for commit in commits}
-    files = list(_read_files(top, (base, head), rows[:MAX_FILES]))
     files = [
-        file._replace(commits=_blame(top, since, head, file, known)) if file.changed else file
-        for file in files
+        # every line that one commit changed came in it
+        file._replace(commits=dict.fromkeys(file.changed, head))
+        if is_plain or not file.changed
+        else file._replace(commits=_blame(top, since, head, file, known))
+        for file in _read_files(top, (base, head), rows[:MAX_FILES])
     ]
     problems += [f"{file.path}: {file.problem}" for file in files if file.problem is not None]
-    listed = _ask(top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", head)
-    names = frozenset(map(_decode, listed.split(b"\0")))
-    return ChangeRange(base, head, tuple(commits), tuple(files), names, tuple(problems))
+    return ChangeRange(
+        base, head, tuple(commits), tuple(files), list_paths(top, head), tuple(problems)
+    )
 
 
 def find_commit(top: str, name: str) -> str:
@@ -140,21 +156,28 @@ def read_blobs(top: str, blobs: Iterable[str], limit: int = MAX_FILE) -> dict[st
     return found
 
 
-def list_changed(top: str, changes: ChangeRange, *, added: bool = True) -> list[str]:
-    """Return the names that a range changed: all of them, and a file that was moved by both of its
-    names. Without `added` those that were there before."""
-    words = ["diff-tree", "-r", "-z", "--name-only", "--no-renames"]
-    words += [] if added else ["--diff-filter=a"]
-    listed = _ask(top, *words, changes.base, changes.head, "--")
-    return [_decode(name) for name in listed.split(b"\0") if name]
+def list_changed(top: str, changes: ChangeRange) -> dict[str, str]:
+    """Return by its name how git says that a range changed a file: `A` for one that came, `D`, `M`
+    or `T`. A file that was moved has both of its names."""
+    words = ("diff-tree", "-r", "-z", "--name-status", "--no-renames")
+    fields = _ask(top, *words, changes.base, changes.head, "--").split(b"\0")
+    return {
+        _decode(name): status.decode()
+        for status, name in zip(fields[::2], fields[1::2], strict=False)
+    }
 
 
-def list_projects(top: str, commit: str) -> list[str]:
-    """Return the folders of the repository that are projects in a commit, `""` for the top."""
+def list_paths(top: str, commit: str) -> frozenset[str]:
+    """Return the paths of all files of a commit."""
     listed = _ask(top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
+    return frozenset(_decode(name) for name in listed.split(b"\0") if name)
+
+
+def list_projects(paths: Iterable[str]) -> list[str]:
+    """Return the folders that are projects, given the paths of a commit; `""` for the top."""
     return [
         name.removesuffix(layout.CONFIG).removesuffix("/")
-        for name in map(_decode, listed.split(b"\0"))
+        for name in sorted(paths)
         if f"/{name}".endswith(f"/{layout.CONFIG}")
     ]
 
@@ -195,25 +218,35 @@ def _resolve(top: str, range_text: str) -> tuple[str, str, str]:
     return find_base(top, tip, head), head, tip
 
 
-def _read_commits(top: str, since: str, head: str) -> tuple[list[Commit], list[str]]:
-    """Return the commits of a range, and what is not known of them."""
-    form = "%H%x00%an <%ae>%x00%cn <%ce>%x00%aI%x00%s%x00%(trailers:key=Co-authored-by,valueonly)"
+def _read_commits(top: str, since: str, head: str) -> tuple[list[Commit], bool, list[str]]:
+    """Return the commits of a range, whether there is one that is no merge, and what is not known
+    of them."""
+    form = (
+        "%H %P%x00%an <%ae>%x00%cn <%ce>%x00%aI%x00%s%x00%(trailers:key=Co-authored-by,valueonly)"
+    )
     revisions = [head, f"^{since}"] if since else [head]
     output = _ask(
         top, "log", f"--max-count={MAX_COMMITS + 1}", f"--format=format:{form}%x00%x1e%x00",
         *revisions, "--",
     )  # fmt: skip
-    commits = []
+    commits, is_plain = [], True
     for entry in _decode(output).split("\0\x1e\0"):
         fields = entry.lstrip("\n").split("\0")
         if len(fields) != 6:
             continue
-        sha, author, committer, at, subject, trailers = fields
+        ids, author, committer, at, subject, trailers = fields
+        sha, *parents = ids.split()
         named = dict.fromkeys((author, committer, *trailers.split("\n")))
         agents = tuple(name for name in named if any(map(_AGENTS.search, re.split("[<>]", name))))
         commits.append(Commit(sha, author, at, subject, agents))
+        is_plain = is_plain and len(parents) < 2
     more = len(commits) > MAX_COMMITS
-    return commits[:MAX_COMMITS], [f"only the newest {MAX_COMMITS} commits are named"] * more
+    is_plain = is_plain and len(commits) == 1
+    return (
+        commits[:MAX_COMMITS],
+        is_plain,
+        [f"only the newest {MAX_COMMITS} commits are named"] * more,
+    )
 
 
 class _Row(NamedTuple):
@@ -231,7 +264,8 @@ class _Row(NamedTuple):
 
 def _list_files(top: str, base: str, head: str, paths: Sequence[str]) -> Iterator[_Row]:
     words = ["diff", "--raw", "-z", "--no-abbrev", "-M", "--no-ext-diff", base, head, "--"]
-    fields = iter(map(_decode, _ask(top, *words, *map(literal, paths)).split(b"\0")))
+    sought = (*map(literal, paths), *_WORK[bool(paths) :])
+    fields = iter(map(_decode, _ask(top, *words, *sought).split(b"\0")))
     for line in fields:
         if line.startswith(":"):
             _, mode, old_blob, blob, status = line.split(" ")

@@ -8,7 +8,6 @@ print(report.lines.recorded, "of", report.lines.changed)
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -50,13 +49,6 @@ from specify_cli.storage.objects import FileObjectStore
 from specify_cli.storage.queries import annex_events, read_record
 from specify_cli.storage.store import Place
 
-# Of this project, and of others in folders of the repository.
-_EVIDENCE = re.compile(
-    r"(?:.*/)?\.kittify/(trail/(\.git\w+|[0-9]{4}-[0-9]{2}/[^/]+\.jsonl|log/[^/]+/[^/]+)"
-    r"|events/(\.git\w+|objects/[0-9a-f]{2}/[0-9a-f]{62}|annexes/[^/]+/[^/]+\.jsonl)"
-    r"|gate-waivers/[0-9a-f]+\.json)"
-)
-
 
 class Reading(NamedTuple):
     """How records are read: the test commands that count beside those an agent was given, and
@@ -88,7 +80,7 @@ def trace_range(
             _trace_file(index, changes, file, prefix),
             *_trace_removal(index, changes, file, prefix, top),
         )
-        for file in drop_evidence(changes).files
+        for file in changes.files
     )
     every = [part for file in files for part in file.stretches]
     problems = list(changes.problems)
@@ -111,13 +103,6 @@ def trace_range(
         files,
         tuple(map(make_encodable, (*problems, *index.problems))),
     )
-
-
-def drop_evidence(changes: ChangeRange) -> ChangeRange:
-    """Return a range without the files that are records, what they lead to, or waivers: they are no
-    work by themselves."""
-    files = (file for file in changes.files if _EVIDENCE.fullmatch(file.path) is None)
-    return changes._replace(files=tuple(files))
 
 
 def drop_others(changes: ChangeRange, projects: Sequence[str], prefix: str) -> ChangeRange:
