@@ -58,20 +58,25 @@ class Session:
             yield json.dumps(self._here(payload)).encode()
 
     def _here(self, value: Any) -> Any:
+        root, home = str(self.root), str(self.root.parent / "home")
+        places = {"/home/dev/shop": root, "/work/shop": root, "/home/dev/home": home}
+        for number, answer in self.answers.items():
+            places |= {f"@ANSWER{number}@": answer, f"@ID{number}@": self.ids[number]}
+        return self._put(value, places | {"@TRANSCRIPT@": str(self.root.parent / "transcript.jsonl")})
+
+    def _put(self, value: Any, places: Mapping[str, str]) -> Any:
+        """Return a payload with what stands for places, answers and ids replaced in order."""
         if isinstance(value, dict):
-            return {key: self._here(item) for key, item in value.items()}
+            return {key: self._put(item, places) for key, item in value.items()}
         if isinstance(value, list):
-            return [self._here(item) for item in value]
+            return [self._put(item, places) for item in value]
         if not isinstance(value, str):
             return value
         if value.startswith("{") and self.harness == "cursor":  # its results are JSON in JSON
-            return json.dumps(self._here(json.loads(value)))
-        for here in ("/home/dev/shop", "/work/shop"):
-            value = value.replace(here, str(self.root))
-        value = value.replace("/home/dev/home", str(self.root.parent / "home"))
-        for number, answer in self.answers.items():
-            value = value.replace(f"@ANSWER{number}@", answer).replace(f"@ID{number}@", self.ids[number])
-        return value.replace("@TRANSCRIPT@", str(self.root.parent / "transcript.jsonl"))
+            return json.dumps(self._put(json.loads(value), places))
+        for there, here in places.items():
+            value = value.replace(there, here)
+        return value
 
     def _environment(self, payload: Mapping[str, Any]) -> dict[str, str]:
         """What the harness sets for the commands it runs."""

@@ -117,7 +117,7 @@ def test_pushing_again_adds_nothing_and_fetching_again_doubles_nothing(team: Tea
 
     assert team.run(team.shop.root, "trail", "push", "--json").json()["added"] == []
     assert team.run(clone, "trail", "fetch", "--json").json() == {
-        "records": [], "present": 1, "refused": [], "lost": [], "rewritten": False,
+        "records": [], "present": 1, "refused": [], "lost": [], "rewritten": False, "others": [],
     }  # fmt: skip
     assert git(team.remote, "rev-parse", git_ref.REF) == tip
 
@@ -202,6 +202,26 @@ def test_records_of_a_folder_of_projects_are_brought_in(team: Team, tmp_path: Pa
     fetched = team.run(clone, "trail", "fetch", "--source", str(other), "--json")
 
     assert fetched.json()["records"] == [writer]
+
+
+def test_records_of_other_projects_in_a_source_are_left_alone(team: Team, tmp_path: Path) -> None:
+    """A collector, or a folder of clones, holds records of many projects."""
+    root, uuid = team.shop.root, "6f1e0c52-7a51-4c9b-9d3e-0a4b5c6d7e8f"
+    clone = team.clone("clone")
+    for folder in (root, clone):
+        with (folder / ".kittify/config.yaml").open("a") as config:
+            config.write(f"project: {{uuid: {uuid}}}\n")
+        accept(folder)
+    writer = team.shop.work()
+    for name in ("ours", "theirs"):
+        shutil.copytree(root, tmp_path / "source" / name)
+    theirs = tmp_path / "source/theirs/.kittify/config.yaml"
+    theirs.write_text(theirs.read_text().replace("6f1e0c52", "7a2b1d63"))
+    fetched = team.run(clone, "trail", "fetch", "--source", str(tmp_path / "source"), "--json").json()
+    text = team.run(clone, "trail", "fetch", "--source", str(tmp_path / "source"))
+
+    assert (fetched["records"], fetched["others"]) == ([writer], ["theirs"])
+    assert text.code == 0 and "left alone: 1 other project of the source (theirs)" in text.out
 
 
 def test_a_record_that_was_pushed_again_is_one_record_of_two_archives(team: Team) -> None:

@@ -69,13 +69,15 @@ class Pushed(NamedTuple):
 
 class TakenIn(NamedTuple):
     """What a fetch brought: records that are new here, how many were here already, what could not
-    be taken in, and files that the remote does not hold any more."""
+    be taken in, files that the remote does not hold any more, and which projects of a source are
+    others and were left alone."""
 
     records: tuple[str, ...]
     present: int
     refused: tuple[str, ...]
     lost: tuple[str, ...]
     rewritten: bool
+    others: tuple[str, ...] = ()
 
 
 def push_trail(project: Project, remote: str) -> Pushed:
@@ -160,12 +162,13 @@ def fetch_trail(project: Project, remote: str) -> TakenIn:
 
 
 def fetch_source(project: Project, sources: list[Source]) -> TakenIn:
-    """Bring in the records of other sources, such as a collector's database."""
+    """Bring in this project's records of other sources, such as a collector's database."""
     records: list[str] = []
     refused: list[str] = []
     present = 0
+    others = [source.name for source in sources if _is_of_another(project, source)]
     for source in sources:
-        for item in list_items(source):
+        for item in list_items(source) if source.name not in others else ():
             for opened in iter_opened(item):
                 if opened.failure is not None:
                     refused.append(f"{source.name}: {opened.failure.message}")
@@ -181,7 +184,17 @@ def fetch_source(project: Project, sources: list[Source]) -> TakenIn:
                         continue
                     records += new
                     present += not new
-    return TakenIn(tuple(records), present, tuple(refused), (), False)
+    return TakenIn(tuple(records), present, tuple(refused), (), False, tuple(others))
+
+
+def _is_of_another(project: Project, source: Source) -> bool:
+    """Return whether a source says that it is of another project. An archive does not say."""
+    own = project.config.project_uuid
+    if source.holder is not None:
+        return source.name != own
+    if source.is_archive or own is None:
+        return False
+    return load_project(source.path, lenient=True)[0].config.project_uuid not in (own, None)
 
 
 def find_archive(project: Project, top: str, invocation_id: str) -> Iterator[bytes]:
@@ -229,7 +242,7 @@ def _take_in(
             continue
         taken.add(mark)
         present.add(name[8:34])
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    os.makedirs(folder, mode=0o700, exist_ok=True)  # private, as everything of ours there
     with durable.folder(folder) as fd:
         durable.replace(fd, _TAKEN, "\n".join(sorted(taken)).encode(), durable.PRIVATE)
     return TakenIn(

@@ -47,6 +47,9 @@ def fetch(values: Values) -> int:
 def _render(done: TakenIn) -> Iterator[str]:
     yield f"{count(len(done.records), 'record')} came, {done.present} were here already"
     yield from (f"refused: {one_line(text)}" for text in done.refused)
+    if done.others:
+        named = ", ".join(map(one_line, done.others[:5]))
+        yield f"left alone: {count(len(done.others), 'other project')} of the source ({named})"
     if done.rewritten:
         yield "TRAIL_REWRITTEN: the ref does not continue the state that was seen here before"
     yield from (f"gone from the ref: {one_line(name)}" for name in done.lost)
