@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from doctrine import os
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
@@ -38,7 +37,6 @@ from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
-from specify_cli.record.record import dedupe_bytes
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import read_row
 from specify_cli.storage.store import FileRecordStore, Place, place_of
@@ -206,15 +204,8 @@ def is_first_telling(root: str, key: str) -> bool:
 
 def _has_all(root: str, place: Place, keys: Sequence[str | None]) -> bool:
     """Return whether a record holds every one of these events."""
-    with durable.folder(root, place.folder) as folder_fd:
-        fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
-        try:
-            if not all(key and durable.holds(fd, dedupe_bytes(key)) for key in keys):
-                return False
-            data = durable.read_all(fd)
-            return all(find_line(data, str(key)) is not None for key in keys)
-        finally:
-            os.close(fd)
+    data = FileRecordStore(root).read(place)
+    return all(key is not None and find_line(data, key) is not None for key in keys)
 
 
 def _list_candidates(
