@@ -104,8 +104,8 @@ def run_hook(
         call = _complete_call(at, source, call)
         # 3. The ordinary case: a call in a session that is bound, and nothing but its record has to
         # be read.
-        large, ordinary, failed = len(data) > LARGE, _is_ordinary(at, call), None
-        if ordinary and not large:
+        large, failed = len(data) > LARGE, None
+        if not large and _is_ordinary(at, call):
             try:
                 if append_directly(at, place_events(call, at)):
                     return
@@ -113,12 +113,9 @@ def run_hook(
                 failed = error
         # 4. Else what the session does, and which record a call belongs to.
         # a third of what an ordinary call costs
-        from specify_cli.features.hooks.conversation.session import record_session, record_unbound
+        from specify_cli.features.hooks.conversation.session import record_session
 
-        if ordinary and not large:
-            record_unbound(at, call, failed)
-        else:
-            record_session(at, call, large=large)
+        record_session(at, call, failed, large=large)
     except BaseException as error:
         # A harness of another package fails before its payload says where it belongs.
         at = at or find_site(harness, NOTHING, (cwd, project), home)

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from specify_cli.features.hooks.payload.values import HookInput
 
 
-def record_session(at: Site, call: HookInput, *, large: bool) -> None:
-    """Record what a payload tells of a session, and its events. Raises what a write raises."""
+def record_session(at: Site, call: HookInput, failed: Exception | None, *, large: bool) -> None:
+    """Record what a payload tells of a session, and its events, whose append may have `failed`.
+    Raises what a write raises."""
     if call.is_unknown:
         record_unknown(at, call)
     call = follow_request(at, call)
@@ -63,22 +64,13 @@ def record_session(at: Site, call: HookInput, *, large: bool) -> None:
         mark = _mark_begin(at, call)
     placed = place_events(call, at)
     try:
+        if failed is not None:
+            raise failed
         _append(at, placed)
     except Exception as error:
         _append_otherwise(error, at, call, placed)
     if mark is not None:
         unlink_below(at.root, layout.BEGUN, mark)
-
-
-def record_unbound(at: Site, call: HookInput, failed: Exception | None) -> None:
-    """Record a call that could not be appended directly: it `failed`, or more has to be known."""
-    placed = place_events(call, at)
-    try:
-        if failed is not None:
-            raise failed
-        _find_and_append(at, placed)
-    except Exception as error:
-        _append_otherwise(error, at, call, placed)
 
 
 def _append(at: Site, call: HookInput) -> None:
