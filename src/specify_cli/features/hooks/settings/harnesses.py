@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from specify_cli.features.hooks.feature import HARNESS_NAMES
@@ -205,7 +205,7 @@ def without_hooks(text: str, harness: Harness) -> str:
     JsonTextError."""
     while not is_blank(text):
         root = _read_root(text, harness)
-        ways = list(_iter_handlers(text, root, harness))
+        ways = _find_handlers(text, root, harness)
         if not ways:
             break
         way = ways[0]
@@ -222,7 +222,7 @@ def presence(text: str, harness: Harness) -> Literal["absent", "partial", "curre
     if is_blank(text):
         return "absent"
     whole = with_hooks(text, harness)
-    ours = sum(1 for _ in _iter_handlers(text, _read_root(text, harness), harness))
+    ours = len(_find_handlers(text, _read_root(text, harness), harness))
     if not ours:
         return "absent"
     return "current" if ours == len(harness.events) and whole == text else "partial"
@@ -259,40 +259,35 @@ def _describe_kind(node: Node) -> str:
     return f"an {node.kind}" if node.kind != "scalar" else json.dumps(node.value)[:40]
 
 
-def _iter_handlers(text: str, root: Node, harness: Harness) -> Iterator[tuple[int, ...]]:
-    """Yield the way to every handler of ours: the places of children, from the root on. Raises
+def _find_handlers(text: str, root: Node, harness: Harness) -> list[tuple[int, ...]]:
+    """Return the way to every handler of ours: the places of children, from the root on. Raises
     JsonTextError.
 
     Each is taken out of the text by itself, so a file with more of them than any install writes is
     refused.
     """
-    for number, way in enumerate(_walk_handlers(text, root, harness)):
-        if number == _MAX_HANDLERS:
-            raise JsonTextError(
-                text, 0, f"more than {_MAX_HANDLERS} handlers run spec-kitty; remove them by hand"
-            )
-        yield way
-
-
-def _walk_handlers(text: str, root: Node, harness: Harness) -> Iterator[tuple[int, ...]]:
     _find_member(text, root, harness.outer, "object")  # another hook's group is another's
-    for top, group in enumerate(root.children):
-        if group.node.kind != "object" or (harness.form != "named" and group.key != "hooks"):
-            continue
-        for second, event in enumerate(group.node.children):
-            if event.node.kind != "array":
-                continue
-            for third, element in enumerate(event.node.children):
-                way = (top, second, third)
-                if harness.form == "flat":
-                    if is_ours(harness, element.node.value):
-                        yield way
-                    continue
-                for fourth, member in enumerate(element.node.children):
-                    if member.key == "hooks" and member.node.kind == "array":
-                        for fifth, handler in enumerate(member.node.children):
-                            if is_ours(harness, handler.node.value):
-                                yield (*way, fourth, fifth)
+    # What each step leads out of, and the key it takes; None is any.
+    steps = [("object", None if harness.form == "named" else "hooks")]
+    steps += [("object", None), ("array", None)]
+    if harness.form != "flat":
+        steps += [("object", "hooks"), ("array", None)]
+    ways: list[tuple[int, ...]] = [()]
+    for kind, key in steps:
+        nodes = [(way, _follow_way(root, way)) for way in ways]
+        ways = [
+            (*way, place)
+            for way, node in nodes
+            if node.kind == kind
+            for place, child in enumerate(node.children)
+            if key in (None, child.key)
+        ]
+    ours = [way for way in ways if is_ours(harness, _follow_way(root, way).value)]
+    if len(ours) > _MAX_HANDLERS:
+        raise JsonTextError(
+            text, 0, f"more than {_MAX_HANDLERS} handlers run spec-kitty; remove them by hand"
+        )
+    return ours
 
 
 def _follow_way(root: Node, way: tuple[int, ...]) -> Node:
