@@ -146,9 +146,9 @@ def _judge_state(harness: Harness, text: str) -> State:
         return "outdated" if present == "partial" else present
     if text == PLUGIN:
         return "current"
-    if not text.startswith(PLUGIN_MARK):
-        return "foreign"
-    return "outdated" if _compute_digest(text) in EARLIER_PLUGINS else "edited"
+    if hashlib.sha256(text.encode("utf-8")).hexdigest() in EARLIER_PLUGINS:
+        return "outdated"
+    return "edited" if text.startswith(PLUGIN_MARK) else "foreign"
 
 
 # --- what is to be done
@@ -156,23 +156,30 @@ def _judge_state(harness: Harness, text: str) -> State:
 
 def _put_in(place: SettingsPlace, text: str | None) -> Change:
     harness = place.harness
-    if harness.form == "plugin":
-        return _install_plugin(place, text)
-    base = "" if text is None else without_hooks(text, harness)
-    if text is not None and presence(text, harness) == "current":
+    state = "absent" if text is None else _judge_state(harness, text)
+    if state == "current":
         return Change(place, "unchanged", text, text)
-    state = "installed" if base == (text or "") else "updated"
-    return Change(place, state, text, with_hooks(base, harness))
+    if state == "edited":
+        raise _edited_plugin(place)
+    if state == "foreign":
+        raise _refuse(
+            f"{place.path} is not ours", f"give {place.path} another name, then install again"
+        )
+    if harness.form == "plugin":
+        return Change(place, "installed" if text is None else "updated", text, PLUGIN)
+    base = without_hooks(text or "", harness)
+    done = "installed" if base == (text or "") else "updated"
+    return Change(place, done, text, with_hooks(base, harness))
 
 
 def _take_out(place: SettingsPlace, text: str) -> Change:
     harness = place.harness
     if harness.form == "plugin":
-        if text == PLUGIN or _compute_digest(text) in EARLIER_PLUGINS:
-            return Change(place, "deleted", text, None)
-        if text.startswith(PLUGIN_MARK):
+        state = _judge_state(harness, text)
+        if state == "edited":
             raise _edited_plugin(place)
-        return Change(place, "absent", text, text)
+        after = text if state == "foreign" else None
+        return Change(place, "deleted" if after is None else "absent", text, after)
     rest = without_hooks(text, harness)
     if rest == text:
         return Change(place, "absent", text, text)
@@ -180,18 +187,6 @@ def _take_out(place: SettingsPlace, text: str) -> Change:
     if says_nothing and "/" not in rest:  # a comment is its owner's text
         return Change(place, "deleted", text, None)
     return Change(place, "removed", text, rest)
-
-
-def _install_plugin(place: SettingsPlace, text: str | None) -> Change:
-    if text == PLUGIN:
-        return Change(place, "unchanged", text, text)
-    if text is not None and _compute_digest(text) not in EARLIER_PLUGINS:
-        if text.startswith(PLUGIN_MARK):
-            raise _edited_plugin(place)
-        raise _refuse(
-            f"{place.path} is not ours", f"give {place.path} another name, then install again"
-        )
-    return Change(place, "installed" if text is None else "updated", text, PLUGIN)
 
 
 def _spare_packages(place: SettingsPlace) -> None:
@@ -341,7 +336,3 @@ def write_file(
             folder, _, name = folder.rpartition("/")
             with durable.folder(root, folder) as fd:
                 os.rmdir(name, dir_fd=fd)
-
-
-def _compute_digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
