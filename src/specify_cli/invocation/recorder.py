@@ -284,9 +284,7 @@ class Recorder:
         manual: Body = {"event": "checkpoint", "manual": True}
         if masked is not None:
             manual["label"] = masked
-        return self._write(
-            [Composed(manual, (), ())], self._look_up_grounds(), dedupe=(None,), check=check
-        )
+        return self._write([Composed(manual)], self._look_up_grounds(), dedupe=(None,), check=check)
 
     def append_bodies(self, bodies: Sequence[Body], *, after: int | None = None) -> Batch:
         """Append lines the runtime makes itself: retrievals, and the seam of a resumed run.
@@ -298,7 +296,7 @@ class Recorder:
         if self.tombstone:
             return self._count_swallowed([str(body["event"]) for body in bodies])
         self.last_bodies = list(bodies)
-        items = [Composed(dict(body), (), ()) for body in bodies]
+        items = [Composed(dict(body)) for body in bodies]
         return self._write(items, None, dedupe=(None,) * len(bodies), after=after)
 
     def annex(self, items: Sequence[Composed]) -> Batch:
@@ -320,7 +318,7 @@ class Recorder:
                 f"{self.invocation_id} is open: what is said of it is appended to it",
                 f"spec-kitty invocations show {self.invocation_id}",
             )
-        return self._append_late([Composed(body, (), ()) for body in bodies], tip)
+        return self._append_late([Composed(body) for body in bodies], tip)
 
     def close(self) -> None:
         """Let go of the record's file; what an invocation with its trail off did not keep is
@@ -329,7 +327,7 @@ class Recorder:
             if self._swallowed:
                 kinds = ", ".join(sorted(set(self._swallowed)))
                 body = gap("trail_off", kinds, count=len(self._swallowed))
-                self._write([Composed(body, (), ())], None, dedupe=(None,))
+                self._write([Composed(body)], None, dedupe=(None,))
         except InvocationError:
             pass  # it was closed meanwhile
         finally:
@@ -551,12 +549,8 @@ class Recorder:
                 f"{', '.join(sorted(payload)) or 'nothing'}"[:80],
             )
         if event == "artifact_link":
-            return Composed(
-                links.artifact_link(self.project.root, value, self.settings.rules), (), ()
-            )
-        return Composed(
-            {"event": event, "sha": links.known_commit(self.project.root, value)}, (), ()
-        )
+            return Composed(links.artifact_link(self.project.root, value, self.settings.rules))
+        return Composed({"event": event, "sha": links.known_commit(self.project.root, value)})
 
     def _count_swallowed(self, kinds: Sequence[str]) -> Batch:
         """Count what an invocation with its trail off does not keep; `close` says how much it

@@ -68,8 +68,8 @@ class Composed(NamedTuple):
     """
 
     body: dict[str, object]
-    objects: tuple[bytes, ...]
-    gaps: tuple[dict[str, object], ...]
+    objects: tuple[bytes, ...] = ()
+    gaps: tuple[dict[str, object], ...] = ()
 
     @property
     def event(self) -> str:

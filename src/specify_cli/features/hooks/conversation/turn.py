@@ -153,7 +153,7 @@ def record_unknown(at: Site, call: HookInput) -> None:
             message="this version does not know what the harness tells by it",
         )
         key = _digest(at.harness, call.session_id or "", "unknown", event)
-        recorder.append([Composed(body, (), ())], dedupe=[key], checkpoints=False)
+        recorder.append([Composed(body)], dedupe=[key], checkpoints=False)
 
 
 def read_prompt(at: Site, session: str) -> tuple[str, str] | None:

@@ -62,10 +62,6 @@ _MAX_CHANGED = 200
 _TAIL = 1024 * 1024
 
 
-def _as_line(body: dict[str, object]) -> Composed:
-    return Composed(body, (), ())
-
-
 class Changes:
     """The changes of one record's work tree."""
 
@@ -101,7 +97,7 @@ class Changes:
                 "of turns only, and which lines came is not told"
             )
             body = gap("tree_too_large", "changes of files", message=message)
-            self._append([(_as_line(body), "size")])
+            self._append([(Composed(body), "size")])
             return Known(now, "", "", {}, [], [], {})
         top, prefix = self._index.top, self._index.prefix
         if os.path.lexists(f"{top}/.gitmodules"):
@@ -111,7 +107,7 @@ class Changes:
             message = "another repository: of its files only what edits of tools tell is recorded"
             names = [mask_path(path, self._settings.rules) for path in inner[:_MAX_CHANGED]]
             self._append(
-                [(_as_line(gap("submodule", name, message=message)), name) for name in names]
+                [(Composed(gap("submodule", name, message=message)), name) for name in names]
             )
         base = (read_git(top, "rev-parse", "-q", "--verify", "HEAD") or b"").decode().strip()
         files = {path: File(0, 0, 0, "", None) for path in list_gone(self._index)}
@@ -177,12 +173,12 @@ class Changes:
                     item = self._compose(path, moments[path], change, verdict, content)
                     items.append((item, f"{path}\0{moments[path]}"))
         for body in describe_unseen(hands):
-            items.append((_as_line(body), f"{body['what']}\0{body['message']}"))
+            items.append((Composed(body), f"{body['what']}\0{body['message']}"))
         left_out = len(moved.files) - len(as_git) - len(contents)
         if left_out > 0:
             message = f"of more than {_MAX_CHANGED} files that changed at once these are not told"
             body = gap("many_changes", "further files", count=left_out, message=message)
-            items.append((_as_line(body), str(now)))
+            items.append((Composed(body), str(now)))
         self._append(items)
         known.files.update({path: stamp(state) for path, state in moved.files.items()})
         known.files.update(as_git | stands)
