@@ -167,8 +167,7 @@ class SessionImporter:
         if merged.rest is None:
             return ImportResult("merged" if merged.added else "live")
         self._write(merged.rest, invocation_id, digest, before)
-        told = iter_events(merged.rest, self._project.root)
-        self._merger.forget_orphans(merged.rest, [event for _, event in told])
+        self._merger.forget_orphans(merged.rest, iter_events(merged.rest, self._project.root))
         return ImportResult("imported", invocation_id)
 
     def _write(self, session: Session, invocation_id: str, digest: str, before: str | None) -> None:
@@ -260,8 +259,9 @@ class SessionImporter:
         trace_id, stage = trace_id_of(None, invocation_id), None
         at = session.events[0].at
         calls: set[object] = set()
-        for item, event in iter_events(session, self._project.root):
-            at, call_id = max(at, item.at), event.payload.get("call_id")
+        for told in iter_events(session, self._project.root):
+            event, at = told.event, max(at, told.at)
+            call_id = event.payload.get("call_id")
             try:
                 if event.event == "tool_result" and call_id not in calls:
                     raise PayloadError(

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import cached_property
+from itertools import chain
 
 from doctrine.light_imports import NamedTuple
 from doctrine.load import ParseCache
@@ -87,7 +88,11 @@ class SessionMerger:
         wait = durable.LOCK_WAIT_SECONDS
         with durable.folder(self._project.root, layout.TRANSCRIPTS, create=True, wait=wait):
             records = list(self._read_records(session))
-            told = self._list_told(session)
+            told = [
+                item
+                for item in iter_events(session, self._project.root)
+                if not item.event.payload.get("inferred")
+            ]
             if over is not None:
                 told = _leave_to_hook(told, over)
             if not records:
@@ -101,7 +106,7 @@ class SessionMerger:
                 self._merge_record(session, record, owned[place])
                 for place, record in enumerate(records)
             )
-        self.forget_orphans(session, [item.event for items in owned.values() for item in items])
+        self.forget_orphans(session, chain.from_iterable(owned.values()))
         names = tuple(record.invocation_id for record in records)
         if not any(item.event.event == "tool_call" for item in free):
             return Merged(names, added, None)
@@ -109,20 +114,12 @@ class SessionMerger:
         left = tuple(item for at, item in enumerate(session.events) if at in rest)
         return Merged(names, added, session._replace(events=left))
 
-    def _list_told(self, session: Session) -> list[Told]:
-        places = {id(item): place for place, item in enumerate(session.events)}
-        return [
-            Told(item.at, event, places[id(item)])
-            for item, event in iter_events(session, self._project.root)
-            if not event.payload.get("inferred")
-        ]
-
-    def forget_orphans(self, session: Session, events: Iterable[HookEvent]) -> None:
+    def forget_orphans(self, session: Session, told: Iterable[Told]) -> None:
         """Note which of the hooks' orphans records hold now. Raises OSError, InvocationError."""
         lines = logged(self._project.root, layout.ORPHANS)
         if not lines:
             return
-        held = {dedupe_key(session.harness, session.session_id, event) for event in events}
+        held = {dedupe_key(session.harness, session.session_id, item.event) for item in told}
         gone = {key for line in lines for key in list_taken(line)}
         keys = [key for line in lines for key in list_keys(line) if key in held and key not in gone]
         note_taken(self._project.root, keys)
@@ -212,7 +209,7 @@ class SessionMerger:
             try:
                 return recorder.compose(event.event, event.payload)
             except InvocationError as error:
-                return Composed(gap("not_recordable", event.event, message=error.message), (), ())
+                return Composed(gap("not_recordable", event.event, message=error.message))
 
         def name(event: HookEvent) -> str | None:
             return dedupe_key(session.harness, session.session_id, event)
@@ -249,7 +246,7 @@ def _append(recorder: Recorder, record: SessionRecord, outcome: Outcome) -> int:
     if not added and not outcome.counts["calls"]:
         return 0
     if outcome.is_worth_a_line:
-        additions.append(Addition(Composed(outcome.describe(), (), ()), None))
+        additions.append(Addition(Composed(outcome.describe()), None))
     lines, keys = zip(*additions, strict=True)
     if record.ended is None:
         recorder.append(lines, dedupe=keys, checkpoints=False)

@@ -289,11 +289,7 @@ class _Comparison:
     def _compare_results(self, call_id: str, known: list[Fields], told: list[Told]) -> None:
         results = [line for line in known if line.get("event") == "tool_result"]
         sure = [line["status"] for line in results if line.get("status") not in _UNSURE]
-        ends = [
-            item
-            for item in told
-            if item.event.event == "tool_result" and not item.event.payload.get("inferred")
-        ]
+        ends = [item for item in told if item.event.event == "tool_result"]
         for item in ends[-1:]:
             status = item.event.payload.get("status")
             if not results or (not sure and status not in _UNSURE):
@@ -313,7 +309,7 @@ class _Comparison:
         if what not in self._told_gaps:
             message = f"the record says {recorded}, the transcript {told}"
             body = gap("contradiction", what, message=message)
-            self._additions.append(Addition(Composed(body, (), ()), None))
+            self._additions.append(Addition(Composed(body), None))
             self._counts["contradicted"] += 1
 
     def take_moment(self, item: Told) -> None:

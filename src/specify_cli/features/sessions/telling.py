@@ -1,7 +1,7 @@
 """What a session's transcript tells, as the events that hooks would have recorded.  [pure]
 
-for item, event in iter_events(session, root):
-    print(item.at, event.event)
+for told in iter_events(session, root):
+    print(told.at, told.event.event)
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from specify_cli.features.hooks.payload.site import Site, place_events
 from specify_cli.features.hooks.payload.turn_from_transcript import TurnFacts
 from specify_cli.features.hooks.payload.values import HookEvent, compose_approval
 from specify_cli.features.sessions.reading import Session, TranscriptEvent
+from specify_cli.features.sessions.reconciling import Told
 
 
-def iter_events(session: Session, root: str) -> Iterator[tuple[TranscriptEvent, HookEvent]]:
+def iter_events(session: Session, root: str) -> Iterator[Told]:
     """Yield the events that hooks would have recorded in the project at `root`; at the end a result
     for each call that has none."""
     unanswered: dict[str, HookEvent] = {}
     begun: set[str] = set()
-    for item in session.events:
+    for place, item in enumerate(session.events):
         for event in _translate(session, item, root):
             call_id = str(event.payload.get("call_id", ""))
             if event.event == "tool_call":
@@ -31,7 +32,7 @@ def iter_events(session: Session, root: str) -> Iterator[tuple[TranscriptEvent, 
                 unanswered[call_id] = event
             elif event.event == "tool_result":
                 unanswered.pop(call_id, None)
-            yield item, event
+            yield Told(item.at, event, place)
     for call_id, call in unanswered.items():
         members = {name: value for name, value in call.payload.items() if name in ("tool", "agent")}
         payload: dict[str, object] = {
@@ -40,7 +41,8 @@ def iter_events(session: Session, root: str) -> Iterator[tuple[TranscriptEvent, 
             "inferred": True,
             **members,
         }
-        yield session.events[-1], HookEvent("tool_result", payload, "post", call_id)
+        result = HookEvent("tool_result", payload, "post", call_id)
+        yield Told(session.events[-1].at, result, len(session.events) - 1)
 
 
 def _translate(session: Session, item: TranscriptEvent, root: str) -> Iterator[HookEvent]:

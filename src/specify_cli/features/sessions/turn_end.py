@@ -90,8 +90,7 @@ def _merge_elsewhere(merger: SessionMerger, root: str, session: Session, over: T
         project, cache = load_project(other, over.home)
         merged = SessionMerger(project, cache, newest=_NEWEST).merge(session, over)
         if merged.records:
-            told = (event for _, event in iter_events(session, root))
-            merger.forget_orphans(session, list(told))
+            merger.forget_orphans(session, iter_events(session, root))
             return
 
 
